@@ -15,14 +15,16 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from cost_documents import DOCUMENTS
 from ropewalk import App, transform
+from ropewalk.codec import flow_from_json, flow_to_json
 from ropewalk.draw import draw, graph_data
 from ropewalk.errors import RopewalkError
 from ropewalk.expr import MISSING, compile_expr, parse
-from ropewalk.expr.show import show
+from ropewalk.expr.ast import show
 from ropewalk.schema import compile_schema
-from ropewalk.source import load
-from ropewalk.values import check_json, closest
+from ropewalk.source.load import load
+from ropewalk.values import check_json, did_you_mean
 
 Operation: TypeAlias = Callable[[int], Callable[[], Any]]
 
@@ -107,54 +109,6 @@ def expression(text: str) -> Operation:
     return make
 
 
-def nodes(n: int, **fields: Any) -> list[dict[str, Any]]:
-    return [{"id": f"n{i}", "type": "tool", "tool": "echo", **fields} for i in range(n)]
-
-
-def experience(n: int, tool: str = "echo") -> dict[str, Any]:
-    steps = [{"id": f"n{i}", "kind": "tool", "impl": f"tools.py#{tool}", "args": {}} for i in range(n)]
-    edges = [{"from": f"n{i}", "to": f"n{i + 1}"} for i in range(n - 1)]
-    state = {"schema": {"x": {"type": "number"}}}
-    return {
-        "kind": "experience",
-        "name": "e",
-        "version": "0.1.0",
-        "state": state,
-        "graph": {"nodes": steps, "edges": edges},
-    }
-
-
-def agent(n: int) -> dict[str, Any]:
-    return {"kind": "agent", "messages": [{"role": "user", "content": f"message {i}"} for i in range(n)]}
-
-
-DOCUMENTS: dict[str, Callable[[int], Any]] = {
-    "chain": lambda n: {"kind": "chain", "nodes": nodes(n, params={"value": "$prev"})},
-    "chain, parallel": lambda n: {"kind": "chain", "mode": "parallel", "nodes": nodes(n, params={"value": "$input.x"})},
-    "chain, dag": lambda n: {"kind": "chain", "mode": "dag", "nodes": [
-        {**node, "dependencies": [f"n{j}" for j in range(max(0, i - 3), i)]} for i, node in enumerate(nodes(n))]},
-    "composition": lambda n: {"kind": "composition", "nodes": nodes(n, inputMapping={"value": "$input.x"})},
-    "composite of one name": lambda n: {"kind": "composite", "name": "c", "steps": [{"tool": "echo"}] * n},
-    "composite": lambda n: {"kind": "composite", "name": "c", "steps": [{"name": f"s{i}", "tool": "echo"} for i in range(n)]},
-    "experience": experience,
-    "agent": agent,
-    "wrong: unknown keys": lambda n: {"kind": "chain", "nodes": nodes(1), **{f"key{i}": 1 for i in range(n)}},
-    "wrong: unknown keys of a node": lambda n: {"kind": "chain", "nodes": [{**nodes(1)[0], **{f"k{i}": 1 for i in range(n)}}]},
-    "wrong: types of nodes": lambda n: {"kind": "chain", "nodes": nodes(n, type="tol")},
-    "wrong: references": lambda n: {"kind": "chain", "nodes": nodes(n, params={"value": "$inptu.x"})},
-    "wrong: outputs": lambda n: {"kind": "chain", "nodes": nodes(n, params={"value": "$output.gone"})},
-    "wrong: tools": lambda n: {"kind": "chain", "nodes": nodes(n, tool="z" * 300)},
-    "wrong: tools of many names": lambda n: {"kind": "chain", "nodes": [{**one, "tool": f"z{i}"} for i, one in enumerate(nodes(n))]},
-    "wrong: ids": lambda n: {"kind": "chain", "nodes": nodes(1) * n},
-    "wrong: arguments": lambda n: {"kind": "chain", "nodes": nodes(n, params={"valeu": 1})},
-    "wrong: dependencies": lambda n: {"kind": "chain", "mode": "dag", "nodes": nodes(n, dependencies=["gone"])},
-    "wrong: nodes of a composition": lambda n: {"kind": "composition", "nodes": nodes(n, typ="x")},
-    "wrong: steps": lambda n: {"kind": "composite", "name": "c", "steps": [{"tol": 1}] * n},
-    "wrong: experience": lambda n: experience(n, tool=""),
-    "wrong: agent": lambda n: {**agent(1), **{f"key{i}": 1 for i in range(n)}},
-}  # fmt: skip
-
-
 def app() -> App:
     def echo(value: Any = None) -> Any:
         """Gives back what it gets."""
@@ -179,13 +133,19 @@ def checked(document: Callable[[int], Any], form: str) -> Operation:
     return make
 
 
-def on_chain(use: Callable[[App, Any], Any]) -> Operation:
+def on(name: str, use: Callable[[App, Any], Any]) -> Operation:
+    """What an app does with a loaded definition."""
+
     def make(n: int) -> Callable[[], Any]:
         fresh = app()
-        loaded = fresh.load(DOCUMENTS["chain"](max(2, n // 20)))
+        loaded = fresh.load(DOCUMENTS[name](max(2, n // 20)))
         return lambda: outcome(lambda: use(fresh, loaded))
 
     return make
+
+
+def converted(kind: str) -> Callable[[App, Any], Any]:
+    return lambda app, loaded: app.convert(loaded, kind, allow_loss=True)
 
 
 def on_text(write: Callable[[int], str], form: str) -> Operation:
@@ -194,6 +154,27 @@ def on_text(write: Callable[[int], str], form: str) -> Operation:
         return lambda: outcome(lambda: load(text, form=form))
 
     return make
+
+
+USES: dict[str, Callable[[App, Any], Any]] = {
+    "plan": lambda app, loaded: asyncio.run(app.preview(loaded)),
+    "draw as Mermaid:": lambda app, loaded: draw(loaded.flow, "mermaid"),
+    "draw as text:": lambda app, loaded: draw(loaded.flow, "text"),
+    "draw as SVG:": lambda app, loaded: draw(loaded.flow, "svg"),
+    "draw as data:": lambda app, loaded: graph_data(loaded.flow),
+    "write and read as JSON:": lambda app, loaded: flow_from_json(flow_to_json(loaded.flow)),
+}
+USED = (
+    "chain", "chain, dag", "chain, dag, wide", "chain of jumps", "chain, dag of variables", "chain of loops", "composition of conditions",
+    "experience of fields", "experience of separate writers", "experience of diamonds", "experience of one loop",
+)  # fmt: skip
+KINDS = ("chain", "composition", "composite", "experience", "runchain")
+CONVERTED = (
+    "chain", "chain, parallel", "chain, dag", "chain of conditions", "chain of jumps", "chain of variables", "chain of loops",
+    "chain of branches", "chain of transforms", "chain that reads outputs", "chain with retries", "composition of conditions",
+    "composition of maps", "composition, parallel", "composite with conditions", "experience of fields", "experience, wide",
+    "experience of diamonds", "experience of values", "experience of conditions", "experience of loops", "experience of one pipeline",
+)  # fmt: skip
 
 
 SCHEMA = {"type": "object", "properties": {
@@ -236,19 +217,14 @@ OPERATIONS: dict[str, Operation] = {
     "read JSON: repeated keys": on_text(lambda n: "{" + '"k": 1, ' * n + '"k": 1}', "json"),
     "read JSON: brackets": on_text(lambda n: "[" * n, "json"),
     "read JSON: long numbers": on_text(lambda n: "[" + "9" * n + "]", "json"),
-    "plan": on_chain(lambda app, loaded: asyncio.run(app.plan(loaded))),
-    "draw as Mermaid": on_chain(lambda app, loaded: draw(loaded.flow, "mermaid")),
-    "draw as text": on_chain(lambda app, loaded: draw(loaded.flow, "text")),
-    "draw as SVG": on_chain(lambda app, loaded: draw(loaded.flow, "svg")),
-    "draw as data": on_chain(lambda app, loaded: graph_data(loaded.flow)),
-    "convert to a composition": on_chain(lambda app, loaded: app.convert(loaded, "composition", allow_loss=True)),
-    "convert to an experience": on_chain(lambda app, loaded: app.convert(loaded, "experience", allow_loss=True)),
+    **{f"{verb} {name}": on(name, use) for verb, use in USES.items() for name in USED},
+    **{f"convert {name} to {kind}": on(name, converted(kind)) for kind in KINDS for name in CONVERTED},
     "validate input": validated(SCHEMA, lambda n: {key: VALUES[key](n) for key in ("l", "rows")}),
     "validate input of one hash": validated(SCHEMA, lambda n: {"z": VALUES["z"](n)}),
     "validate wrong input": validated(SCHEMA, lambda n: {"l": ["x"] * n, "rows": [{}] * n}),
     "validate unknown fields": validated({**SCHEMA, "additionalProperties": False}, VALUES["d"]),
     "check values": lambda n: (lambda value: lambda: check_json(value))(data(n)),
     "find tools": selecting,
-    "suggest a name": lambda n: (lambda names: lambda: closest("nmae 7", names))([f"name {i}" for i in range(n)]),
+    "suggest a name": lambda n: (lambda names: lambda: did_you_mean("nmae 7", names))([f"name {i}" for i in range(n)]),
 }  # fmt: skip
 """Everything that is measured, by the name it has in the list."""

@@ -29,8 +29,8 @@ import ours
 from cases import US, Row, as_row
 from measure import Contender, Timing, compare
 from ropewalk import flow
-from ropewalk.journal import Entry, NewRun
 from ropewalk.journal.address import open_store
+from ropewalk.journal.protocol import Entry, NewRun
 from ropewalk.tools.tool import Tool
 from run import shown
 

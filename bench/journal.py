@@ -18,8 +18,8 @@ from typing import Literal
 
 import apsw
 
-from ropewalk.journal import Entry, NewRun
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.protocol import Entry, NewRun
+from ropewalk.journal.sqlite.store import SqliteStore
 
 DATA = {"ok": True, "number": 123, "text": "hello, world"}
 DIGEST = "0123456789abcdef0123456789abcdef"

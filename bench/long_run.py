@@ -61,7 +61,7 @@ def make_project(folder: Path, steps: int, store: str | None) -> None:
 async def record(folder: Path, steps: int) -> None:
     """Write the journal of the run as its process would have, but for the last ten steps."""
     from ropewalk import App
-    from ropewalk.journal import Entry
+    from ropewalk.journal.protocol import Entry
     from ropewalk.values import digest
 
     async with App.open(folder) as app:

@@ -9,12 +9,12 @@ from typing import Any
 
 import floor
 from ropewalk import flow
-from ropewalk.app import App
-from ropewalk.engine.program import compile_flow
+from ropewalk.app.app import App
+from ropewalk.engine.compile.program import compile_flow
 from ropewalk.engine.run import Run
-from ropewalk.journal.journal import NewRun
 from ropewalk.journal.memory import MemoryStore
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.protocol import NewRun
+from ropewalk.journal.sqlite.store import SqliteStore
 from ropewalk.tools.runner import Runner
 from ropewalk.tools.tool import Tool
 

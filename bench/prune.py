@@ -16,15 +16,15 @@ import tempfile
 import time
 from pathlib import Path
 
-from ropewalk.journal import Entry, NewRun
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.protocol import Entry, NewRun
+from ropewalk.journal.sqlite.store import SqliteStore
 
 RUNS, STEPS = 40_000, 5
 BIG = {"text": "0123456789abcdef" * 500}  # stored apart from its row
 AT_ONCE = 500
 PRUNE = """
 import sys, time
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.sqlite.store import SqliteStore
 store = SqliteStore(sys.argv[1])
 start = time.perf_counter()
 print(store.prune(keep=0).runs, round(time.perf_counter() - start, 1), flush=True)

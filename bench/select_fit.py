@@ -7,7 +7,7 @@ over the candidates of each way to read a request (see hybrid.chances), every se
 strongly regularised. First every set is left out in turn and measured with what the others gave: these are the figures
 to believe of tools nobody has seen. Then half of the requests of all sets are fitted together and the other half
 measured, and the other way round: that is for other requests. Then all are fitted together; with --write that goes to
-src/ropewalk/select/weights.py. How sure a score makes one (SURE) is fitted on requests that have a tool, which is or is
+src/ropewalk/select/hybrid.py. How sure a score makes one (SURE) is fitted on requests that have a tool, which is or is
 not in the first five, and on requests that have none: in each set those of the other sets, and in registries of some
 tools of a set those for its other tools. So that is for sets of different things: --sure says how many of them are.
 """
@@ -24,20 +24,19 @@ from typing import Any
 
 import numpy as np
 
-from ropewalk.select import features, weights
+from ropewalk.select import hybrid
+from ropewalk.select import hybrid as weights
 from ropewalk.select.candidates import Candidates
-from ropewalk.select.card import card_of
-from ropewalk.select.embed import MiniLM, Vectors, model_text
-from ropewalk.select.features import NAMES
-from ropewalk.select.hybrid import CANDIDATES, chances, evidence, size_of
+from ropewalk.select.embedding import MiniLM, Vectors, model_text
+from ropewalk.select.hybrid import CANDIDATES, NAMES, chances, evidence, size_of
 from ropewalk.select.index import Index
-from ropewalk.select.reading import Reading
-from ropewalk.select.request import read_request
+from ropewalk.select.query import Reading, read_request
+from ropewalk.select.tool_card import card_of
 from select_data import Set, load, mean, measure, right
 
 STRENGTH = 0.01  # of the regularisation
 MOST = 900  # requests of a set that are fitted on
-OUT = Path(__file__).parents[1] / "src/ropewalk/select/weights.py"
+OUT = Path(__file__).parents[1] / "src/ropewalk/select/hybrid.py"
 HAVE_A_TOOL = 0.8  # supposed share of requests for which there is a tool
 SMALL = (8, 8, 25, 25, 80)  # tools of the small registries
 ASKED = 100  # requests of either kind that a small registry is asked, and of each other set that a whole one is
@@ -87,7 +86,7 @@ def case(index: Index, vectors: Vectors | None, query: dict[str, Any]) -> Case:
     names = [index.cards[slot].key for slot in slots]
     gold = set().union(*right(query))
     good = np.array([name in gold for name in names], float)
-    return Case(query, names, features.measure(found, slots, near), reading.shares, good)
+    return Case(query, names, hybrid.measure(found, slots, near), reading.shares, good)
 
 
 def fit(sets: list[list[Case]], used: list[int], rounds: int = 150) -> np.ndarray:
@@ -220,7 +219,7 @@ def main() -> None:
     given = parser.parse_args()
     sets = [load(folder) for folder in given.folders]
     models = [None] if given.minilm is None else [None, Once(MiniLM(given.minilm or None))]
-    tables: dict[str, dict[str, float]] = {"PLAIN": weights.PLAIN, "MODEL": weights.MODEL}
+    tables: dict[str, dict[str, float]] = {"PLAIN": weights.PLAIN, "MODEL": weights.MODEL_WEIGHTS}
     certain = dict(weights.SURE)
     for model in models:
         name = "plain" if model is None else "model"

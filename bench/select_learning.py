@@ -5,6 +5,9 @@ Half of the tools are used, the other half never. The learning curve asks unseen
 requests for every tool (one request with a changing detail), the same after eight different requests, and a stranger
 (a tool that is recorded for sixteen requests of sixteen other tools).
 
+A last case is a flood: three sources teach every tool eight of its own requests; then a fourth teaches half of the
+tools forty requests of the other half. It is measured with sources known, and with none known.
+
 Requests for several tools are left out. Of each tool a part of the requests is asked and never taught.
 """
 
@@ -19,12 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ropewalk.journal.tool_usage import use_source
 from ropewalk.select.selector import Selector
 from select_data import Set, load, mean, measure
 
 CURVE = (0, 1, 2, 4, 8, 16, 40)
 ROUTINE = 40
 STRANGER = 16
+FLOOD = 40
 UNSEEN_OF_EACH = 8
 ROUTINES = (
     "{request} for number {n}", "number {n}: {request}", "{request} on day {n} please", "again {request} ({n})",
@@ -154,6 +159,26 @@ def stranger_case(one: Set, parts: Split, seed: int) -> dict[str, Any]:
     return counts
 
 
+def flood_case(one: Set, parts: Split, seed: int) -> dict[str, tuple[float, float]]:
+    """Measure tools that three sources taught, before and after a fourth taught half of them what others are for."""
+    chance = random.Random(seed)
+    flooded = set(chance.sample(sorted(parts.teach), len(parts.teach) // 2))
+    others = [request for own in only(parts.teach, set(parts.teach) - flooded).values() for request in own]
+    wrong = [(request, tool) for tool in sorted(flooded) for request in chance.sample(others, min(FLOOD, len(others)))]
+    found = {}
+    for known in (True, False):
+        selector = Selector(one.tools)
+        for n, (request, tool) in enumerate(interleaved(parts.teach, 8)):
+            with use_source(f"sound {n % 3}" if known else ""):
+                selector.record(request, tool, True)
+        found["no flood"] = figures(selector, parts.ask)
+        for request, tool in wrong:
+            with use_source("flood" if known else ""):
+                selector.record(request, tool, True)
+        found["flood by one of four sources" if known else "flood without sources"] = figures(selector, parts.ask)
+    return found
+
+
 def show_figures(pair: tuple[float, float]) -> str:
     return f"{pair[0]:.3f} / {pair[1]:.3f}"
 
@@ -188,7 +213,10 @@ def main() -> None:
         strangers = [stranger_case(one, parts, given.seed + n) for n in range(3)]
         for counts in strangers:
             print("stranger:", counts, flush=True)
-        out[one.name] = {"curve": rows, "routine": routines, "stranger": strangers}
+        floods = flood_case(one, parts, given.seed)
+        for name, pair in floods.items():
+            print(f"{name:32} {show_figures(pair)}", flush=True)
+        out[one.name] = {"curve": rows, "routine": routines, "stranger": strangers, "flood": floods}
     if given.json:
         Path(given.json).write_text(json.dumps(out, indent=1))
 

@@ -56,7 +56,7 @@ class Ropewalk(Contender):
         if model:
             if given.minilm is None:
                 raise Missing("not asked for: --minilm")
-            from ropewalk.select.embed import MiniLM
+            from ropewalk.select.embedding import MiniLM
 
             self.embedder = MiniLM(given.minilm or None)
 

@@ -21,10 +21,8 @@ from typing import Any
 import numpy as np
 import Stemmer
 
-from ropewalk.select.embed import MiniLM
-from ropewalk.select.lexicon import Lexicon
-from ropewalk.select.text import normalised, told
-from ropewalk.select.wordpiece import WordPiece
+from ropewalk.select.embedding import MiniLM, WordPiece
+from ropewalk.select.text import Lexicon, informative_words, normalised
 
 SIZE, NEIGHBOURS, LEAST = 128, 8, 0.5
 LONGEST = 64  # pieces of a text that the model reads
@@ -118,7 +116,7 @@ def taught(lexicon: Lexicon, raw: np.ndarray, texts: list[str], wanted: np.ndarr
 
     counted: list[tuple[int, int, float]] = []
     for n, text in enumerate(texts):
-        rows, counts = lexicon.pieces([plain for _, plain in told(normalised(text), 200)])
+        rows, counts = lexicon.pieces([plain for _, plain in informative_words(normalised(text), 200)])
         counted += zip([n] * len(rows), rows, (1 / np.maximum(counts, 1)).repeat(counts).tolist(), strict=True)
     row, column, weight = map(np.array, zip(*counted, strict=True))
     words = csr_matrix((weight.astype(np.float32), (row, column)), (len(texts), len(raw)))

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from ropewalk import flow
-from ropewalk.app import App
-from ropewalk.claude import Completion, complete_with_tools, select
-from ropewalk.claude.model import Request
-from ropewalk.n8n.server import ENVIRONMENT
+from ropewalk.agents import Completion, complete_with_tools, select
+from ropewalk.agents.model import Request
+from ropewalk.app.app import App
+from ropewalk.n8n.node_tools import ENVIRONMENT
 from ropewalk.testing import ScriptedModel, wants
 
 NODE = Path(__file__).parents[1] / "tests" / "node" / "node_modules"

@@ -9,7 +9,7 @@ import asyncio
 from typing import TypedDict
 
 from ropewalk import App, InvalidFlow, flow, tool
-from ropewalk.source import dump
+from ropewalk.source.load import dump
 
 
 class Station(TypedDict):

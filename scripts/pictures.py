@@ -1,4 +1,4 @@
-"""Makes the pictures of the page, those in docs/pictures or every view there is:
+"""Make the pictures of the web UI: those in docs/pictures, or every view.
 
     python scripts/pictures.py                       # docs/pictures
     python scripts/pictures.py --all /tmp/pictures   # every view, both themes, three widths, little and much
@@ -108,7 +108,7 @@ VIEWS = [
     View("definitions-empty", "/definitions", "empty"),
     View("definitions-huge", "/definitions", "huge"),
     View("definition", "/definitions/chain/weekly-digest"),
-    View("definition-refused", "/definitions/chain/weekly-digest", act=fill("Input (JSON)", '{"topic": 5}', "Start")),
+    View("definition-refused", "/definitions/chain/weekly-digest", act=fill("days", "0", "Start")),
     View("definition-huge", "/definitions/chain/wide-2000", "huge"),
     View("definition-missing", "/definitions/chain/gone"),
     View("document", "/definitions", act=document),
@@ -119,8 +119,8 @@ VIEWS = [
     View("tools-huge-select", "/tools?for=read+the+invoices+of+a+customer", "huge"),
     View("tool-huge", "/tools/ledger_reconcile_invoices", "huge"),
     View("tools-none", "/tools", act=lambda page: page.get_by_role("searchbox").fill("zzzzzz")),
-    View("tool", "/tools/search_news", act=fill("Arguments (JSON)", '{"topic": "rope"}', "Call")),
-    View("tool-refused", "/tools/search_news", act=fill("Arguments (JSON)", '{"topic": 5}', "Call")),
+    View("tool", "/tools/search_news", act=fill("topic", "rope", "Call")),
+    View("tool-refused", "/tools/search_news", act=fill("days", "seven", "Call")),
     View("waiting", "/waiting"),
     View("waiting-empty", "/waiting", "empty"),
     View("waiting-huge", "/waiting", "huge"),
@@ -214,7 +214,10 @@ def main() -> None:
     parser.add_argument("--projects", type=Path, help="keep the filled projects there, and use them again")
     given = parser.parse_args()
     home = given.projects or Path(tempfile.mkdtemp())
-    wanted = [v for v in VIEWS if v.name.startswith(tuple(given.only.split(",")))]
+    shown = {name for name, _, _ in FOR_DOCS}
+    wanted = [
+        v for v in VIEWS if v.name.startswith(tuple(given.only.split(","))) and (given.all or v.name in shown)
+    ]  # fmt: skip
     shapes = [(w, t) for w in WIDTHS for t in THEMES if f"{w}-{t}" in given.shapes or not given.shapes]
     wrong: list[str] = []
     with sync_playwright() as playwright:

@@ -24,8 +24,9 @@ def commands() -> Iterator[str]:
     yield "# Commands\n"
     yield MADE
     yield (
-        "What each is for, with examples, is in [the command line](../cli.md). Exit codes: 0 completed or partial,\n"
-        "1 run failed, 2 usage, 3 invalid definition, 4 waiting, 124 timeout, 130 interrupted, 141 output not taken.\n"
+        "Every command with its options. Examples are in [the command line](../cli.md).\n\n"
+        "Exit codes: 0 completed or partial, 1 run failed, 2 usage, "
+        "3 invalid definition, 4 waiting, 124 timeout, 130 interrupted, 141 output not taken.\n"
     )
     root = program()
     for words in COMMANDS:
@@ -63,7 +64,7 @@ def _text(text: str) -> str:
 
 def http() -> Iterator[str]:
     """Every route with its parameters and what it takes."""
-    from ropewalk.app import App
+    from ropewalk.app.app import App
     from ropewalk.doors.http.site import api_of
 
     document = api_of(App("memory"))

@@ -3,22 +3,28 @@ never left behind."""
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 import fork_server
+import tiers
 from claude import judged
 from claude.judged import pytest_sessionfinish, pytest_terminal_summary, pytest_testnodedown
-from faults.tally import counts, pytest_addoption, pytest_configure, rounds
+from faults import tally
+from faults.tally import counts, rounds
 from postgres_server import NoPostgres, PostgresServer, fresh
 
-__all__ = ["counts", "pytest_addoption", "pytest_configure", "rounds"]  # of the fault campaign
+__all__ = ["counts", "rounds"]  # of the fault campaign
 __all__ += ["pytest_sessionfinish", "pytest_terminal_summary", "pytest_testnodedown"]  # of judged requests
+
+# Children inherit it with another pid: files that change the process they are loaded in spare this one.
+os.environ["PYTEST_PROCESS"] = str(os.getpid())
 
 # Derandomised on CI, so that a red run is red again at home; searching further on demand.
 _SLOW_MACHINE = [HealthCheck.too_slow]
@@ -26,6 +32,31 @@ settings.register_profile("ci", deadline=None, derandomize=True, suppress_health
 settings.register_profile("home", deadline=None, suppress_health_check=_SLOW_MACHINE)
 settings.register_profile("long", deadline=None, max_examples=2000, suppress_health_check=_SLOW_MACHINE)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "home"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    tally.pytest_addoption(parser)
+    tiers.add_option(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    tally.pytest_configure(config)
+    config.pluginmanager.register(tiers.Tiers(config), "tiers")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect the tests without the garbage collector, and never let it look at them again.
+
+    It would go through the ten thousand tests again and again, which doubles the time that collecting them takes.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture(autouse=True)

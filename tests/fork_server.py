@@ -2,7 +2,7 @@
 
 A server process imports Ropewalk once and forks a child for every program that a test starts. The child is a true
 process: it has its own pid, working directory, environment, streams, signals and exit code, and `kill -9` ends it.
-Only the imports are saved, which are most of the time of a short command.
+Only the imports and the end of the interpreter are saved, which are most of the time of a short command.
 
 `Popen` and `run` are those of `subprocess`, for the same arguments. What a forked process cannot reproduce starts in
 the ordinary way: options of the interpreter (`-X`, `-c`, `-W`), other values of variables that Python reads when it
@@ -21,6 +21,7 @@ import io
 import json
 import os
 import pkgutil
+import re
 import runpy
 import select
 import signal
@@ -31,11 +32,13 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
 _STARTUP_VARIABLES = ("PYTHON", "LC_", "LANG", "OPENBLAS_", "MALLOC_", "LD_")
 _NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
+_INNER_IMPORT = re.compile(r"^[ \t]+(?:from|import) ([A-Za-z_][\w.]*)(?: import .*)?$", re.MULTILINE)
+_LAZY = ("cyclopts.help", "docstring_parser", "rich.panel", "anthropic.resources.messages", "anthropic.resources.beta")
 _HEADER = 8  # bytes: the length of a request
 _START_NEW_SESSION = 5  # its place among the last arguments of _execute_child, in Python 3.11 to 3.14
 
@@ -264,14 +267,23 @@ def preload() -> None:
         if not module.name.endswith("__main__"):
             with contextlib.suppress(ImportError):
                 importlib.import_module(module.name)
+    for name in (*_imported_when_needed(Path(ropewalk.__path__[0])), *_LAZY):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     if threading.active_count() != 1:
         raise RuntimeError(f"an import started a thread: {threading.enumerate()}")
     gc.collect()
     gc.freeze()
 
 
-def become(request: dict[str, Any], streams: list[int]) -> None:
-    """Turn this forked process into the program of a request."""
+def _imported_when_needed(package: Path) -> list[str]:
+    """Modules that functions of Ropewalk import when they are called: SDKs take a second each."""
+    found = {name for path in package.rglob("*.py") for name in _INNER_IMPORT.findall(path.read_text("utf-8"))}
+    return sorted(name for name in found if name.partition(".")[0] != "ropewalk")
+
+
+def become(request: dict[str, Any], streams: list[int]) -> NoReturn:
+    """Turn this forked process into the program of a request, and end with it."""
     code: Any = 1
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -299,12 +311,39 @@ def become(request: dict[str, Any], streams: list[int]) -> None:
         _end_by_interrupt()
     except BaseException:  # noqa: BLE001 - shown as the interpreter would show it
         sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
-    sys.exit(code)
+    _exit(code)
+
+
+def _exit(code: Any) -> NoReturn:
+    """End as `sys.exit(code)` does at the top of a program, but leave the memory to the system.
+
+    To tear down every imported module costs more than most commands, as it copies each page that the server shares
+    with its children.
+    """
+    if code is not None and not isinstance(code, int):
+        print(code, file=sys.stderr)
+        code = 1
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+    except KeyboardInterrupt:
+        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+    number = (code or 0) & 0xFF
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None and not stream.closed:
+                stream.flush()
+        except (OSError, ValueError) as error:
+            if stream is sys.stdout:
+                number = 120
+                with contextlib.suppress(OSError, ValueError):
+                    print(f"Exception ignored in: {stream!r}\n{type(error).__name__}: {error}", file=sys.stderr)
+    os._exit(number)
 
 
 def _execute(words: list[str]) -> Any:
     if words[0] == COMMAND:
-        from ropewalk.doors.cli import main
+        from ropewalk.doors.cli.main import main
 
         sys.argv = words
         sys.path[0] = str(Path(COMMAND).parent)

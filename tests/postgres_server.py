@@ -81,7 +81,7 @@ class PostgresServer:
     def down(self, how: signal.Signals = signal.SIGINT) -> None:
         """SIGINT is a fast shutdown, SIGQUIT a crash."""
         self._process.send_signal(how)
-        self._process.wait(30)
+        self._process.wait(50)
 
     def up(self) -> None:
         self._process = self._start()

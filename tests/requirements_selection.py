@@ -37,6 +37,7 @@ SELECT-LEARN-3      what was learnt can be seen, exported and deleted
 SELECT-LEARN-4      what cannot be learnt is refused
 SELECT-LEARN-5      runs and calls of tools feed record where the request is known
 SELECT-LEARN-6      learning raises the tools that were used and harms no others
+SELECT-LEARN-7      what one source can teach is limited
 SELECT-OPTION-3     a score equal to the threshold is kept
 SELECT-MODEL-1      embeddings through a protocol; vectors cached by id and text hash
 SELECT-MODEL-2      an offline MiniLM without torch

@@ -13,9 +13,12 @@ from typing import Any
 import pytest
 
 from ropewalk import toolchain
-from ropewalk.app import App
-from ropewalk.journal import MemoryStore, Store
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.api.composite import workflow_tools
+from ropewalk.app.app import App
+from ropewalk.errors import NothingToUndo
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.journal.protocol import Store
+from ropewalk.journal.sqlite.store import SqliteStore
 
 SLOW = 0.15  # seconds per query
 ASKED = (
@@ -83,6 +86,11 @@ async def beating(store: Any) -> AsyncIterator[None]:
         task.cancel()
 
 
+async def undo_nothing(app: App) -> None:
+    with contextlib.suppress(NothingToUndo):
+        await app.runs.undo("done")
+
+
 async def watch(app: App) -> None:
     async for _ in app.runs.watch("done"):
         pass
@@ -102,7 +110,7 @@ async def ended(app: App) -> None:
 CALLS: dict[str, Callable[[App], Awaitable[Any]]] = {
     "app.run": lambda app: app.run("c"),
     "app.validate": lambda app: app.validate("c"),
-    "app.plan": lambda app: app.plan("c"),
+    "app.preview": lambda app: app.preview("c"),
     "chains.create_chain": lambda app: app.chains.create_chain({**CHAIN, "id": "c2"}),
     "chains.execute_chain": lambda app: app.chains.execute_chain("c"),
     "chains.get_chain": lambda app: app.chains.get_chain("c"),
@@ -129,12 +137,31 @@ CALLS: dict[str, Callable[[App], Awaitable[Any]]] = {
     ),
     "runs.arguments": lambda app: app.runs.arguments("done"),
     "runs.retry": lambda app: app.runs.retry("done", ["x"]),
+    "runs.undo": undo_nothing,
     "runs.fork": lambda app: app.runs.fork("done"),
     "runs.watch": watch,
     "runs.ended": ended,
     "resume": lambda app: app.resume("failed"),
     "toolchain.execute_chain": lambda app: toolchain.execute_chain("c"),
     "toolchain.execute_composition": lambda app: toolchain.execute_composition("k"),
+}
+
+
+def workflow(tool: str, /, **arguments: Any) -> Callable[[App], Awaitable[Any]]:
+    """A call of one of the tools with which an agent makes and runs workflows."""
+
+    async def call(app: App) -> None:
+        tools = {each.name: each for each in workflow_tools(app, allow=["t"], session="mine")}
+        await tools[tool].handler(**arguments)  # type: ignore[misc]
+
+    return call
+
+
+STEPS = [{"tool": "t"}]
+CALLS |= {
+    "workflow_tools.create_workflow": workflow("create_workflow", name="new", steps=STEPS),
+    "workflow_tools.run_workflow": workflow("run_workflow", name="w", input={}),
+    "workflow_tools.list_workflows": workflow("list_workflows"),
 }
 
 
@@ -169,6 +196,7 @@ def test_a_slow_store_holds_up_nobody_else(store: Store, what: str) -> None:
         for name in ("waiting", "stopped"):
             await app.run(WAITING, run_id=name, park=True)
         app.runs.stop("stopped")
+        await workflow("create_workflow", name="w", steps=STEPS)(app)
         slowed: Any = store
         async with beating(slowed):
             slowed.slow = True

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 BENCH = Path(__file__).parents[1] / "bench"
 
 
@@ -79,7 +81,7 @@ def test_one_command_prints_the_table_and_writes_it_as_json(tmp_path: Path) -> N
 
 
 def test_tokens_are_counted_as_said_and_every_round_counts() -> None:
-    from ropewalk.claude.model import Request
+    from ropewalk.agents.model import Request
     from tokens import sent, tokens
 
     assert tokens("a morning, 12345") == 1 + 2 + 1 + 2

@@ -29,10 +29,10 @@ import pytest
 
 import ropewalk.errors
 from chains.scripted import ScriptedTools, answering, misses
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.check import UNKNOWN_TOOL
 from ropewalk.errors import InvalidFlow
-from ropewalk.source import load
+from ropewalk.source.load import load
 
 CASES = Path(__file__).parent / "cases"
 KNOWN = {

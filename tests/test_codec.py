@@ -117,19 +117,19 @@ def _broken(where: str, value: Any) -> Any:
 @pytest.mark.parametrize(
     ("where", "value", "problem"),
     [
-        ("ropewalk", 2, "ropewalk: this version reads documents of version 1, not 2"),
+        ("ropewalk", 2, "ropewalk: only documents of version 1 are supported, not 2"),
         (
             "regions/0/nodes/0/op/kind",
             "Cal",
             "regions[0].nodes[0].op.kind: unknown kind of node 'Cal'; did you mean Call?",
         ),
         ("regions/0/nodes/0/op/arg", 1, "regions[0].nodes[0].op.arg: unknown key for Call; did you mean args?"),
-        ("regions/0/nodes/0/op/tool", KeyError, "regions[0].nodes[0].op: Call lacks tool"),
+        ("regions/0/nodes/0/op/tool", KeyError, "regions[0].nodes[0].op: Call needs tool"),
         ("regions/0/nodes/0/id", 3, "regions[0].nodes[0].id: must be a string, not 3"),
         ("regions/0/ordered", 1, "regions[0].ordered: must be true or false, not 1"),
         ("regions/0/result", {"reff": []}, "must have one of the keys"),
         ("regions/0/result/ref", [], "regions[0].result.ref: must be a list of a name"),
-        ("regions/0/result/elid", True, "regions[0].result.elid: unknown key beside 'ref'; did you mean elide?"),
+        ("regions/0/result/elid", True, "regions[0].result.elid: unknown key next to 'ref'; did you mean elide?"),
         ("regions/0/result", {"lit": float("nan")}, "regions[0].result.lit: nan is not JSON"),
         ("regions/0/result", {"obj": [["a"]]}, "regions[0].result.obj[0]: must be a pair"),
         ("body", 1, "body: must be the position of an earlier region"),
@@ -148,7 +148,7 @@ def test_a_broken_document_is_refused_with_its_place(where: str, value: Any, pro
 def test_a_region_has_one_place() -> None:
     node = {"id": "b", "op": {"kind": "Branch", "arms": [], "default": 0}}
     doc = {"ropewalk": 1, "name": "f", "body": 1, "regions": [{"nodes": []}, {"nodes": [node, {**node, "id": "c"}]}]}
-    with pytest.raises(InvalidFlow, match="already used"):
+    with pytest.raises(InvalidFlow, match="is used twice"):
         flow_from_json(doc)
 
 

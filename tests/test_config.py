@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ropewalk.config import Limits, import_tools, read_config
+from ropewalk.config.modules import import_tools
+from ropewalk.config.project import read_config
+from ropewalk.config.settings import Limits
 from ropewalk.errors import ConfigError
 
 
@@ -112,7 +114,7 @@ def test_secrets_do_not_show_in_the_text_of_a_configuration(tmp_path):
         ("[mcp.a]\ncommand = 'x'\nmode = 'legcy'\n", 3, 1, "mode: must be one of auto, legacy, 2026-07-28"),
         ("[mcp.a]\nurl = 'x'\nconnect_timeout = 0\n", 3, 1, "a number of seconds above 0"),
         ("[mcp]\nfiel = 'x'\n", 2, 1, "did you mean file?"),
-        ("[mcp]\nfile = 'nope.json'\n", 2, 1, "there is no 'nope.json'"),
+        ("[mcp]\nfile = 'nope.json'\n", 2, 1, "'nope.json' does not exist"),
         ("mcp = 3\n", 1, 1, "must be a table"),
         ("[providers.p]\nheaders = {}\n", 1, 2, "needs a url or an openapi document"),
         ("[providers.p]\nurl = 'http://x'\ntools = ['t']\n", 3, 1, "tools: must be a list of tables"),
@@ -177,7 +179,7 @@ burst = 0
     told = [(problem.place.line, problem.message) for problem in caught.value.problems]
     assert [line for line, _ in told] == [1, 2, 4, 5, 6, 7, 8], told
     assert told[0][1] == "[schedules.s] cron and flow are missing"
-    assert told[1][1] == "[schedules.s] queue: there is no [queues.x]"
+    assert told[1][1] == "[schedules.s] queue: [queues.x] is not defined"
 
 
 def test_the_common_servers_file_is_read_by_default(tmp_path):
@@ -205,8 +207,8 @@ def test_one_server_that_cannot_be_used_does_not_stop_the_others(tmp_path):
     write(tmp_path / ".mcp.json", json.dumps({"mcpServers": servers}))
     config = read_config(tmp_path, environ={})
     assert list(config.servers) == ["b"]
-    assert config.broken["a"] == "environment variable NOT_SET is not set"
-    assert set(config.broken) == {"a", "c", "d"}
+    assert config.failures["a"] == "environment variable NOT_SET is not set"
+    assert set(config.failures) == {"a", "c", "d"}
 
 
 @pytest.mark.parametrize("key", ["env", "headers"])
@@ -215,7 +217,7 @@ def test_a_variable_in_env_and_headers_is_looked_for_and_left_to_who_connects(tm
     write(tmp_path / "ropewalk.toml", f"[mcp.a]\n{own}\n{key} = {{K = '${{OUTER}}'}}\n")
     found = read_config(tmp_path, environ={"OUTER": "${INNER}", "INNER": "secret"}).servers["a"]
     assert dict(getattr(found, key)) == {"K": "${OUTER}"}
-    assert read_config(tmp_path, environ={"INNER": "x"}).broken == {"a": "environment variable OUTER is not set"}
+    assert read_config(tmp_path, environ={"INNER": "x"}).failures == {"a": "environment variable OUTER is not set"}
 
 
 def test_a_default_stands_for_an_empty_variable_and_a_value_is_not_read_again(tmp_path):

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from ropewalk import tool
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.errors import InvalidFlow
-from ropewalk.source import load
+from ropewalk.source.load import load
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 DOCUMENTS = {

@@ -1,7 +1,8 @@
 """Every block of code in the documents runs, in order, in a folder of its own per document.
 
 Blocks marked ```python and ```sh run; others (text, toml, yaml, json) are only read. A block that
-cannot run says why in the line above it: <!-- not run: the reason -->.
+cannot run says why in the line above it: <!-- not run: the reason -->. A block with a title is a
+file of the example; doors/test_cli_docs.py writes it and runs the console blocks after it.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ PROJECT = Path(__file__).parents[1]
 DOCUMENTS = [
     PROJECT / name for name in ("README.md", "examples/README.md", "bench/README.md") if (PROJECT / name).is_file()
 ]
-EVENTS = PROJECT / "docs" / "telemetry.md"
+EVENTS = PROJECT / "docs" / "events-reference.md"
 DOCUMENTS += sorted((PROJECT / "docs").rglob("*.md"))
 
 _FENCE = re.compile(
-    r"^(?:<!-- not run: (?P<reason>[^\n]+?) -->\n+)?^```(?P<kind>python|sh)[^\n]*\n(?P<code>.*?)^```$",
+    r"^(?:<!-- not run: (?P<reason>[^\n]+?) -->\n+)?^```(?P<kind>python|sh)(?![^\n]*title=)[^\n]*\n(?P<code>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 _LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
@@ -66,7 +67,8 @@ def run(block: Block, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.timeout(400)  # a document of recipes is some thirty commands
+@pytest.mark.timeout(1800)  # a document of recipes is some thirty commands
+@pytest.mark.process
 @pytest.mark.parametrize("document", DOCUMENTS, ids=[str(d.relative_to(PROJECT)) for d in DOCUMENTS])
 def test_every_block_of_a_document_runs(document: Path, tmp_path: Path) -> None:
     if (document.parent, document.name) == (PROJECT / "examples", "README.md"):
@@ -92,11 +94,22 @@ def test_a_block_that_fails_or_says_why_it_is_not_run_is_told_apart(tmp_path: Pa
     assert "ZeroDivisionError" in run(marked, tmp_path).stdout
 
 
-def test_the_readme_has_the_two_commands_and_blocks_that_run() -> None:
+def test_the_readme_fits_one_screen_and_has_the_set_up_commands() -> None:
     text = (PROJECT / "README.md").read_text("utf-8")
-    assert "./demo.sh" in text
-    assert "./test.sh" in text
-    assert sum(block.reason is None for block in blocks(text)) >= 3
+    for command in ("./demo.sh", "./test.sh", "./test.sh --all", "apt-get install"):
+        assert command in text
+    assert len(text.splitlines()) <= 105
+    assert sum(block.reason is None for block in blocks(text)) >= 1
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("document", ["README.md", "docs/migration-langgraph.md"])
+def test_a_python_example_prints_what_the_block_below_it_shows(document: str, tmp_path: Path) -> None:
+    text = (PROJECT / document).read_text("utf-8")
+    shown = re.findall(r"^```python\n((?:(?!```).*\n)+)```\n\n```text\n((?:(?!```).*\n)+)```$", text, re.MULTILINE)
+    assert shown
+    for code, output in shown:
+        assert run(Block(0, "python", code, None), tmp_path).stdout == output
 
 
 def test_every_event_is_on_the_page() -> None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ropewalk import App
 from ropewalk.draw import mermaid, svg, text
 from ropewalk.draw.layout import place
 from ropewalk.expr.ast import Expr, Fn, Lit, Obj, Ref
@@ -57,7 +58,7 @@ research
 ├─ decide  Branch · when $input.go · after each
 │  ├─ if $prev > 3
 │  │  └─ mail  Call tool
-│  └─ default
+│  └─ else
 │     └─ log  Call tool
 ├─ poll  Loop · limit: 9
 │  └─ nap  Sleep · seconds: 5
@@ -82,7 +83,7 @@ flowchart TD
     subgraph n2_0g["if #36;prev #62; 3"]
       n2_0_0["mail<br/>Call tool"]
     end
-    subgraph n2_1g["default"]
+    subgraph n2_1g["else"]
       n2_1_0["log<br/>Call tool"]
     end
   end
@@ -120,7 +121,7 @@ def test_the_picture_shows_every_node_and_edge() -> None:
     for id in ("search", "each", "fetch", "sum", "decide", "mail", "log", "poll", "nap", "report"):
         assert id in shown
     assert "glue" not in shown
-    assert {"Call web.search", "if $prev > 3", "default", "when $input.go"} <= set(shown)
+    assert {"Call web.search", "if $prev > 3", "else", "when $input.go"} <= set(shown)
     assert drawing.count('class="e"') == 5  # four outside, one inside each
     assert drawing.count('class="g"') == 3
 
@@ -237,3 +238,18 @@ def test_layouts_never_overlap_and_edges_go_down(data: st.DataObject) -> None:
     for (a, b), route in zip(edges, placed.routes, strict=True):
         assert placed.corners[a][1] + sizes[a][1] <= placed.corners[b][1]
         assert all(one[1] <= two[1] for one, two in pairwise(route))
+
+
+def test_the_other_branch_has_the_name_of_the_document() -> None:
+    tool = {"id": "t", "type": "tool", "tool": "t"}
+    choice = {
+        "id": "c",
+        "type": "condition",
+        "condition": "$input.a",
+        "then": [tool],
+        "otherwise": [{**tool, "id": "u"}],
+    }
+    with App("memory") as app:
+        drawing = text(app.load({"kind": "chain", "name": "x", "nodes": [choice]}).flow)
+    assert "└─ otherwise\n" in drawing
+    assert "default" not in drawing

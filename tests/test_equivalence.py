@@ -19,12 +19,12 @@ import pytest
 
 from chains.scripted import ScriptedTools, answering
 from equivalence.in_python import PROGRAMS
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.codec import fingerprint
-from ropewalk.dialects import NOTATIONS
 from ropewalk.errors import InvalidFlow
 from ropewalk.events import Event
-from ropewalk.source import load
+from ropewalk.notations.registry import NOTATIONS
+from ropewalk.source.load import load
 
 CASES = {case["name"]: case for case in load(Path(__file__).parent / "equivalence" / "programs.yaml").data}
 KEYS = {"name", "input", "answers", "tools", "status", "result", "state", "at_once", "where", "renamed", "apart"}

@@ -14,6 +14,8 @@ import pytest
 
 import fork_server
 
+pytestmark = pytest.mark.process
+
 PROJECT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 
@@ -93,7 +95,7 @@ def test_a_composite_is_run_validated_planned_and_drawn(examples: Path) -> None:
     for topic, line in (("rope", "rope: Knots, Splices"), ("sail", "sail: Canvas")):
         assert answer("run", file, "--input", json.dumps({"topic": topic}), cwd=examples)["result"] == line
     assert answer("validate", file, cwd=examples)["valid"] is True
-    assert [node["tool"] for node in answer("plan", file, cwd=examples)["nodes"]] == ["find", "shorten", "card"]
+    assert [node["tool"] for node in answer("preview", file, cwd=examples)["nodes"]] == ["find", "shorten", "card"]
     assert "search" in call("ropewalk", "graph", file, cwd=examples).stdout
 
 

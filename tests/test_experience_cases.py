@@ -32,17 +32,17 @@ import pytest
 
 from chains.scripted import answering, misses
 from experiences.scripted_nodes import ScriptedNodes
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.errors import InvalidFlow
 from ropewalk.events import Event
 from ropewalk.schema import compile_schema
-from ropewalk.source import load
+from ropewalk.source.load import load
 
 CASES = Path(__file__).parent / "cases" / "experience"
 KNOWN = {"name", "covers", "experience", "raw", "tools", "input", "state", "expect", "problems", "beyond_schema"}
 KNOWN |= {"answers"}
 BESIDES = ("finalState", "errors", "warnings", "calls", "counts", "peak", "events")
-SCHEMA = compile_schema(json.loads(files("ropewalk.dialects").joinpath("experience.schema.json").read_text("utf-8")))
+SCHEMA = compile_schema(json.loads(files("ropewalk.notations").joinpath("experience.schema.json").read_text("utf-8")))
 
 
 def cases() -> Iterator[Any]:

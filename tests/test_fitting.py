@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ropewalk.app import App
-from ropewalk.fitting import Cards
+from ropewalk.app.app import App
+from ropewalk.app.preflight import Cards
 from ropewalk.tools.tool import Tool
 from ropewalk.tools.toolbox import Toolbox
 

@@ -61,6 +61,34 @@ def test_every_way_to_end_gives_the_same_code(tmp_path: Path, body: str) -> None
     assert codes[0] == codes[1] != 0
 
 
+LAST_WORDS = """
+import atexit, sys, threading, time
+atexit.register(print, "at the exit")
+threading.Thread(target=lambda: (time.sleep(0.2), print("the thread"))).start()
+sys.stdout.write("the program, ")
+"""
+
+
+def test_threads_exit_functions_and_buffers_come_before_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "last_words.py"
+    path.write_text(LAST_WORDS)
+    outputs = [
+        run([sys.executable, str(path)], capture_output=True, text=True).stdout
+        for run in (fork_server.run, subprocess.run)
+    ]
+    assert outputs[0] == outputs[1] == "the program, the thread\nat the exit\n"
+
+
+def test_output_that_cannot_be_written_gives_the_same_code(tmp_path: Path) -> None:
+    path = tmp_path / "full.py"
+    path.write_text("print('a')")
+    codes = []
+    for run in (fork_server.run, subprocess.run):
+        with open("/dev/full", "w") as full:
+            codes.append(run([sys.executable, str(path)], stdout=full, stderr=subprocess.DEVNULL).returncode)
+    assert codes[0] == codes[1] != 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_signals_reach_the_child(tmp_path: Path, number: signal.Signals) -> None:
     path = tmp_path / "wait.py"
@@ -72,7 +100,7 @@ def test_signals_reach_the_child(tmp_path: Path, number: signal.Signals) -> None
         assert child.stdout.readline() == "here\n"
         assert child.poll() is None
         child.send_signal(number)
-        assert child.wait(30) == -number
+        assert child.wait(50) == -number
         assert child.poll() == -number
 
 
@@ -80,7 +108,7 @@ def test_a_terminal_is_one(script: Path) -> None:
     master, slave = pty.openpty()
     child = fork_server.Popen([sys.executable, str(script)], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave)
     os.close(slave)
-    assert child.wait(30) == 0
+    assert child.wait(50) == 0
     assert b'"terminals": [false, true, true]' in os.read(master, 4096)
     os.close(master)
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ropewalk import ComposableToolBuilder, ToolExecutionResult, tool
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.errors import InvalidFlow, InvalidInput, RunExists
-from ropewalk.schema import compile_schema, misfits, relaxed
+from ropewalk.schema import compile_schema, default_errors, without_required_defaults
 from ropewalk.testing import ScriptedModel
 
 SCHEMA: dict[str, Any] = {
@@ -142,15 +142,15 @@ FILLS: list[tuple[Any, Any, Any]] = [
 def test_what_is_filled_in(schema: Any, given: Any, filled: Any) -> None:
     before = repr(given)
     compiled = compile_schema(schema)
-    assert compiled.filled(given) == filled
+    assert compiled.with_defaults(given) == filled
     assert repr(given) == before
-    assert compiled.filled(filled) is filled  # nothing is missing: nothing is copied
+    assert compiled.with_defaults(filled) is filled  # nothing is missing: nothing is copied
 
 
 def test_defaults_are_not_shared_between_runs() -> None:
     compiled = compile_schema({"properties": {"a": {"default": []}}})
-    compiled.filled({})["a"].append(1)
-    assert compiled.filled({}) == {"a": []}
+    compiled.with_defaults({})["a"].append(1)
+    assert compiled.with_defaults({}) == {"a": []}
 
 
 def test_a_schema_without_defaults_is_asked_once() -> None:
@@ -167,7 +167,7 @@ def test_what_has_a_default_is_not_required_of_who_calls_a_flow() -> None:
         },
         "required": ["a", "b", "my key"],
     }
-    loose = relaxed(schema)
+    loose = without_required_defaults(schema)
     assert loose["required"] == ["b"]
     assert loose["properties"]["b"]["required"] == ["d"]
     assert schema["required"] == ["a", "b", "my key"]
@@ -190,7 +190,7 @@ MISFITS: list[tuple[Any, list[str]]] = [
 
 @pytest.mark.parametrize(("schema", "places"), MISFITS)
 def test_where_defaults_do_not_fit(schema: Any, places: list[str]) -> None:
-    assert [place.replace("['$defs']", ".$defs") for place, _ in misfits(schema)] == places
+    assert [place.replace("['$defs']", ".$defs") for place, _ in default_errors(schema)] == places
 
 
 def test_hostile_schemas_are_refused_not_followed_without_end() -> None:
@@ -198,5 +198,5 @@ def test_hostile_schemas_are_refused_not_followed_without_end() -> None:
         f"n{i}": {"properties": {"a": {"$ref": f"#/$defs/n{i + 1}"}}} for i in range(2000)
     }}  # fmt: skip
     deep["$defs"]["n2000"] = {"default": 1}
-    [(place, why)] = misfits(deep)
+    [(place, why)] = default_errors(deep)
     assert (place, why) == ("", "its references are nested too deep to look for defaults")

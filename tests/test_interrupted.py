@@ -12,13 +12,15 @@ from pathlib import Path
 import pytest
 
 from ropewalk import tool
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.errors import InvalidFlow, JournalConflict
 from ropewalk.tools.toolbox import Toolbox
 
+pytestmark = pytest.mark.process
+
 HOLD = """
 import asyncio, sys
-from ropewalk.app import App
+from ropewalk.app.app import App
 
 async def hang(name, params):
     print("started", flush=True)
@@ -75,7 +77,7 @@ def test_a_run_whose_event_loop_was_closed_goes_on_in_another(tmp_path: Path, pl
         await asyncio.wait({begun, asyncio.create_task(held.wait())}, return_when=asyncio.FIRST_COMPLETED)
 
     async def go_on() -> None:
-        async with app, asyncio.timeout(20):
+        async with app, asyncio.timeout(50):
             result = await app.run({"kind": "chain", "nodes": nodes}, run_id="e")
             assert (result["status"], result["results"]) == ("completed", {"first": "first", "second": "second"})
             gc.collect()  # what the closed loop had is thrown away, and ends nothing that goes on

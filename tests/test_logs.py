@@ -129,7 +129,7 @@ async def test_secrets_are_in_no_line_whoever_logs_them(lines: Lines, monkeypatc
     monkeypatch.setenv("QUIET", "only-used-by-a-run")
 
     def says(text: str) -> str:
-        logging.getLogger("says").warning("was given %s", text, extra={"said": {"also": [text]}})
+        logging.getLogger("says").warning("was given %s", text, extra={"fields": {"also": [text]}})
         return text
 
     async with App("memory", tools=[says], secrets=["QUIET"]) as app:

@@ -10,11 +10,12 @@ import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-from ropewalk.errors.given import install
+from ropewalk.errors import install_command
 
 PROJECT = Path(__file__).parents[1]
 FOR_TYPES = {"typing-extensions"}  # under TYPE_CHECKING only: type checkers know it without an installation
-WITH_MCP = {"anyio", "mcp-types", "pydantic"}  # used only beside mcp, which cannot be without them
+# Used only beside mcp, which cannot be without them.
+WITH_MCP = {"anyio", "cryptography", "mcp-types", "pydantic", "pyjwt"}
 
 
 def bare(requirement: str) -> str:
@@ -75,7 +76,7 @@ def test_how_an_optional_part_is_installed_is_said_in_one_way() -> None:
     files = [PROJECT / "README.md", *(PROJECT / "docs").rglob("*.md"), *(PROJECT / "src").rglob("*.py")]
     wrong = [str(file) for file in files if re.search(r"pip install ['\"]?ropewalk", file.read_text(encoding="utf-8"))]
     assert wrong == []
-    assert install("mcp,http") in (PROJECT / "README.md").read_text(encoding="utf-8")
+    assert install_command("mcp,http") in (PROJECT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_documents_name_extras_that_there_are() -> None:
@@ -88,6 +89,6 @@ def test_the_documents_name_extras_that_there_are() -> None:
         for extra in found.split(",")
     }
     assert {extra for _, extra in named} <= extras
-    needs = {("claude.md", "claude"), ("http.md", "serve"), ("page.md", "serve"), ("telemetry.md", "otel"),
+    needs = {("claude.md", "claude"), ("http.md", "serve"), ("web-ui.md", "serve"), ("telemetry.md", "otel"),
              ("workers.md", "distributed"), ("mcp.md", "mcp"), ("mcp-server.md", "mcp")}  # fmt: skip
     assert needs <= named

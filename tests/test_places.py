@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ropewalk.errors import InvalidFlow, Problem
-from ropewalk.source import attach, load
+from ropewalk.source.document import attach
+from ropewalk.source.load import load
 
 TEXT = "a:\n  b c:\n    d: 1\n  $x: 1\n  it's: 1\n  \\: 1\n"
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from ropewalk.doors.cli.files import put
+from ropewalk.doors.cli.arguments import write_atomically
 from ropewalk.errors import StoreError
 from ropewalk.journal.address import open_store
-from ropewalk.journal.sqlite import SqliteStore
-from ropewalk.source.writing import create_file, replace_file
-from ropewalk.tools.mcp_definition import Definition
+from ropewalk.journal.sqlite.store import SqliteStore
+from ropewalk.source.load import create_file, replace_file
+from ropewalk.tools.mcp.listing import Definition
 from ropewalk.tools.pins import FILE, Pins
 
 WEIGH = Definition(name="weigh", description="Weighs.", input_schema={"type": "object"})
@@ -89,7 +89,7 @@ def test_what_a_command_writes_uses_no_name_that_can_be_planted(victim: Path) ->
     home = victim.parent / "home"
     for name in (".new", "out.yaml.new", ".out.yaml.new"):
         (home / name).symlink_to(victim)
-    put(home / "out.yaml", "text")
+    write_atomically(home / "out.yaml", "text")
     assert (victim.read_text(), (home / "out.yaml").read_text()) == ("mine", "text")
 
 

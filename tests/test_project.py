@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.errors import ConfigError, InvalidFlow
 
 ODD = Path(__file__).parent / "mcp_servers" / "odd.py"
@@ -64,7 +64,7 @@ headers = {A = "b"}
     )
     app = App.open(where, store="memory")
     assert set(app.toolbox.failures) == {"ftp", "mixed"}
-    assert "headers does not go with command" in app.toolbox.failures["mixed"]
+    assert "headers cannot be combined with command" in app.toolbox.failures["mixed"]
     assert app.toolbox.mcp.names == ["web"]
 
 
@@ -122,7 +122,7 @@ def test_regions_of_a_definition_without_a_text_are_counted_too(tmp_path: Path) 
     inner = {"id": "c", "type": "delay", "delay": 0}
     for id in "ba":
         inner = {"id": id, "type": "loop", "maxIterations": 1, "nodes": [inner]}
-    with pytest.raises(InvalidFlow, match="regions nested deeper than 2"):
+    with pytest.raises(InvalidFlow, match="nested deeper than 2"):
         app.chains.core.create_chain({"nodes": [inner]})
 
 

@@ -1,11 +1,19 @@
-"""The pages of the site: reference pages are what the code says, and every page is in the menu."""
+"""The pages of the site: reference pages are what the code says, and every page is in the navigation."""
 
 from __future__ import annotations
 
+import re
 import runpy
+import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
-import yaml
+import ropewalk
+import ropewalk.agents
+import ropewalk.errors
+import ropewalk.extend
+import ropewalk.toolchain
+from ropewalk.errors import RopewalkError
 
 PROJECT = Path(__file__).parents[1]
 
@@ -17,14 +25,37 @@ def test_the_reference_is_what_the_code_says(tmp_path: Path) -> None:
         assert (tmp_path / page).read_text(encoding="utf-8") == kept, "run python scripts/reference.py"
 
 
-def test_every_page_is_in_the_menu_once() -> None:
-    def files(entry: object) -> list[str]:
-        if isinstance(entry, dict):
-            return [file for value in entry.values() for file in files(value)]
-        if isinstance(entry, list):
-            return [file for value in entry for file in files(value)]
-        return [str(entry)]
+def api_pages() -> dict[str, str]:
+    return dict(runpy.run_path(str(PROJECT / "scripts" / "api_reference.py"))["pages"]())
 
-    menu = files(yaml.safe_load((PROJECT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"])
+
+def test_every_public_name_has_a_section_in_the_api_reference() -> None:
+    headings = set(re.findall(r"^## (.+)$", "\n".join(api_pages().values()), re.MULTILINE))
+    errors = {name for name, value in vars(ropewalk.errors).items() if is_error(value)}
+    modules = (ropewalk, ropewalk.toolchain, ropewalk.agents, ropewalk.extend)
+    public = {name for module in modules for name in module.__all__} - {"flow", "toolchain"}
+    assert errors | public | {"FlowBuilder", "ScriptedTools", "WorkflowBuilder"} <= headings
+
+
+def is_error(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, RopewalkError) and not value.__name__.startswith("_")
+
+
+def test_the_api_reference_shows_signatures_and_sections_of_docstrings() -> None:
+    page = api_pages()["reference/python/toolchain"]
+    section = page.partition("## execute_chain\n")[2].partition("\n## ")[0]
+    assert "async execute_chain(" in section
+    assert "context: Mapping[str, Any] | None = None" in section
+    for text in ("**Arguments**", "- `chain_id`: ", "**Returns**", "**Raises**", "- `NotFound`: "):
+        assert text in section
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    """docs/site/nav.toml names every page; the build would put others into a section "More"."""
+    sections = tomllib.loads((PROJECT / "docs" / "site" / "nav.toml").read_text(encoding="utf-8"))["section"]
+    named = [name for section in sections for name in section["pages"]]
     docs = PROJECT / "docs"
-    assert sorted(menu) == sorted(file.relative_to(docs).as_posix() for file in docs.rglob("*.md"))
+    pages = {file.relative_to(docs).with_suffix("").as_posix() for file in docs.rglob("*.md")} - {"index"}
+    assert len(named) == len(set(named))
+    missing = {page for page in pages if not any(fnmatch(page, name) for name in named)}
+    assert missing == set(), "name these pages in docs/site/nav.toml"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from requirements import REQUIREMENTS
-from ropewalk.source import load
+from ropewalk.source.load import load
 
 TESTS = Path(__file__).parent
 ID = re.compile(

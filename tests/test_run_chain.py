@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
+from ropewalk.api.run_chain import Runner
 from ropewalk.errors import ToolNotFound, ValidationFailed
-from ropewalk.runchain import Runner
-from ropewalk.tools.result import ProgressEvent
-from ropewalk.tools.steps import ChainStep
-from ropewalk.tools.tool import tool
+from ropewalk.tools import ChainStep
+from ropewalk.tools.tool import ProgressEvent, tool
 from ropewalk.tools.toolbox import Toolbox
 
 
@@ -75,7 +74,7 @@ def test_arguments_that_are_no_object_are_told_before_anything_runs(args: Any, k
     steps = [ChainStep("add", {"a": 1}), ChainStep("add", args), ChainStep("other", args)]
     with pytest.raises(ValidationFailed) as caught:
         asyncio.run(Runner(Toolbox([add])).run_chain_with_progress(steps, told.append))
-    said = [f"steps[{i}].args: arguments are an object, not {kind}" for i in (1, 2)]
+    said = [f"steps[{i}].args: arguments must be an object, not {kind}" for i in (1, 2)]
     assert [str(problem) for problem in caught.value.problems] == said
     assert [(step.tool_id, step.error) for step in caught.value.steps] == [("add", caught.value)]
     assert told == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ropewalk.config.secret import Known, Secrets, note, says_secret, secrets_of, without
+from ropewalk.config.secrets import Known, Secrets, note, says_secret, secrets_of, without
 
 SAYS = ["GITHUB_TOKEN", "X-Api-Key", "apiKey", "dbPassword", "PGPASSWORD", "Authorization", "Cookie", "AWS_SECRET_KEY"]
 SAYS_NOT = ["HOME", "LOG_LEVEL", "Accept", "monkey", "REGION", "KEYBOARD", "author", "TOKENIZERS", "compass"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ropewalk import App
-from ropewalk.config import read_config
+from ropewalk.config.project import read_config
 from ropewalk.errors import ConfigError, InvalidFlow
 from ropewalk.events import Event
 from ropewalk.testing import ScriptedModel, ScriptedTools
@@ -58,18 +58,39 @@ def test_the_nearest_allowed_name_is_suggested() -> None:
         ran(reads("API_TOKNE"), secrets=["API_TOKEN"])
 
 
-def test_the_run_refuses_it_too_where_nothing_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An executor calls the tools of a definition that nobody has checked against tools."""
+def test_an_executor_does_not_lift_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN", VALUE)
     tools = ScriptedTools(echo=lambda text: text)
-    told = ran(reads("TOKEN"), executor=tools, secrets=["OTHER"])
-    assert "$secret.TOKEN may not be read" in told
+    with pytest.raises(InvalidFlow, match=r"nodes\[0\].params.text: \$secret.TOKEN may not be read"):
+        ran(reads("TOKEN"), executor=tools, secrets=["OTHER"])
+    assert tools.calls == []
+
+
+def test_a_run_that_was_started_with_more_secrets_is_refused_them_when_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The definition was checked where it was started; whoever resumes it may allow less."""
+    monkeypatch.setenv("TOKEN", VALUE)
+    tools = ScriptedTools(echo=lambda text: text)
+    chain = {"kind": "chain", "nodes": [{"id": "w", "type": "wait", "event": "go"}, *reads("TOKEN")["nodes"]]}
+
+    async def main() -> str:
+        async with App(tmp_path / "runs.db", secrets=["TOKEN"]) as app:
+            await app.run(chain, run_id="r", executor=tools, park=True)
+        async with App(tmp_path / "runs.db", secrets=["OTHER"]) as app:
+            app.runs.send("r", "go", None)
+            return str((await app.resume("r", executor=tools)).to_dict())
+
+    assert "$secret.TOKEN may not be read" in asyncio.run(main())
     assert tools.calls == []
 
 
 @pytest.mark.parametrize(
     ("names", "said"),
-    [(["ROPEWALK_TOKEN"], "which no definition may read"), (["A B"], "no name"), ([5], "no name"), ([""], "no name")],
+    [
+        (["ROPEWALK_TOKEN"], "which no definition may read"),
+        *(([name], "is not the name of") for name in ("A B", 5, "")),
+    ],
 )
 def test_what_cannot_be_allowed(names: list[Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=said):
@@ -163,17 +184,19 @@ def test_rows_in_postgres_hold_no_secret(postgres_url: str, monkeypatch: pytest.
         {"id": "a", "type": "tool", "tool": "echo", "params": {"text": "Bearer ${secret.TOKEN}"}, "outputVar": "t"},
         {"id": "b", "type": "transform", "input": ["$secret.TOKEN"], "outputVar": "u",
          "transform": {"type": "map", "config": {"expression": "{'k': $item}"}}},
-        {"id": "c", "type": "tool", "tool": "echo", "params": {"text": "${upper(string(var.u))}"},
-         "errorStrategy": "continue"},
     ]  # fmt: skip
+    upper = {"id": "c", "type": "tool", "tool": "echo", "params": {"text": "${upper(string(var.u))}"}}
 
     async def main() -> str:
-        tools = ScriptedTools(echo=lambda text: text)  # with an executor nothing is checked before
+        tools = ScriptedTools(echo=lambda text: text)
         async with App(postgres_url, secrets=["TOKEN"]) as app:
-            return str((await app.run({"kind": "chain", "nodes": nodes}, run_id="r", executor=tools)).to_dict())
+            with pytest.raises(InvalidFlow) as refused:
+                await app.run({"kind": "chain", "nodes": [*nodes, upper]}, executor=tools)
+            outcome = await app.run({"kind": "chain", "nodes": nodes}, run_id="r", executor=tools)
+            return f"{refused.value} {outcome.to_dict()}"
 
     told = asyncio.run(main())
-    assert "'upper' would make another text of $secret.TOKEN" in told
+    assert "'upper' would change $secret.TOKEN" in told
     server, _, schema = postgres_url.rpartition("schema=")
     with psycopg.connect(server.rstrip("?&")) as session:
         query = "SELECT table_name FROM information_schema.tables WHERE table_schema = %s"

@@ -1,4 +1,4 @@
-"""docs/security.md names tests that exist, and limits that the code has."""
+"""The pages about security name tests that exist, and limits that the code has."""
 
 from __future__ import annotations
 
@@ -7,29 +7,38 @@ from pathlib import Path
 
 import pytest
 
-from ropewalk import connections, deadline
-from ropewalk.doors.http import answers, tools
-from ropewalk.errors.collected import MOST_PROBLEMS
-from ropewalk.expr import budget
-from ropewalk.source.limits import Limits
+from ropewalk import deadline
+from ropewalk.doors import connections
+from ropewalk.doors.http import errors, tools
+from ropewalk.expr import operators
+from ropewalk.problems import MOST_PROBLEMS
+from ropewalk.source.locations import Limits
 from ropewalk.values import MAX_BYTES
 
 TESTS = Path(__file__).parent
-PAGE = (TESTS.parent / "docs" / "security.md").read_text("utf-8")
+PAGES = ("security.md", "security-reference.md", "security-limits-reference.md")
+PAGE = "\n".join((TESTS.parent / "docs" / page).read_text("utf-8") for page in PAGES)
 NAMED = re.compile(r"`((?:\w+/)*test_\w+\.py)(?:::(\w+))?`")
 LIMITS = connections.ConnectionLimits()
 
 
 def rows(heading: str) -> list[list[str]]:
     """Return the cells of the table below a heading, without its head."""
-    text = PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    text = re.split(r"\n##? ", PAGE.partition(f"\n## {heading}\n")[2])[0]
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[1:]]
 
 
 TABLES = [
     row
-    for heading in ("What is refused, and where", "One request cannot stop the server", "Secrets")
+    for heading in (
+        "Definitions and data",
+        "HTTP and the web UI",
+        "Requests, servers and child processes",
+        "Secrets and models",
+        "One request cannot stop the server",
+        "Secrets",
+    )
     for row in rows(heading)
 ]
 
@@ -55,16 +64,17 @@ def test_every_test_that_the_page_names_exists() -> None:
 @pytest.mark.parametrize(
     ("work", "figures"),
     [
-        ("one expression", (f"{budget.MAX_STEPS:,} steps", f"{MAX_BYTES // 10**6} MB", f"{budget.MAX_SECONDS:g} sec")),
+        ("one expression", (f"{operators.MAX_STEPS:,} steps", f"{MAX_BYTES // 10**6} MB",
+                            f"{operators.MAX_SECONDS:g} sec")),
         ("problems of one definition", (f"{MOST_PROBLEMS} problems",)),
-        ("a definition over HTTP", (f"{Limits().size // 10**6} MB", f"{answers.SMALL // 1024} KiB",
+        ("a definition over HTTP", (f"{Limits().size // 10**6} MB", f"{errors.SMALL // 1024} KiB",
                                     f"{deadline.DEFINITION_SECONDS:g} seconds")),
-        ("an expression with a macro", (f"{budget.SLICE_SECONDS} seconds",)),
+        ("an expression with a macro", (f"{operators.SLICE_SECONDS} seconds",)),
         ("connections", (f"{LIMITS.connections:,}",)),
         ("the head of a request", (f"{LIMITS.header_seconds:g} seconds",)),
         ("a body, or an answer", (f"{LIMITS.idle_seconds:g} seconds",)),
         ("log lines about connections", (f"{connections._LINES} in {connections._PER_SECONDS:g} seconds",)),
-        ("`GET /api/tools`", (f"{tools.MOST_LISTED:,} tools",)),
+        ("`GET /api/tools`", (f"{tools.MAX_LISTED:,} tools",)),
     ],
 )  # fmt: skip
 def test_the_page_gives_the_limits_of_the_code(work: str, figures: tuple[str, ...]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ropewalk import App
-from ropewalk.config import read_config
+from ropewalk.config.project import read_config
 from ropewalk.errors import ConfigError
 
 
@@ -31,7 +31,7 @@ def test_a_key_near_a_known_one_is_an_error_of_that_server(tmp_path, given, said
     config = read(tmp_path, {"a": given, "b": {"command": "y"}})
     key = said.split("'")[1]
     column = (tmp_path / ".mcp.json").read_text().index(f'"{key}"') + 1
-    assert config.broken == {"a": f"{tmp_path / '.mcp.json'}:1:{column}: {said}"}
+    assert config.failures == {"a": f"{tmp_path / '.mcp.json'}:1:{column}: {said}"}
     assert list(config.servers) == ["b"]
     assert not config.doubts
 
@@ -39,7 +39,7 @@ def test_a_key_near_a_known_one_is_an_error_of_that_server(tmp_path, given, said
 def test_keys_of_other_programs_and_comments_are_left_alone(tmp_path):
     foreign = {"type": "stdio", "transport": "stdio", "autoApprove": [], "alwaysAllow": [], "envFile": ".env"}
     config = read(tmp_path, {"a": {"command": "x", "description": "d", **foreign, "_note": 1, "$schema": "s", "//": 2}})
-    assert (config.broken, config.doubts) == ({}, ())
+    assert (config.failures, config.doubts) == ({}, ())
     assert list(config.servers) == ["a"]
 
 
@@ -57,12 +57,12 @@ def test_what_stands_twice_is_an_error(tmp_path):
     twice = '{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}, "a": {"command": "z"}}}'
     config = read(tmp_path, twice)
     assert list(config.servers) == ["b"]
-    assert config.broken["a"].endswith(".mcp.json:1:63: stands twice")
+    assert config.failures["a"].endswith(".mcp.json:1:63: is defined twice")
     config = read(tmp_path, '{"mcpServers": {"a": {"command": "x", "env": {"K": "1", "K": "2"}}}}')
-    assert config.broken["a"].endswith(".mcp.json:1:57: K stands twice")
-    with pytest.raises(ConfigError, match="mcpServers stands twice"):
+    assert config.failures["a"].endswith(".mcp.json:1:57: K is defined twice")
+    with pytest.raises(ConfigError, match="mcpServers is defined twice"):
         read(tmp_path, '{"mcpServers": {}, "mcpServers": {}}')
-    assert "must be an object" in read(tmp_path, {"a": None}).broken["a"]
+    assert "must be an object" in read(tmp_path, {"a": None}).failures["a"]
     assert read(tmp_path, '{"other": {"k": 1, "k": 2}, "mcpServers": {"a": {"command": "x"}}}').servers["a"]
 
 
@@ -97,12 +97,12 @@ def test_every_fault_of_a_server_has_its_place(tmp_path):
     config = read(tmp_path, SERVERS)
     file = tmp_path / ".mcp.json"
     assert list(config.servers) == ["good"]
-    assert dict(config.broken) == {
+    assert dict(config.failures) == {
         "many": f"{file}:4:5: env must be a table of texts",
         "number": f"{file}:6:3: must be an object with a command or a url",
         "both": f"{file}:7:3: needs either a command or a url",
         "old": f"{file}:9:11: type sse is the transport of 2024; use the server's streamable HTTP address",
-        "again": f"{file}:11:3: stands twice",
+        "again": f"{file}:11:3: is defined twice",
     }
 
 
@@ -111,7 +111,7 @@ def test_every_fault_of_a_server_has_its_place(tmp_path):
     [
         ('{"x": 1}', 1, 1, "needs {"),
         ('{"x": 1,\n "mcpServers": []}', 2, 2, "needs {"),
-        ('{"mcpServers": {},\n "mcpServers": {}}', 2, 2, "mcpServers stands twice"),
+        ('{"mcpServers": {},\n "mcpServers": {}}', 2, 2, "mcpServers is defined twice"),
         ('{"mcpServers": {\n},}', 2, 2, "a comma before"),
         ('{"mcpServers":\n' + "[" * 100_000 + "]" * 100_000 + "}", 2, 64, "nested deeper than 64"),
         ("", 1, 1, "the document is empty"),

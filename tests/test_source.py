@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ropewalk.errors import InvalidFlow, NotFound, Place, Problem
-from ropewalk.source import Limits, attach, load, render
+from ropewalk.source.document import attach, render
+from ropewalk.source.load import load
+from ropewalk.source.locations import Limits
 
 
 def refused(text: str | Path, **options: object) -> list[tuple[int, int, str]]:
@@ -30,7 +32,7 @@ def test_unquoted_interpolation_in_braces_is_told_to_need_quotes(text):
     with pytest.raises(InvalidFlow) as caught:
         load(text, name="c.yaml")
     (problem,) = caught.value.problems
-    assert ("needs quotes" in problem.message, problem.place.column) == (True, text.index("$") + 1)
+    assert ("must be quoted" in problem.message, problem.place.column) == (True, text.index("$") + 1)
 
 
 def test_yaml_is_read_by_the_core_schema_of_1_2():
@@ -62,8 +64,8 @@ def test_yaml_is_read_by_the_core_schema_of_1_2():
 @pytest.mark.parametrize(
     ("text", "line", "column", "says"),
     [
-        ("a: 1\nb: 2\na: 3\n", 3, 1, "repeated key 'a'; it first stands on line 1"),
-        ('{"a": 1,\n "a": 2}', 2, 2, "repeated key 'a'; it first stands on line 1"),
+        ("a: 1\nb: 2\na: 3\n", 3, 1, "repeated key 'a'; it is first defined on line 1"),
+        ('{"a": 1,\n "a": 2}', 2, 2, "repeated key 'a'; it is first defined on line 1"),
         ('{"a": {"b": NaN}}', 1, 13, "nan is not JSON"),
         ("a: [1, .nan]\n", 1, 8, "nan is not JSON"),
         ("a: -.Inf\n", 1, 4, "-inf is not JSON"),
@@ -79,7 +81,7 @@ def test_yaml_is_read_by_the_core_schema_of_1_2():
         ("a: ! x\n", 1, 4, "tags"),
         ("<<: 1\n", 1, 1, "merge keys"),
         ("a: *b\n", 1, 4, "no anchor &b"),
-        ("a: &a [*a]\n", 1, 8, "inside what it names"),
+        ("a: &a [*a]\n", 1, 8, "inside the value that it names"),
         ("a: 1\n---\nb: 2\n", 2, 1, "second document"),
         ("a:\n\t- b\n", 2, 1, "use spaces"),
         ("a: b: c\n", 1, 5, "colon in quotes"),
@@ -109,7 +111,7 @@ def test_what_cannot_be_read_is_refused_with_its_place(text, line, column, says)
 def test_single_quotes_in_a_json_file_are_explained(tmp_path):
     file = tmp_path / "a.json"
     file.write_text("{'a': 1}")
-    assert refused(file) == [(1, 2, "JSON text stands in double quotes, not single ones")]
+    assert refused(file) == [(1, 2, "JSON text needs double quotes, not single quotes")]
 
 
 def test_every_repeated_key_is_reported_at_once():
@@ -311,7 +313,9 @@ from pathlib import Path
 resource.setrlimit(resource.RLIMIT_AS, (1_500_000_000,) * 2)
 resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
 from ropewalk.errors import InvalidFlow
-from ropewalk.source import load, yaml_text, render
+from ropewalk.source.load import load
+from ropewalk.source import yaml_reader as yaml_text
+from ropewalk.source.document import render
 for name, make in BOMBS.items():
     file = Path(sys.argv[1]) / name
     file.write_text(eval(make))

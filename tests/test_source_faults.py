@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ropewalk.errors import InvalidFlow
-from ropewalk.source import load
+from ropewalk.source.load import load
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_brackets_of_a_reference_in_braces_are_told_to_need_quotes(text: str, co
     with pytest.raises(InvalidFlow) as refused:
         load(text, form="yaml")
     [problem] = refused.value.problems
-    assert "needs quotes around it: there brackets mean lists" in problem.message
+    assert "must be quoted, because [ ] starts a list there" in problem.message
     assert (problem.place.column, problem.suggestion) == (column, meant)
 
 

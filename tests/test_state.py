@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropewalk.builder.flow import Reducer as BuilderReducer
-from ropewalk.dialects.document_schema import schema_of
 from ropewalk.errors import InvalidValue
 from ropewalk.ir import Channel
+from ropewalk.notations.json_schema import schema_of
 from ropewalk.state import REDUCERS, check_writes, fold, start
 
 

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ropewalk import App
-from ropewalk.claude.scripted import ScriptedModel, wants
+from ropewalk.agents.scripted import ScriptedModel, wants
 from ropewalk.telemetry import from_environment, instrument
 
 pytestmark = pytest.mark.anyio

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ropewalk import App, ExpressionError
+from ropewalk.doors.errors import problems_of
 from ropewalk.errors import InvalidFlow, Problem
 from ropewalk.expr import parse
-from ropewalk.source import load, render
-from ropewalk.told import problems_of
+from ropewalk.source.document import render
+from ropewalk.source.load import load
 
 HEAD = "kind: chain\nname: c\nnodes:\n  - id: c\n    type: tool\n    tool: echo\n"
 HERE = "←"

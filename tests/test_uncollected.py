@@ -7,11 +7,11 @@ import gc
 
 import pytest
 
-from ropewalk.app import App
-from ropewalk.uncollected import seldom_collected, uncollected, uncollected_turn
+from ropewalk.app.app import App
+from ropewalk.values import gc_disabled, gc_disabled_until_next_tick, gc_relaxed
 
 
-@uncollected
+@gc_disabled
 def works(fails: bool = False) -> bool:
     if fails:
         raise ValueError("no")
@@ -42,7 +42,7 @@ def test_it_is_on_when_a_definition_is_loaded_and_checked() -> None:
 
 def test_it_is_off_until_the_loop_has_control_again() -> None:
     async def turns() -> list[bool]:
-        uncollected_turn(asyncio.get_running_loop())
+        gc_disabled_until_next_tick(asyncio.get_running_loop())
         before = gc.isenabled()
         await asyncio.sleep(0)
         return [before, gc.isenabled()]
@@ -52,7 +52,7 @@ def test_it_is_off_until_the_loop_has_control_again() -> None:
 
 def test_for_a_turn_too_who_has_switched_it_off_finds_it_off() -> None:
     async def turns() -> bool:
-        uncollected_turn(asyncio.get_running_loop())
+        gc_disabled_until_next_tick(asyncio.get_running_loop())
         await asyncio.sleep(0)
         return gc.isenabled()
 
@@ -65,6 +65,6 @@ def test_for_a_turn_too_who_has_switched_it_off_finds_it_off() -> None:
 
 def test_it_comes_seldom_and_as_often_as_before_afterwards() -> None:
     before = gc.get_threshold()
-    with seldom_collected():
+    with gc_relaxed():
         assert gc.get_threshold()[0] > before[0]
     assert gc.get_threshold() == before

@@ -6,7 +6,7 @@ python examples/agent/show.py
 import asyncio
 from pathlib import Path
 
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.testing import ScriptedModel, wants
 
 HERE = Path(__file__).parent

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from ropewalk.tools.mcp import McpServers
+from ropewalk.tools.mcp.servers import McpServers
 
 HERE = Path(__file__).parent
 

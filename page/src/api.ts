@@ -1,11 +1,11 @@
-// What the server says, and how it is asked. Nothing is ever sent anywhere else.
+// Types of the HTTP API, and requests to it. Nothing is sent to any other server.
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
 export type RunLine = {
   id: string; name: string; kind: string; status: string; startTime: string; endTime: string | null; duration: number | null;
   currentNode: string | null; resultCount: number; errorCount: number; interrupted: boolean; queued: boolean; answered: boolean;
-  errorMessage?: string | null;  // in a list
+  errorMessage?: string | null; waiting?: boolean;  // in a list
 };
 export type Step = {
   path: string; node: string; kind: string; status: "ok" | "recovered" | "failed" | "skipped" | "decided";
@@ -13,9 +13,12 @@ export type Step = {
   replayed: boolean;
 };
 export type Wait = { path: string; node: string; event?: string; approval?: string; since: string; due: string | null };
+/** How a run had ended before it was retried, with the failed steps that the retry repeated. */
+export type FailedStep = { path: string; node: string; status: string; started: string; ended: string; error: Json };
+export type Ending = { status: string; error: Json; endTime: string | null; spent?: number; failed: FailedStep[]; failedCount: number };
 export type Run = RunLine & {
   definition: { kind: string; id: string } | null; version: number | null; forkedFrom: string | null; parent: string | null;
-  owner: string | null; input: Json; result: Json; error: Json; endings: Json[]; waitingFor: Wait[]; nodes: Step[];
+  owner: string | null; input: Json; result: Json; error: Json; endings: Ending[]; waitingFor: Wait[]; nodes: Step[];
 };
 export type Event = { runId: string; kind: string; at: number; path: string; node: string; data: Json };
 export type Region = { nodes: GraphNode[]; edges: [string, string][] };
@@ -27,7 +30,9 @@ export type DefinitionLine = {
   kind: string; id: string; name: string; description: string; fingerprint: string; created: string; runCount?: number;
   notation?: string;  // of a flow in a file
 };
-export type Definition = DefinitionLine & { document: Json; graph: Graph };
+export type Definition = DefinitionLine & {
+  document: Json; graph: Graph; inputSchema: Json; source: string | null; sourceName: string | null;
+};
 export type Tool = {
   name: string; namespace?: string; version?: string; description?: string; inputSchema?: Json; outputSchema?: Json;
   tags?: string[]; annotations?: Json;
@@ -55,23 +60,24 @@ export async function ask<T>(path: string, body?: Json, signal?: AbortSignal): P
   if (answer.status === 401) {
     throw new Refused(401, "this browser has no token: open the address that `ropewalk serve` printed");
   }
-  let told: { message?: string; problems?: Problem[] } = {};
+  let problem: { message?: string; problems?: Problem[] } = {};
   try {
-    told = JSON.parse(text).error ?? {};
+    problem = JSON.parse(text).error ?? {};
   } catch {
-    told = { message: `${answer.status} ${answer.statusText}` };
+    problem = { message: `${answer.status} ${answer.statusText}` };
   }
-  throw new Refused(answer.status, told.message ?? String(answer.status), told.problems);
+  throw new Refused(answer.status, problem.message ?? String(answer.status), problem.problems);
 }
 
-/** Of a list that is too long to ask for at once: so many at a time. */
+/** The number of runs on one page of a list. */
 export const PAGE = 100;
 export const runAt = (id: string, rest = "") => `/api/runs/${encodeURIComponent(id)}${rest}`;
 export const toolId = (tool: Tool) => (tool.namespace ? `${tool.namespace}:${tool.name}` : tool.name);
-/** What a run is at; one that is queued, has been answered or whose process is gone is running to the store. */
+/** The status to show. To the store, a run is running while it is queued, answered, interrupted, or waits in a process. */
 export const standing = (run: RunLine) =>
-  run.interrupted ? "interrupted" : run.answered ? "answered" : run.queued ? "queued" : run.status;
-/** Whether it waits for something, or for somebody to go on with it, and no process has it. */
+  run.interrupted ? "interrupted" : run.answered ? "answered" : run.queued ? "queued"
+    : run.waiting && run.status === "running" ? "waiting" : run.status;
+/** Whether the run waits for an answer or for somebody to resume it, without a process. */
 export const parked = (run: RunLine) => run.status === "waiting" || run.answered;
 export const ENDED = new Set(["completed", "partial", "failed", "stopped", "timeout", "parked"]);
 export const said = (error: unknown) => (error instanceof Error ? error.message : String(error));

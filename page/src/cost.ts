@@ -1,4 +1,4 @@
-// What models cost, out of the values that steps recorded: each turn of one gives its `usage` and `cost`.
+// The cost of models, from the recorded values of steps: each model turn has `usage` and `cost`.
 import type { Json, Step } from "./api";
 import { placeOf } from "./states";
 

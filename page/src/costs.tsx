@@ -1,4 +1,4 @@
-// What the models of a run cost, node by node.
+// The model cost of a run, by node.
 import { dollars, tokens, total, type Cost } from "./cost";
 
 export function Costs({ of, choose }: { of: Cost[]; choose: (place: string) => void }) {
@@ -8,7 +8,7 @@ export function Costs({ of, choose }: { of: Cost[]; choose: (place: string) => v
       <table className="costs">
         <thead>
           <tr>
-            {["Node", "Turns", "Tokens in", "from a cache", "Tokens out", "Cost"].map((name, i) => (
+            {["Node", "Turns", "Tokens in", "From cache", "Tokens out", "Cost"].map((name, i) => (
               <th key={name} scope="col" className={i ? "number" : undefined}>{name}</th>
             ))}
           </tr>
@@ -21,9 +21,9 @@ export function Costs({ of, choose }: { of: Cost[]; choose: (place: string) => v
             </tr>
           ))}
         </tbody>
-        <tfoot><tr><th scope="row">All of it, {tokens(all).toLocaleString()} tokens</th><Numbers of={all} /></tr></tfoot>
+        <tfoot><tr><th scope="row">Total, {tokens(all).toLocaleString()} tokens</th><Numbers of={all} /></tr></tfoot>
       </table>
-      <p className="hint">Estimated from list prices when the run was made. A turn that was taken from a recording cost nothing again.</p>
+      <p className="hint">Estimated from list prices when the run was made. Recorded turns that were reused cost nothing.</p>
     </div>
   );
 }

@@ -1,10 +1,11 @@
-// Stored definitions and the project's files, their graphs, and starting them; or a document that is only run.
+// Definitions, stored and in files, with their graphs and start forms; and a document that is run once.
 import { useEffect, useRef, useState } from "react";
-import { ask, type Definition as Whole, type DefinitionLine, type Graph as Given, type Json, type Problem } from "./api";
+import { ask, type Definition as Whole, type DefinitionLine, type Graph as Given, type Problem } from "./api";
+import { useForm } from "./form";
 import { Graph } from "./graph";
-import { Act, Empty, JsonField, Problems, Trouble, Value, When, arrows, readJson, useAsked, useTitle } from "./parts";
-import { Fields, example } from "./schema";
+import { Act, Copy, Empty, JsonField, Problems, Text, Trouble, Value, When, arrows, readJson, useAsked, useTitle } from "./parts";
 import { Link, definitionPlace, go, runPlace } from "./place";
+import { Yaml } from "./yaml";
 
 export function Definitions() {
   const [text, setText] = useState("");
@@ -21,21 +22,35 @@ export function Definitions() {
       <Trouble error={error} />
       {!found && !error && <p className="empty" role="status">Loading…</p>}
       {found && !fit.length && (all.length
-        ? <Empty title="No definition fits."><button onClick={() => setText("")}>Show every definition</button></Empty>
-        : <Empty title="No definition is stored.">
-            Store one with <code>ropewalk chains create FILE</code>, and it can be started here; or run a document right away.
+        ? <Empty title="No matching definition."><button onClick={() => setText("")}>Show all definitions</button></Empty>
+        : <Empty title="No definitions yet.">
+            Store one with <code>ropewalk chains create FILE</code> to start it here, or run a document below.
           </Empty>)}
       <div className="cards" onKeyDown={arrows}>
         {fit.map((one) => (
           <Link key={`${one.kind} ${one.id}`} data-row="" className="card" to={definitionPlace(one.kind, one.id)}>
             <strong dir="auto">{one.name || one.id}</strong>
-            <small>{one.notation ? `${one.notation} in a file` : one.kind} · {one.id}{one.runCount !== undefined && ` · ${countOf(one.runCount)}`}</small>
+            <small>{one.notation ? `${one.notation} file` : one.kind} · {one.id}{one.runCount !== undefined && ` · ${countOf(one.runCount)}`}</small>
             {one.description && <span dir="auto">{one.description}</span>}
           </Link>
         ))}
       </div>
       {found && <RunDocument open={!all.length} />}
     </>
+  );
+}
+
+/** The author's own text; a stored definition keeps none, so its document is shown. */
+function Document({ of: { document, source, sourceName } }: { of: Whole }) {
+  if (source === null) return <Value of={document} label="Document" />;
+  return (
+    <section className="value" aria-label="Document">
+      <header>
+        <h4>Document{sourceName && <> · <code>{sourceName}</code></>}</h4>
+        <Copy text={source} label="Document" />
+      </header>
+      <Text of={source} show={/\.ya?ml$/.test(sourceName ?? "") ? (text) => <Yaml of={text} /> : undefined} />
+    </section>
   );
 }
 
@@ -67,7 +82,7 @@ function RunDocument({ open }: { open: boolean }) {
       </div>
       {checked && (
         <div className="verdict" ref={verdict}>
-          <p role="status">{checked.valid ? "✓ Nothing is wrong with it." : "✕ It cannot run:"}</p>
+          <p role="status">{checked.valid ? "✓ Valid" : "✕ Not valid:"}</p>
           <Problems of={[...checked.problems, ...checked.warnings]} />
         </div>
       )}
@@ -97,41 +112,38 @@ export function Definition({ kind, id }: { kind: string; id: string }) {
       </div>
       <p className="facts">
         <span>{found.notation ?? found.kind}</span><code>{found.id}</code>
-        <span>{found.notation ? "in a file, changed" : "stored"} <When at={found.created} /></span>
+        <span>{found.notation ? "file, changed" : "stored"} <When at={found.created} /></span>
         {found.runCount === undefined
-          ? <Link to={`/runs?text=${encodeURIComponent(found.name)}`}>its runs</Link>
+          ? <Link to={`/runs?text=${encodeURIComponent(found.name)}`}>runs</Link>
           : <Link to={`/runs?definition=${encodeURIComponent(found.id)}`}>{countOf(found.runCount)}</Link>}
       </p>
       {found.description && <p className="said" dir="auto">{found.description}</p>}
       <div className="work split">
         <Graph graph={found.graph} chosen={chosen} choose={setChosen} />
         <aside className="node">
-          <Start kind={kind} id={id} document={found.document} />
-          <Value of={found.document} label="Document" />
+          <Start of={{ ...found, kind, id }} />
+          <Document of={found} />
         </aside>
       </div>
     </div>
   );
 }
 
-function Start({ kind, id, document }: { kind: string; id: string; document: Json }) {
-  const given = document && typeof document === "object" && !Array.isArray(document) ? document : {};
-  const [input, setInput] = useState(() => JSON.stringify(example(given.inputSchema), null, 2));
-  const [variables, setVariables] = useState("");
+function Start({ of: { kind, id, document, inputSchema } }: { of: Whole }) {
+  const variables = document && typeof document === "object" && !Array.isArray(document) ? document.variables : null;
+  const { form, send } = useForm(inputSchema, "Input", "input");
+  const [changed, setChanged] = useState("");
   return (
     <form onSubmit={(event) => event.preventDefault()}>
       <h2>Start</h2>
-      <JsonField label="Input (JSON)" text={input} onText={setInput} />
-      <Fields of={given.inputSchema} label="What the input may have" />
-      {given.variables && Object.keys(given.variables).length > 0 && (
-        <JsonField label={`Variables that differ from ${JSON.stringify(given.variables)}`} text={variables} onText={setVariables} rows={2} />
+      {form}
+      {variables && typeof variables === "object" && Object.keys(variables).length > 0 && (
+        <JsonField label={`Variables to change, now ${JSON.stringify(variables)}`} text={changed} onText={setChanged} rows={2} />
       )}
-      <Act kind="main" does={async () => {
-        const begun = await ask<{ runId: string }>("/api/runs", {
-          definition: { kind, id }, input: readJson(input) ?? null, variables: readJson(variables) ?? null,
-        });
+      <Act kind="main" does={() => send(async (input) => {
+        const begun = await ask<{ runId: string }>("/api/runs", { definition: { kind, id }, input, variables: readJson(changed) ?? null });
         go(runPlace(begun.runId));
-      }}>Start</Act>
+      })}>Start</Act>
     </form>
   );
 }

@@ -1,4 +1,4 @@
-// Two runs side by side: only what differs.
+// Two runs next to each other: only the differences.
 import { ask, runAt, type Json } from "./api";
 import { Empty, Status, Trouble, took, useAsked, useTitle } from "./parts";
 import { Link, go, runPlace } from "./place";
@@ -19,9 +19,9 @@ export function Diff({ a, b }: { a: string; b: string }) {
   useTitle(`${a} and ${b}`);
   return (
     <>
-      <h1>Difference of two runs</h1>
+      <h1>Compare runs</h1>
       <Trouble error={error} />
-      {error ? <p className="empty">Check two runs in the <Link to="/runs">list of runs</Link> to compare them.</p> : null}
+      {error ? <p className="empty">Select two runs in the <Link to="/runs">list of runs</Link> to compare them.</p> : null}
       {!found && !error && <p className="empty" role="status">Loading…</p>}
       {found && (
         <>
@@ -48,7 +48,7 @@ export function Diff({ a, b }: { a: string; b: string }) {
             </tbody>
           </table>
           {!found.input.length && !found.definition.length && !found.nodes.length && !found.result.length && !found.error && (
-            <Empty title="Nothing differs.">Definition, input, every node and the result are the same.</Empty>
+            <Empty title="No differences.">The definition, the input, all nodes and the result are the same.</Empty>
           )}
           <p className="hint">
             {found.same.toLocaleString()} nodes are the same
@@ -67,7 +67,7 @@ function Rows({ title, of, inner }: { title: string; of: Place[]; inner?: boolea
       <th className={inner ? "inner" : undefined}>{title} <code>{place.path}</code></th>
       {place.more
         ? <td colSpan={2}>{place.more} more differences</td>
-        : <><td>{"a" in place ? show(place.a) : <em>not there</em>}</td><td>{"b" in place ? show(place.b) : <em>not there</em>}</td></>}
+        : <><td>{"a" in place ? show(place.a) : <em>missing</em>}</td><td>{"b" in place ? show(place.b) : <em>missing</em>}</td></>}
     </tr>
   ));
 }
@@ -75,7 +75,7 @@ function Rows({ title, of, inner }: { title: string; of: Place[]; inner?: boolea
 function Node({ of }: { of: Change }) {
   if (of.what !== "changed") {
     const there = <td><Status is={String(of.status)} /></td>;
-    const gone = <td><em>not there</em></td>;
+    const gone = <td><em>missing</em></td>;
     return <tr><th scope="row"><code>{of.path}</code></th>{of.what === "added" ? <>{gone}{there}</> : <>{there}{gone}</>}</tr>;
   }
   const status = of.status as [string, string];

@@ -1,11 +1,12 @@
-// The graph of a definition or a run. What is closed is not there at all, so that large graphs stay quick.
+// The graph of a definition or a run. Closed boxes have no content, so that large graphs stay fast.
 import { memo, useEffect, useMemo, useRef, useState } from "react";
 import {
-  Background, Controls, Handle, MarkerType, MiniMap, Position, ReactFlow, ReactFlowProvider, useReactFlow,
-  type Edge, type Node, type NodeProps,
+  Background, BaseEdge, Controls, Handle, MarkerType, MiniMap, Position, ReactFlow, ReactFlowProvider, useReactFlow,
+  type Edge, type EdgeProps, type Node, type NodeProps,
 } from "@xyflow/react";
 import type { Graph as Given } from "./api";
-import { HEIGHT, WIDTH, type Plan, type Spots } from "./layered";
+import { Icon } from "./icons";
+import { HEIGHT, PAD, WIDTH, type Bend, type Plan, type Spots } from "./layered";
 import { layout } from "./layout";
 import { mark, took } from "./parts";
 import { plain } from "./shown/jsx-runtime";
@@ -16,6 +17,7 @@ type Data = {
   box: Box; open: boolean; sum: Sum | null; toggle: (key: string) => void; [key: string]: unknown;
 };
 type Shown = Node<Data, "box">;
+type Joined = Edge<{ bends: Bend[] }, "joined">;
 
 const BoxNode = memo(function BoxNode({ data, selected }: NodeProps<Shown>) {
   const { box, open, sum: found } = data;
@@ -40,18 +42,36 @@ const BoxNode = memo(function BoxNode({ data, selected }: NodeProps<Shown>) {
         )}
       </div>
       <div className="sub" title={box.lines.join("\n")}>
-        <span className="line">{box.lines[0] ?? ""}</span>
-        <span className="line">{kinds || (found && found.ms !== null ? took(found.ms) : "")}</span>
+        <span className="line">{box.node && <Icon kind={box.node.kind} />}{box.lines[0] ?? ""}</span>
+        <span className="line">
+          {found && found.attempts > found.total && <span className="tries" title={`${found.attempts} attempts`}>↻ {found.attempts} </span>}
+          {kinds || (found && found.ms !== null ? took(found.ms) : "")}
+        </span>
       </div>
       <Handle type="source" position={Position.Bottom} isConnectable={false} />
     </div>
   );
 });
 
-const LEAST = 0.7, READABLE = 0.85;  // what can still be read, and is read well
-/** So many stay drawn where they are, and moving the picture moves one layer. */
+const LEAST = 0.6, READABLE = 0.85;  // zooms: text can just be read, is read well
+const LEAST_ON_PHONE = 0.45, PHONE = 500;  // a phone is held closer, and two fingers enlarge
+const MARGIN = 16, CONTROLS = 72;  // on a phone the buttons stay clear of the graph
+/** Up to this number of nodes all stay drawn, and moving the picture moves one layer. */
 const MOST_KEPT = 120;
 const TYPES = { box: BoxNode };
+
+/** An edge that passes other rows goes between their boxes. */
+const JoinedEdge = memo(function JoinedEdge({ sourceX, sourceY, targetX, targetY, data, markerEnd }: EdgeProps<Joined>) {
+  let path = `M${sourceX},${sourceY}`, x = sourceX, y = sourceY;
+  for (const one of [...(data?.bends ?? []), { x: targetX, top: targetY, bottom: targetY }]) {
+    const half = (y + one.top) / 2;
+    path += ` C${x},${half} ${one.x},${half} ${one.x},${one.top}`;
+    if (one.bottom > one.top) path += ` V${one.bottom}`;
+    [x, y] = [one.x, one.bottom];
+  }
+  return <BaseEdge path={path} markerEnd={markerEnd} />;
+});
+const EDGES = { joined: JoinedEdge };
 
 export type GraphProps = {
   graph: Given; states?: States; over?: boolean; version?: number; chosen: string | null;
@@ -66,7 +86,7 @@ export function Graph(props: GraphProps) {
   );
 }
 
-/** The keyboard goes on at the box of a node whose panel was closed, or at what it is seen in. */
+/** Move the focus to the box of a node whose panel was closed, or to the box that contains it. */
 export function toBox(key: string) {
   const drawn = `.react-flow__node[data-id="${CSS.escape(key)}"]`;
   requestAnimationFrame(() => {
@@ -100,32 +120,52 @@ function Flow({ graph, states, over = true, version = 0, chosen, choose }: Graph
   }, [chosen]);
 
   const { nodes, edges } = useMemo(() => {
-    if (!spots) return { nodes: [] as Shown[], edges: [] as Edge[] };
+    if (!spots) return { nodes: [] as Shown[], edges: [] as Joined[] };
     return shown(root, new Set(spots.of), spots.spots, boxes, states, over, chosen, toggle);
   }, [spots, states, version, over, chosen]);
 
-  const first = useRef(true);
+  const box = useRef<HTMLDivElement>(null);
+  const movedByHand = useRef(false);
+  // The whole graph; one that would be too small to read that way shows its selected node, else its beginning.
+  const fit = () => {
+    const view = box.current?.getBoundingClientRect();
+    const outer = nodes.filter((node) => !node.parentId);
+    if (!view?.width || !outer.length) return;
+    const wide = Math.max(...outer.map((node) => node.position.x + (node.width ?? 0))) + PAD;
+    const tall = Math.max(...outer.map((node) => node.position.y + (node.height ?? 0)));
+    const least = view.width < PHONE ? LEAST_ON_PHONE : LEAST;
+    const across = (view.width - 2 * MARGIN) / wide, zoom = Math.min(1, across, (view.height - MARGIN - (view.width < PHONE ? CONTROLS : MARGIN)) / tall);
+    if (zoom < least && chosen && nodes.some((node) => node.id === chosen)) {
+      void flow.fitView({ nodes: [{ id: chosen }], maxZoom: 1, minZoom: LEAST, duration: 0 });
+      return;
+    }
+    const kept = zoom >= least ? zoom : across >= least ? Math.min(1, Math.max(READABLE, zoom), across) : READABLE;
+    const x = wide * kept > view.width ? middle(nodes, view.width, kept) : (view.width - wide * kept) / 2;
+    void flow.setViewport({ x, y: MARGIN, zoom: kept });
+  };
+  const fitNow = useRef(fit);
+  fitNow.current = fit;
+  const fitted = useRef(false);
   useEffect(() => {
     if (!spots || !nodes.length) return;
-    const about = chosen && nodes.some((node) => node.id === chosen) ? [{ id: chosen }] : undefined;
-    const wide = Math.max(...nodes.filter((node) => !node.parentId).map((node) => node.position.x + (node.width ?? 0)));
-    const tall = Math.max(...nodes.filter((node) => !node.parentId).map((node) => node.position.y + (node.height ?? 0)));
-    const view = document.querySelector(".graph")?.getBoundingClientRect();
-    requestAnimationFrame(() => {
-      const fits = view && wide * LEAST <= view.width - 32 && tall * LEAST <= view.height - 32;
-      if (about && !(first.current && fits)) void flow.fitView({ nodes: about, maxZoom: 1, minZoom: 0.7, duration: 0 });
-      else if (first.current && view) {
-        // Everything, unless that would be too small to read: then its beginning.
-        const across = (view.width - 32) / wide, zoom = Math.min(1, across, (view.height - 32) / tall);
-        const kept = zoom >= LEAST ? zoom : across >= LEAST ? Math.min(1, Math.max(READABLE, zoom), across) : READABLE;
-        const x = wide * kept > view.width ? middle(nodes, view.width, kept) : (view.width - wide * kept) / 2;
-        void flow.setViewport({ x, y: 16, zoom: kept });
-      }
-      first.current = false;
-    });
+    const isThere = nodes.some((node) => node.id === chosen);
+    if (fitted.current && !isThere) return;  // a group was opened or closed: nothing moves below the pointer
+    fitted.current = true;
+    requestAnimationFrame(() => fitNow.current());
   }, [spots]);
 
-  const box = useRef<HTMLDivElement>(null);
+  // A panel that opens, or a phone that is turned, leaves the graph another size.
+  useEffect(() => {
+    let size = "";
+    const watch = new ResizeObserver(([entry]) => {
+      const now = `${Math.round(entry.contentRect.width)} ${Math.round(entry.contentRect.height)}`;
+      if (size && size !== now && !movedByHand.current) requestAnimationFrame(() => fitNow.current());
+      size = now;
+    });
+    watch.observe(box.current!);
+    return () => watch.disconnect();
+  }, []);
+
   const choice = useRef(choose);
   choice.current = choose;
   return (
@@ -138,6 +178,7 @@ function Flow({ graph, states, over = true, version = 0, chosen, choose }: Graph
         nodes={nodes}
         edges={edges}
         nodeTypes={TYPES}
+        edgeTypes={EDGES}
         minZoom={0.05}
         nodesDraggable={false}
         nodesConnectable={false}
@@ -153,11 +194,12 @@ function Flow({ graph, states, over = true, version = 0, chosen, choose }: Graph
           else if (selected.some((change) => change.id === chosen)) choice.current(null);
         }}
         onMoveStart={() => box.current?.classList.add("moving")}
+        onMove={(event) => event && (movedByHand.current = true)}
         onMoveEnd={() => box.current?.classList.remove("moving")}
         aria-label="Graph"
       >
         <Background gap={24} />
-        <Controls showInteractive={false} />
+        <Controls orientation="horizontal" showInteractive={false} onFitView={() => (movedByHand.current = false)} />
         {nodes.length > 40 && <MiniMap ariaLabel="The whole graph" pannable zoomable nodeClassName={(node) => `is-${(node.data as Data).sum?.status ?? "plain"}`} />}
       </ReactFlow>
       {!spots && <p className="wait" role="status">Laying out {boxes.size.toLocaleString()} nodes…</p>}
@@ -178,6 +220,7 @@ function planOf(box: Box, open: Set<string>, boxes: Map<string, Box>): Plan {
   const seen = new Set<string>();
   const edges: [string, string][] = [];
   for (const [a, b] of box.edges) {
+    if (box.implied.has(`${a}\n${b}`)) continue;
     const [from, to] = [within(boxes.get(a)!, box), within(boxes.get(b)!, box)];
     if (from !== to && !seen.has(`${from}\n${to}`)) (seen.add(`${from}\n${to}`), edges.push([from, to]));
   }
@@ -197,12 +240,15 @@ function shown(
 ) {
   const nodes: Shown[] = [];
   const visible = new Set<string>();
+  const origins = new Map([["", [0, 0]]]);
   const walk = (owner: Box) => {
+    const [left, top] = origins.get(owner.key)!;
     for (const box of owner.inner) {
-      const spot = spots[box.key];
+      const spot = spots.boxes[box.key];
       if (!spot) continue;
       const isOpen = open.has(box.key) && box.inner.length > 0;
       visible.add(box.key);
+      origins.set(box.key, [left + spot.x, top + spot.y]);
       nodes.push({
         id: box.key, type: "box", position: { x: spot.x, y: spot.y }, parentId: owner.key || undefined,
         width: isOpen ? spot.width : WIDTH, height: isOpen ? spot.height : HEIGHT, selected: box.key === chosen,
@@ -213,19 +259,22 @@ function shown(
     }
   };
   walk(root);
-  const edges: Edge[] = [];
+  const edges: Joined[] = [];
   const seen = new Set<string>();
   const join = (owner: Box) => {
     const pieces = owner.inner[0]?.kind === "piece";
     for (const [a, b] of owner.edges) {
       // Between pieces, also open ones, one line; only those of the chosen node are drawn to their very ends.
       const mine = a === chosen || b === chosen;
+      if (!mine && owner.implied.has(`${a}\n${b}`)) continue;
       const end = (key: string) => (pieces && !mine ? within(boxes.get(key)!, owner) : seenAs(boxes.get(key)!, visible));
       const [source, target] = [end(a), end(b)];
       const id = `${source}→${target}`;
       if (!source || !target || source === target || seen.has(id)) continue;
       seen.add(id);
-      edges.push({ id, source, target, focusable: false, className: mine ? "mine" : undefined, zIndex: mine ? 1 : 0, markerEnd: { type: MarkerType.ArrowClosed, color: mine ? "var(--link)" : "var(--edge)" } });
+      const [left, top] = origins.get(owner.key) ?? [0, 0];
+      const bends = (spots.bends[`${source}\n${target}`] ?? []).map((one) => ({ x: left + one.x, top: top + one.top, bottom: top + one.bottom }));
+      edges.push({ id, type: "joined", data: { bends }, source, target, focusable: false, className: mine ? "mine" : undefined, zIndex: mine ? 1 : 0, markerEnd: { type: MarkerType.ArrowClosed, color: mine ? "var(--link)" : "var(--edge)" } });
     }
     for (const one of owner.inner) if (open.has(one.key)) join(one);
   };

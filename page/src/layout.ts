@@ -1,4 +1,4 @@
-// Layout beside the page, within a time that somebody waits for; then the fast one takes over.
+// Layout in a worker. After PATIENCE milliseconds the fast layout replaces it.
 import { inRows, layered, type Plan, type Spots } from "./layered";
 
 export const PATIENCE = 2500;

@@ -1,11 +1,11 @@
-// A run as it goes: its journal, then its events as they come; where there is no stream, the journal again and again.
+// A live run: its journal, then its events. Without an event stream, the journal is polled.
 import { useCallback, useEffect, useRef, useState } from "react";
 import { ask, ENDED, parked, runAt, type Event, type Graph, type Run } from "./api";
 import { empty, takeEvent, takeRun, type States } from "./states";
 
 const POLL = 2000;
 const REFRESH = 1500;
-/** A run that takes long to ask for is asked for less often: so many times that time apart. */
+/** A run that takes long to load is polled less often: the pause is this multiple of the loading time. */
 const LEISURE = 5;
 
 export function useRun(id: string) {

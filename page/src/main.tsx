@@ -2,6 +2,7 @@ import { StrictMode, useEffect, useRef, useState } from "react";
 import { createRoot } from "react-dom/client";
 import "@xyflow/react/dist/base.css";
 import "./style.css";
+import { ask } from "./api";
 import { Definition, Definitions } from "./definitions";
 import { Diff } from "./diff";
 import { Dialog, Empty } from "./parts";
@@ -14,10 +15,10 @@ import { useWaits, Waits } from "./waits";
 
 const VIEWS = [["runs", "Runs"], ["waiting", "Waiting"], ["definitions", "Definitions"], ["tools", "Tools"]];
 const KEYS = [
-  ["/", "to the search of this view"], ["↓ ↑ j k", "along a list; ↓ from the search into it"], ["Enter", "open; in a graph: select"],
-  ["Tab", "to the next thing, nodes of a graph too"], ["← →", "between the tabs of a run"],
+  ["/", "search this view"], ["↓ ↑ j k", "move in a list; ↓ leaves the search field"], ["Enter", "open, or select in a graph"],
+  ["Tab", "next control, including graph nodes"], ["← →", "switch tabs"],
   ["g r", "runs"], ["g w", "waiting"], ["g d", "definitions"], ["g t", "tools"],
-  ["Esc", "close what is open"], ["?", "this list"],
+  ["Esc", "close"], ["?", "show this list"],
 ];
 
 function View({ parts, query, waits }: ReturnType<typeof usePlace> & { waits: ReturnType<typeof useWaits> }) {
@@ -29,13 +30,18 @@ function View({ parts, query, waits }: ReturnType<typeof usePlace> & { waits: Re
   if (view === "definitions" && first && second) return <Definition kind={first} id={second} />;
   if (view === "definitions") return <Definitions />;
   if (view === "tools") return <Tools chosen={first} query={query} />;
-  return <Empty title={`There is no view ${view}.`}>The address may be mistyped. <Link to="/runs">All runs</Link></Empty>;
+  return <Empty title={`Page not found: ${view}`}>Check the address. <Link to="/runs">All runs</Link></Empty>;
 }
 
 function Page() {
   const place = usePlace();
   const [theme, turn] = useTheme();
   const [help, setHelp] = useState(false);
+  const [left, setLeft] = useState("");  // what came of logging out
+  const logOut = () => ask<{ ended: number }>("/api/logout", {}).then(
+    ({ ended }) => setLeft(ended ? "You are logged out." : "This server uses no token, so there is no session to end."),
+    (error: Error) => setLeft(error.message),
+  );
   const first = useRef("");
   const waits = useWaits();
   const count = waits.found?.length ?? 0;
@@ -65,7 +71,7 @@ function Page() {
   const view = place.parts[0] ?? "runs";
   return (
     <>
-      <a className="skip" href="#main">To the content</a>
+      <a className="skip" href="#main">Skip to content</a>
       <header className="top">
         <Link to="/runs" className="name">Ropewalk</Link>
         <nav aria-label="Views">
@@ -77,8 +83,11 @@ function Page() {
         </nav>
         <button className="plain icon" onClick={turn} title={`Theme: ${theme}`} aria-label="Dark or light">◐</button>
         <button className="plain icon" onClick={() => setHelp(true)} title="Keys" aria-label="Keys">?</button>
+        <button className="plain" onClick={logOut}>Log out</button>
       </header>
-      <main id="main"><View {...place} waits={waits} /></main>
+      <main id="main">
+        {left ? <Empty title={left}>To log in, open the address that `ropewalk serve` printed.</Empty> : <View {...place} waits={waits} />}
+      </main>
       {help && (
         <Dialog title="Keys" onClose={() => setHelp(false)}>
           <dl className="keys">

@@ -1,15 +1,16 @@
-// What is known of one node: as it is written, and in each round or item what came of it.
+// One node: its definition, and its result in each iteration or item.
 import { useEffect, useMemo, useRef, useState } from "react";
-import { ask, runAt, type Graph, type GraphNode, type Json, type Region } from "./api";
+import { ask, runAt, type Ending, type FailedStep, type Graph, type GraphNode, type Json, type Region } from "./api";
+import { Icon } from "./icons";
 import { Act, Status, Value, mark, messageOf, took, useAsked } from "./parts";
-import { last, statusOf, type Instance, type States } from "./states";
+import { attemptStatus, baseOf, last, statusOf, type Instance, type States } from "./states";
 
-const MOST_LISTED = 300, MOST_BESIDE = 12;
+const MOST_LISTED = 300, MAX_NEIGHBOURS = 12;
 
-export function NodePanel({ run, place, choose, graph, states, version, over, base, setBase, close, toIt, retry, fork }: {
+export function NodePanel({ run, place, choose, graph, states, version, over, base, setBase, close, toIt, retry, fork, endings }: {
   run: string; place: string; choose: (place: string) => void; graph: Graph; states: States; version: number; over: boolean; base: string | null;
   setBase: (base: string) => void; close: () => void; toIt: boolean; retry: ((path: string) => Promise<unknown>) | null;
-  fork: (path: string) => void;
+  fork: (path: string) => void; endings: Ending[];
 }) {
   const [node, region] = useMemo(() => find(graph, place) ?? [null, null], [graph, place]);
   const [only, setOnly] = useState("");
@@ -32,7 +33,7 @@ export function NodePanel({ run, place, choose, graph, states, version, over, ba
         {instance ? <Status is={statusOf(instance, over)} /> : <Status is={over ? "unrecorded" : "none"} />}
         <button className="plain icon" onClick={close} aria-label="Close the node">✕</button>
       </header>
-      <p className="sub">{node?.title}{node && place !== node.id && <> · <code>{place}</code></>}</p>
+      <p className="sub">{node && <Icon kind={node.kind} />}{node?.title}{node && place !== node.id && <> · <code>{place}</code></>}</p>
       {instances.length > 1 && (
         <div className="tools">
           {instances.length > 20 && (
@@ -50,21 +51,21 @@ export function NodePanel({ run, place, choose, graph, states, version, over, ba
       {instance && <Ended instance={instance} />}
       {instance && (
         <div className="acts">
-          {retry && <Act title="This node and what comes behind it are run anew" does={() => retry(instance.base)}>Retry from here</Act>}
-          <button title="A new run, in which this node is run anew" onClick={() => fork(instance.base)}>Fork from here…</button>
+          {retry && <Act title="Run this node and the nodes after it again" does={() => retry(instance.base)}>Retry from here</Act>}
+          <button title="Start a new run that repeats this node" onClick={() => fork(instance.base)}>Fork from here…</button>
         </div>
       )}
-      {instance && <Came run={run} instance={instance} states={states} calls={node?.kind === "Call"} />}
+      {instance && <Came run={run} instance={instance} states={states} calls={node?.kind === "Call"} earlier={earlierOf(instance, endings)} />}
       {!instance && (
         <p className="hint">
           {!node ? "The definition of this run has no such node."
-            : over ? "The run did not come to this node, or nothing was recorded of it." : "The run has not come to this node yet."}
+            : over ? "The run did not reach this node, or recorded nothing for it." : "The run has not reached this node yet."}
         </p>
       )}
-      {node && region && <Beside node={node} region={region} choose={choose} />}
+      {node && region && <Neighbours node={node} region={region} choose={choose} />}
       {node && node.lines.length > 0 && (
         <section className="value">
-          <h4>As it is written</h4>
+          <h4>Definition</h4>
           <ul className="lines">{node.lines.map((line, i) => <li key={i}><code>{line}</code></li>)}</ul>
         </section>
       )}
@@ -73,20 +74,20 @@ export function NodePanel({ run, place, choose, graph, states, version, over, ba
 }
 
 /** The nodes right before and after it. */
-function Beside({ node, region, choose }: { node: GraphNode; region: Region; choose: (place: string) => void }) {
+function Neighbours({ node, region, choose }: { node: GraphNode; region: Region; choose: (place: string) => void }) {
   const path = (id: string) => region.nodes.find((one) => one.id === id)!.path;
   const sides: [string, string[]][] = [
     ["Waits for", region.edges.filter(([, b]) => b === node.id).map(([a]) => a)],
     ["Then", region.edges.filter(([a]) => a === node.id).map(([, b]) => b)],
   ];
   return (
-    <dl className="beside">
+    <dl className="neighbours">
       {sides.map(([title, ids]) => ids.length > 0 && (
         <div key={title}>
           <dt>{title}</dt>
           <dd>
-            {ids.slice(0, MOST_BESIDE).map((id) => <button key={id} className="chip" title={id} onClick={() => choose(path(id))}>{id}</button>)}
-            {ids.length > MOST_BESIDE && <small>and {(ids.length - MOST_BESIDE).toLocaleString()} more</small>}
+            {ids.slice(0, MAX_NEIGHBOURS).map((id) => <button key={id} className="chip" title={id} onClick={() => choose(path(id))}>{id}</button>)}
+            {ids.length > MAX_NEIGHBOURS && <small>and {(ids.length - MAX_NEIGHBOURS).toLocaleString()} more</small>}
           </dd>
         </div>
       ))}
@@ -94,7 +95,7 @@ function Beside({ node, region, choose }: { node: GraphNode; region: Region; cho
   );
 }
 
-/** What a call was given: the server finds it out, as a journal keeps only its digest. */
+/** The arguments of a call. The server works them out, because the journal keeps only their digest. */
 function Input({ run, base, status }: { run: string; base: string; status: string }) {
   const { found, error } = useAsked(
     (signal) => ask<{ arguments: Record<string, Json> }>(runAt(run, `/arguments?node=${encodeURIComponent(base)}`), undefined, signal),
@@ -113,23 +114,29 @@ function Ended({ instance }: { instance: Instance }) {
     <>
       {end.started !== null && (
         <dl className="facts">
-          <div><dt>Began</dt><dd>{clock(end.started)}</dd></div>
+          <div><dt>Started</dt><dd>{clock(end.started)}</dd></div>
           {end.ended !== null && <div><dt>Ended</dt><dd>{clock(end.ended)}</dd></div>}
           {end.ended !== null && <div><dt>Took</dt><dd>{took(end.ended - end.started)}</dd></div>}
-          {end.replayed && <div><dt>Called</dt><dd>not again: it was recorded before</dd></div>}
+          {end.replayed && <div><dt>Reused</dt><dd>recorded by an earlier execution</dd></div>}
         </dl>
       )}
       {end.status === "failed" && (
         <div className="trouble">
-          <h3 dir="auto">Error: {messageOf(end.error) || "nothing is said of it"}</h3>
-          {typeof about.kind === "string" && <small>{about.kind}{about.retryable === false && ", which another try would not mend"}</small>}
+          <h3 dir="auto">Error: {messageOf(end.error) || "no message"}</h3>
+          {typeof about.kind === "string" && <small>{about.kind}{about.retryable === false && ", another attempt would not help"}</small>}
         </div>
       )}
     </>
   );
 }
 
-function Came({ run, instance, states, calls }: { run: string; instance: Instance; states: States; calls: boolean }) {
+/** The failed attempts of the node that earlier executions of the run made. A retry keeps them. */
+const earlierOf = (instance: Instance, endings: Ending[]): FailedStep[] =>
+  endings.flatMap((ending) => ending.failed.filter((step) => baseOf(step.path) === instance.base));
+
+function Came({ run, instance, states, calls, earlier }: {
+  run: string; instance: Instance; states: States; calls: boolean; earlier: FailedStep[];
+}) {
   const attempts = [...instance.attempts.values()];
   const end = last(instance);
   const items = itemsOf(instance, states);
@@ -137,17 +144,25 @@ function Came({ run, instance, states, calls }: { run: string; instance: Instanc
     <>
       {calls && end.status !== "skipped" && <Input run={run} base={instance.base} status={end.status} />}
       {items.map(([path, item]) => <Value key={path} of={item} label={`Item of ${path}`} />)}
-      {attempts.length > 1 && (
+      {attempts.length + earlier.length > 1 && (
         <table className="attempts">
           <caption>Attempts</caption>
           <thead><tr><th scope="col">#</th><th scope="col">Status</th><th scope="col">Took</th><th scope="col">Error</th></tr></thead>
           <tbody>
+            {earlier.map((step, i) => (
+              <tr key={`${step.path} ${step.ended}`}>
+                <td>{i + 1}</td>
+                <td><Status is={step.status} /></td>
+                <td title={step.ended}>{took(Date.parse(step.ended) - Date.parse(step.started))}</td>
+                <td dir="auto">{messageOf(step.error)} <em>(at {clock(Date.parse(step.ended))}, before the run was retried)</em></td>
+              </tr>
+            ))}
             {attempts.map((one, i) => (
               <tr key={one.path}>
-                <td>{i + 1}</td>
-                <td><Status is={one.status} /></td>
+                <td>{earlier.length + i + 1}</td>
+                <td><Status is={attemptStatus(one, instance)} /></td>
                 <td>{one.started !== null && one.ended !== null && took(one.ended - one.started)}</td>
-                <td dir="auto">{i > 0 && one.error != null && messageOf(one.error) === messageOf(attempts[i - 1].error) ? <em>the same</em> : messageOf(one.error)}</td>
+                <td dir="auto">{i > 0 && one.error != null && messageOf(one.error) === messageOf(attempts[i - 1].error) ? <em>same error</em> : messageOf(one.error)}</td>
               </tr>
             ))}
           </tbody>
@@ -157,7 +172,7 @@ function Came({ run, instance, states, calls }: { run: string; instance: Instanc
       {end.decision !== undefined && end.decision !== null && <Value of={end.decision} label={Array.isArray(end.decision) ? `Items, ${end.decision.length.toLocaleString()}` : "Decision"} />}
       {end.status === "recovered" && <p>Recovered from: {messageOf(end.error)}</p>}
       {(end.status === "ok" || end.status === "recovered") && end.value !== undefined && end.value !== null && <Value of={end.value} label="Output" />}
-      {(end.status === "failed" || end.status === "recovered") && <Value of={end.error ?? null} label="Error, as it is recorded" />}
+      {(end.status === "failed" || end.status === "recovered") && <Value of={end.error ?? null} label="Recorded error" />}
     </>
   );
 }

@@ -1,14 +1,16 @@
-// Small things that every view is made of. Text is only ever given to React as text.
+// Parts that all views use. Text is only ever given to React as text.
 import { useCallback, useEffect, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 import { said, type Json, type Problem, Refused } from "./api";
+import { JsonTree } from "./json";
 import { plain } from "./shown/jsx-runtime";
 
 const MARKS: Record<string, string> = {
   ok: "✓", recovered: "~", completed: "✓", partial: "~", failed: "✕", timeout: "✕", stopped: "■", parked: "■", running: "●",
   waiting: "‖", skipped: "–", interrupted: "!", answered: "!", queued: "…", decided: "●", none: "○", left: "■",
+  retrying: "↻", retried: "↻",
 };
 
-const WORDS: Record<string, string> = { none: "not begun", left: "not finished", unrecorded: "nothing recorded" };
+const WORDS: Record<string, string> = { none: "not started", left: "not finished", unrecorded: "not recorded", retried: "failed, retried" };
 
 export function Status({ is }: { is: string }) {
   return (
@@ -43,7 +45,7 @@ export function When({ at }: { at: string | null }) {
   );
 }
 
-/** Nothing is there, and what one can do about it. */
+/** The message of an empty view, with the next step. */
 export function Empty({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <div className="empty">
@@ -53,7 +55,7 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
   );
 }
 
-/** What the tab of the browser is called. */
+/** Sets the title of the browser tab. */
 export function useTitle(title: string) {
   useEffect(() => {
     document.title = title ? `${plain(title)} · Ropewalk` : "Ropewalk";
@@ -63,29 +65,42 @@ export function useTitle(title: string) {
 
 const SHORT = 12_000;
 
-/** Any JSON, as text. What is long is cut until one asks for it. */
+/** Any JSON. A long text is cut until its end is asked for. */
 export function Value({ of, label }: { of: Json | undefined; label: string }) {
-  const [whole, setWhole] = useState(false);
+  const text = typeof of === "string" ? of : JSON.stringify(of, null, 2) ?? "";
+  return (
+    <section className="value" aria-label={label}>
+      <header>
+        <h4>{label}</h4>
+        <Copy text={text} label={label} />
+      </header>
+      {of !== undefined && of !== null && typeof of === "object" ? <JsonTree of={of} /> : <Text of={text} />}
+    </section>
+  );
+}
+
+export function Copy({ text, label }: { text: string; label: string }) {
   const [copied, setCopied] = useState(false);
   useEffect(() => {
     if (!copied) return;
     const timer = setTimeout(() => setCopied(false), 1500);
     return () => clearTimeout(timer);
   }, [copied]);
-  const text = typeof of === "string" ? of : JSON.stringify(of, null, 2) ?? "";
-  const cut = !whole && text.length > SHORT;
   return (
-    <section className="value" aria-label={label}>
-      <header>
-        <h4>{label}</h4>
-        <button className="plain" aria-label={`Copy: ${label}`}
-          onClick={() => void navigator.clipboard?.writeText(text).then(() => setCopied(true))}>{copied ? "Copied" : "Copy"}</button>
-      </header>
-      <pre tabIndex={0} dir="auto">{cut ? text.slice(0, SHORT) : text}</pre>
-      {cut && (
-        <button onClick={() => setWhole(true)}>Show all {text.length.toLocaleString()} characters</button>
-      )}
-    </section>
+    <button type="button" className="plain" aria-label={`Copy: ${label}`}
+      onClick={() => void navigator.clipboard?.writeText(text).then(() => setCopied(true))}>{copied ? "Copied" : "Copy"}</button>
+  );
+}
+
+/** A text as it is; `show` may add colours. */
+export function Text({ of, show }: { of: string; show?: (text: string) => ReactNode }) {
+  const [isWhole, setWhole] = useState(false);
+  const isCut = !isWhole && of.length > SHORT;
+  return (
+    <>
+      <pre tabIndex={0} dir="auto">{(show ?? String)(isCut ? of.slice(0, SHORT) : of)}</pre>
+      {isCut && <button type="button" onClick={() => setWhole(true)}>Show all {of.length.toLocaleString()} characters</button>}
+    </>
   );
 }
 
@@ -117,7 +132,7 @@ export function Problems({ of }: { of: Problem[] }) {
   );
 }
 
-/** Asks again every `every` ms while the page is seen; what was there stays until there is more. */
+/** Requests again every `every` ms while the page is visible. The last answer stays until the next one arrives. */
 export function useAsked<T>(get: ((signal: AbortSignal) => Promise<T>) | null, about: unknown[], every = 0) {
   const [found, setFound] = useState<T | null>(null);
   const [error, setError] = useState<unknown>(null);

@@ -1,4 +1,4 @@
-// Where one is: the address is the only state that is kept, so every view can be opened, reloaded and sent.
+// The address is the only state that is kept, so every view can be opened, reloaded and shared.
 import { useSyncExternalStore, type AnchorHTMLAttributes } from "react";
 
 const heard = new Set<() => void>();

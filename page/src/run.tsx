@@ -1,13 +1,13 @@
-// One run: its graph or time line, what was chosen in it, and what can be done with it.
+// One run: its graph or timeline, the selected node, and the actions on the run.
 import { useEffect, useMemo, useRef, useState } from "react";
-import { ask, ENDED, parked, runAt, standing, type Json, type Region, type Run } from "./api";
+import { ask, ENDED, parked, runAt, standing, type Json, type Region, type Run, type RunLine } from "./api";
 import { Answer } from "./answer";
 import { costsOf, dollars, tokens, total, type Cost } from "./cost";
 import { Costs } from "./costs";
 import { Graph, toBox } from "./graph";
 import { useRun } from "./live";
 import { NodePanel } from "./node";
-import { Act, Dialog, JsonField, Status, Trouble, Value, When, arrows, messageOf, readJson, tabs, took, useTitle } from "./parts";
+import { Act, Dialog, JsonField, Status, Trouble, Value, When, arrows, messageOf, readJson, tabs, took, useAsked, useTitle } from "./parts";
 import { Link, definitionPlace, go, runPlace, setQuery } from "./place";
 import { baseOf, last, statusOf, sum, type Instance } from "./states";
 import { TimeLine } from "./timeline";
@@ -36,17 +36,15 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
     () => [...states.instances.values()].filter((one) => statusOf(one, over) === "failed").slice(0, 5),
     [states, version, over],
   );
-  // Who opens a run that failed wants to see why: the first failure is shown, unless something was chosen.
+  // A failed run opens at its first failure, unless a node is selected.
   useEffect(() => {
     if (byHand.current || chosen || !over || !failed.length) return;
     setChosen(failed[0].place);
     setInstance(failed[0].base);
   }, [failed, over]);
   const costs = useMemo(() => costsOf(run?.nodes ?? []), [run]);
-  // As long as its process lives a run that only waits is running; what one wants to know is that it waits.
   const asked = run?.waitingFor.filter((wait) => waitsStill(states.instances.get(baseOf(wait.path)))) ?? [];
-  const waits = run?.status === "running" && asked.length > 0 && !works(states, over);
-  const status = !run ? "" : waits && standing(run) === "running" ? "waiting" : standing(run);
+  const status = run ? standing({ ...run, waiting: asked.length > 0 }) : "";
   useTitle(run ? `${run.name || run.id}: ${status}` : "");
   if (!run) return <Missing id={id} error={error} />;
   const goes = !over;
@@ -56,10 +54,10 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
         <h1 dir="auto">{run.name || run.id}</h1>
         <span role="status"><Status is={status} /></span>
         <div className="acts">
-          {goes && <Act kind="danger" title="What is under way is cancelled" does={() => ask(runAt(id, "/stop"), {})}>Stop</Act>}
-          {(run.interrupted || parked(run)) && <Act kind="main" title="Goes on where it was left; what is recorded is not called again" does={() => act("/resume")}>Resume</Act>}
-          {over && !run.interrupted && run.status !== "completed" && <Act kind="main" title="Goes on from what failed; what is recorded is not called again" does={() => act("/retry")}>Retry</Act>}
-          <button title="A new run, with another input" onClick={() => (setForkAt([]), setDialog("fork"))}>Fork…</button>
+          {goes && <Act kind="danger" title="Cancel the steps that are running" does={() => ask(runAt(id, "/stop"), {})}>Stop</Act>}
+          {(run.interrupted || parked(run)) && <Act kind="main" title="Continue where the run stopped. Recorded steps are not repeated." does={() => act("/resume")}>Resume</Act>}
+          {over && !run.interrupted && run.status !== "completed" && <Act kind="main" title="Run the failed steps again. Recorded steps are not repeated." does={() => act("/retry")}>Retry</Act>}
+          <button title="Start a new run with different input" onClick={() => (setForkAt([]), setDialog("fork"))}>Fork…</button>
           <button onClick={() => setDialog("compare")}>Compare…</button>
         </div>
       </div>
@@ -79,7 +77,7 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
       {asked.map((wait) => <Answer key={`${wait.path} ${wait.since}`} run={run.id} wait={wait} done={again} />)}
       <Ended run={run} failed={failed} count={counts.failed ?? 0} choose={(base) => choose(placeIn(base), base)} />
       <div className="tabs" role="tablist" aria-label="View of the run" onKeyDown={tabs}>
-        {[["graph", "Graph"], ["time", "Time line"], ["data", "Input and result"], ...(costs.length ? [["costs", "Costs"]] : [])].map(([name, title]) => (
+        {[["graph", "Graph"], ["time", "Timeline"], ["data", "Result and input"], ...(costs.length ? [["costs", "Costs"]] : [])].map(([name, title]) => (
           <button key={name} role="tab" aria-selected={view === name} tabIndex={view === name ? 0 : -1} onClick={() => setQuery("view", name === "graph" ? null : name)}>{title}</button>
         ))}
         {inGraph && <Find states={states} graph={graph} choose={choose} />}
@@ -89,10 +87,11 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
           <Costs of={costs} choose={(place) => (setQuery("view", null), choose(place))} />
         ) : view === "data" ? (
           <div className="data">
+            <Value of={resultOf(run.result)} label="Result" />
             <Value of={run.input} label="Input" />
-            <Value of={run.result ?? null} label="Result" />
             {run.error !== null && <Value of={run.error} label="Error" />}
-            {run.endings.length > 0 && <Value of={run.endings} label="How it ended before" />}
+            {run.result !== null && <Value of={run.result} label="Complete record of the result" />}
+            {run.endings.length > 0 && <Value of={run.endings} label="How the run had ended before each retry" />}
           </div>
         ) : view === "time" ? (
           <TimeLine states={states} version={version} over={over} chosen={instance} from={Date.parse(run.startTime)}
@@ -104,7 +103,7 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
           <NodePanel
             key={chosen} run={run.id} place={chosen} choose={(place) => choose(place)} graph={graph} states={states} version={version} over={over}
             base={instance} setBase={setInstance} close={() => (choose(null), toBox(chosen))}
-            toIt={byHand.current} retry={over && !run.interrupted ? (path) => act("/retry", { nodes: [path] }) : null}
+            endings={run.endings} toIt={byHand.current} retry={over && !run.interrupted ? (path) => act("/retry", { nodes: [path] }) : null}
             fork={(path) => (setForkAt([path]), setDialog("fork"))}
           />
         )}
@@ -115,11 +114,13 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
   );
 }
 
-/** Whether anything goes on that is not only around a node that waits. */
-function works(states: ReturnType<typeof useRun>["states"], over: boolean): boolean {
-  const all = [...states.instances.values()];
-  const waiting = all.filter((one) => statusOf(one, over) === "waiting").map((one) => one.base);
-  return all.some((one) => statusOf(one, over) === "running" && !waiting.some((base) => base.startsWith(one.base)));
+/** The value in the record of a result. Each notation has a name of its own for it. */
+const VALUES = ["result", "results", "data", "finalState"];
+
+function resultOf(record: Json): Json {
+  if (!record || typeof record !== "object" || Array.isArray(record)) return record;
+  const name = VALUES.find((one) => one in record);
+  return name === undefined ? null : record[name];
 }
 
 const waitsStill = (instance: Instance | undefined) => !instance || last(instance).status === "waiting";
@@ -133,15 +134,18 @@ function Elapsed({ run }: { run: Run }) {
     const timer = setInterval(() => setNow(Date.now()), 500);
     return () => clearInterval(timer);
   }, [goes]);
-  if (!run.endTime && !goes) return <>{run.interrupted ? "left by its process" : "no process has it"}</>;
+  if (!run.endTime && !goes) return <>{run.interrupted ? "interrupted" : "no process runs it"}</>;
   const since = (run.endTime ? Date.parse(run.endTime) : now) - Date.parse(run.startTime);
-  const beside = since - (run.duration ?? since);
-  return <>{took(run.duration ?? since)}{beside >= 500 && `, and ${took(beside)} in line, waiting or interrupted`}</>;
+  // A retried run was also executed before each retry.
+  const executed = run.duration === null ? since : run.endings.reduce((sum, ending) => sum + 1000 * (ending.spent ?? 0), run.duration);
+  const idle = since - executed;
+  const reason = run.endings.length ? "queued, waiting, interrupted or not yet retried" : "queued, waiting or interrupted";
+  return <>{took(executed)}{idle >= 500 && `, plus ${took(idle)} ${reason}`}</>;
 }
 
 function Spent({ costs }: { costs: Cost[] }) {
   const all = total(costs);
-  return <span title="What models were asked in this run">{tokens(all).toLocaleString()} tokens · {dollars(all)}</span>;
+  return <span title="Model tokens and cost of this run">{tokens(all).toLocaleString()} tokens · {dollars(all)}</span>;
 }
 
 function Missing({ id, error }: { id: string; error: unknown }) {
@@ -149,25 +153,25 @@ function Missing({ id, error }: { id: string; error: unknown }) {
     <>
       <h1 dir="auto">Run {id}</h1>
       <Trouble error={error} />
-      {error ? <p className="empty">It may have been cleared away, or be in another store. <Link to="/runs">All runs</Link></p>
+      {error ? <p className="empty">It may have been pruned, or it is in another store. <Link to="/runs">All runs</Link></p>
         : <p className="empty" role="status">Loading…</p>}
     </>
   );
 }
 
-/** What failed, and why; of one failure alone the run's own words are enough. */
+/** The failures of a run, each with its error. For a single one, the error of the run is enough. */
 function Ended({ run, failed, count, choose }: { run: Run; failed: Instance[]; count: number; choose: (base: string) => void }) {
   if (!failed.length && run.error === null) return null;
   const message = messageOf(run.error);
   const alone = failed.length === 1 && message !== "";
   return (
     <div className="trouble">
-      {message || `${count.toLocaleString()} failed${count > failed.length ? `, the first ${failed.length}` : ""}:`}
-      {alone && <button className="plain" onClick={() => choose(failed[0].base)}>look at {failed[0].base}</button>}
+      {message || `${count.toLocaleString()} failed${count > failed.length ? `; the first ${failed.length}` : ""}:`}
+      {alone && <button className="plain" onClick={() => choose(failed[0].base)}>Show {failed[0].base}</button>}
       {!alone && failed.length > 0 && (
         <ul className="problems">
           {failed.map((one) => (
-            <li key={one.base}><button className="plain" onClick={() => choose(one.base)}>look at {one.base}</button> <span dir="auto">{messageOf(last(one).error)}</span></li>
+            <li key={one.base}><button className="plain" onClick={() => choose(one.base)}>Show {one.base}</button> <span dir="auto">{messageOf(last(one).error)}</span></li>
           ))}
         </ul>
       )}
@@ -192,7 +196,7 @@ function Find({ states, graph, choose }: { states: ReturnType<typeof useRun>["st
           if (event.key === "Enter" && found[0]) take(found[0]);
           if (event.key === "Escape") setText("");
         }} />
-      {text && !found.length && <p role="status">No node is called so.</p>}
+      {text && !found.length && <p role="status">No matching node.</p>}
       {found.length > 0 && (
         <ul onKeyDown={arrows}>
           {found.map((one) => <li key={one.base ?? one.place}><button className="plain" data-row="" onClick={() => take(one)}>{one.base ?? one.place}</button></li>)}
@@ -211,10 +215,10 @@ function Fork({ run, at, close }: { run: Run; at: string[]; close: () => void })
   const [nodes, setNodes] = useState(at.join(" "));
   return (
     <Dialog title="Fork this run" onClose={close}>
-      <p>A new run with this input. What was recorded is used where a call would have the same arguments.</p>
+      <p>Start a new run with this input. A recorded result is reused where a call has the same arguments.</p>
       <JsonField label="Input" text={text} onText={setText} rows={8} />
       <label className="field">
-        <span>Run anew in any case (ids or paths)</span>
+        <span>Always rerun these nodes (ids or paths)</span>
         <input value={nodes} onChange={(event) => setNodes(event.target.value)} />
       </label>
       <Act kind="main" does={async () => {
@@ -226,21 +230,38 @@ function Fork({ run, at, close }: { run: Run; at: string[]; close: () => void })
   );
 }
 
+const MOST_LISTED = 50;
+
+/** The runs that this one can be compared with: those of its definition first, or all that a search finds. */
 function Compare({ run, close }: { run: Run; close: () => void }) {
-  const [other, setOther] = useState(run.forkedFrom ?? "");
+  const [typed, setTyped] = useState("");
+  const [isOfAll, setOfAll] = useState(false);
+  const filters = new URLSearchParams({ limit: String(MOST_LISTED + 1) });
+  if (typed.trim()) filters.set("text", typed.trim());
+  if (!isOfAll) filters.set("flow", run.definition?.kind === "file" ? run.name : run.definition?.id ?? run.name);
+  const { found, error } = useAsked((signal) => ask<{ runs: RunLine[] }>(`/api/runs?${filters}`, undefined, signal), [String(filters)]);
+  const others = found?.runs.filter((one) => one.id !== run.id).slice(0, MOST_LISTED) ?? [];
   return (
     <Dialog title="Compare with another run" onClose={close}>
-      <form onSubmit={(event) => {
-        event.preventDefault();
-        close();
-        go(`${runPlace(run.id)}/diff?with=${encodeURIComponent(other.trim())}`);
-      }}>
-        <label className="field">
-          <span>Its id</span>
-          <input required value={other} onChange={(event) => setOther(event.target.value)} />
-        </label>
-        <button className="main">Compare</button>
-      </form>
+      <div className="tools">
+        <input type="search" aria-label="Search the other run" placeholder="Search: id, name, error" value={typed} onChange={(event) => setTyped(event.target.value)} />
+        <label className="tick"><input type="checkbox" checked={isOfAll} onChange={(event) => setOfAll(event.target.checked)} /> All definitions</label>
+      </div>
+      <Trouble error={error} />
+      {!found && !error && <p role="status">Loading…</p>}
+      {found && !others.length && <p className="empty">No other run matches{!isOfAll && " in this definition"}.</p>}
+      <ul className="pick" aria-label="Runs to compare with" onKeyDown={arrows}>
+        {others.map((one) => (
+          <li key={one.id}>
+            <button data-row="" onClick={() => (close(), go(`${runPlace(run.id)}/diff?with=${encodeURIComponent(one.id)}`))}>
+              <span dir="auto">{one.name || one.id}{one.id === run.forkedFrom && " (this run is its fork)"}</span>
+              <Status is={standing(one)} />
+              <small>{one.id}</small>
+              <When at={one.startTime} />
+            </button>
+          </li>
+        ))}
+      </ul>
     </Dialog>
   );
 }

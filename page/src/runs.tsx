@@ -1,6 +1,6 @@
 // Every run in the store, newest first, page by page.
 import { memo, useCallback, useEffect, useRef, useState } from "react";
-import { ask, PAGE, parked, standing, type RunLine } from "./api";
+import { ask, PAGE, parked, standing, type DefinitionLine, type RunLine } from "./api";
 import { Empty, Status, Trouble, When, arrows, took, useAsked, useTitle } from "./parts";
 import { Link, go, runPlace, setQuery } from "./place";
 import type { Found } from "./waits";
@@ -12,7 +12,9 @@ export function Runs({ query, waits }: { query: URLSearchParams; waits: Found[] 
   const status = query.get("status") ?? "";
   const text = query.get("text") ?? "";
   const definition = query.get("definition") ?? "";
-  const filtered = status || text || definition;
+  const flow = query.get("flow") ?? "";
+  const since = query.get("since") ?? "", until = query.get("until") ?? "";
+  const filtered = status || text || definition || flow || since || until;
   const [typed, setTyped] = useState(text);
   const [two, setTwo] = useState<string[]>([]);
   useTitle("Runs");
@@ -20,7 +22,7 @@ export function Runs({ query, waits }: { query: URLSearchParams; waits: Found[] 
     const timer = setTimeout(() => setQuery("text", typed.trim()), 200);
     return () => clearTimeout(timer);
   }, [typed]);
-  const { runs, error, more, busy } = useRuns(status, text, definition);
+  const { runs, error, more, busy } = useRuns({ status, text, definition, flow, since: midnight(since), until: midnight(until, 1) });
   const waiting = new Set(waits?.map((wait) => `${wait.runId}\n${wait.node}`));
   const choose = useCallback(
     (id: string) => setTwo((two) => (two.includes(id) ? two.filter((one) => one !== id) : [...two, id].slice(-2))), [],
@@ -28,17 +30,17 @@ export function Runs({ query, waits }: { query: URLSearchParams; waits: Found[] 
   return (
     <>
       <h1>Runs</h1>
-      <div className="tools">
+      <div className="tools filters">
         <input type="search" placeholder="Search: id, name, error" aria-label="Search runs" value={typed}
           onChange={(event) => setTyped(event.target.value)} />
         <select aria-label="Status" value={status} onChange={(event) => setQuery("status", event.target.value)}>
-          <option value="">every status</option>
+          <option value="">all statuses</option>
           {STATUSES.map((one) => <option key={one}>{one}</option>)}
         </select>
-        {definition && (
-          <button onClick={() => setQuery("definition", null)} aria-label={`Not only runs of ${definition}`}>of {definition} ✕</button>
-        )}
-        <button disabled={two.length !== 2} title={two.length === 2 ? undefined : "Check two runs to see what differs"}
+        <OfDefinition definition={definition} flow={flow} />
+        <label className="date">From <input type="date" value={since} max={until || undefined} onChange={(event) => setQuery("since", event.target.value)} /></label>
+        <label className="date">To <input type="date" value={until} min={since || undefined} onChange={(event) => setQuery("until", event.target.value)} /></label>
+        <button disabled={two.length !== 2} title={two.length === 2 ? undefined : "Select two runs to compare them"}
           onClick={() => go(`${runPlace(two[0])}/diff?with=${encodeURIComponent(two[1])}`)}>
           Compare{two.length ? ` (${two.length} of 2)` : ""}
         </button>
@@ -46,12 +48,12 @@ export function Runs({ query, waits }: { query: URLSearchParams; waits: Found[] 
       <Trouble error={error} />
       {!runs && !error && <p className="empty" role="status">Loading…</p>}
       {runs?.length === 0 && (filtered
-        ? <Empty title="No run fits.">
-            <button onClick={() => (setTyped(""), go("/runs"))}>Show every run</button>
+        ? <Empty title="No matching run.">
+            <button onClick={() => (setTyped(""), go("/runs"))}>Show all runs</button>
           </Empty>
         : <Empty title="No runs yet.">
-            Start one from its <Link to="/definitions">definition</Link>, or on a command line: <code>ropewalk run FILE</code>.
-            It is seen here as it goes.
+            Start one from its <Link to="/definitions">definition</Link>, or from the command line: <code>ropewalk run FILE</code>.
+            You can watch it here.
           </Empty>)}
       {runs !== null && runs.length > 0 && (
         <div className="table" role="table" aria-label="Runs" onKeyDown={arrows}>
@@ -70,19 +72,45 @@ export function Runs({ query, waits }: { query: URLSearchParams; waits: Found[] 
   );
 }
 
-/** The first page, asked for again and again, and behind it those that were asked for once. */
-function useRuns(status: string, text: string, definition: string) {
-  const about = [status, text, definition];
+/** The start of a day of this browser's time zone, or of the day `days` later, in seconds since the epoch. */
+function midnight(day: string, days = 0): string {
+  const [year, month, date] = day.split("-").map(Number);
+  const at = new Date(year, month - 1, date + days).getTime() / 1000;
+  return day && Number.isFinite(at) ? String(at) : "";
+}
+
+/** The filter by definition: a stored one by its id, a file by the name of its flow. */
+function OfDefinition({ definition, flow }: { definition: string; flow: string }) {
+  const { found } = useAsked((signal) => ask<{ definitions: DefinitionLine[] }>("/api/definitions", undefined, signal), []);
+  const options = new Map((found?.definitions ?? []).map((one) => {
+    const isStored = one.notation === undefined;
+    return [isStored ? `definition ${one.id}` : `flow ${one.name}`, one.name ? `${one.name} (${one.id})` : one.id];
+  }));
+  const chosen = definition ? `definition ${definition}` : flow ? `flow ${flow}` : "";
+  if (chosen && !options.has(chosen)) options.set(chosen, definition || flow);
+  return (
+    <select aria-label="Definition" value={chosen} onChange={(event) => {
+      const [name, ...value] = event.target.value.split(" ");
+      setQuery("definition", name === "definition" ? value.join(" ") : null);
+      setQuery("flow", name === "flow" ? value.join(" ") : null);
+    }}>
+      <option value="">all definitions</option>
+      {[...options].map(([value, title]) => <option key={value} value={value}>{title}</option>)}
+    </select>
+  );
+}
+
+/** The first page, requested again and again, and the pages below it, requested once. */
+function useRuns(filters: Record<string, string>) {
+  const about = Object.values(filters);
   const [older, setOlder] = useState<{ of: string; runs: RunLine[]; end: boolean } | null>(null);
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<unknown>(null);
   const of = about.join("\n");
   const get = (after: string | null, signal?: AbortSignal) => {
-    const given = new URLSearchParams({ limit: String(PAGE) });
-    for (const [name, value] of [["status", status], ["text", text], ["definition", definition], ["after", after]]) {
-      if (value) given.set(name!, value);
-    }
-    return ask<{ runs: RunLine[] }>(`/api/runs?${given}`, undefined, signal);
+    const query = new URLSearchParams({ limit: String(PAGE) });
+    for (const [name, value] of Object.entries({ ...filters, after })) if (value) query.set(name, value);
+    return ask<{ runs: RunLine[] }>(`/api/runs?${query}`, undefined, signal);
   };
   const { found, error } = useAsked((signal) => get(null, signal), about, 2000);
   const first = found?.runs ?? null;
@@ -107,7 +135,7 @@ function useRuns(status: string, text: string, definition: string) {
   return { runs, error: error ?? problem, more: full ? more : null, busy };
 }
 
-/** Asks for the next page when one comes to the end of the list; a button, so that keys reach it, too. */
+/** Requests the next page at the end of the list. It is a button, so that the keyboard reaches it. */
 function More({ busy, more, shown }: { busy: boolean; more: () => Promise<void>; shown: number }) {
   const button = useRef<HTMLButtonElement>(null);
   const does = useRef(more);
@@ -126,10 +154,11 @@ function More({ busy, more, shown }: { busy: boolean; more: () => Promise<void>;
   );
 }
 
-/** One of an older page is not drawn again as the first page is asked for. */
+/** A row of an older page is not rendered again when the first page is polled. */
 const Row = memo(function Row({ run, chosen, choose, waits }: {
   run: RunLine; chosen: boolean; choose: (id: string) => void; waits: boolean;
 }) {
+  const isBad = ["failed", "timeout", "stopped", "interrupted"].includes(standing(run));
   const ms = run.duration ?? Date.now() - Date.parse(run.startTime);
   return (
     <div className="row" role="row">
@@ -141,12 +170,12 @@ const Row = memo(function Row({ run, chosen, choose, waits }: {
       <span role="cell"><Status is={standing(run)} /></span>
       <span role="cell" className="what">
         <Link to={runPlace(run.id)} data-row="" dir="auto" title={run.name}>{run.name || run.id}</Link>
-        <small title={run.id}>{run.kind} · {run.id}{run.currentNode && <> · {waits ? <b className="count is-waiting">waits at {run.currentNode}</b> : `at ${run.currentNode}`}</>}</small>
-        {run.errorMessage && <small className="bad" dir="auto" title={run.errorMessage}>{run.errorMessage}</small>}
+        <small title={run.id}>{run.kind} · {run.id}{run.currentNode && <> · {waits ? <b className="count is-waiting">waiting at {run.currentNode}</b> : `at ${run.currentNode}`}</>}</small>
+        {run.errorMessage && <small className={isBad ? "bad" : undefined} dir="auto" title={run.errorMessage}>{run.errorMessage}</small>}
       </span>
       <span role="cell"><When at={run.startTime} /></span>
       <span role="cell" className="number">{run.interrupted || parked(run) ? "" : took(ms)}</span>
-      <span role="cell" className={`number ${run.errorCount ? "bad" : ""}`}>
+      <span role="cell" className={`number ${run.errorCount && isBad ? "bad" : ""}`}>
         {run.errorCount ? <>{run.errorCount.toLocaleString()}<span className="unseen"> {run.errorCount === 1 ? "error" : "errors"}</span></> : ""}
       </span>
     </div>

@@ -1,23 +1,13 @@
-// What a JSON Schema asks for, as people read it, and a value to begin with.
+// The fields of a JSON Schema as a list to read, next to JSON that is edited as text.
 import type { Json } from "./api";
 
 type Schema = { type?: string | string[]; default?: Json; description?: string; enum?: Json[]; format?: string };
 type Whole = { properties?: Record<string, Schema>; required?: string[] };
-const EMPTY: Record<string, Json> = { string: "", integer: 0, number: 0, boolean: false, array: [], object: {}, null: null };
 
 const read = (schema: Json | undefined) => (schema && typeof schema === "object" && !Array.isArray(schema) ? (schema as Whole) : {});
 const typeOf = ({ type }: Schema) => (Array.isArray(type) ? type[0] : type);
 
-/** What must be there, each empty or its default. */
-export function example(schema: Json | undefined): Json {
-  const { properties, required } = read(schema);
-  return Object.fromEntries((required ?? []).map((name) => {
-    const one = properties?.[name] ?? {};
-    return [name, one.default ?? one.enum?.[0] ?? EMPTY[typeOf(one) ?? "string"] ?? null];
-  }));
-}
-
-/** The properties with their types and what is said of them; nothing for a schema without any. */
+/** The properties with their types and descriptions; nothing for a schema without any. */
 export function Fields({ of, label }: { of: Json | undefined; label: string }) {
   const { properties, required } = read(of);
   const all = Object.entries(properties ?? {});
@@ -29,7 +19,7 @@ export function Fields({ of, label }: { of: Json | undefined; label: string }) {
           <dt><code>{name}</code>{required?.includes(name) && <span className="must" title="required">*<span className="unseen"> required</span></span>}</dt>
           <dd>
             <small>{one.enum ? one.enum.map((value) => JSON.stringify(value)).join(" | ") : [typeOf(one), one.format].filter(Boolean).join(", ")}
-              {one.default !== undefined && `, else ${JSON.stringify(one.default)}`}</small>
+              {one.default !== undefined && `, default ${JSON.stringify(one.default)}`}</small>
             {one.description && <span>{one.description}</span>}
           </dd>
         </div>

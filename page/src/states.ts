@@ -1,11 +1,11 @@
-// What became of each node instance, from the journal's steps and from live events: a pure fold.
+// The state of each node instance: a pure fold of the journal's steps and the live events.
 import type { Event, Json, Run, Step } from "./api";
 
 export type Attempt = {
   path: string; status: string; started: number | null; ended: number | null; value?: Json; error?: Json;
   reason?: string | null; decision?: Json; recorded?: boolean; replayed?: boolean; answered?: boolean;
 };
-/** A node in one round or item: `base` is its path without attempts, `place` that without rounds and items, too. */
+/** A node in one iteration or item. `base` is its path without attempts, `place` also without iterations and items. */
 export type Instance = { base: string; place: string; attempts: Map<string, Attempt> };
 export type States = { instances: Map<string, Instance>; places: Map<string, Instance[]> };
 
@@ -32,7 +32,7 @@ function at(states: States, path: string): Attempt {
 }
 
 const OF_EVENT: Record<string, string> = {
-  "node.started": "running", "node.finished": "ok", "node.recovered": "recovered", "node.failed": "failed", "attempt.failed": "failed",
+  "node.started": "running", "node.finished": "ok", "node.recovered": "recovered", "node.failed": "failed", "attempt.failed": "retrying",
   "node.skipped": "skipped", "wait.started": "waiting", "signal.received": "running", "items.listed": "running",
   "branch.taken": "running", "timer.set": "running",
 };
@@ -43,16 +43,17 @@ export function takeEvent(states: States, event: Event) {
   let attempt = at(states, event.path);
   // The event names the node; what took over followed its last attempt.
   if (status === "recovered") attempt = last([...states.instances.values()].find((one) => one.attempts.has(event.path))!);
-  const over = status === "ok" || status === "recovered" || status === "failed" || status === "skipped";
-  if (attempt.recorded && attempt.status === status) return;  // told again as the run was resumed, with the time of that
-  if (attempt.ended !== null && !over) return;  // a stream that begins anew tells the past again
+  const over = ["ok", "recovered", "failed", "retrying", "skipped"].includes(status);
+  if (status === "retrying" && attempt.status === "failed") return;  // node.failed has said that no other attempt follows
+  if (attempt.recorded && attempt.status === status) return;  // emitted again when the run was resumed, with a new time
+  if (attempt.ended !== null && !over) return;  // a stream that restarts repeats past events
   attempt.status = status;
   if (event.kind === "signal.received") attempt.answered = true;
   if (over) {
     attempt.ended = event.at * 1000;
     const ms = event.data && typeof event.data === "object" && "ms" in event.data ? Number(event.data.ms) : 0;
     attempt.started ??= attempt.ended - ms;
-    if (status === "failed" || status === "recovered") attempt.error = event.data;
+    if (status === "failed" || status === "retrying" || status === "recovered") attempt.error = event.data;
   } else attempt.started ??= event.at * 1000;
 }
 
@@ -74,7 +75,7 @@ function takeStep(states: States, step: Step) {
   attempt.reason = step.reason;
 }
 
-/** The journal's word over what was seen live. */
+/** Takes the recorded steps, which replace what the events said. */
 export function takeRun(states: States, run: Run) {
   for (const step of run.nodes) takeStep(states, step);
   for (const wait of run.waitingFor) {
@@ -91,20 +92,28 @@ export function last(instance: Instance): Attempt {
   return found!;
 }
 
-/** The last attempt's status; in a run that is over nothing goes on. */
+/** The last attempt's status. In a run that has ended, no attempt is still running. */
 export function statusOf(instance: Instance, over: boolean): string {
   const { status } = last(instance);
+  if (over && status === "retrying") return "failed";
   return over && (status === "running" || status === "waiting") ? "left" : status;
 }
 
-const FIRST = ["failed", "waiting", "running", "left", "recovered", "ok", "skipped"];
-export type Sum = { status: string; counts: Record<string, number>; ms: number | null; total: number };
+/** The status of one attempt: a failed one that another attempt followed, or that was recovered from, is no failure. */
+export function attemptStatus(attempt: Attempt, instance: Instance): string {
+  const isFailed = attempt.status === "failed" || attempt.status === "retrying";
+  return isFailed && attempt !== last(instance) ? "retried" : attempt.status;
+}
+
+const FIRST = ["failed", "waiting", "running", "retrying", "left", "recovered", "ok", "skipped"];
+export type Sum = { status: string; counts: Record<string, number>; ms: number | null; total: number; attempts: number };
 
 /** All instances of a node (or of many) as one. */
 export function sum(found: Instance[], over: boolean, nodes = 0): Sum {
   const counts: Record<string, number> = {};
-  let ms: number | null = null;
+  let ms: number | null = null, attempts = 0;
   for (const instance of found) {
+    attempts += instance.attempts.size;
     const status = statusOf(instance, over);
     counts[status] = (counts[status] ?? 0) + 1;
     const { started, ended } = last(instance);
@@ -112,5 +121,5 @@ export function sum(found: Instance[], over: boolean, nodes = 0): Sum {
   }
   const begun = FIRST.find((status) => counts[status]);
   const status = begun === "ok" && nodes > found.length && !over ? "running" : begun ?? "none";
-  return { status, counts, ms, total: found.length };
+  return { status, counts, ms, total: found.length, attempts };
 }

@@ -1,7 +1,7 @@
-// When each node instance ran. Only the rows in view exist, so that tens of thousands of them scroll.
+// When each node instance ran. Only the visible rows exist, so that tens of thousands of rows scroll.
 import { useEffect, useMemo, useRef, useState } from "react";
 import { arrows, mark, took } from "./parts";
-import { last, statusOf, type Instance, type States } from "./states";
+import { attemptStatus, last, statusOf, type Instance, type States } from "./states";
 
 const ROW = 26;
 
@@ -35,11 +35,11 @@ export function TimeLine({ states, version, over, from, to, chosen, choose }: {
   const view = rows.slice(first, first + Math.ceil(tall / ROW) + 20);
   const share = (at: number) => `${(100 * (at - begin)) / (end - begin)}%`;
   return (
-    <div className="time" ref={box} role="region" aria-label="Time line" onKeyDown={arrows} onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
+    <div className="time" ref={box} role="region" aria-label="Timeline" onKeyDown={arrows} onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
       <div className="scale" aria-hidden="true">
         {[0, 0.25, 0.5, 0.75, 1].map((part) => <span key={part} style={{ left: `${part * 100}%` }}>{part ? took((end - begin) * part) : "0"}</span>)}
       </div>
-      {!rows.length && <p className="empty">Nothing has begun yet.</p>}
+      {!rows.length && <p className="empty">Nothing has started yet.</p>}
       <div className="bars" style={{ height: rows.length * ROW }}>
         {view.map((one, i) => {
           const { started, ended } = last(one);
@@ -58,7 +58,7 @@ export function TimeLine({ states, version, over, from, to, chosen, choose }: {
               <span className="label"><span className="mark" aria-hidden="true">{mark(status)}</span> <bdi>{one.base}</bdi></span>
               <span className="track">
                 {[...one.attempts.values()].map((attempt) => attempt.started !== null && (
-                  <span key={attempt.path} className={`bar is-${attempt.status}`} style={{
+                  <span key={attempt.path} className={`bar is-${attemptStatus(attempt, one)}`} style={{
                     left: share(attempt.started), width: `max(3px, ${(100 * ((attempt.ended ?? until) - attempt.started)) / (end - begin)}%)`,
                   }} />
                 ))}

@@ -1,8 +1,8 @@
-// The toolbox: what there is, what fits a request, and calling one.
+// The toolbox: list, rank and call tools.
 import { useEffect, useRef, useState } from "react";
 import { ask, toolId, type Json, type Tool } from "./api";
-import { Act, Empty, JsonField, Trouble, Value, arrows, readJson, useAsked, useTitle } from "./parts";
-import { Fields, example } from "./schema";
+import { useForm } from "./form";
+import { Act, Empty, Trouble, Value, arrows, useAsked, useTitle } from "./parts";
 import { Link, moved, setQuery } from "./place";
 
 type Listed = { tools: Tool[]; failures: Record<string, string>; next?: string | null };
@@ -49,7 +49,7 @@ export function Tools({ chosen, query }: { chosen?: string; query: URLSearchPara
       <form className="tools" onSubmit={(event) => (event.preventDefault(), setQuery("for", typed.trim() || null))}>
         <input type="search" placeholder="What do you want to do?" aria-label="Search or select tools" value={typed}
           onChange={(event) => (setTyped(event.target.value), setText(event.target.value), asked && setQuery("for", null))} />
-        <button className="main" title="The tools that fit what you want to do, the best first (Enter)">Select</button>
+        <button className="main" title="Rank tools by how well they match (Enter)">Select</button>
         {asked && <button type="button" onClick={everything}>All tools</button>}
       </form>
       <Trouble error={error} />
@@ -63,13 +63,13 @@ export function Tools({ chosen, query }: { chosen?: string; query: URLSearchPara
         </Empty>
       )}
       {found && all.length > 0 && !fit.length && (!asked || selected.found) && (
-        <Empty title={asked ? "No tool fits this request." : "No tool has this in its name or description."}>
+        <Empty title={asked ? "No tool matches this request." : "No tool name or description contains this text."}>
           {!asked && typed && <>Press Enter to select by meaning, or </>}<button onClick={everything}>show all {all.length.toLocaleString()}</button>
         </Empty>
       )}
       {asked && fit.length > 0 && <p className="hint" role="status">
-        {Math.max(...scores.values()) < FITS && <><strong>No tool fits well.</strong>{" "}</>}
-        The {fit.length} tools that fit best, the best first; the score says how well.
+        {Math.max(...scores.values()) < FITS && <><strong>No tool matches well.</strong>{" "}</>}
+        The {fit.length} best matches, best first.
       </p>}
       {!asked && found && fit.length > 0 && <p className="hint" role="status">{fit.length === all.length ? "" : `${fit.length.toLocaleString()} of `}{all.length.toLocaleString()} tools</p>}
       <div className={`work ${tool ? "split" : ""}`}>
@@ -84,7 +84,7 @@ export function Tools({ chosen, query }: { chosen?: string; query: URLSearchPara
               </Link>
             );
           })}
-          {fit.length > MOST_LISTED && <p className="empty">{(fit.length - MOST_LISTED).toLocaleString()} more; search for them.</p>}
+          {fit.length > MOST_LISTED && <p className="empty">{(fit.length - MOST_LISTED).toLocaleString()} more. Search to see them.</p>}
         </div>
         {tool && <ToolPanel key={chosen} tool={tool} />}
         {found && chosen !== undefined && !tool && <Empty title={`There is no tool ${chosen}.`}><Link to="/tools">All tools</Link></Empty>}
@@ -99,21 +99,20 @@ function ToolPanel({ tool }: { tool: Tool }) {
   useEffect(() => {
     if (moved && matchMedia("(max-width: 899px)").matches) panel.current?.scrollIntoView({ block: "nearest" });
   }, []);
-  const [text, setText] = useState(() => JSON.stringify(example(tool.inputSchema), null, 2));
+  const { form, send } = useForm(tool.inputSchema, "Arguments", "args");
   const [result, setResult] = useState<{ value: Json; ms: number } | null>(null);
   return (
     <aside className="node" aria-label={`Tool ${id}`} ref={panel}>
       <header><h2>{id}</h2><Link to={`/tools${location.search}`} className="icon" aria-label="Close the tool">✕</Link></header>
       <p className="said">{tool.description}</p>
-      <JsonField label="Arguments (JSON)" text={text} onText={setText} />
-      <Fields of={tool.inputSchema} label="Arguments" />
+      {form}
       <div className="acts">
-        <Act kind="main" does={async () => {
-          const begun = performance.now();
+        <Act kind="main" does={() => send(async (args) => {
+          const started = performance.now();
           setResult(null);
-          const { result: value } = await ask<{ result: Json }>(`/api/tools/${encodeURIComponent(id)}`, { arguments: readJson(text) ?? {} });
-          setResult({ value, ms: performance.now() - begun });
-        }}>Call</Act>
+          const { result: value } = await ask<{ result: Json }>(`/api/tools/${encodeURIComponent(id)}`, { arguments: args ?? {} });
+          setResult({ value, ms: performance.now() - started });
+        })}>Call</Act>
       </div>
       {result && <Value of={result.value} label={`Result, after ${result.ms.toFixed(0)} ms`} />}
       {tool.inputSchema && <Value of={tool.inputSchema} label="Input schema" />}

@@ -1,5 +1,5 @@
-// A graph as a tree of boxes that open and close. Regions with very many nodes are cut into pieces, in
-// topological order, so that no picture ever has more boxes than can be laid out and read.
+// A graph as a tree of boxes that open and close. A very large region is cut into groups in topological order, so that
+// no picture has more boxes than can be laid out and read.
 import type { Graph, GraphNode, Region } from "./api";
 
 export const MOST_SHOWN = 300;
@@ -8,6 +8,8 @@ const MOST_IN_REGION = 150;
 export type Box = {
   key: string; kind: "node" | "arm" | "piece"; title: string; lines: string[]; node?: GraphNode; inner: Box[];
   edges: [string, string][]; up: Box | null; places: string[];
+  /** Edges (`from\nto`) that a longer path says, too. They are neither laid out nor drawn, except at the selected node. */
+  implied: Set<string>;
 };
 
 export function treeOf(graph: Graph): Box {
@@ -18,7 +20,7 @@ export function treeOf(graph: Graph): Box {
 }
 
 function box(key: string, kind: Box["kind"], title: string, up: Box | null): Box {
-  return { key, kind, title, lines: [], inner: [], edges: [], up, places: [] };
+  return { key, kind, title, lines: [], inner: [], edges: [], up, places: [], implied: new Set() };
 }
 
 function fill(owner: Box, region: Region) {
@@ -26,7 +28,20 @@ function fill(owner: Box, region: Region) {
   const edges = region.edges.map(([a, b]): [string, string] => [made.get(a)!.key, made.get(b)!.key]);
   const all = [...made.values()];
   if (all.length > MOST_SHOWN) cut(owner, sorted(all, edges), edges);
-  else (owner.inner.push(...all), owner.edges.push(...edges));
+  else (owner.inner.push(...all), owner.edges.push(...edges), (owner.implied = impliedIn(all, edges)));
+}
+
+/** The edges of an acyclic region that can be left out without changing what comes before what. */
+function impliedIn(all: Box[], edges: [string, string][]): Set<string> {
+  const next = new Map<string, string[]>();
+  for (const [a, b] of edges) next.set(a, [...(next.get(a) ?? []), b]);
+  const reached = new Map<string, Set<string>>();
+  for (const { key } of sorted(all, edges).reverse()) {
+    const after = next.get(key) ?? [];
+    reached.set(key, new Set(after.flatMap((one) => [one, ...(reached.get(one) ?? [])])));
+  }
+  const implied = edges.filter(([a, b]) => next.get(a)!.some((other) => other !== b && reached.get(other)?.has(b)));
+  return new Set(implied.map(([a, b]) => `${a}\n${b}`));
 }
 
 function nodeBox(node: GraphNode, up: Box): Box {
@@ -59,6 +74,13 @@ function cut(owner: Box, all: Box[], edges: [string, string][]) {
     if (from === to) from.edges.push([a, b]);
     else owner.edges.push([a, b]);  // drawn between what is shown of them
   }
+  const joins = new Map(owner.edges.map(([a, b]): [string, [string, string]] => {
+    const pair: [string, string] = [piece.get(a)!.key, piece.get(b)!.key];
+    return [pair.join("\n"), pair];
+  }));
+  const implied = impliedIn(owner.inner, [...joins.values()]);
+  owner.implied = new Set(owner.edges.map(([a, b]) => `${a}\n${b}`)
+    .filter((edge) => implied.has(edge.split("\n").map((key) => piece.get(key)!.key).join("\n"))));
 }
 
 /** From one name to another, what both begin with once: `step-135 … 179`. */
@@ -103,7 +125,7 @@ export function boxesOf(root: Box): Map<string, Box> {
   return found;
 }
 
-/** What is open at first: from the outside in, as long as it stays readable. */
+/** The boxes that are open at first: from the outside in, as long as the graph stays readable. */
 export function openAtFirst(root: Box): string[] {
   const open: string[] = [];
   let shown = root.inner.length;
@@ -121,7 +143,7 @@ export function openAtFirst(root: Box): string[] {
   return open;
 }
 
-/** Opened boxes that fit; those opened longest ago are closed where it would be too much. */
+/** The open boxes that fit. Where there are too many, the ones opened longest ago are closed. */
 export function fitting(root: Box, boxes: Map<string, Box>, open: string[]): string[] {
   let kept = open;
   const size = (keys: string[]) => {

@@ -1,4 +1,4 @@
-// Everything that somebody is waited for.
+// The approvals and events that any run waits for.
 import { useState } from "react";
 import { ask, type Wait } from "./api";
 import { Answer } from "./answer";
@@ -23,7 +23,7 @@ export function Waits({ found, error, again }: ReturnType<typeof useWaits>) {
       {!found && !error && <p className="empty" role="status">Loading…</p>}
       {found && !found.length && (
         <Empty title="No run waits for an event or an approval.">
-          What a <code>wait</code> node asks for is answered here, as soon as a run comes to one.
+          Approvals and events that <code>wait</code> nodes wait for appear here.
         </Empty>
       )}
       <div onKeyDown={arrows}>

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import toolchain as toolchain
-    from .app import App as App
-    from .app import Outcome as Outcome
+    from .api.composite_builder import ComposableToolBuilder as ComposableToolBuilder
+    from .api.run_chain import Runner as Runner
+    from .app.app import App as App
+    from .app.plan_function import plan as plan
     from .builder.flow import flow as flow
-    from .composite import ComposableToolBuilder as ComposableToolBuilder
-    from .dialects.chain import ChainMode as ChainMode
-    from .dialects.chain import ErrorStrategy as ErrorStrategy
-    from .dialects.chain import NodeType as NodeType
     from .errors import ExpressionError as ExpressionError
     from .errors import InvalidFlow as InvalidFlow
     from .errors import NodeFailed as NodeFailed
@@ -27,47 +25,51 @@ if TYPE_CHECKING:
     from .errors import UnresolvedReference as UnresolvedReference
     from .events import Event as Event
     from .expr.reshape import transform as transform
-    from .runchain import Runner as Runner
-    from .tools.result import RunResult as RunResult
-    from .tools.result import StreamEvent as StreamEvent
-    from .tools.result import ToolExecutionResult as ToolExecutionResult
+    from .notations.chain.read import ChainMode as ChainMode
+    from .notations.chain.read import ErrorStrategy as ErrorStrategy
+    from .notations.chain.read import NodeType as NodeType
+    from .notations.records import Outcome as Outcome
+    from .tools import ChainResult as ChainResult
+    from .tools import ChainStep as ChainStep
     from .tools.signature import IdempotencyKey as IdempotencyKey
-    from .tools.steps import ChainResult as ChainResult
-    from .tools.steps import ChainStep as ChainStep
+    from .tools.tool import RunResult as RunResult
+    from .tools.tool import StreamEvent as StreamEvent
     from .tools.tool import Tool as Tool
     from .tools.tool import ToolBackend as ToolBackend
+    from .tools.tool import ToolExecutionResult as ToolExecutionResult
     from .tools.tool import parse_tool_id as parse_tool_id
     from .tools.tool import tool as tool
     from .tools.toolbox import Toolbox as Toolbox
 
 _HOME = {
-    "App": "app",
-    "ChainMode": "dialects.chain",
-    "ChainResult": "tools.steps",
-    "ChainStep": "tools.steps",
-    "ComposableToolBuilder": "composite",
-    "ErrorStrategy": "dialects.chain",
+    "App": "app.app",
+    "ChainMode": "notations.chain.read",
+    "ChainResult": "tools",
+    "ChainStep": "tools",
+    "ComposableToolBuilder": "api.composite_builder",
+    "ErrorStrategy": "notations.chain.read",
     "Event": "events",
     "ExpressionError": "errors",
     "IdempotencyKey": "tools.signature",
     "InvalidFlow": "errors",
     "NodeFailed": "errors",
-    "NodeType": "dialects.chain",
+    "NodeType": "notations.chain.read",
     "NotFound": "errors",
-    "Outcome": "app",
+    "Outcome": "app.app",
     "Problem": "errors",
     "RopewalkError": "errors",
-    "RunResult": "tools.result",
-    "Runner": "runchain",
-    "StreamEvent": "tools.result",
+    "RunResult": "tools.tool",
+    "Runner": "api.run_chain",
+    "StreamEvent": "tools.tool",
     "Tool": "tools.tool",
     "ToolBackend": "tools.tool",
     "ToolError": "errors",
-    "ToolExecutionResult": "tools.result",
+    "ToolExecutionResult": "tools.tool",
     "Toolbox": "tools.toolbox",
     "UnresolvedReference": "errors",
     "flow": "builder.flow",
     "parse_tool_id": "tools.tool",
+    "plan": "app.plan_function",
     "tool": "tools.tool",
     "transform": "expr.reshape",
 }
@@ -85,9 +87,9 @@ def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'ropewalk' has no attribute {name!r}")
-    from .uncollected import uncollected  # the collector takes a tenth of the time that a hundred modules need
+    from .values import gc_disabled  # the collector takes a tenth of the time that a hundred modules need
 
-    value = getattr(uncollected(import_module)(f".{home}", __name__), name)
+    value = getattr(gc_disabled(import_module)(f".{home}", __name__), name)
     globals()[name] = value
     return value
 

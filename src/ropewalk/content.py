@@ -22,9 +22,9 @@ from .values import Json, is_json
 
 KEY: Final = "$content"
 MARK: Final = b'"$content":{'
-"""In every JSON text (as orjson writes it) of a value with content."""
+"""Text that occurs in the JSON of every value with content, as orjson writes it."""
 MOST_KEPT: Final = 256_000_000
-"""Bytes of content that a process keeps in memory; older content is then in the stores only."""
+"""Bytes of content that a process keeps in memory; older content is only in the stores."""
 TYPES: Final = ("image", "audio", "resource", "resource_link")
 _BLOB: Final = re.compile(rb'"blob":"([0-9a-f]{64})"')
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
@@ -32,70 +32,102 @@ _KEPT_FIELDS: Final = ("name", "title", "description", "annotations", "_meta", "
 
 
 class Source(Protocol):
-    """Has content: every open store is one."""
+    """A place that has content: every open store is one."""
 
     def content(self, hash: str, /) -> bytes | None:
-        """The bytes with this SHA-256 (hexadecimal), None where there are none."""
+        """Find content.
+
+        Args:
+            hash: The SHA-256 of the bytes, in hexadecimal.
+
+        Returns:
+            The bytes; None if this place does not have them.
+        """
         ...
 
 
 class Contents:
-    """The content of this process, by SHA-256; safe for concurrent use.
+    """The content of this process, by SHA-256. Safe for concurrent use.
 
-    At most `most` bytes stay in memory, the newest. `count` is how often content was kept. What is not in memory any
-    more is looked for in the open stores.
+    At most `limit` bytes stay in memory, the newest. Anything else is read from the open stores. `count` is how often
+    content was kept.
     """
 
-    def __init__(self, most: int = MOST_KEPT) -> None:
-        self.most, self.count = most, 0
-        self._kept: OrderedDict[str, bytes] = OrderedDict()
+    def __init__(self, limit: int = MOST_KEPT) -> None:
+        self.limit, self.count = limit, 0
+        self._bytes_by_hash: OrderedDict[str, bytes] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
         self._sources: weakref.WeakSet[Source] = weakref.WeakSet()
 
     def add_source(self, source: Source) -> None:
-        """Look for content in this store, too, as long as it exists."""
+        """Look for content in this store as well, as long as it exists.
+
+        Args:
+            source: An open store. It is not kept alive.
+        """
         with self._lock:
             self._sources.add(source)
 
     def keep(self, data: bytes) -> str:
-        """Keep bytes in memory and return their SHA-256."""
+        """Keep bytes in memory. The least recently used ones go when the limit is exceeded.
+
+        Args:
+            data: The bytes.
+
+        Returns:
+            Their SHA-256 in hexadecimal.
+        """
         hash = hashlib.sha256(data).hexdigest()
         with self._lock:
             self.count += 1
-            if hash not in self._kept:
-                self._kept[hash] = data
+            if hash not in self._bytes_by_hash:
+                self._bytes_by_hash[hash] = data
                 self._bytes += len(data)
-            self._kept.move_to_end(hash)
-            while self._bytes > self.most and len(self._kept) > 1:
-                self._bytes -= len(self._kept.popitem(last=False)[1])
+            self._bytes_by_hash.move_to_end(hash)
+            while self._bytes > self.limit and len(self._bytes_by_hash) > 1:
+                self._bytes -= len(self._bytes_by_hash.popitem(last=False)[1])
         return hash
 
     def in_memory(self, hash: str) -> bytes | None:
-        """The bytes, where this process still has them in memory."""
+        """Return the bytes if this process has them in memory; else None.
+
+        Args:
+            hash: SHA-256 in hexadecimal.
+
+        Returns:
+            The bytes, or None.
+        """
         with self._lock:
-            return self._kept.get(hash)
+            return self._bytes_by_hash.get(hash)
 
     def find(self, hash: str) -> bytes | None:
-        """The bytes, from memory or from an open store; None where nobody has them."""
-        found = self.in_memory(hash)
-        if found is not None:
-            return found
+        """Look for bytes in memory, then in each open store.
+
+        Args:
+            hash: SHA-256 in hexadecimal.
+
+        Returns:
+            The bytes; None if nobody has them.
+        """
+        data = self.in_memory(hash)
+        if data is not None:
+            return data
         with self._lock:
             sources = list(self._sources)
         for source in sources:
             try:
-                found = source.content(hash)
-            except RopewalkError:  # a store that is closed or away; another one may have it
+                data = source.content(hash)
+            except RopewalkError:  # this store is closed or away; another one may have the content
                 continue
-            if found is not None:
-                self.keep(found)
-                return found
+            if data is not None:
+                self.keep(data)
+                return data
         return None
 
 
 contents: Final = Contents()
-"""That of this process."""
+"""The content of this process."""
 
 
 def content(
@@ -156,14 +188,21 @@ def content_bytes(part: Json) -> bytes:
     if not isinstance(hash, str):
         where = f"a link to {about['uri']}" if about.get("uri") else "empty"
         raise InvalidValue("content", f"has no bytes: it is {where}")
-    found = contents.find(hash) if _HASH.fullmatch(hash) else None
-    if found is None:
-        raise NotFound("content", hash, why="it is not in memory any more, and in no open store")
-    return found
+    data = contents.find(hash) if _HASH.fullmatch(hash) else None
+    if data is None:
+        raise NotFound("content", hash, why="neither memory nor an open store has it any more")
+    return data
 
 
 def about_of(value: Json) -> dict[str, Json] | None:
-    """What a part of content says of itself; None for any other value."""
+    """Return the description of a part of content; None for any other value.
+
+    Args:
+        value: Any JSON value.
+
+    Returns:
+        The object under the key of content: `type`, `mimeType`, `blob` and others.
+    """
     if type(value) is dict and len(value) == 1:
         about = value.get(KEY)
         if type(about) is dict and type(about.get("type")) is str:
@@ -172,7 +211,14 @@ def about_of(value: Json) -> dict[str, Json] | None:
 
 
 def parts_in(value: Json) -> Iterator[dict[str, Json]]:
-    """What every part of content in a value says of itself, in order."""
+    """Yield the description of every part of content in a value, in order.
+
+    Args:
+        value: Any JSON value.
+
+    Yields:
+        Descriptions as `about_of` returns them.
+    """
     about = about_of(value)
     if about is not None:
         yield about
@@ -185,14 +231,28 @@ def parts_in(value: Json) -> Iterator[dict[str, Json]]:
 
 
 def hashes_in(raw: bytes | None) -> list[str]:
-    """The hashes of the content in a JSON text; quick where there is none."""
+    """Return the hashes of the content in a JSON text; quick if there is none.
+
+    Args:
+        raw: The JSON text, or None.
+
+    Returns:
+        Each hash once, in order of occurrence.
+    """
     if raw is None or MARK not in raw:
         return []
-    return [found.decode() for found in dict.fromkeys(_BLOB.findall(raw))]
+    return [hash.decode() for hash in dict.fromkeys(_BLOB.findall(raw))]
 
 
 def hashes_of(value: Json) -> list[str]:
-    """The hashes of the content in a value."""
+    """Return the hashes of the content in a value.
+
+    Args:
+        value: Any JSON value.
+
+    Returns:
+        The hashes, in order of occurrence.
+    """
     return [hash for about in parts_in(value) if type(hash := about.get("blob")) is str]
 
 
@@ -200,7 +260,14 @@ def hashes_of(value: Json) -> list[str]:
 
 
 def from_mcp(block: Mapping[str, Any]) -> Json:
-    """A content block of MCP as a value: the string of a text, else a part of content; its bytes are kept."""
+    """Convert a content block of MCP to a value, and keep its bytes.
+
+    Args:
+        block: A block of a tool's result.
+
+    Returns:
+        The text of a text block as a string; for anything else a part of content.
+    """
     kind, mime = block.get("type"), block.get("mimeType")
     if kind == "text" and isinstance(block.get("text"), str):
         return str(block["text"])
@@ -210,12 +277,15 @@ def from_mcp(block: Mapping[str, Any]) -> Json:
         mime = inner.get("mimeType")
     if isinstance(mime, str):
         about["mimeType"] = mime
+    # Each kind has its bytes or its address in another field; an unknown kind is kept as it is.
     if kind in ("image", "audio"):
-        about |= _kept(block.get("data"))
+        about |= _keep_base64(block.get("data"))
     elif isinstance(inner, Mapping):
         about["uri"] = str(inner.get("uri") or "")
         text = inner.get("text")
-        about |= {"text": text, "size": len(text.encode())} if isinstance(text, str) else _kept(inner.get("blob"))
+        about |= (
+            {"text": text, "size": len(text.encode())} if isinstance(text, str) else _keep_base64(inner.get("blob"))
+        )
     elif kind == "resource_link":
         about["uri"] = str(block.get("uri") or "")
         if isinstance(block.get("size"), (int, float)):
@@ -226,17 +296,24 @@ def from_mcp(block: Mapping[str, Any]) -> Json:
     return {KEY: about if is_json(about) else {"type": str(kind), "error": "it is not JSON"}}
 
 
-def _kept(data: Any) -> dict[str, Json]:
+def _keep_base64(data: Any) -> dict[str, Json]:
     try:
         raw = base64.b64decode(data if isinstance(data, str) else "", validate=True)
     except (binascii.Error, ValueError):
-        # The call has happened: what it did counts, so it does not fail for this.
+        # The call took effect, so it must not fail because of this.
         return {"size": 0, "error": "the data is not base64"}
     return {"blob": contents.keep(raw), "size": len(raw)}
 
 
 def to_mcp(about: Mapping[str, Json]) -> dict[str, Any]:
-    """The content block of MCP for a part of content; a text block that says so where its bytes are gone."""
+    """Convert a part of content to a content block of MCP.
+
+    Args:
+        about: The description of the part.
+
+    Returns:
+        The block. If its bytes are gone, the block is a text with the reason.
+    """
     kind = about.get("type")
     more = {key: about[key] for key in _KEPT_FIELDS if about.get(key) is not None}
     mime = {"mimeType": about["mimeType"]} if about.get("mimeType") else {}
@@ -255,13 +332,20 @@ def to_mcp(about: Mapping[str, Json]) -> dict[str, Any]:
     return {"type": kind, "data": data, "mimeType": "application/octet-stream", **mime, **marks}
 
 
-def expanded(value: Json) -> Any:
-    """The value with the content block of MCP in the place of each part of content; the value itself without any."""
+def with_mcp_blocks(value: Json) -> Any:
+    """Return the value with MCP content blocks in the place of its parts of content.
+
+    Args:
+        value: Any JSON value.
+
+    Returns:
+        A copy in which each part of content is a block; other values unchanged.
+    """
     about = about_of(value)
     if about is not None:
         return to_mcp(about)
     if type(value) is dict:
-        return {key: expanded(item) for key, item in value.items()}
+        return {key: with_mcp_blocks(item) for key, item in value.items()}
     if type(value) is list:
-        return [expanded(item) for item in value]
+        return [with_mcp_blocks(item) for item in value]
     return value

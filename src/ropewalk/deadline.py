@@ -1,6 +1,6 @@
-"""Wall-clock limits for work that is all computing: reading, checking, evaluating.
+"""Wall-clock limits for pure computation: reading, checking, evaluating.
 
-A thread cannot be ended from outside, so the work looks at the clock itself, where it goes from one part to the next.
+A thread cannot be ended from outside, so the work itself looks at the clock between its parts.
 """
 
 from __future__ import annotations
@@ -22,48 +22,63 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 DEFINITION_SECONDS: Final = 30.0
-"""How long reading and checking one definition may take in a server."""
+"""Seconds that reading and checking one definition may take in a server."""
 
-_THREADS: Final = 2  # more would only share the interpreter's lock, and slow down the event loop
-_here = threading.local()
+_THREADS: Final = 2  # more threads would share the interpreter's lock and slow down the event loop
+_local = threading.local()
 
 
 @contextlib.contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Limit the work of this thread, within the block, to a number of seconds."""
-    before = getattr(_here, "ends", None)
-    _here.ends, _here.seconds = time.monotonic() + seconds, seconds
+    """Limit the work of this thread, within the block, to a number of seconds.
+
+    Args:
+        seconds: The limit. An outer limit is restored after the block.
+
+    Yields:
+        Nothing.
+    """
+    before = getattr(_local, "ends", None)
+    _local.ends, _local.seconds = time.monotonic() + seconds, seconds
     try:
         yield
     finally:
-        _here.ends = before
+        _local.ends = before
 
 
 def look_at_clock() -> None:
-    """Raise InvalidFlow when the time of this thread's work is over; without a limit return at once."""
-    ends = getattr(_here, "ends", None)
+    """Stop this thread's work if its time is over; without a limit do nothing.
+
+    Raises:
+        InvalidFlow: The limit of `limited` is exceeded.
+    """
+    ends = getattr(_local, "ends", None)
     if ends is not None and time.monotonic() > ends:
-        said = f"reading and checking it takes longer than {_here.seconds:g} seconds; split the definition"
-        raise InvalidFlow([Problem(path="", message=said)])
+        message = f"reading and checking took longer than {_local.seconds:g} seconds; split the definition"
+        raise InvalidFlow([Problem(path="", message=message)])
 
 
 @functools.cache
 def threads() -> ThreadPoolExecutor:
-    """Return the threads of work that would keep an event loop from everything else."""
-    from concurrent.futures import ThreadPoolExecutor  # most processes need none
+    """Return the pool of threads for work that would block an event loop.
+
+    Returns:
+        A new executor with a bounded number of threads.
+    """
+    from concurrent.futures import ThreadPoolExecutor  # imported only by processes that need threads
 
     return ThreadPoolExecutor(_THREADS, thread_name_prefix="ropewalk-work")
 
 
 async def in_thread(work: Callable[[], R], seconds: float | None = None) -> R:
-    """Do some work in a thread of its own, with the caller's context variables.
+    """Do some work in a thread, with the caller's context variables.
 
     Args:
-        work: What is done; it must look at the clock to be ended.
-        seconds: How long it may take, from when it begins. None: it has limits of its own.
+        work: The work; it must call `look_at_clock` so that the limit can end it.
+        seconds: Seconds that it may take from its start; None if it has its own limits.
 
     Returns:
-        What `work` returns.
+        The result of `work`.
 
     Raises:
         InvalidFlow: It took longer.

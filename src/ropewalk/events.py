@@ -1,4 +1,4 @@
-"""What happens in a run, as data: one vocabulary for journal, progress, traces and pages.
+"""The events of runs: one vocabulary for journal, progress, traces and the web UI.
 
 run.started  node.ready  node.started  node.finished  node.recovered  node.failed  node.skipped  attempt.failed
 call.repeated  node.progress  node.chunk
@@ -15,21 +15,21 @@ from typing import Any, Final
 
 import orjson
 
-from .frozen import dataclass
+from .fast_dataclass import dataclass
 from .values import Json, fresh
 
 LARGEST_VALUE: Final = 10_000
-"""Characters of JSON that a value in an event may have; of a larger one the event shows the beginning."""
+"""Maximum characters of JSON of a value in an event; an event has only the beginning of a larger value."""
 PREVIEW: Final = 1_000
-"""Characters of JSON that an event shows of a value that is too large."""
+"""Characters of JSON in the preview of a larger value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One thing that happened.
+    """One event of a run.
 
-    `path` names the node instance (`each[3]/fetch`, `@2` for the second attempt; empty for the
-    run itself), `node` its id, `at` is wall-clock seconds since the epoch, `data` depends on `kind`.
+    `path` names the node instance (`each[3]/fetch`, `@2` for the second attempt; empty for the run itself) and `node`
+    its id. `at` is in seconds since the epoch. `data` depends on `kind`.
     """
 
     run_id: str
@@ -40,6 +40,11 @@ class Event:
     data: Json = field(default=None)
 
     def to_dict(self) -> dict[str, Any]:
+        """Convert the event to JSON.
+
+        Returns:
+            An object with the keys `runId`, `kind`, `at`, `path`, `node` and `data`.
+        """
         return {
             "runId": self.run_id,
             "kind": self.kind,
@@ -52,7 +57,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """A watcher that needs to hear of the run itself only; what happens in it need not be looked for."""
+    """A watcher that needs only the events of the run itself, not those of its nodes."""
 
     take: Callable[[Event], None]
 
@@ -71,17 +76,17 @@ def bounded(name: str, value: Json) -> dict[str, Json]:
         `{name: value}` if the JSON of the value has at most 10,000 characters. Otherwise `{name: preview,
         "truncated": True}`; the preview is a string with the first 1,000 characters of the JSON.
     """
-    length, shown = 0, list[str]()
+    length, preview = 0, list[str]()
     for text in _pieces(value):
         length += len(text)
-        shown.append(text)
+        preview.append(text)
         if length > LARGEST_VALUE:
-            return {name: "".join(islice(shown, PREVIEW))[:PREVIEW], "truncated": True}
+            return {name: "".join(islice(preview, PREVIEW))[:PREVIEW], "truncated": True}
     return {name: fresh(value)}
 
 
 def _pieces(value: Json) -> Iterator[str]:
-    """The JSON of a value piece by piece, so that the rest of a large value costs nothing."""
+    """Yield the JSON of a value piece by piece, so that the rest of a large value costs nothing."""
     if type(value) is dict:
         yield "{"
         for i, (key, item) in enumerate(value.items()):
@@ -100,5 +105,5 @@ def _pieces(value: Json) -> Iterator[str]:
 
 
 def _scalar(value: Json) -> str:
-    # Escaping only makes a text longer, so the beginning is enough to know that it is too large.
+    # Escaping makes a text only longer, so its beginning shows whether it is too large.
     return orjson.dumps(value[: LARGEST_VALUE + 1] if type(value) is str else value).decode()

@@ -1,4 +1,4 @@
-"""What a flow is: the one graph that every notation compiles to.
+"""The flow: the graph that every notation compiles to.
 
 A Flow owns a tree of acyclic regions (`Graph`). Choice and repetition are operations with regions as bodies, so
 cancellation and timeouts nest, every position has a stable path, and state changes only through channels with reducers.
@@ -13,14 +13,17 @@ from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
 from .expr.ast import NULL, Arr, Each, Expr, Fn, Lit, Obj, Ref, Var
-from .frozen import dataclass
+from .fast_dataclass import dataclass
 from .values import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """At most `attempts` tries, the first included; `delay` seconds before the second, times
-    `factor` before each further one (or times the attempt number when `linear`)."""
+    """At most `attempts` attempts, including the first.
+
+    The second attempt starts `delay` seconds after the first failed. Each further pause is longer: times `factor`, or
+    with `linear` times the number of the attempt. No pause is longer than `max_delay` seconds.
+    """
 
     attempts: int = 1
     delay: float = 0.0
@@ -29,16 +32,25 @@ class Retry:
     max_delay: float = 3600.0
 
     def pause(self, failed: int) -> float:
-        """Seconds to wait after the `failed`-th attempt (counted from 1)."""
-        grown = self.delay * (failed if self.linear else self.factor ** (failed - 1))
-        return min(grown, self.max_delay)
+        """Return the seconds to wait after attempt number `failed`, counted from 1.
+
+        Args:
+            failed: Number of the attempt that failed.
+
+        Returns:
+            Seconds, at most `max_delay`.
+        """
+        seconds = self.delay * (failed if self.linear else self.factor ** (failed - 1))
+        return min(seconds, self.max_delay)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnError:
-    """What stands in for a node that gave up: `value` (sees the root error). A `reported`
-    failure is listed in the run's errors and makes it partial; otherwise it is handled. Without
-    `writes` the node's updates of the state are not made from what stands in."""
+    """The fallback of a node that has failed for good.
+
+    `value` replaces the value of the node, and can read `$error`. A `reported` failure is listed in the errors of the
+    run and makes the run partial; otherwise it counts as handled. Without `writes`, the node does not update the state.
+    """
 
     value: Expr = NULL
     reported: bool = False
@@ -47,8 +59,9 @@ class OnError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What to do about time and failure: `timeout` in seconds per attempt; without `on_error`
-    a failure fails the region."""
+    """How a node handles time and failure: `timeout` is in seconds per attempt; without `on_error` a failure fails the
+    region.
+    """
 
     retry: Retry = Retry()
     timeout: float | None = None
@@ -60,10 +73,10 @@ NO_POLICY = Policy()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meta:
-    """What is said about a node and changes nothing: it stays out of the fingerprint.
+    """Descriptions of a node that do not change its behaviour; they are not part of the fingerprint.
 
-    `source` is the node's path in its document (`nodes[2]`); `labels` maps a field here to the
-    document's name for it (`{"args": "params"}`), so that a problem is told in the user's words.
+    `source` is the node's path in its document (`nodes[2]`). `labels` maps a field here to the document's name for it
+    (`{"args": "params"}`), so that problems use the user's words.
     """
 
     source: str = ""
@@ -73,24 +86,34 @@ class Meta:
     reads: tuple[str, ...] = ()
     hidden: bool = False
     name: str = ""
-    """What people call it, where the id is one that a notation made."""
+    """The name that people use, if a notation made the id."""
     writes: tuple[str, ...] = ()
-    """The channels it is expected to write, where that cannot be read off its `writes`."""
+    """The channels that it is expected to write, if its `writes` does not show them."""
     reached: str = ""
-    """What its gate means in the words of the document."""
+    """The meaning of its gate in the words of the document."""
     failing: str = ""
-    """What its `on_error` means in the words of the document."""
+    """The meaning of its `on_error` in the words of the document."""
 
 
 NO_META = Meta()
 
 
 class Op(Protocol):
-    """One kind of work: a frozen dataclass. Fields that hold an Expr are its inputs, fields that
-    hold a Graph its regions; checker, codec and drawing read both from the dataclass."""
+    """One kind of work: a frozen dataclass.
+
+    Fields that hold an Expr are its inputs, and fields that hold a Graph are its regions. Checker, codec and drawing
+    read both from the dataclass.
+    """
 
     def compile(self, site: Site, /) -> Step:
-        """The closure that does the work; called once per program, never per run."""
+        """Compile the work; called once per program, never per run.
+
+        Args:
+            site: Compiles the expressions and regions of the op, and its effects.
+
+        Returns:
+            The step that does the work.
+        """
         ...
 
 
@@ -98,10 +121,10 @@ class Op(Protocol):
 class Node:
     """One position in a region.
 
-    It starts when everything in `after`, and every sibling it reads, is decided. A false `gate`
-    makes it *dead* (not reached), a false `when` makes it *skipped*; either way its value is
-    null. `result` gives the node's value where it is not the op's own, which it sees as the
-    node's output. `writes` gives state updates `{channel: update}` and sees the node's own output.
+    It starts when every node in `after`, and every sibling that it reads, is decided. A false `gate` makes it *dead*
+    (not reached), a false `when` makes it *skipped*; either way its value is null. `result` makes the node's value from
+    the value of the op, which it sees as the node's output. `writes` makes state updates `{channel: update}` and sees
+    the node's own output.
     """
 
     id: str
@@ -117,11 +140,11 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class Graph:
-    """An acyclic region: `nodes`, and the expression that is its value.
+    """An acyclic region: `nodes`, and the expression of its value.
 
-    `ordered` runs the nodes one after another as listed, and gives meaning to the root `prev`:
-    the value of the last node that ran (in the first: what ran before the region). Otherwise
-    edges are `after` plus every reference to a sibling, and at most `limit` nodes run at once.
+    `ordered` runs the nodes one after another as listed, and gives meaning to the root `prev`: the value of the last
+    node that ran (in the first node: of the last one before the region). Otherwise the edges are `after` and every
+    reference to a sibling, and at most `limit` nodes run at once.
     """
 
     nodes: tuple[Node, ...]
@@ -131,27 +154,27 @@ class Graph:
 
     @cached_property
     def needs(self) -> Mapping[str, frozenset[str]]:
-        """For each node the siblings it starts after; unknown names are left to the check."""
+        """The siblings after which each node starts; the check reports unknown names."""
         ids = [node.id for node in self.nodes]
         if self.ordered:
             return {id: frozenset(ids[i - 1 : i]) for i, id in enumerate(ids)}
-        own, each = set(ids), zip(self.nodes, self._refs, strict=True)
-        return {node.id: ((node.after | siblings_read(refs)) & own) - {node.id} for node, refs in each}
+        ids_here, nodes_with_refs = set(ids), zip(self.nodes, self._refs, strict=True)
+        return {node.id: ((node.after | siblings_read(refs)) & ids_here) - {node.id} for node, refs in nodes_with_refs}
 
     @cached_property
     def roots(self) -> frozenset[str]:
-        """What every reference in it starts from, those of the regions inside included."""
+        """The roots of all references in the region, including regions inside it."""
         return frozenset(ref.root for refs in (*self._refs, refs_inside(self.result)) for ref in refs)
 
     @cached_property
     def _refs(self) -> tuple[list[Ref], ...]:
-        """The references of each node: looked for once, though the check asks for them and each program."""
+        """The references of each node, collected once, because the check and each program need them."""
         return tuple(refs_inside(node) for node in self.nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
-    """A named piece of state: its JSON Schema, the reducer that folds an update in, where it starts."""
+    """A named piece of state: its JSON Schema, the reducer that folds updates in, and its initial value."""
 
     schema: Json = None
     reduce: str = "last_wins"
@@ -162,7 +185,11 @@ class Channel:
 
 @dataclass(frozen=True, kw_only=True)
 class Flow:
-    """A whole definition. `timeout` is in seconds; channels in `seeds` begin with the input's member of their name."""
+    """A complete definition.
+
+    `timeout` is in seconds. A channel in `seeds` starts with the member of the input that has its name. `undo` is
+    "on_failure" for a flow whose runs are undone by themselves when they do not complete. None: the project decides.
+    """
 
     name: str
     body: Graph
@@ -171,13 +198,14 @@ class Flow:
     output_schema: Json = None
     timeout: float | None = None
     seeds: tuple[str, ...] = ()
+    undo: str | None = None
 
 
 Writes: TypeAlias = Sequence[tuple[str, Json]]
 
 
 class Yield:
-    """What one run of a region gives: a value, and state updates in their fixed order."""
+    """The result of one run of a region: a value, and state updates in their fixed order."""
 
     __slots__ = ("value", "writes")
 
@@ -198,20 +226,33 @@ _OUTPUTS = frozenset(("out", "status"))
 
 
 def part_fields(kind: type[Any]) -> tuple[str, ...]:
-    """The fields of an op's dataclass that may hold an expression or a region; () for other types.
+    """Name the fields of an op's dataclass that may hold an expression or a region.
 
-    Read once per type: reflecting on every node would dominate the check of a large flow.
+    They are read once per type: reflecting on every node would dominate the check of a large flow.
+
+    Args:
+        kind: Any type.
+
+    Returns:
+        The names of the fields; () for other types.
     """
-    known = _part_fields.get(kind)
-    if known is None:
+    names = _part_fields.get(kind)
+    if names is None:
         fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
-        known = _part_fields[kind] = tuple(f.name for f in fields if f.type not in _PLAIN)
-    return known
+        names = _part_fields[kind] = tuple(f.name for f in fields if f.type not in _PLAIN)
+    return names
 
 
 def parts(value: Any, at: str = "") -> Iterator[tuple[str, Expr | Graph]]:
-    """The expressions and regions held by an op, policy or tuple, each with the field it is in
-    (`args`, `arms[0][1]`), read from the dataclass fields."""
+    """Yield the expressions and regions of an op, policy or tuple, each with its field (`args`, `arms[0][1]`).
+
+    Args:
+        value: An op, policy or tuple.
+        at: The beginning of the names of fields.
+
+    Yields:
+        The name of the field, and the expression or region.
+    """
     if type(value) in _LEAVES:
         yield at, value
     elif type(value) is tuple:
@@ -227,7 +268,14 @@ def parts(value: Any, at: str = "") -> Iterator[tuple[str, Expr | Graph]]:
 
 
 def node_parts(node: Node) -> Iterator[tuple[str, Expr | Graph]]:
-    """Everything a node evaluates or enters, with the field's name."""
+    """Yield everything that a node evaluates or enters, with the name of its field.
+
+    Args:
+        node: The node.
+
+    Yields:
+        The name of the field, and the expression or region.
+    """
     if node.gate is not None:
         yield "gate", node.gate
     if node.when is not None:
@@ -242,10 +290,17 @@ def node_parts(node: Node) -> Iterator[tuple[str, Expr | Graph]]:
 
 
 def bodies(node: Node) -> tuple[Graph, ...]:
-    """The regions that the node itself enters."""
+    """Return the regions that the node itself enters.
+
+    Args:
+        node: The node.
+
+    Returns:
+        The regions in the order of the op's fields; () for most ops.
+    """
     kind = type(node.op)
     enters = _enters.get(kind)
-    if enters is None:  # read once per type, as above
+    if enters is None:  # read once per type, like `part_fields`
         enters = _enters[kind] = dataclasses.is_dataclass(kind) and any(
             "Graph" in str(field.type) or field.type == "Any" for field in dataclasses.fields(kind)
         )
@@ -253,7 +308,14 @@ def bodies(node: Node) -> tuple[Graph, ...]:
 
 
 def nodes_of(graph: Graph) -> Iterator[Node]:
-    """Every node of a region and of the regions inside it."""
+    """Yield every node of a region and of the regions inside it.
+
+    Args:
+        graph: The region.
+
+    Yields:
+        A node before the nodes inside it.
+    """
     for node in graph.nodes:
         yield node
         for inner in bodies(node):
@@ -261,20 +323,34 @@ def nodes_of(graph: Graph) -> Iterator[Node]:
 
 
 def siblings_read(refs: Iterable[Ref]) -> frozenset[str]:
-    """Ids read through `out` and `status`."""
+    """Return the ids that references read through `out` and `status`.
+
+    Args:
+        refs: References of a node.
+
+    Returns:
+        Ids of nodes, which can be those of other regions.
+    """
     return frozenset(str(ref.path[0]) for ref in refs if ref.path and ref.root in _OUTPUTS)
 
 
-def refs_inside(what: Node | Graph | Expr) -> list[Ref]:
-    """Every reference of a node, a region or an expression, those of the regions inside included."""
-    found: list[Ref] = []
-    # One explicit stack over expressions, regions, nodes, ops and tuples alike: no generators, no recursion.
-    stack: list[Any] = [what]
+def refs_inside(root: Node | Graph | Expr) -> list[Ref]:
+    """Return every reference of a node, a region or an expression, including regions inside it.
+
+    Args:
+        root: Where to look.
+
+    Returns:
+        The references, in no particular order.
+    """
+    references: list[Ref] = []
+    # One explicit stack for all types: generators and recursion would be slower, and a flow may be deep.
+    stack: list[Any] = [root]
     while stack:
         value = stack.pop()
         kind = type(value)
         if kind is Ref:
-            found.append(value)
+            references.append(value)
         elif kind is Obj:
             for _, inner in value.fields:
                 stack.append(inner)
@@ -301,7 +377,7 @@ def refs_inside(what: Node | Graph | Expr) -> list[Ref]:
         else:
             for name in part_fields(kind):
                 stack.append(getattr(value, name))
-    return found
+    return references
 
 
 # --- what an op sees when it is compiled ---------------------------------------------------
@@ -331,7 +407,14 @@ class Step:
 
 
 def whole(frame: Frame) -> Frame:
-    """The getter of steps that take the frame itself."""
+    """Return the frame itself: the getter of steps that take a frame.
+
+    Args:
+        frame: The frame.
+
+    Returns:
+        The same frame.
+    """
     return frame
 
 
@@ -339,62 +422,160 @@ class Body(Protocol):
     """A compiled region, as the op that owns it sees it."""
 
     def open(self, frame: Frame, key: int | None = None, item: Json = None, /) -> Frame:
-        """A fresh inner frame. `key` tells the rounds of one node apart: the index of a Map, the
-        round of a Loop; `item` is the element of a Map."""
+        """Make a new frame inside a frame.
+
+        Args:
+            frame: The outer frame.
+            key: The number of the iteration from 0: the index of a Map, the iteration of a Loop; None for neither.
+            item: The element of a Map.
+
+        Returns:
+            The inner frame.
+        """
         ...
 
-    def again(self, inner: Frame, key: int, prev: Json, item: Json = None, /) -> Frame:
-        """The inner frame of the next round of a Loop: it goes on from the state the last one left,
-        and what is written is added to the writes of the rounds before."""
+    def next_frame(self, inner: Frame, key: int, prev: Json, item: Json = None, /) -> Frame:
+        """Make the frame of the next iteration of a Loop.
+
+        The iteration continues from the state that the last one left. Its writes are added to the earlier ones.
+
+        Args:
+            inner: The frame of the last iteration.
+            key: The number of the iteration.
+            prev: The value of the last iteration.
+            item: The element of the iteration, for a loop over items.
+
+        Returns:
+            The frame of the next iteration.
+        """
         ...
 
     def run(self, inner: Frame, follow: Callable[[Frame, Json], Frame | None] | None = None, /) -> Awaitable[Yield]:
-        """Run the region in an opened frame; with `follow`, which takes the value of a round and
-        gives the frame of the next, or None, again and again."""
+        """Run the region in an opened frame.
+
+        Args:
+            inner: The frame.
+            follow: Returns the frame of the next iteration for a frame and its value; None ends the loop.
+
+        Returns:
+            The value and writes of the last iteration.
+        """
         ...
 
     def expr(self, expr: Expr, /, *, before: bool = False) -> Callable[[Frame], bool]:
-        """A condition over an inner frame, with all nodes of the body in reach; `before` the round
-        `prev` is what it is for the first node."""
+        """Compile a condition over an inner frame, which can read all nodes of the body.
+
+        Args:
+            expr: The condition.
+            before: Whether it is evaluated before an iteration; then `prev` is the same as in its first node.
+
+        Returns:
+            The function that evaluates it.
+        """
         ...
 
 
 class Site(Protocol):
-    """What an op may use, all at compile time. Effects go through `call`, `sleep` and `wait` only; what
-    an op decides and a resumed run must decide again goes through `remember`: those are journaled.
+    """The services that an op may use, all of them at compile time.
+
+    Effects go through `call`, `sleep` and `wait` only. A decision that a resumed run must repeat goes through
+    `remember`. All of these are journaled.
     """
 
     def expr(self, expr: Expr, /) -> Getter:
-        """The closure that evaluates `expr` in the frame the node runs in."""
+        """Compile an expression.
+
+        Args:
+            expr: The expression.
+
+        Returns:
+            The function that evaluates it in the frame of the node.
+        """
         ...
 
     def condition(self, expr: Expr, /) -> Callable[[Frame], bool]:
-        """The same for a condition: null counts as false, other values than booleans are an error."""
+        """Compile a condition.
+
+        Args:
+            expr: The condition.
+
+        Returns:
+            The function that evaluates it; null counts as false, and other values than booleans are an error.
+        """
         ...
 
     def body(self, graph: Graph, /, *, label: str = "", binds: str = "") -> Body:
-        """The closures that run `graph`. `binds` is "" (nothing), "map", "loop" or
-        "each" (a loop over items: both)."""
+        """Compile a region of the op.
+
+        Args:
+            graph: The region.
+            label: A part of the path of its nodes, to tell several regions of an op apart.
+            binds: The names that the region binds: "" (none), "map", "loop", or "each" (a loop over items: both).
+
+        Returns:
+            The compiled region.
+        """
         ...
 
     def many(self, body: Body, limit: int | None, /) -> Callable[[Frame, list[Json]], Awaitable[list[Yield]]]:
-        """Run a body once per item, at most `limit` at once, results in item order."""
+        """Compile a run of a body for each item.
+
+        Args:
+            body: The compiled region.
+            limit: Maximum number of items at once; None for no limit.
+
+        Returns:
+            The function that runs the items of a list; its results are in the order of the items.
+        """
         ...
 
-    def call(self, tool: str, args: Expr, also: Expr | None = None, content: bool = False, /) -> Step:
-        """A call of a tool: journaled, validated, cancellable. `also` is laid over `args` and not journaled;
-        with `content` the value is `{value, content?}`."""
+    def call(self, tool: str, args: Expr, also: Expr | None = None, content: bool = False, undo: Any = None, /) -> Step:
+        """Compile a tool call, which is journaled, validated and cancellable.
+
+        Args:
+            tool: The tool.
+            args: The arguments, an object.
+            also: Further arguments that replace those of `args` and are not journaled.
+            content: Whether the value is `{value, content?}`, with the parts of an MCP result that are not text.
+            undo: The `Undo` of the call; None for that of the tool.
+
+        Returns:
+            The step that makes the call.
+        """
         ...
 
     def sleep(self, seconds: Expr, /) -> Step:
-        """A pause whose end is journaled as an absolute time."""
+        """Compile a pause, which ends at a journaled absolute time.
+
+        Args:
+            seconds: The length of the pause.
+
+        Returns:
+            The step that pauses.
+        """
         ...
 
     def wait(self, text: Expr, approval: bool, timeout: Expr | None, /) -> Step:
-        """A wait for the event of this name, or with `approval` for an answer to this text, at most `timeout`
-        seconds; both what it is for and what came are journaled."""
+        """Compile a wait; its purpose and its answer are journaled.
+
+        Args:
+            text: The name of the event, or the text of the approval.
+            approval: Whether it is an approval.
+            timeout: Maximum seconds; None for no limit.
+
+        Returns:
+            The step that waits.
+        """
         ...
 
     def remember(self, kind: str, decide: Getter, /) -> Getter:
-        """`it(frame)` gives `decide(frame)`, journaled, and on resume what was journaled."""
+        """Journal a decision, so that a resumed run makes the same one.
+
+        Args:
+            kind: The kind of the journal entry.
+            decide: Makes the decision.
+
+        Returns:
+            The function that returns the journaled decision, or makes and journals it.
+        """
         ...

@@ -1,7 +1,8 @@
-"""The kinds of node. To add one, add a frozen dataclass here: its data, and a `compile` that
-returns the closure doing the work. Checker, codec and drawing read the dataclass fields.
+"""The kinds of node.
 
-Refused here: looking into a frame, touching the world except through `site.call`, `site.sleep` and `site.wait`.
+To add one, add a frozen dataclass here: its data, and a `compile` that returns the closure that does the work. Checker,
+codec and drawing read the dataclass fields. An op never looks into a frame, and it touches the world only through
+`site.call`, `site.sleep` and `site.wait`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Any, Final
 
 from .errors import ExpressionError, SchemaMismatch, Unfinished
 from .expr.ast import Expr, Fn, Lit, Ref
-from .expr.budget import weigh
-from .frozen import dataclass
+from .expr.operators import weigh
+from .fast_dataclass import dataclass
 from .ir import Frame, Getter, Graph, Node, Site, Step, Yield, node_parts, whole
 from .schema import compile_schema
 from .values import Json
@@ -23,20 +24,35 @@ MODEL: Final = "ropewalk:model"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """Invoke `tool` with the object `args`. The only op that touches the world.
+class Undo:
+    """The call that takes a finished call back: `tool` with the object `args`.
 
-    The fields of `also` are laid over `args` as the call is made. They are no part of what a journaled call is
-    recognised by, so they may only hold what follows from the rest of the journal (the state, say).
-    With `content` the value is `{value, content?}`: beside the value the parts of an MCP result that are no text."""
+    The references of `args` are `args`, the arguments of the finished call, and `result`. Without `args`, each
+    parameter of `tool` takes the member of the result with its name, otherwise the argument with its name.
+    """
+
+    tool: str
+    args: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """Call `tool` with the object `args`: the only op that touches the world.
+
+    The fields of `also` replace those of `args` when the call is made. They are not part of the journaled arguments, so
+    they may only hold what follows from the rest of the journal, such as the state. With `content` the value is
+    `{value, content?}`, with the parts of an MCP result that are not text. `undo` replaces the undo of the tool.
+    """
 
     tool: str
     args: Expr
     also: Expr | None = None
     content: bool = False
+    undo: Undo | None = None
 
     def compile(self, site: Site, /) -> Step:
-        return site.call(self.tool, self.args, self.also, self.content)
+        """Compile to a tool call."""
+        return site.call(self.tool, self.args, self.also, self.content, self.undo)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +62,14 @@ class Compute:
     value: Expr
 
     def compile(self, site: Site, /) -> Step:
+        """Compile to the value of the expression, which needs no task."""
         get = site.expr(self.value)
-        if isinstance(self.value, (Lit, Ref)):
+        if isinstance(self.value, (Lit, Ref)) or _is_of_program(self.value):
             return Step(get)
 
         def weighed(frame: Frame) -> Json:
-            # Values are built by reference: sixty nodes that each hold the last one twice are small
-            # here and past all bounds when written down.
+            # Values share their parts: sixty nodes that each hold the last one twice are small in memory and
+            # huge as JSON.
             value = get(frame)
             weigh(value)
             return value
@@ -60,18 +77,31 @@ class Compute:
         return Step(weighed)
 
 
+def _is_of_program(value: Expr) -> bool:
+    """Return True for a piece of a program, which pays for what it builds while it is evaluated."""
+    return isinstance(value, Fn) and value.name == "py:piece"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sleep:
-    """Wait; a restart waits only what is left."""
+    """Pause; after a restart only for the rest of the time."""
 
     seconds: Expr
 
     def compile(self, site: Site, /) -> Step:
+        """Compile to a pause, which survives a restart."""
         return site.sleep(self.seconds)
 
 
 def in_milliseconds(seconds: Expr) -> Expr | None:
-    """What `seconds` are a thousandth of, where they are written so: what documents give in milliseconds."""
+    """Find the expression that `seconds` divides by 1000, as compiled documents do.
+
+    Args:
+        seconds: An expression for a number of seconds.
+
+    Returns:
+        The expression for milliseconds; None for any other expression.
+    """
     if isinstance(seconds, Fn) and seconds.name == "/" and seconds.args[1] == Lit(1000):
         return seconds.args[0]
     return None
@@ -79,16 +109,19 @@ def in_milliseconds(seconds: Expr) -> Expr | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """Wait until the `event` of this name is sent to the run, or until somebody says whether what `approval` asks
-    is approved; a restart waits only what is left of `timeout`, in seconds. The value is what was sent, or
-    `{approved, by, note}`. Time that is over fails the node, and so does a refusal unless something in the flow
-    reads `approved` of it."""
+    """Wait for an `event` of this name, or for an answer to the text of an `approval`.
+
+    After a restart it waits only for the rest of `timeout`, in seconds. The value is the payload of the event, or
+    `{approved, by, note}`. A passed timeout fails the node, and so does a rejection unless something in the flow reads
+    its `approved`.
+    """
 
     event: Expr | None = None
     approval: Expr | None = None
     timeout: Expr | None = None
 
     def compile(self, site: Site, /) -> Step:
+        """Compile to a wait for an event or an approval."""
         text = self.event if self.event is not None else self.approval
         assert text is not None
         return site.wait(text, self.event is None, self.timeout)
@@ -101,6 +134,7 @@ class Block:
     body: Graph
 
     def compile(self, site: Site, /) -> Step:
+        """Compile to one run of the region."""
         body = site.body(self.body)
         opened, run = body.open, body.run
         return Step(opened, run)
@@ -108,12 +142,13 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """Run the region of the first arm whose condition holds, else `default`, else give null."""
+    """Run the region of the first arm whose condition is true, otherwise `default`; else the value is null."""
 
     arms: tuple[tuple[Expr, Graph], ...]
     default: Graph | None = None
 
     def compile(self, site: Site, /) -> Step:
+        """Compile to the first arm whose condition is true. The choice is journaled."""
         tests = [site.condition(test) for test, _ in self.arms]
         bodies = [site.body(body, label=f"[{i}]") for i, (_, body) in enumerate(self.arms)]
         default = site.body(self.default, label="[else]") if self.default is not None else None
@@ -121,18 +156,26 @@ class Branch:
         def choose(frame: Frame) -> int:
             return next((i for i, test in enumerate(tests) if test(frame)), -1)
 
-        chosen = site.remember("branch", choose)
+        recorded_choice = site.remember("branch", choose)
 
         async def run(frame: Frame) -> Yield:
-            arm = chosen(frame)
+            arm = recorded_choice(frame)
             body = bodies[arm] if arm >= 0 else default
             return await body.run(body.open(frame)) if body is not None else Yield(None)
 
         return Step(whole, run)
 
     def not_taken(self, arm: int) -> Iterator[tuple[str, Node]]:
-        """Yield the label and each node of the arms other than this one; -1 is the default. Nodes that nobody wrote,
-        such as those of an agent's loop, are left out."""
+        """Yield the label and each node of the arms other than this one; -1 is the default.
+
+        Nodes without a source, such as those of an agent's loop, are left out.
+
+        Args:
+            arm: Index of the arm that ran; -1 for the default.
+
+        Yields:
+            The label of the arm (its index, or `else`) and a node in it.
+        """
         bodies = [(str(i), body) for i, (_, body) in enumerate(self.arms)]
         bodies += [("else", self.default)] if self.default is not None else []
         for label, body in bodies:
@@ -142,9 +185,11 @@ class Branch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Map:
-    """Run the body once per item, at most `limit` at once; values and writes keep item order.
-    Inside, `item` and `index` are the element and its position. Null counts as no items; of more than `most`
-    the first count. With `select` the body is a test, and the value the items that pass it."""
+    """Run the body once per item, at most `limit` at once; values and writes are in the order of the items.
+
+    In the body, `item` and `index` are the element and its position. Null counts as no items. Of more than `most` items
+    only the first ones count. With `select` the body is a test, and the value is the list of the items that pass it.
+    """
 
     items: Expr
     body: Graph
@@ -153,28 +198,32 @@ class Map:
     most: int | None = None
 
     def compile(self, site: Site, /) -> Step:
-        listed = site.remember("items", _as_list(site.expr(self.items), self.most))
-        many = site.many(site.body(self.body, binds="map"), self.limit)
+        """Compile to one run of the region per item, up to `limit` at once. The items are journaled."""
+        journaled_items = site.remember("items", _as_list(site.expr(self.items), self.most))
+        run_items = site.many(site.body(self.body, binds="map"), self.limit)
         select = self.select
 
         async def run(frame: Frame) -> Yield:
-            items = listed(frame)
-            done = await many(frame, items)
-            values = [item for item, y in zip(items, done, strict=True) if _passes(y.value)] if select else None
-            return Yield([y.value for y in done] if values is None else values, [w for y in done for w in y.writes])
+            items = journaled_items(frame)
+            results = await run_items(frame, items)
+            if select:
+                values = [item for item, result in zip(items, results, strict=True) if _passes(result.value)]
+            else:
+                values = [result.value for result in results]
+            return Yield(values, [write for result in results for write in result.writes])
 
         return Step(whole, run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
-    """Run the body again and again, one round after another: once per element of `items` if given,
-    while `again` holds before a round, until `until` holds after one, at most `limit` times.
+    """Run the body one iteration after another.
 
-    Inside, `round` counts from 0 (with items, `item` and `index` too) and each round sees the state
-    the last one left. `again` and `until` see all nodes of the body, as the last round left them.
-    The value is the list of the rounds' values, or the last when not `collect`. `initial` is what `prev`
-    is in the first round, in place of what ran before the loop, and the last value where there is no round.
+    There is an iteration per element of `items`, while `again` is true before it, until `until` is true after it, and
+    at most `limit` of them. In the body, `round` counts from 0 (with items, `item` and `index` too), and each iteration
+    sees the state that the last one left. `again` and `until` see all nodes of the body as the last iteration left
+    them. The value is the list of the iterations' values, or the last one without `collect`. `initial` is `prev` in the
+    first iteration, and the value if there is none.
     """
 
     body: Graph
@@ -186,26 +235,28 @@ class Loop:
     initial: Expr | None = None
 
     def compile(self, site: Site, /) -> Step:
+        """Compile to iterations one after another. The items are journaled."""
         body = site.body(self.body, binds="loop" if self.items is None else "each")
-        again = body.expr(self.again, before=True) if self.again is not None else None
+        must_continue = body.expr(self.again, before=True) if self.again is not None else None
         until = body.expr(self.until) if self.until is not None else None
-        listed = site.remember("items", _as_list(site.expr(self.items))) if self.items is not None else None
-        first = site.expr(self.initial) if self.initial is not None else None
+        journaled_items = site.remember("items", _as_list(site.expr(self.items))) if self.items is not None else None
+        initial_value = site.expr(self.initial) if self.initial is not None else None
         collect, play, limit = self.collect, body.run, self.limit
 
         async def run(frame: Frame) -> Yield:
             values: list[Json] = []
-            rounds = iter(_rounds(listed(frame) if listed is not None else None, limit))
-            given = None if first is None else first(frame)
-            one = next(rounds, None)
-            if one is None:
-                return Yield(values if collect else given)
-            inner = body.open(frame, *one)
-            if first is not None:
-                inner = body.again(inner, one[0], given, one[1])
-            if again is not None and not again(inner):
-                return Yield(values if collect else given)
+            rounds = iter(_rounds(journaled_items(frame) if journaled_items is not None else None, limit))
+            initial = None if initial_value is None else initial_value(frame)
+            iteration = next(rounds, None)
+            if iteration is None:
+                return Yield(values if collect else initial)
+            inner = body.open(frame, *iteration)
+            if initial_value is not None:
+                inner = body.next_frame(inner, iteration[0], initial, iteration[1])
+            if must_continue is not None and not must_continue(inner):
+                return Yield(values if collect else initial)
 
+            # The region runs every iteration in one call, and asks for the frame of the next one.
             def follow(inner: Frame, value: Json) -> Frame | None:
                 if collect:
                     values.append(value)
@@ -215,8 +266,8 @@ class Loop:
                 if following is None:
                     return None
                 count, item = following
-                inner = body.again(inner, count, value, item)
-                return inner if again is None or again(inner) else None
+                inner = body.next_frame(inner, count, value, item)
+                return inner if must_continue is None or must_continue(inner) else None
 
             last = await play(inner, follow)
             return Yield(values, last.writes) if collect else last
@@ -240,65 +291,77 @@ def _passes(value: Json) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validate:
-    """Give `value` on when it fits the JSON Schema `schema`, else fail with everything that does not;
-    `place` is what the value is called there."""
+    """Pass `value` on if it fits the JSON Schema `schema`, otherwise fail with every mismatch.
+
+    `place` is the name of the value in the problems.
+    """
 
     value: Expr
     schema: Json
     place: str = "data"
 
     def compile(self, site: Site, /) -> Step:
+        """Compile to the value, checked with the compiled schema."""
         get, schema, place = site.expr(self.value), compile_schema(self.schema), self.place
 
-        def fitting(frame: Frame) -> Json:
+        def get_valid(frame: Frame) -> Json:
             value = get(frame)
             if not schema.is_valid(value):
                 raise SchemaMismatch(place, schema.problems(value, place))
             return value
 
-        return Step(fitting)
+        return Step(get_valid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Require:
-    """Give `value` on when `holds`, else fail with what `message` says."""
+    """Pass `value` on if `holds` is true, otherwise fail with `message`."""
 
     value: Expr
     holds: Expr
     message: Expr
 
     def compile(self, site: Site, /) -> Step:
+        """Compile to the value, behind the check of `holds`."""
         get, holds, message = site.expr(self.value), site.expr(self.holds), site.expr(self.message)
 
-        def given(frame: Frame) -> Json:
+        def get_if_held(frame: Frame) -> Json:
             if not _passes(holds(frame)):
                 raise Unfinished("", str(message(frame)))
             return get(frame)
 
-        return Step(given)
+        return Step(get_if_held)
 
 
 def calls_of(body: Graph) -> Iterator[Any]:
-    """Every node of a region, and of those inside, that calls a tool."""
+    """Yield every node that calls a tool, of a region and the regions inside it.
+
+    Args:
+        body: The region.
+
+    Yields:
+        The nodes whose op is a Call, in order.
+    """
     for node in body.nodes:
         if isinstance(node.op, Call):
             yield node
+        if isinstance(node.op, (Call, Compute, Sleep, Wait)):
             continue
         for _, part in node_parts(node):
             if isinstance(part, Graph):
                 yield from calls_of(part)
 
 
-def _as_list(items: Getter, most: int | None = None) -> Getter:
+def _as_list(items: Getter, limit: int | None = None) -> Getter:
     def listed(frame: Frame) -> list[Json]:
-        found = items(frame)
-        if found is None:
+        value = items(frame)
+        if value is None:
             return []
-        if type(found) is not list:
+        if type(value) is not list:
             from .expr.operators import kind_of
 
-            raise ExpressionError(f"items must be a list, not {kind_of(found)}")
-        return found if most is None else found[:most]
+            raise ExpressionError(f"items must be a list, not {kind_of(value)}")
+        return value if limit is None else value[:limit]
 
     return listed
 
@@ -306,4 +369,4 @@ def _as_list(items: Getter, most: int | None = None) -> Getter:
 OPS: dict[str, type[Any]] = {
     op.__name__: op for op in (Call, Compute, Sleep, Wait, Block, Branch, Map, Loop, Validate, Require)
 }
-"""Every kind of node by name, for the codec. A new op is added to this line."""
+"""Every kind of node by name, for the codec. Add a new op to this line."""

@@ -1,7 +1,7 @@
-"""Redaction: take known secrets out of texts and JSON values before anything writes them down.
+"""Redaction: remove known secrets from texts and JSON values before anything writes them down.
 
-A secret is recognised as it is, and as JSON, Python, percent-encoding and base64 spell it. Occurrences that overlap are
-removed together, the longest first, so no part of one stays behind. No mark contains a secret.
+A secret is recognised in plain text, and in the spelling of JSON, Python, percent-encoding and base64. Overlapping
+occurrences are removed together, the longest first, so no part of one remains. No mark contains a secret.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from .values import Json
 
 MARK: Final = "***"
 _NESTED: Final = 3
-"""How often JSON text may be inside JSON text for a secret in it to be found."""
+"""Levels of JSON text inside JSON text in which secrets are found."""
 _SHORTEST_ENCODED: Final = 6
-"""Shorter secrets are not looked for in base64, where a few letters are found everywhere."""
+"""Bytes of the shortest secret that is found in base64, where a few letters occur by chance."""
 _SHORTEST_CUT: Final = 8
-"""How much of a secret has to be there for it to be found where a text was cut off."""
+"""Characters of a secret that suffice to find it at the end of a text that was cut off."""
 _CUTS: Final = ("…", "...")
 
 
 class _Needle(NamedTuple):
-    """A text to look for. `before` and `after` count the letters around it that hold a part of the secret, too."""
+    """A text to look for. `before` and `after` count the letters around it that also contain a part of the secret."""
 
     text: str
     name: str
@@ -48,7 +48,7 @@ class Redaction:
     def __init__(self, marks: Mapping[str, str] | None = None) -> None:
         self._marks: dict[str, str] = {}
         self._needles: list[_Needle] = []
-        self._groups: dict[str, list[_Needle]] = {}  # by how they begin: most texts hold no such beginning
+        self._groups: dict[str, list[_Needle]] = {}  # by their first characters, which most texts do not contain
         self._safe: dict[str, str] = {}
         for secret, mark in (marks or {}).items():
             self.add(secret, mark)
@@ -57,38 +57,64 @@ class Redaction:
         return bool(self._needles)
 
     def add(self, secret: str, mark: str) -> None:
-        """Redact this secret, too, from now on. An empty text is no secret."""
+        """Redact another secret from now on; an empty text is ignored.
+
+        Args:
+            secret: The text to hide. Its JSON and URL spellings are hidden, too.
+            mark: The text to show in its place.
+        """
         if not secret or secret in self._marks:
             return
         self._marks[secret] = mark
-        known = {needle.text for needle in self._needles}
-        self._needles += [needle for needle in _needles(secret) if needle.text not in known]
+        texts = {needle.text for needle in self._needles}
+        self._needles += [needle for needle in _needles(secret) if needle.text not in texts]
         self._groups = {}
         for needle in self._needles:
             self._groups.setdefault(needle.text[:_SHORTEST_CUT], []).append(needle)
         self._safe = {secret: self._without_secrets(mark) for secret, mark in self._marks.items()}
 
     def _without_secrets(self, mark: str) -> str:
-        """The mark itself, or the first of `***` and nothing that contains no secret."""
+        """Return the mark, else `***`, else "": the first that contains no secret."""
         return next((safe for safe in (mark, MARK) if not any(n.text in safe for n in self._needles)), "")
 
     def finds(self, text: str) -> bool:
-        """Return True if the text contains a secret in any spelling."""
+        """Return True if the text contains a secret in any spelling.
+
+        Args:
+            text: Any text.
+
+        Returns:
+            False if nothing in it must be redacted.
+        """
         return any(needle.text in text for needle in self._needles)
 
     def text(self, text: str) -> str:
-        """Return the text with a mark in the place of every secret."""
-        found = self._spans(text)
-        if not found:
+        """Return the text with a mark in the place of every secret.
+
+        Args:
+            text: Any text.
+
+        Returns:
+            The same text if it has no secret.
+        """
+        spans = self._spans(text)
+        if not spans:
             return text
-        redacted = self._marked(text, found, self._safe)
+        redacted = self._marked(text, spans, self._safe)
         # A mark and the letters next to it can spell a secret. Without marks the text only gets shorter, so this ends.
         while self.finds(redacted):
             redacted = self._marked(redacted, self._spans(redacted), {})
         return redacted
 
     def value(self, value: Json) -> Json:
-        """Return a JSON value without any secret in its texts and keys."""
+        """Return a JSON value without any secret in its texts and keys.
+
+        Args:
+            value: Any JSON value.
+
+        Returns:
+            A redacted copy.
+        """
         kind = type(value)
         if kind is str:
             return self.text(value)
@@ -99,13 +125,26 @@ class Redaction:
         return value
 
     def secret_in(self, value: Json) -> str | None:
-        """Return the mark of a secret that a JSON value contains in its texts or keys, or None."""
+        """Return the mark of a secret that a JSON value contains in its texts or keys, or None.
+
+        Args:
+            value: Any JSON value.
+
+        Returns:
+            The mark, or None for no secret.
+        """
         return self._first_in(value, self._needles)
 
     def escaped_in(self, value: Json) -> str | None:
         """Return the mark of a secret that a value contains in its deepest JSON spelling, or None.
 
         Written as JSON once more, nobody would recognise that secret.
+
+        Args:
+            value: Any JSON value.
+
+        Returns:
+            The mark, or None for no such secret.
         """
         deepest = [needle for secret in self._marks for needle in _deepest(secret)]
         return self._first_in(value, deepest) if deepest else None
@@ -127,19 +166,19 @@ class Redaction:
         return None
 
     def _spans(self, text: str) -> list[tuple[int, int, str]]:
-        """Where secrets are in the text, each with the secret; those of one spelling that overlap are one span."""
-        found: list[tuple[int, int, str]] = []
-        cut: list[tuple[int, int, str]] = []
+        """Return where secrets are in the text, each with the secret; overlapping ones of one spelling are one span."""
+        complete: list[tuple[int, int, str]] = []
+        cut_off: list[tuple[int, int, str]] = []
         for beginning, needles in self._groups.items():
             if beginning in text:
                 for needle in needles:
-                    found += _occurrences(needle, text)
-                    cut += _cut_off(needle, text)
-        # Of two at one place the one that is there as a whole comes first: sorting keeps their order.
-        return sorted(found + cut, key=lambda span: (span[0], -span[1]))
+                    complete += _occurrences(needle, text)
+                    cut_off += _cut_off(needle, text)
+        # Of two at one place the complete one comes first, because sorting keeps the order of equal spans.
+        return sorted(complete + cut_off, key=lambda span: (span[0], -span[1]))
 
     def _marked(self, text: str, spans: list[tuple[int, int, str]], marks: Mapping[str, str]) -> str:
-        """The text with the marks of the spans; one inside another has none, those that overlap have theirs in turn."""
+        """Return the text with marks for the spans; a span inside another gets none."""
         parts: list[str] = []
         end = 0
         for start, stop, secret in spans:
@@ -172,7 +211,7 @@ def _spelled(secret: str) -> Iterator[_Needle]:
 
 
 def _as_json(secret: str) -> Iterator[str]:
-    """Inside JSON text, inside JSON text in JSON text and so on; with letters beyond ASCII escaped and not."""
+    """Yield the secret as inside JSON text, inside JSON text in JSON text and so on, with and without ASCII escapes."""
     plain = ascii_only = secret
     for _ in range(_NESTED):
         plain, ascii_only = orjson.dumps(plain)[1:-1].decode(), json.dumps(ascii_only)[1:-1]
@@ -181,7 +220,7 @@ def _as_json(secret: str) -> Iterator[str]:
 
 
 def _deepest(secret: str) -> Iterator[_Needle]:
-    """The deepest spellings of a secret that JSON escapes; none for one that is the same everywhere."""
+    """Yield the deepest JSON spellings of a secret; none if JSON does not change it."""
     *_, plain, ascii_only = _as_json(secret)
     for text in dict.fromkeys((plain, ascii_only)):
         if text != secret and orjson.dumps(text)[1:-1].decode() != text:
@@ -194,7 +233,9 @@ def _lower_hex(quoted: str) -> str:
 
 
 def _as_base64(secret: str) -> Iterator[_Needle]:
-    """The letters that encode nothing but the secret, at each of the three places where it can begin in its group."""
+    """Yield the base64 letters that encode only the secret, for each of the three positions in a group where it can
+    begin.
+    """
     data = secret.encode("utf-8", "surrogatepass")
     if len(data) < _SHORTEST_ENCODED:
         return
@@ -219,7 +260,7 @@ def _occurrences(needle: _Needle, text: str) -> list[tuple[int, int, str]]:
 
 
 def _cut_off(needle: _Needle, text: str) -> Iterator[tuple[int, int, str]]:
-    """Beginnings of a secret at the end of the text, and before the dots that say that something was left out."""
+    """Yield the beginnings of a secret at the end of the text, and before dots that mark an omission."""
     if len(needle.text) <= _SHORTEST_CUT:
         return
     for end in _ends(text):

@@ -1,13 +1,11 @@
 """State: named channels, and the reducers that fold updates into them.
 
-There is no mutable store. A run has writes in a fixed order, and `fold` makes values of them; the
-same writes give the same values whatever finished first. Null is "nothing to say": only
-`last_wins` takes it over, every other reducer leaves the channel as it is.
+No store is changed in place. A run has writes in a fixed order, and `fold` makes values from them: the same writes give
+the same values, whatever finished first. Null means no update: only `last_wins` takes it as a value, and every other
+reducer ignores it. An undeclared channel, an update of the wrong type and a second `set_once` are refused.
 
-Refused here: a channel nobody declared, an update of the wrong type, a second `set_once`.
-
-To add a reducer, write one function from (current value, updates in order) to the new value and
-put `@reducer` above it. It must change neither the current value nor an update.
+To add a reducer, write a function from the current value and the updates, in order, to the new value, and put
+`@reducer` above it. It must change neither the current value nor an update.
 """
 
 from __future__ import annotations
@@ -17,20 +15,20 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from .errors import InvalidValue
-from .expr.identity import identity
-from .frozen import dataclass
+from .expr.operators import identity_key
+from .fast_dataclass import dataclass
 from .ir import Channel, Writes
-from .values import Json, canonical, closest
+from .values import Json, canonical, did_you_mean
 
 Fold: TypeAlias = Callable[[str, Channel, Json, list[Json]], Json]
 
 
 @dataclass(frozen=True, slots=True)
 class Reducer:
-    """One way to fold updates: `fold(name, channel, current, updates)` gives the new value.
+    """One way to fold updates: `fold(name, channel, current, updates)` returns the new value.
 
-    `takes` is the JSON type every update must have, None where any will do. A `total` reducer
-    refuses nothing else, so that updates can be judged without the current value.
+    `takes` is the JSON type that every update must have, None for any type. A `total` reducer refuses nothing else, so
+    updates can be checked without the current value.
     """
 
     name: str
@@ -45,7 +43,16 @@ _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 
 
 def reducer(name: str, takes: str | None = None, total: bool = False) -> Callable[[Fold], Fold]:
-    """Register a reducer under the name that `Channel.reduce` uses."""
+    """Register a reducer under the name that `Channel.reduce` uses.
+
+    Args:
+        name: The name.
+        takes: JSON type of every update; None for any type.
+        total: True if the reducer refuses nothing but updates of other types.
+
+    Returns:
+        A decorator that leaves the function unchanged.
+    """
 
     def register(fold: Fold) -> Fold:
         REDUCERS[name] = Reducer(name, takes, fold, total)
@@ -57,11 +64,21 @@ def reducer(name: str, takes: str | None = None, total: bool = False) -> Callabl
 def fold(
     channels: Mapping[str, Channel], base: Mapping[str, Json], writes: Iterable[tuple[str, Json]]
 ) -> dict[str, Json]:
-    """The values after `writes`, in their order; `base` and every value in it stay as they are.
+    """Fold writes into a copy of the values.
 
-    Linear in the writes and in the channels they touch: hand over all writes at once, since
-    appending to one array in n separate folds copies it n times. Untouched values are shared.
-    InvalidValue, placed at `state.<channel>`, for a channel or an update that does not fit.
+    It takes time linear in the writes and the channels that they touch. Pass all writes at once, because appending to
+    an array in n separate folds copies it n times. Unchanged values are shared.
+
+    Args:
+        channels: The declared channels by name.
+        base: The values before the writes. It and its values stay unchanged.
+        writes: Names of channels with their updates, in order.
+
+    Returns:
+        The values after the writes.
+
+    Raises:
+        InvalidValue: A channel is undeclared or an update does not fit; its place is `state.<channel>`.
     """
     touched: dict[str, list[Json]] = {}
     for name, update in writes:
@@ -69,53 +86,86 @@ def fold(
             touched[name].append(update)
         else:
             touched[name] = [update]
-    done = dict(base)
+    values = dict(base)
     for name, updates in touched.items():
         channel = channels.get(name)
         if channel is None:
             raise undeclared(name, channels)
-        chosen = REDUCERS.get(channel.reduce)
-        if chosen is None:
-            raise InvalidValue(f"state.{name}", f"unknown reducer {channel.reduce!r}; there are {', '.join(REDUCERS)}")
-        done[name] = chosen.fold(name, channel, done.get(name), updates)
-    return done
+        reducer_of_channel = REDUCERS.get(channel.reduce)
+        if reducer_of_channel is None:
+            raise InvalidValue(
+                f"state.{name}", f"unknown reducer {channel.reduce!r}; use one of: {', '.join(REDUCERS)}"
+            )
+        values[name] = reducer_of_channel.fold(name, channel, values.get(name), updates)
+    return values
 
 
 def fold_into(channels: Mapping[str, Channel], values: dict[str, Json], writes: Writes) -> None:
-    """Fold updates into `values` itself; the plain case (last wins) is a store."""
+    """Fold updates into `values` itself. If one is refused, none is stored.
+
+    Args:
+        channels: The declared channels by name.
+        values: The values, which are changed.
+        writes: Names of channels with their updates, in order.
+
+    Raises:
+        InvalidValue: A channel is undeclared or an update does not fit.
+    """
     for name, _ in writes:
         channel = channels.get(name)
         if channel is None or channel.reduce != "last_wins":
-            values.update(fold(channels, values, writes))  # all of them or, when one is refused, none
+            values.update(fold(channels, values, writes))  # if one is refused, none is stored
             return
     values.update(writes)
 
 
 def check_fold(
-    channels: Mapping[str, Channel], seen: Mapping[str, Json], base: Mapping[str, Json], writes: Writes
+    channels: Mapping[str, Channel], view: Mapping[str, Json], base: Mapping[str, Json], writes: Writes
 ) -> None:
-    """Raise what `fold` would raise, without folding where the types decide it. The values are those
-    of `seen`, and of `base` for the channels it does not have."""
-    hard: list[tuple[str, Json]] = []
+    """Raise the error that `fold` would raise, without folding if the types decide it.
+
+    The current values are those of `view`, and of `base` for channels that `view` does not have.
+
+    Args:
+        channels: The declared channels by name.
+        view: The values that the writer sees.
+        base: The values of all other channels.
+        writes: Names of channels with their updates, in order.
+
+    Raises:
+        InvalidValue: A channel is undeclared or an update does not fit.
+    """
+    undecided: list[tuple[str, Json]] = []
     for write in writes:
         name, update = write
         channel = channels.get(name)
-        chosen = None if channel is None else REDUCERS.get(channel.reduce)
-        if channel is None or chosen is None or not chosen.total:
-            hard.append(write)
-        elif chosen.takes is not None and update is not None:
-            if not has_type(update, chosen.takes):
-                raise _wrong(name, channel, update, chosen.takes)
-            _current(name, channel, seen[name] if name in seen else base.get(name), None)
-    if hard:
-        values = {name: of[name] for name, _ in hard for of in (base, seen) if name in of}
-        fold(channels, values, hard)
+        reducer_of_channel = None if channel is None else REDUCERS.get(channel.reduce)
+        if channel is None or reducer_of_channel is None or not reducer_of_channel.total:
+            undecided.append(write)
+        elif reducer_of_channel.takes is not None and update is not None:
+            if not has_type(update, reducer_of_channel.takes):
+                raise _type_error(name, channel, update, reducer_of_channel.takes)
+            _current(name, channel, view[name] if name in view else base.get(name), None)
+    if undecided:
+        values = {name: of[name] for name, _ in undecided for of in (base, view) if name in of}
+        fold(channels, values, undecided)
 
 
-def start(channels: Mapping[str, Channel], given: Mapping[str, Json] | None = None) -> dict[str, Json]:
-    """The values a run begins with: what was declared, and over it what was `given`."""
+def start(channels: Mapping[str, Channel], overrides: Mapping[str, Json] | None = None) -> dict[str, Json]:
+    """Return the initial values of a run: the declared ones, replaced by the overrides.
+
+    Args:
+        channels: The declared channels by name.
+        overrides: Values by the names of channels.
+
+    Returns:
+        The values by name. A channel without a value is left out.
+
+    Raises:
+        InvalidValue: An override names no declared channel.
+    """
     values = {name: channel.initial for name, channel in channels.items() if channel.present}
-    for name, value in (given or {}).items():
+    for name, value in (overrides or {}).items():
         if name not in channels:
             raise undeclared(name, channels)
         values[name] = value
@@ -123,8 +173,18 @@ def start(channels: Mapping[str, Channel], given: Mapping[str, Json] | None = No
 
 
 def check_writes(channels: Mapping[str, Channel], writes: Iterable[tuple[str, Json]], node: str = "") -> None:
-    """Raise InvalidValue unless every channel is declared and every update has a type it takes: what its
-    reducer asks for, and the `type` in its schema. Null always fits. `node` is who writes."""
+    """Check that every channel is declared and every update has a type that fits.
+
+    The types are that of the channel's reducer and the `type` in its schema; null always fits.
+
+    Args:
+        channels: The declared channels by name.
+        writes: Names of channels with their updates.
+        node: The writer, for the message.
+
+    Raises:
+        InvalidValue: A channel is undeclared or an update has another type.
+    """
     for name, update in writes:
         channel = channels.get(name)
         if channel is None:
@@ -133,33 +193,49 @@ def check_writes(channels: Mapping[str, Channel], writes: Iterable[tuple[str, Js
             continue
         takes = _takes(channel)
         if takes is not None and not has_type(update, takes):
-            raise _wrong(name, channel, update, takes)
+            raise _type_error(name, channel, update, takes)
         names = _declared_types(channel)
         if names and not any(has_type(update, n) for n in names):
-            said = " or ".join(names)
-            raise InvalidValue(f"state.{name}", f"got {json_type(update)}; declared as type {said} in state.schema")
+            declared = " or ".join(names)
+            raise InvalidValue(f"state.{name}", f"got {json_type(update)}; declared as type {declared} in state.schema")
 
 
 def write_check(
     channels: Mapping[str, Channel], names: Iterable[str] | None, node: str = ""
 ) -> Callable[[Iterable[tuple[str, Json]]], None] | None:
-    """`check_writes` for who writes only to `names` (None: to any), None where nothing can be wrong."""
+    """Make `check_writes` for one writer.
+
+    Args:
+        channels: The declared channels by name.
+        names: The channels that it can write; None for any.
+        node: The writer, for the message.
+
+    Returns:
+        A function of writes; None if nothing can be wrong with them.
+    """
     if names is not None:
-        written = [channels.get(name) for name in names]
-        if all(c is not None and _takes(c) is None and not _declared_types(c) for c in written):
+        channels_written = [channels.get(name) for name in names]
+        if all(c is not None and _takes(c) is None and not _declared_types(c) for c in channels_written):
             return None
     return lambda writes: check_writes(channels, writes, node)
 
 
 def fitting_types(channel: Channel) -> frozenset[type] | None:
-    """The Python types whose values are sure to fit the type that a channel declares; None: all are."""
+    """Return the Python types that are certain to fit the declared type of a channel; None for all types.
+
+    Args:
+        channel: The channel.
+
+    Returns:
+        Types of values; other types need a closer look.
+    """
     names = _declared_types(channel)
     return frozenset((type(None), *(kind for name in names for kind in _PLAIN_TYPES.get(name, ())))) if names else None
 
 
 def _takes(channel: Channel) -> str | None:
-    chosen = REDUCERS.get(channel.reduce)
-    return None if chosen is None else chosen.takes
+    reducer_of_channel = REDUCERS.get(channel.reduce)
+    return None if reducer_of_channel is None else reducer_of_channel.takes
 
 
 def _declared_types(channel: Channel) -> list[Any]:
@@ -168,8 +244,17 @@ def _declared_types(channel: Channel) -> list[Any]:
 
 
 def undeclared(name: str, channels: Mapping[str, Channel], node: str = "") -> InvalidValue:
-    """The error for a write, of `node`, to a channel that does not exist, with what was probably meant."""
-    near = closest(name, channels)
+    """Return the error for a write to a channel that does not exist, with the closest name.
+
+    Args:
+        name: The name in the write.
+        channels: The declared channels.
+        node: The writer, or "".
+
+    Returns:
+        The error, to be raised.
+    """
+    near = did_you_mean(name, channels)
     hint = f"; did you mean {near}?" if near else ""
     if node:
         return InvalidValue("", f'Node "{node}" wrote to undeclared state field "{name}"{hint}')
@@ -188,7 +273,14 @@ _PLAIN_TYPES: dict[str, tuple[type, ...]] = {
 
 
 def json_type(value: Json) -> str:
-    """The JSON Schema name of a value's type (`integer` for a float without a fraction too)."""
+    """Name the JSON Schema type of a value.
+
+    Args:
+        value: Any JSON value.
+
+    Returns:
+        The name; a float without a fraction is an `integer`.
+    """
     if value is None:
         return "null"
     kind = type(value)
@@ -200,28 +292,37 @@ def json_type(value: Json) -> str:
 
 
 def has_type(value: Json, name: str) -> bool:
-    """Whether a value is of the JSON Schema type `name`."""
-    found = json_type(value)
-    return found == name or (name == "number" and found == "integer")
+    """Return True if a value has the JSON Schema type `name`.
+
+    Args:
+        value: Any JSON value.
+        name: Name of the type; a `number` can be an `integer`.
+
+    Returns:
+        False for a value of another type.
+    """
+    kind = json_type(value)
+    return kind == name or (name == "number" and kind == "integer")
 
 
-def _wrong(name: str, channel: Channel, update: Json, takes: str) -> InvalidValue:
+def _type_error(name: str, channel: Channel, update: Json, takes: str) -> InvalidValue:
     a = "an" if takes[0] in "aeiou" else "a"
     return InvalidValue(f"state.{name}", f"got {json_type(update)}; {channel.reduce} takes {a} {takes}")
 
 
-def _given(name: str, channel: Channel, updates: list[Json]) -> list[Json]:
-    """The updates without nulls, all of the type that the channel's reducer takes."""
+def _checked_updates(name: str, channel: Channel, updates: list[Json]) -> list[Json]:
+    """Return the updates without nulls; raise unless all have the type that the channel's reducer takes."""
     takes = REDUCERS[channel.reduce].takes
-    given = [update for update in updates if update is not None]
+    checked = [update for update in updates if update is not None]
     if takes is not None:
-        for update in given:
+        for update in checked:
             if not has_type(update, takes):
-                raise _wrong(name, channel, update, takes)
-    return given
+                raise _type_error(name, channel, update, takes)
+    return checked
 
 
 def _current(name: str, channel: Channel, current: Json, empty: Json) -> Json:
+    """Return the current value, or `empty` for none; raise unless it has the type that the reducer takes."""
     takes = REDUCERS[channel.reduce].takes
     if current is None:
         return empty
@@ -237,63 +338,63 @@ def _last_wins(name: str, channel: Channel, current: Json, updates: list[Json]) 
 
 @reducer("set_once")
 def _set_once(name: str, channel: Channel, current: Json, updates: list[Json]) -> Json:
-    # A channel that still holds what it was declared with counts as not yet set.
-    given = _given(name, channel, updates)
-    if not given:
+    # A channel that still has its declared value counts as not set.
+    values = _checked_updates(name, channel, updates)
+    if not values:
         return current
-    if len(given) > 1 or (current is not None and not _same(current, channel.initial)):
+    if len(values) > 1 or (current is not None and not _same(current, channel.initial)):
         raise InvalidValue(f"state.{name}", "set_once was already set; a second write is refused")
-    return given[0]
+    return values[0]
 
 
 @reducer("array_append", takes="array", total=True)
 def _array_append(name: str, channel: Channel, current: Json, updates: list[Json]) -> Json:
     grown = list(_current(name, channel, current, ()))
-    for update in _given(name, channel, updates):
+    for update in _checked_updates(name, channel, updates):
         grown.extend(update)
     return grown
 
 
 @reducer("union", takes="array", total=True)
 def _union(name: str, channel: Channel, current: Json, updates: list[Json]) -> Json:
-    # A dict keeps the order of first sight.
-    seen: dict[str | bytes, Json] = {}
-    for items in (_current(name, channel, current, ()), *_given(name, channel, updates)):
+    # A dict keeps the order of first occurrence.
+    items_by_key: dict[str | bytes, Json] = {}
+    for items in (_current(name, channel, current, ()), *_checked_updates(name, channel, updates)):
         for item in items:
-            seen.setdefault(identity(item, None), item)
-    return list(seen.values())
+            items_by_key.setdefault(identity_key(item, None), item)
+    return list(items_by_key.values())
 
 
 @reducer("object_merge", takes="object", total=True)
 def _object_merge(name: str, channel: Channel, current: Json, updates: list[Json]) -> Json:
     merged = dict(_current(name, channel, current, {}))
-    for update in _given(name, channel, updates):
+    for update in _checked_updates(name, channel, updates):
         merged.update(update)
     return merged
 
 
 @reducer("sum", takes="number")
 def _sum(name: str, channel: Channel, current: Json, updates: list[Json]) -> Json:
-    given = _given(name, channel, updates)
-    if not given:
+    numbers = _checked_updates(name, channel, updates)
+    if not numbers:
         return current
     total = _current(name, channel, current, 0)
-    for update in given:
+    for update in numbers:
         total = total + update
     if type(total) is int and not _INT_MIN <= total <= _INT_MAX:
-        raise InvalidValue(f"state.{name}", "sum is past 64 bits")
+        raise InvalidValue(f"state.{name}", "the sum exceeds 64 bits")
     if type(total) is float and not math.isfinite(total):
-        raise InvalidValue(f"state.{name}", "sum is past what a float holds")
+        raise InvalidValue(f"state.{name}", "the sum exceeds the range of a float")
     return total
 
 
 def _extreme(pick: Callable[[list[Json]], Json]) -> Fold:
-    def chosen(name: str, channel: Channel, current: Json, updates: list[Json]) -> Json:
-        given = _given(name, channel, updates)
+    def fold_extreme(name: str, channel: Channel, current: Json, updates: list[Json]) -> Json:
+        numbers = _checked_updates(name, channel, updates)
         first = _current(name, channel, current, None)
-        return pick([*([] if first is None else [first]), *given]) if given else current
+        return pick([*([] if first is None else [first]), *numbers]) if numbers else current
 
-    return chosen
+    return fold_extreme
 
 
 reducer("max", takes="number", total=True)(_extreme(max))

@@ -7,29 +7,25 @@ the first call, with the store of the working directory then; `configure` sets a
 from __future__ import annotations
 
 import atexit
+import inspect
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from .app import App
-from .dialects.chain import ChainMode, ErrorStrategy, NodeType
-from .dialects.composition import ComposerNodeType, TransformType
-from .dialects.records import (
-    ChainObject,
-    ChainSummary,
-    CompositionObject,
-    CompositionResult,
-    CompositionSummary,
-    ExecutionDetails,
-    ExecutionResult,
-    ExecutionStatus,
-)
+from .app.app import App
+from .app.chains import ChainService
+from .app.compositions import CompositionService
+from .app.stored import Executor
+from .notations.chain.read import ChainMode, ErrorStrategy, NodeType
+from .notations.composition.read import ComposerNodeType, TransformType
+from .notations.records import CompositionResult, ExecutionResult
 from .select.options import SelectionStrategy
 from .select.selector import SelectionResult, Selector
 from .values import Json
 
 if TYPE_CHECKING:
-    from .select.documented import Intent
+    from .select.legacy import Intent
     from .tools.tool import Tool
 
 __all__ = [
@@ -65,13 +61,20 @@ __all__ = [
     "stop_execution",
 ]
 
+P = ParamSpec("P")
+S = TypeVar("S")
+T = TypeVar("T")
 _lock = threading.Lock()
 _app: App | None = None
 _selector: Selector | None = None
 
 
 def default_app() -> App:
-    """The app behind the functions here; made from the working directory at the first call."""
+    """Return the default app. The first call opens the project of the working directory.
+
+    Returns:
+        The app that the functions of this module use.
+    """
     global _app
     with _lock:
         if _app is None:
@@ -81,7 +84,17 @@ def default_app() -> App:
 
 
 def configure(app: App) -> App:
-    """Use `app` from now on; the one before is left to its owner. Tools are selected from its toolbox."""
+    """Set the default app. `select_tools` then ranks the tools of its toolbox.
+
+    Args:
+        app: The app to use. The previous one is not closed.
+
+    Returns:
+        The same app.
+
+    Raises:
+        TypeError: The argument is not an App.
+    """
     if not isinstance(app, App):
         raise TypeError(f"configure takes an App, not {type(app).__name__}: configure(App(store={app!r}))")
     global _app, _selector
@@ -91,150 +104,132 @@ def configure(app: App) -> App:
 
 
 def _close() -> None:
-    if _app is not None and _app._store is not None:
-        _app._store.close()
+    if _app is not None:
+        _app.context.close_store()
 
 
-def create_chain(config: Mapping[str, Any] | None = None, /, **more: Any) -> ChainObject:
-    """Check and store a chain. Raises InvalidFlow, whose text and `.problems` hold every problem."""
-    return default_app().chains.core.create_chain(config, **more)
+class _Forwards(Generic[S]):
+    """Makes plain functions from the methods of a service. Each call goes to the service of the default app."""
+
+    def __init__(self, service: Callable[[App], S]) -> None:
+        self.service = service
+
+    def __call__(self, method: Callable[Concatenate[S, P], T]) -> Callable[P, T]:
+        @wraps(method)
+        def function(*args: P.args, **kwargs: P.kwargs) -> T:
+            return method(self.service(default_app()), *args, **kwargs)
+
+        signature = inspect.signature(method)
+        function.__signature__ = signature.replace(parameters=[*signature.parameters.values()][1:])  # type: ignore[attr-defined]
+        function.__module__, function.__qualname__ = __name__, method.__name__
+        return function
+
+
+_chains = _Forwards(lambda app: app.chains.core)
+create_chain = _chains(ChainService.create_chain)
+get_chain = _chains(ChainService.get_chain)
+list_chains = _chains(ChainService.list_chains)
+delete_chain = _chains(ChainService.delete_chain)
+clone_chain = _chains(ChainService.clone_chain)
+export_chain = _chains(ChainService.export_chain)
+import_chain = _chains(ChainService.import_chain)
+get_execution_status = _chains(ChainService.get_execution_status)
+get_execution_details = _chains(ChainService.get_execution_details)
+list_executions = _chains(ChainService.list_executions)
+stop_execution = _chains(ChainService.stop_execution)
+
+_compositions = _Forwards(lambda app: app.compositions.core)
+create_composition = _compositions(CompositionService.create_composition)
+get_composition = _compositions(CompositionService.get_composition)
+list_compositions = _compositions(CompositionService.list_compositions)
+delete_composition = _compositions(CompositionService.delete_composition)
+compose_tools = _compositions(CompositionService.compose_tools)
+create_validation_chain = _compositions(CompositionService.create_validation_chain)
+create_transform_pipeline = _compositions(CompositionService.create_transform_pipeline)
 
 
 async def execute_chain(
-    chain_id: str,
-    context: Mapping[str, Any] | None = None,
-    tool_executor: Callable[[str, dict[str, Json]], Awaitable[Json]] | None = None,
+    chain_id: str, context: Mapping[str, Any] | None = None, tool_executor: Executor | None = None
 ) -> ExecutionResult:
-    """Run a stored chain; an unknown one raises NotFound. `tool_executor` is
-    `async (tool_name, params) -> result`; without it the app's toolbox is used."""
-    return await default_app().chains.core.execute_chain(chain_id, context, tool_executor)
+    """Run a stored chain on the default app, as `app.chains.execute_chain` does.
 
+    Args:
+        chain_id: The id of the chain.
+        context: May hold `variables`, `input`, `request` and `executionId`.
+        tool_executor: `async (tool_name, params) -> result`; the app's toolbox unless given.
 
-def get_chain(chain_id: str) -> ChainObject | None:
-    """A stored chain, None when there is none with this id."""
-    return default_app().chains.core.get_chain(chain_id)
+    Returns:
+        The result. It holds the errors of the tools, too: they are not raised.
 
-
-def list_chains() -> list[ChainSummary]:
-    """Every stored chain in a line each."""
-    return default_app().chains.core.list_chains()
-
-
-def delete_chain(chain_id: str) -> bool:
-    """Forget a chain; False when there is none with this id."""
-    return default_app().chains.core.delete_chain(chain_id)
-
-
-def get_execution_status(execution_id: str) -> ExecutionStatus | None:
-    """Where an execution is, None for an unknown id."""
-    return default_app().chains.core.get_execution_status(execution_id)
-
-
-def get_execution_details(execution_id: str) -> ExecutionDetails | None:
-    """Everything recorded of an execution, None for an unknown id."""
-    return default_app().chains.core.get_execution_details(execution_id)
-
-
-def list_executions(chain_id: str | None = None, *, limit: int | None = None) -> list[ExecutionStatus]:
-    """The executions of a chain, or of all chains, newest first; at most `limit`, without one all."""
-    return default_app().chains.core.list_executions(chain_id, limit=limit)
-
-
-def stop_execution(execution_id: str) -> bool:
-    """Mark a running execution as stopped at once, also one of another process; else False."""
-    return default_app().chains.core.stop_execution(execution_id)
-
-
-def clone_chain(chain_id: str, overrides: Mapping[str, Any] | None = None, /, **more: Any) -> ChainObject:
-    """A deep copy under a new id, with some properties replaced. An id that is taken is refused."""
-    return default_app().chains.core.clone_chain(chain_id, overrides, **more)
-
-
-def export_chain(chain_id: str) -> str:
-    """A chain as JSON text."""
-    return default_app().chains.core.export_chain(chain_id)
-
-
-def import_chain(json: str | bytes | Mapping[str, Any]) -> ChainObject:
-    """Store an exported chain under a new id."""
-    return default_app().chains.core.import_chain(json)
-
-
-# --- compositions ---------------------------------------------------------------------------------
-
-
-def create_composition(config: Mapping[str, Any] | None = None, /, **more: Any) -> CompositionObject:
-    """Check and store a composition. Raises InvalidFlow, whose text and `.problems` hold every problem."""
-    return default_app().compositions.core.create(config, **more)
+    Raises:
+        NotFound: The chain does not exist.
+        InvalidFlow: The context is wrong.
+    """
+    return await default_app().chains.execute_chain(chain_id, context, tool_executor)
 
 
 async def execute_composition(
     composition_id: str,
     input: Json = None,
-    tool_executor: Callable[[str, dict[str, Json]], Awaitable[Json]] | None = None,
+    tool_executor: Executor | None = None,
     *,
     variables: Mapping[str, Json] | None = None,
     execution_id: str | None = None,
 ) -> CompositionResult:
-    """Run a stored composition; an unknown one raises NotFound. An input that does not fit its schema is
-    a result without success, as everything that goes wrong in a node."""
-    core = default_app().compositions.core
-    return await core.execute_composition(
+    """Run a stored composition on the default app, as `app.compositions.execute_composition` does.
+
+    Args:
+        composition_id: The id of the composition.
+        input: What the first node reads.
+        tool_executor: `async (tool_name, params) -> result`; the app's toolbox unless given.
+        variables: The composition's variables.
+        execution_id: The id of the execution. Default: a new one.
+
+    Returns:
+        The result. It holds the errors of nodes, and those of an input that does not match the schema: they are
+        not raised.
+
+    Raises:
+        NotFound: The composition does not exist.
+        InvalidFlow: The variables or the execution id are wrong.
+    """
+    return await default_app().compositions.execute_composition(
         composition_id, input, tool_executor, variables=variables, execution_id=execution_id
     )
-
-
-def get_composition(composition_id: str) -> CompositionObject | None:
-    """A stored composition, None when there is none with this id."""
-    return default_app().compositions.core.get(composition_id)
-
-
-def list_compositions() -> list[CompositionSummary]:
-    """Every stored composition in a line each."""
-    return default_app().compositions.core.list()
-
-
-def delete_composition(composition_id: str) -> bool:
-    """Forget a composition; False when there is none with this id."""
-    return default_app().compositions.core.delete(composition_id)
-
-
-def compose_tools(
-    tool_names: Sequence[str], config: Mapping[str, Any] | None = None, /, **more: Any
-) -> CompositionObject:
-    """A composition that calls some tools one after another; mapping i of `mappings: [{input, output}]`
-    belongs to tool i."""
-    return default_app().compositions.core.compose_tools(tool_names, config, **more)
-
-
-def create_validation_chain(
-    validators: Sequence[Mapping[str, Any]], config: Mapping[str, Any] | None = None, /, **more: Any
-) -> CompositionObject:
-    """A composition of VALIDATE nodes, one for each `{schema, required}`."""
-    return default_app().compositions.core.create_validation_chain(validators, config, **more)
-
-
-def create_transform_pipeline(
-    transforms: Sequence[Mapping[str, Any]], config: Mapping[str, Any] | None = None, /, **more: Any
-) -> CompositionObject:
-    """A composition of TRANSFORM nodes, one for each `{type, config}`."""
-    return default_app().compositions.core.create_transform_pipeline(transforms, config, **more)
 
 
 def initialize_selector(
     tools: Iterable[Mapping[str, Any] | Tool], *, intents: Mapping[str, Intent] | None = None
 ) -> None:
-    """Have `select_tools` choose among these tools, `{name, description, category, inputSchema, ...}` each, instead of
-    those of the default app's toolbox; `intents` is a table in place of `ropewalk.select.documented.INTENTS`. Raises
-    InvalidTool for a wrong tool, and for two of one name."""
+    """Set the tools that `select_tools` ranks, in place of those of the default app's toolbox.
+
+    Args:
+        tools: Tools, or objects with `name`, `description`, `category`, `inputSchema` and more.
+        intents: Table of intents to use in place of the built-in one.
+
+    Raises:
+        InvalidTool: A tool is wrong, or two have the same name.
+    """
     global _selector
-    made = Selector(tools, keeper=lambda: default_app().store, intents=intents)
+    selector = Selector(tools, keeper=lambda: default_app().store, intents=intents)
     with _lock:
-        _selector = made
+        _selector = selector
 
 
 def select_tools(query: str, options: Mapping[str, Any] | None = None, **more: Any) -> SelectionResult:
-    """The tools that fit a request, best first. Options: strategy, maxResults, threshold, context {recentTools},
-    excludeTools; also allowTools, category, namespace. Raises NoTools before there are any tools, InvalidInput with
-    everything that is wrong with query and options."""
+    """Rank the tools for a request.
+
+    Args:
+        query: The request, in words.
+        options: `strategy`, `maxResults`, `threshold` (0 to 1), `context` with `recentTools`, `excludeTools`,
+            `allowTools`, `category` and `namespace`.
+        more: Further such options, which win over those of `options`.
+
+    Returns:
+        The results, best first, each with a score from 0 to 1.
+
+    Raises:
+        NoTools: There are no tools to choose from.
+        InvalidInput: The query or an option is wrong; with every problem.
+    """
     return (_selector or default_app().selector).select(query, options, **more)

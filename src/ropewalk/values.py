@@ -1,18 +1,28 @@
-"""JSON values: what may flow through a graph, how it is written down, how it is named.
+"""JSON values: the values of a flow, how they are checked, written and named.
 
-Values are null, bool, int (64 bits), float (finite), string (no lone surrogate, no NUL),
-list, and object with string keys. Anything else is refused at the boundary with the place.
+A value is null, a bool, an int (64 bits), a finite float, a string (without lone surrogates and NUL), a list, or an
+object with string keys. Anything else is refused at the boundary with its place.
+
+Work that makes very many objects that all stay runs without the garbage collector, which would look through them again
+and again for a third of the time. It is off for the whole process, but only while one definition is read: well under a
+second. A worker process, which does almost nothing else, runs it less often.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import gc
 import hashlib
-from collections.abc import Iterable
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar
 
 import orjson
 
 from .errors import InvalidValue
+
+if TYPE_CHECKING:
+    import asyncio
 
 Json: TypeAlias = Any
 """None | bool | int | float | str | list[Json] | dict[str, Json]; the boundary checks it."""
@@ -22,21 +32,31 @@ MAX_BYTES: Final = 100_000_000
 _MOST_COMPLAINTS: Final = 50
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 _INFINITY = float("inf")
-_SHOWN: Final = 60  # characters of a place that is too deep
+_PLACE_LENGTH: Final = 60  # characters of a place that is too deep
 _LONGEST_NAME: Final = 120  # characters of a name that is compared with others
-_MOST_NAMES: Final = 500  # that one misspelt name is compared with
+_MOST_NAMES: Final = 100  # that one misspelt name is compared with
 
 
 _DIGITS: Final = bytes(48 if 48 <= code <= 57 else 32 for code in range(256))
 _MANY_DIGITS: Final = b"0" * 20
 
 
-def parsed(text: str | bytes) -> Any:
-    """The value of JSON text that somebody sends us, still to be checked; a JSONDecodeError where it is none.
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON text from outside; the value still needs a check.
 
-    The reader makes a float of an integer past 64 bits, which nobody would notice: where there are as many digits in
-    a row, a second one reads it again that leaves the integer to the check. Of a key that stands twice the last
-    holds, as JSON parsers have it; what people write is read by `source`, which refuses it.
+    orjson turns an integer over 64 bits into a float, which nobody would notice. So text with that many digits in a row
+    is parsed again in a way that leaves the integer to the check. If a key occurs twice, the last one counts, as in
+    every JSON parser; `source` reads what people write, and refuses such a key.
+
+    Args:
+        text: The JSON text.
+
+    Returns:
+        The value. Its integers can exceed 64 bits.
+
+    Raises:
+        orjson.JSONDecodeError: The text is not JSON.
+        InvalidValue: It is nested too deep.
     """
     try:
         value = orjson.loads(text)
@@ -52,32 +72,50 @@ def parsed(text: str | bytes) -> Any:
     try:
         return json.loads(data, parse_int=integer)
     except RecursionError:
-        return value  # it is too deep, too, which is what the check then says
+        return value  # it is nested too deep, which the check reports
 
 
 def integer(digits: str) -> int:
-    """The number that digits with a sign write; one past 64 bits where there are more than can be within, so that
-    Python is spared a conversion whose time grows with the square of the length."""
+    """Convert decimal digits to an integer.
+
+    Python would need quadratic time to convert very many digits.
+
+    Args:
+        digits: Digits with an optional sign.
+
+    Returns:
+        The integer; a value over 64 bits if there are more than 20 characters.
+    """
     return int(digits) if len(digits) <= 20 else _INT_MAX + 1
 
 
 def check_json(value: Any, place: str = "value") -> Any:
-    """A copy of `value` when it is JSON within the limits; raises InvalidValue otherwise.
+    """Check that a value is JSON within the limits, and copy it.
 
-    Tuples, subclasses of the JSON types, NaN, infinities, integers past 64 bits, NUL, lone
-    surrogates and other keys than strings are refused: a value is the same in every store.
+    Tuples, subclasses of the JSON types, NaN, infinities, integers over 64 bits, NUL, lone surrogates and keys that are
+    not strings are refused, so that a value is equal in every store.
+
+    Args:
+        value: Any Python value.
+        place: The beginning of the paths in errors.
+
+    Returns:
+        A copy that shares no list and no object with `value`.
+
+    Raises:
+        InvalidValue: The value is not JSON. The error describes the first problem.
     """
     try:
-        taken = own(value)
+        copy = copy_json(value)
     except RecursionError:
-        taken = NOT_JSON
-    if taken is NOT_JSON:
-        raise complaints(value, place)[0]
-    return taken
+        copy = NOT_JSON
+    if copy is NOT_JSON:
+        raise json_problems(value, place)[0]
+    return copy
 
 
 _good_keys: set[str] = set()
-"""Object keys found to be good, bounded: keys repeat, and a look here is a third of the check."""
+"""Object keys that passed the check, a bounded number: keys repeat, and a look-up takes a third of the check."""
 
 
 class _NotJson:
@@ -90,21 +128,28 @@ class _NotJson:
 
 
 NOT_JSON: Final = _NotJson()
-"""What `own` gives for a value that is not JSON."""
+"""The result of `copy_json` for a value that is not JSON."""
 
 
-def own(value: Any, depth: int = MAX_DEPTH) -> Any:
-    """`value` in lists and objects of our own when it is JSON within the limits, else NOT_JSON.
+def copy_json(value: Any, depth: int = MAX_DEPTH) -> Any:
+    """Copy a value if it is JSON within the limits.
 
-    Checked and copied in one walk: what a tool does to its result afterwards must not reach us.
-    Every result of every tool comes through here, so it is ordered by what is common and leaves
-    are looked at inline: a call per leaf would be half the cost of the walk.
+    It checks and copies in one walk, so that a tool cannot change its result afterwards. Every result of every tool
+    passes through here. So the common cases come first, and leaves are checked inline: a call per leaf would be half
+    the cost.
+
+    Args:
+        value: Any Python value.
+        depth: Levels of nesting that are allowed.
+
+    Returns:
+        The copy; NOT_JSON for anything else.
     """
     kind = type(value)
     if kind is dict:
         if not depth:
             return NOT_JSON
-        taken = value.copy()
+        copy = value.copy()
         for key, item in value.items():
             if type(key) is not str or (key not in _good_keys and not _is_key(key)):
                 return NOT_JSON
@@ -116,15 +161,15 @@ def own(value: Any, depth: int = MAX_DEPTH) -> Any:
                 if (not item.isascii() or "\0" in item) and not _is_text(item):
                     return NOT_JSON
             elif item is not None and kind is not bool:
-                item = own(item, depth - 1)
+                item = copy_json(item, depth - 1)
                 if item is NOT_JSON:
                     return NOT_JSON
-                taken[key] = item
-        return taken
+                copy[key] = item
+        return copy
     if kind is list:
         if not depth:
             return NOT_JSON
-        taken = value.copy()
+        copy = value.copy()
         for index, item in enumerate(value):
             kind = type(item)
             if kind is int:
@@ -134,22 +179,29 @@ def own(value: Any, depth: int = MAX_DEPTH) -> Any:
                 if (not item.isascii() or "\0" in item) and not _is_text(item):
                     return NOT_JSON
             elif item is not None and kind is not bool:
-                item = own(item, depth - 1)
+                item = copy_json(item, depth - 1)
                 if item is NOT_JSON:
                     return NOT_JSON
-                taken[index] = item
-        return taken
+                copy[index] = item
+        return copy
     if kind is str:
         return value if _is_text(value) else NOT_JSON
     if kind is int:
         return value if _INT_MIN <= value <= _INT_MAX else NOT_JSON
     if kind is float:
-        return value if -_INFINITY < value < _INFINITY else NOT_JSON  # neither holds for NaN
+        return value if -_INFINITY < value < _INFINITY else NOT_JSON  # NaN fails both comparisons
     return value if value is None or kind is bool else NOT_JSON
 
 
 def fresh(value: Json) -> Json:
-    """A copy of a JSON value that shares no list and no object with it."""
+    """Copy a JSON value.
+
+    Args:
+        value: Any JSON value.
+
+    Returns:
+        A copy that shares no list and no object with it.
+    """
     kind = type(value)
     if kind is dict:
         return {k: fresh(v) if type(v) is dict or type(v) is list else v for k, v in value.items()}
@@ -159,9 +211,16 @@ def fresh(value: Json) -> Json:
 
 
 def is_json(value: Any) -> bool:
-    """Whether `value` is JSON within the limits: `check_json` without the complaint."""
+    """Return True if `value` is JSON within the limits.
+
+    Args:
+        value: Any Python value.
+
+    Returns:
+        False for a value that a store could not keep unchanged.
+    """
     try:
-        return own(value) is not NOT_JSON
+        return copy_json(value) is not NOT_JSON
     except RecursionError:
         return False
 
@@ -188,70 +247,84 @@ def _is_text(text: str) -> bool:
     return True
 
 
-def complaints(value: Any, place: str = "value") -> list[InvalidValue]:
-    """Why `value` is not JSON within the limits, in its order, at most 50 times: [] where it is. An explicit stack,
-    so depth cannot hurt."""
-    found: list[InvalidValue] = []
+def json_problems(value: Any, place: str = "value") -> list[InvalidValue]:
+    """Find out why a value is not JSON within the limits.
+
+    Args:
+        value: Any Python value.
+        place: The beginning of the paths in the problems.
+
+    Returns:
+        At most 50 problems, in the order of the value; [] if it is JSON.
+    """
+    problems: list[InvalidValue] = []
+    # An explicit stack, so that deep values cannot exhaust Python's.
     stack: list[tuple[Any, str, int, Any]] = [(value, place, MAX_DEPTH, None)]
-    while stack and len(found) < _MOST_COMPLAINTS:
+    while stack and len(problems) < _MOST_COMPLAINTS:
         item, where, depth, above = stack.pop()
         kind = type(item)
         if item is None or kind is bool:
             continue
         if kind is str:
             if not _is_text(item):
-                what = "NUL character" if "\0" in item else "lone surrogate"
-                found.append(InvalidValue(where, f"string with a {what}"))
+                character = "NUL character" if "\0" in item else "lone surrogate"
+                problems.append(InvalidValue(where, f"string with a {character}"))
         elif kind is int:
             if not _INT_MIN <= item <= _INT_MAX:
-                found.append(InvalidValue(where, "integer past 64 bits; send it as a string"))
+                problems.append(InvalidValue(where, "integer past 64 bits; send it as a string"))
         elif kind is float:
             if not -_INFINITY < item < _INFINITY:
-                reach = "" if item != item else ", whose numbers reach 1.8e308"
-                found.append(InvalidValue(where, f"{item} is not JSON{reach}; use null"))
+                limit = "" if item != item else " (its numbers end at 1.8e308)"
+                problems.append(InvalidValue(where, f"{item} is not JSON{limit}; use null"))
         elif not depth:
-            found.append(_too_deep(item, where, above))
-            break  # what holds itself would be told again and again
+            problems.append(_too_deep(item, where, above))
+            break  # a value that contains itself would be reported again and again
         elif kind is dict:
             above = (item, where, above)
             for key in item:
                 if type(key) is not str:
-                    found.append(InvalidValue(where, f"object key {key!r} is {_name(key)}, not a string"))
+                    problems.append(InvalidValue(where, f"object key {key!r} is {_name(key)}, not a string"))
                 elif not _is_text(key):
-                    found.append(InvalidValue(where, "object key with a NUL character or a lone surrogate"))
+                    problems.append(InvalidValue(where, "object key with a NUL character or a lone surrogate"))
             stack += [(item[key], f"{where}.{key}", depth - 1, above) for key in reversed(item)]
         elif kind is list:
             above = (item, where, above)
             stack += [(item[i], f"{where}[{i}]", depth - 1, above) for i in range(len(item) - 1, -1, -1)]
         else:
-            found.append(InvalidValue(where, f"{_name(item)} is not JSON{_instead(item)}"))
-    return found
+            problems.append(InvalidValue(where, f"{_name(item)} is not JSON{_instead(item)}"))
+    return problems
 
 
 def _instead(item: Any) -> str:
-    """What would be right instead of some values that are not JSON."""
+    """Return a hint what to use instead of a value that is not JSON; "" for no hint."""
     kind = type(item)
     if hasattr(kind, "__dataclass_fields__"):
-        return "; use dataclasses.asdict, or name its type in the hint of what the tool returns"
+        return "; use dataclasses.asdict, or annotate the tool's return type"
     if hasattr(kind, "model_dump"):
-        return "; use its model_dump(mode='json'), or name its type in the hint of what the tool returns"
+        return "; use its model_dump(mode='json'), or annotate the tool's return type"
     if hasattr(kind, "isoformat"):
         return "; use its isoformat()"
     return "; use a list" if kind in (tuple, set, frozenset) else ""
 
 
 def _too_deep(item: Any, where: str, above: Any) -> InvalidValue:
-    """What is nested too deep, or holds itself: `above` are the ones it stands in, each with its place."""
-    way = [(item, where)]
+    """Return the problem of a value that is nested too deep or contains itself.
+
+    `above` is the container of the item with its place, and the container of that in turn.
+    """
+    path = [(item, where)]
     while above is not None:
-        way.append(above[:2])
+        path.append(above[:2])
         above = above[2]
     first: dict[int, str] = {}
-    for one, at in reversed(way):
-        if id(one) in first:
-            return InvalidValue(at, f"holds what it stands in ({first[id(one)]}); a value of JSON has an end")
-        first[id(one)] = at
-    return InvalidValue(where if len(where) <= _SHOWN else f"{where[:_SHOWN]}…", f"nested deeper than {MAX_DEPTH}")
+    for container, at in reversed(path):
+        if id(container) in first:
+            return InvalidValue(at, f"contains itself (through {first[id(container)]}), which JSON cannot")
+        first[id(container)] = at
+    return InvalidValue(
+        where if len(where) <= _PLACE_LENGTH else f"{where[:_PLACE_LENGTH]}…",
+        f"nested deeper than {MAX_DEPTH}",
+    )
 
 
 def _name(value: Any) -> str:
@@ -259,33 +332,119 @@ def _name(value: Any) -> str:
 
 
 def canonical(value: Json) -> bytes:
-    """Canonical JSON of a checked value: sorted keys, no white space, UTF-8."""
+    """Write a checked value as canonical JSON.
+
+    Args:
+        value: A JSON value.
+
+    Returns:
+        UTF-8 text with sorted keys and without white space.
+
+    Raises:
+        InvalidValue: The value is nested too deep to be written.
+    """
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError as exc:
-        # A value checked part by part can still be too deep as a whole, past what can be written.
+        # A value whose parts were checked one by one can still be too deep together.
         raise InvalidValue("value", f"cannot be written as JSON: {exc}") from exc
 
 
 def digest(value: Json) -> str:
-    """A short, stable name of a JSON value: 128 bits of BLAKE2b over its canonical form, in hex."""
+    """Name a JSON value by its content.
+
+    Args:
+        value: A JSON value.
+
+    Returns:
+        128 bits of BLAKE2b over the canonical form, as 32 hexadecimal digits.
+
+    Raises:
+        InvalidValue: The value is nested too deep to be written.
+    """
     return hashlib.blake2b(canonical(value), digest_size=16).hexdigest()
 
 
-def closest(word: object, known: Iterable[str]) -> str | None:
-    """The known name nearest to a misspelt one, for "did you mean"; None when nothing is near, or it is no name.
+def did_you_mean(word: object, known: Iterable[str]) -> str | None:
+    """Find the known name that is closest to a misspelt one.
 
-    Of very many names only some are compared, those that begin or end alike first, and names of hundreds of
-    characters never: the comparison takes time with the product of two lengths.
+    Of very many names only some are compared, those with an equal first or last letter first. Names of hundreds of
+    characters are not compared, because the time grows with the product of both lengths.
+
+    Args:
+        word: The misspelt name.
+        known: The names that exist.
+
+    Returns:
+        The closest name; None if none is close, or `word` is not a name.
     """
     if not isinstance(word, str) or not word or len(word) > _LONGEST_NAME:
         return None
-    import difflib  # only for a message
+    import difflib  # imported only for error messages
 
     names = [name for name in known if name and len(name) <= _LONGEST_NAME]
     if len(names) > _MOST_NAMES:
         first, last = word[0], word[-1]
         names.sort(key=lambda name: (name[0] != first) + (name[-1] != last) + abs(len(name) - len(word)))
         del names[_MOST_NAMES:]
-    found = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
-    return found[0] if found else None
+    matches = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    return matches[0] if matches else None
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_GC_THRESHOLD: Final = 20_000  # new objects before the youngest are collected; the default is 700 or more
+
+
+def gc_disabled(work: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function so that the garbage collector is off while it runs.
+
+    It is safe to nest and to use from several threads: the call that switched the collector off switches it on again.
+
+    Args:
+        work: The function.
+
+    Returns:
+        The decorated function.
+    """
+
+    @functools.wraps(work)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not gc.isenabled():
+            return work(*args, **kwargs)
+        gc.disable()
+        try:
+            return work(*args, **kwargs)
+        finally:
+            gc.enable()
+
+    return run
+
+
+def gc_disabled_until_next_tick(loop: asyncio.AbstractEventLoop) -> None:
+    """Switch the garbage collector off until this loop, which must be the running one, has control again.
+
+    Args:
+        loop: The running event loop.
+    """
+    if gc.isenabled():
+        loop.call_soon(gc.enable)
+        gc.disable()
+
+
+@contextlib.contextmanager
+def gc_relaxed() -> Iterator[None]:
+    """Run the garbage collector less often, for a process that belongs to Ropewalk, such as a worker.
+
+    Thousands of steps are in progress at once and none of them is garbage, so the collector would take a third of the
+    time.
+
+    Yields:
+        Nothing; the old thresholds are restored afterwards.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(max(before[0], _GC_THRESHOLD) if before[0] else 0, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)

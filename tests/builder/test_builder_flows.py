@@ -366,8 +366,8 @@ def test_the_tools_of_an_app_win_over_those_of_the_flow() -> None:
     assert asyncio.run(main()) == "scripted"
 
 
-@pytest.mark.parametrize("kind", ["plan", "validate"])
-def test_plans_and_checks_take_flows(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["preview", "validate"])
+def test_previews_and_checks_take_flows(kind: str) -> None:
     with flow("checked") as f:
         f.call(fetch, url="a")
 

@@ -12,9 +12,9 @@ import pytest
 
 from builder.tools_for_flows import bad, count, fetch, search
 from ropewalk import flow
-from ropewalk.builder import FlowBuilder
+from ropewalk.builder.flow import FlowBuilder
 from ropewalk.errors import InvalidFlow
-from ropewalk.source import render
+from ropewalk.source.document import render
 
 Mistake = Callable[[FlowBuilder, Any], object]
 
@@ -114,7 +114,7 @@ OTHERS: list[tuple[str, Mistake, str]] = [
     ("unknown argument", lambda f, hits: f.call(fetch, ulr="a"), "no argument 'ulr'; it takes url; did you mean url?"),
     ("missing argument", lambda f, hits: f.call(fetch), "fetch needs url"),
     ("positional argument", lambda f, hits: f.call(fetch, "a"), "by name"),  # type: ignore[call-overload]
-    ("called tool", lambda f, hits: _closed(f), "hand over the function"),
+    ("called tool", lambda f, hits: _closed(f), "pass the function"),
     ("no tool", lambda f, hits: f.call(hits), "references stand for values"),
     ("date", lambda f, hits: f.call(fetch, url=datetime.date(2026, 1, 1)), "date is not JSON"),
     ("not a number", lambda f, hits: f.value({"a": [float("nan")]}), "a[0]"),

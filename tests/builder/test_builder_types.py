@@ -6,12 +6,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.process
+
 CODE = """
 from typing import Any, TypedDict, assert_type
 from collections.abc import AsyncIterator
 
 from ropewalk import flow, tool
-from ropewalk.builder import Built, Ref, State
+from ropewalk.builder.flow import Built
+from ropewalk.builder.refs import Ref
+from ropewalk.builder.step import State
 
 
 class Hit(TypedDict):

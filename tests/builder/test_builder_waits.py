@@ -47,7 +47,7 @@ def test_the_timeout_of_the_options_is_that_of_the_wait() -> None:
 def test_a_wait_for_no_text_is_refused() -> None:
     f = flow("f")
     f.wait(3)  # type: ignore[arg-type]
-    with pytest.raises(InvalidFlow, match="must be a text; this is an integer"):
+    with pytest.raises(InvalidFlow, match="must be a string; this is an integer"):
         f.done()
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from typing import Any, TypedDict
 
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.tools.tool import tool
 
 

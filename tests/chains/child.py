@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Any
 
-from ropewalk.app import App
+from ropewalk.app.app import App
 
 
 def say(*words: object) -> None:

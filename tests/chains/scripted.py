@@ -16,7 +16,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.events import Event
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from chains.conftest import run
 from chains.scripted import ScriptedTools
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.errors import InvalidFlow, InvalidInput, JournalConflict, NotFound
 
 
@@ -217,8 +217,8 @@ def test_without_an_executor_the_toolbox_is_used(address: str) -> None:
             }
             await app.chains.create_chain(id="d", nodes=[{**tool("a"), "tool": "doubel"}])
             checked = await app.validate({"nodes": [{**tool("a"), "tool": "doubel"}]})
-            assert checked.ok
-            assert "did you mean double" in str(checked.warnings[0])
+            assert not checked.ok
+            assert "did you mean double" in str(checked.problems[0])
             with pytest.raises(InvalidFlow, match=r"nodes\[0\].tool: unknown tool 'doubel'; did you mean double"):
                 await app.chains.execute_chain("d")
             assert await app.chains.list_executions("d") == []
@@ -244,7 +244,7 @@ def test_plans_drawings_and_errors_speak_the_words_of_the_document(address: str)
         nodes = [tool("a"), {**tool("b", params={"x": "$steps[0].x"}), "condition": "$output.a.n + $var.v > 1"}]
         chain = {"variables": {"v": "w"}, "nodes": nodes}
         async with App(address) as app:
-            plan = await app.plan(chain)
+            plan = await app.preview(chain)
             assert (plan.nodes[1]["when"], plan.nodes[1]["args"]) == ("$output.a.n + $var.v > 1", '{"x": $steps[0].x}')
             for text in (plan.text(), app.draw(chain, "text"), app.draw(chain, "mermaid")):
                 assert not re.search(r"\$(out|state)\b", text)

@@ -11,9 +11,9 @@ import pytest
 
 import ropewalk
 from chains.conftest import run
-from ropewalk.app import App
-from ropewalk.dialects.chain import ChainMode, ErrorStrategy, NodeType
+from ropewalk.app.app import App
 from ropewalk.errors import InvalidFlow, NotFound
+from ropewalk.notations.chain.read import ChainMode, ErrorStrategy, NodeType
 
 A = {"id": "a", "type": "tool", "tool": "t"}
 EVERYTHING: dict[str, Any] = {
@@ -148,9 +148,9 @@ def test_a_clone_takes_no_others_id(address: str, id: str) -> None:
     [
         ("x", "overrides: are an object with what is to be replaced, not a string"),
         ([("name", "n")], "overrides: are an object with what is to be replaced, not a list"),
-        ({"retry_delay": 7, "retryDelay": 8}, "retryDelay: given twice, also as retry_delay"),
-        ({"retryDelay": 8, "retry_delay": 7}, "retry_delay: given twice, also as retryDelay"),
-        ({5: 6}, "the key 5 is no string that JSON can hold"),
+        ({"retry_delay": 7, "retryDelay": 8}, "retryDelay: is defined twice, also as retry_delay"),
+        ({"retryDelay": 8, "retry_delay": 7}, "retry_delay: is defined twice, also as retryDelay"),
+        ({5: 6}, "the key 5 is not a valid JSON string"),
     ],
 )
 def test_what_a_clone_cannot_be_made_with_is_told(overrides: Any, said: str) -> None:
@@ -172,7 +172,7 @@ def test_what_a_clone_cannot_be_made_with_is_told(overrides: Any, said: str) -> 
     [
         ("composition", "kind: this is a composition, not a chain"),
         ("experience", "kind: this is an experience, not a chain"),
-        ("chian", "kind: unknown kind 'chian'; it is one of "),
+        ("chian", "kind: unknown kind 'chian'; expected one of: "),
     ],
 )
 def test_what_says_that_it_is_of_another_kind_is_not_stored(kind: str, said: str) -> None:

@@ -11,8 +11,10 @@ import pytest
 
 from chains.conftest import Start, line, run
 from chains.scripted import ScriptedTools
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.errors import RopewalkError
+
+pytestmark = pytest.mark.process
 
 
 def chain(*nodes: dict[str, Any], **more: Any) -> str:
@@ -246,7 +248,7 @@ def test_a_run_with_an_executor_of_its_own_resumes_only_where_it_is_given(child:
 
     async def body() -> None:
         async with App(file, tools=[hang]) as app:
-            with pytest.raises(RopewalkError, match="executor of its own"):
+            with pytest.raises(RopewalkError, match="its own tool executor"):
                 await app.resume("e")
             assert (await app.chains.get_execution_status("e")).status == "running"
             outcome = await app.resume("e", executor=ScriptedTools({"hang": {"gives": 1}}))
@@ -267,7 +269,7 @@ def test_execute_chain_without_the_executor_it_began_with_is_refused_too(child: 
 
     async def body() -> None:
         async with App(file, tools=[hang]) as app:
-            with pytest.raises(RopewalkError, match="executor of its own"):
+            with pytest.raises(RopewalkError, match="its own tool executor"):
                 await app.chains.execute_chain("c", {"executionId": "e"})
 
     run(body())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from chains.conftest import run
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.errors import InvalidFlow
 
 MOST = 10_000

@@ -10,7 +10,7 @@ import pytest
 
 from chains.conftest import run
 from chains.scripted import ScriptedTools
-from ropewalk.app import App
+from ropewalk.app.app import App
 
 
 def tool(id: str, **more: Any) -> dict[str, Any]:
@@ -27,6 +27,8 @@ def test_stopping_is_at_once_and_cancels_what_is_in_flight(address: str) -> None
             running = asyncio.create_task(app.chains.execute_chain("c", {"executionId": "e"}, tools))
             await tools.called("a")
             await tools.called("b")
+            while not any(step["node"] == "q" for step in app.runs.get("e")["nodes"]):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)  # until its result is recorded: a stop cancels every tool at once
             assert app.chains.core.stop_execution("e") is True
             assert tools.cancelled == []  # it only signals
             assert (await app.chains.get_execution_status("e")).status == "stopped"

@@ -43,8 +43,8 @@ async def main():
 asyncio.run(main())
 """
 SAID = (
-    r"nodes\[2\].params.n: no transform 'made_later' is registered; put @transform above its function, in a module "
-    r"that is imported before, as those of \[tools\] modules"
+    r"nodes\[2\].params.n: no transform 'made_later' is registered; put @transform on its function, in a module "
+    r"that is imported first, such as those of \[tools\] modules"
 )
 
 
@@ -55,7 +55,7 @@ def clean() -> Iterator[None]:
 
 
 def test_what_was_refused_goes_on_when_the_transform_is_registered(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-c", ANOTHER_PROCESS], cwd=tmp_path, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", ANOTHER_PROCESS], cwd=tmp_path, check=True, timeout=300)
     calls: list[str] = []
 
     async def executor(tool: str, params: dict[str, Any]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ropewalk.check import ToolCard, check
-from ropewalk.dialects.notation import notation_of
+from ropewalk.notations.registry import notation_of
 
 TAKES = ToolCard({
     "type": "object",
@@ -26,7 +26,7 @@ def warned(value: Any, input: Any, argument: str = "n", **more: Any) -> list[str
 
 def test_a_property_that_is_neither_required_nor_has_a_default() -> None:
     assert warned("$input.count", {"properties": {"count": NUMBER}}) == [
-        "nodes[0].params.n: the input may be without 'count', and this is null then, where it must be an integer; "
+        "nodes[0].params.n: input 'count' is optional, so this may be null, but it must be an integer; "
         "make 'count' required, or give it a default"
     ]
 
@@ -50,7 +50,7 @@ def test_what_is_there_or_may_be_meant_to_be_is_not_told(input: Any) -> None:
 def test_the_way_to_it_counts() -> None:
     left_out = warned("$input.o.count", {"properties": {"o": INNER}})
     assert len(left_out) == 1
-    assert "without 'o'" in left_out[0]
+    assert "'o' is optional" in left_out[0]
     assert warned("$input.o.count", {"properties": {"o": INNER}, "required": ["o"]}) == []
     assert warned("$input.o.count", {"properties": {"o": {**INNER, "default": {"count": 1}}}}) == []
 

@@ -9,8 +9,8 @@ import pytest
 
 from ropewalk import App
 from ropewalk.errors import InvalidFlow
-from ropewalk.errors.collected import MOST_PROBLEMS
-from ropewalk.values import closest
+from ropewalk.problems import MOST_PROBLEMS
+from ropewalk.values import did_you_mean
 
 TOP = "kind: chain\nnodes: [{id: a, type: tool, tool: x}]\n"
 
@@ -72,7 +72,7 @@ def test_the_first_problems_are_reported_in_time(what):
 def test_the_last_problem_says_that_the_list_ends():
     _, problems = check(FAULTS["keys of YAML"](MOST_PROBLEMS + 5))
     assert [problem.message[:11] for problem in problems[:-1]] == ["unknown key"] * MOST_PROBLEMS
-    assert str(problems[-1]) == f"{MOST_PROBLEMS} problems are listed, and the check ended there; fix these first"
+    assert str(problems[-1]) == f"the check stopped after {MOST_PROBLEMS} problems; fix these first"
     _, problems = check(FAULTS["keys of YAML"](MOST_PROBLEMS - 1))
     assert len(problems) == MOST_PROBLEMS - 1
 
@@ -86,6 +86,6 @@ def test_problems_below_a_key_of_megabytes_do_not_fill_the_memory():
 def test_a_name_is_still_found_among_very_many():
     names = [f"weather_{i}" for i in range(20_000)] + ["forecast"]
     before = time.process_time()
-    assert closest("forcast", names) == "forecast"
-    assert [closest("z" * 400 + str(i), ["z" * 400] * 5_000) for i in range(20)] == [None] * 20
+    assert did_you_mean("forcast", names) == "forecast"
+    assert [did_you_mean("z" * 400 + str(i), ["z" * 400] * 5_000) for i in range(20)] == [None] * 20
     assert time.process_time() - before < 10  # seconds, where it took minutes

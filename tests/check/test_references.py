@@ -21,13 +21,13 @@ def test_a_misspelt_node_is_reported_with_what_is_finished() -> None:
     )
     (problem,) = check(flow(body)).problems
     assert problem.path == "nodes[1].params.q"
-    assert problem.message == "reads 'serch', which is no node of this flow; finished before it: search"
+    assert problem.message == "reads 'serch', which is not a node of this flow; readable here: search"
     assert (problem.suggestion, problem.column) == ("search", 3)
 
 
 def test_a_later_step_is_not_finished() -> None:
     assert problems(ordered(call("a", args_=out("b")), call("b"))) == [
-        "a.args: reads 'b', which is not finished before this point; nothing is finished before it"
+        "a.args: reads 'b', which may not be finished at this point; no output is readable here"
     ]
 
 
@@ -37,22 +37,22 @@ def test_a_node_reads_itself_only_in_writes() -> None:
     for at in ({"when": out("a")}, {"args_": out("a")}, {"policy": Policy(on_error=OnError(value=out("a")))}):
         for make in (dag, ordered):
             (told,) = problems(make(call("a", **at)), state=state)
-            assert "reads its own output, which is not there yet" in told
+            assert "reads its own output, which does not exist yet" in told
 
 
 def test_status_is_read_like_an_output() -> None:
     body = dag(call("a"), call("b", gate=Fn("==", (Ref("status", ("a",)), Lit("ok")))), result=Ref("status", ("b",)))
     assert problems(body) == []
     assert "reads 'c'" in problems(dag(call("a", when=Ref("status", ("c",)))))[0]
-    assert problems(dag(call("a", when=Ref("status", ())))) == ["a.when: the name of a node is missing"]
+    assert problems(dag(call("a", when=Ref("status", ())))) == ["a.when: the name of the node is missing"]
 
 
 def test_a_body_reads_what_is_finished_around_it_and_not_its_owner() -> None:
     inner = ordered(compute("x", out("before")), compute("y", out("m")), compute("z", out("after")))
     body = ordered(call("before"), node("m", Map(items=Lit([]), body=inner)), call("after"))
     assert problems(body) == [
-        "m/y.value: reads 'm', which is still running: this is inside it; finished before it: x, before",
-        "m/z.value: reads 'after', which is not finished before this point; finished before it: y, x, before",
+        "m/y.value: reads 'm', which is still running, because this node is inside it; readable here: x, before",
+        "m/z.value: reads 'after', which may not be finished at this point; readable here: y, x, before",
     ]
 
 
@@ -62,9 +62,9 @@ def test_what_is_inside_a_body_cannot_be_read_from_outside() -> None:
     )
     body = Graph(nodes=body.nodes, result=out("in"))
     assert problems(body) == [
-        "x.value: reads 'in', which is inside 'each' and not visible from here; finished before it: each; "
+        "x.value: reads 'in', which is inside 'each' and not visible from here; readable here: each; "
         "did you mean each?",
-        "result: reads 'in', which is inside 'each' and not visible from here; finished before it: x, each; "
+        "result: reads 'in', which is inside 'each' and not visible from here; readable here: x, each; "
         "did you mean each?",
     ]
 
@@ -72,13 +72,13 @@ def test_what_is_inside_a_body_cannot_be_read_from_outside() -> None:
 def test_one_arm_does_not_see_the_other() -> None:
     op = Branch(arms=((TRUE, dag(call("a"))),), default=dag(compute("b", out("a"))))
     assert "inside" not in problems(dag(node("c", op)))[0]
-    assert "c/b.value: reads 'a', which is not finished before this point" in problems(dag(node("c", op)))[0]
+    assert "c/b.value: reads 'a', which may not be finished at this point" in problems(dag(node("c", op)))[0]
 
 
 def test_a_result_sees_all_nodes_of_its_region() -> None:
     assert problems(dag(call("a"), call("b"), result=obj(a=out("a"), b=out("b")))) == []
     assert problems(dag(call("a"), result=out("aa"))) == [
-        "result: reads 'aa', which is no node of this flow; finished before it: a; did you mean a?"
+        "result: reads 'aa', which is not a node of this flow; readable here: a; did you mean a?"
     ]
 
 
@@ -91,7 +91,7 @@ def test_prev_needs_an_order_somewhere_around() -> None:
     assert problems(ordered(compute("a", prev()), result=prev())) == []
     assert problems(ordered(node("b", Block(body=dag(compute("a", prev())))))) == []
     assert problems(dag(compute("a", prev(column=4)))) == [
-        "a.value: 'prev' is the step before, and nothing here is in a fixed order"
+        "a.value: 'prev' is the previous step, but these nodes have no fixed order"
     ]
     assert len(problems(dag(node("b", Block(body=ordered())), compute("a", prev())))) == 1
 
@@ -130,7 +130,7 @@ def test_error_exists_only_in_a_fallback() -> None:
 def test_state_is_declared_before_it_is_read_or_written() -> None:
     body = dag(call("a", args_=Ref("state", ("cuont",)), writes=obj(totl=NULL)), result=Ref("state"))
     assert problems(body, state={"count": None, "total": None}) == [
-        "a.args: reads undeclared state field 'cuont'; there are: count, total; did you mean count?",
+        "a.args: reads undeclared state field 'cuont'; expected one of: count, total; did you mean count?",
         "a.writes.totl: writes undeclared state field 'totl'; did you mean total?",
     ]
     assert problems(dag(result=Ref("state", ("x",)))) == [
@@ -162,7 +162,7 @@ def test_unknown_roots_and_names_are_reported() -> None:
 
 def test_hidden_nodes_are_not_offered() -> None:
     hidden = compute("h", meta=Meta(hidden=True))
-    assert "finished before it: a" in problems(ordered(call("a"), hidden, compute("b", out("x"))))[0]
+    assert "readable here: a" in problems(ordered(call("a"), hidden, compute("b", out("x"))))[0]
 
 
 def test_paths_fall_back_to_the_longest_label() -> None:

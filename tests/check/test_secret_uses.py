@@ -20,8 +20,8 @@ ROOTS = frozenset(("secret", "input", "output"))
 
 def refused(name: str) -> str:
     return (
-        f"{name!r} would make another text of $secret.KEY, which is not known to be secret and written down; "
-        "give the secret as it is, and let the tool change it"
+        f"{name!r} would change $secret.KEY, and the changed text would be recorded because redaction cannot find it; "
+        "pass the secret unchanged and let the tool change it"
     )
 
 
@@ -99,8 +99,7 @@ def test_what_leaves_a_secret_whole_or_asks_about_it_is_fine(text: str) -> None:
 
 
 def test_a_new_function_refuses_secrets_unless_it_declares_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ropewalk.expr.calls import FUNCTIONS
-    from ropewalk.expr.table import EVERY, function
+    from ropewalk.expr.function_registry import EVERY, FUNCTIONS, function
 
     for name in ("doubled", "kept", "asked"):
         monkeypatch.setitem(FUNCTIONS, name, FUNCTIONS["has"])

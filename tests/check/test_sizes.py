@@ -34,9 +34,9 @@ def told(tool: str, **args: Expr) -> list[str]:
         (Arr((X,)), "needs at least 2 items; this has "),
         (Lit(["a", "b", "c", "d"]), "takes at most 3 items; this has 4"),
         (Arr((X, X, X, X)), "takes at most 3 items; this has 4"),
-        (Lit(["a", "b", "a"]), "items must differ; item"),
-        (Arr((Lit("a"), Lit("a"))), "items must differ; item"),
-        (Arr((Obj((("k", Lit(1)),)), Obj((("k", Lit(1)),)))), "items must differ; item"),
+        (Lit(["a", "b", "a"]), "items must be unique; item"),
+        (Arr((Lit("a"), Lit("a"))), "items must be unique; item"),
+        (Arr((Obj((("k", Lit(1)),)), Obj((("k", Lit(1)),)))), "items must be unique; item"),
     ],
 )
 def test_a_list_that_cannot_fit_is_found_before_the_run(tool: str, tags: Any, said: str) -> None:

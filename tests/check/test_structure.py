@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ropewalk.check import check, ensure
+from ropewalk.check import check, ensure_valid
 from ropewalk.errors import InvalidFlow, Problem
 from ropewalk.expr.ast import NULL, Arr, Expr, Lit, Obj, Ref
 from ropewalk.ir import Channel, Flow, Graph, Meta, Node, Policy, Retry
@@ -20,7 +20,7 @@ from .flows import TRUE, call, compute, dag, flow, node, ordered, out, prev, pro
 def test_a_sound_flow_has_no_problems_and_is_handed_back() -> None:
     sound = flow(ordered(call("a"), call("b", args_=prev()), result=prev()))
     assert check(sound).ok
-    assert ensure(sound) is sound
+    assert ensure_valid(sound) is sound
 
 
 def test_all_problems_come_at_once_in_document_order() -> None:
@@ -31,7 +31,7 @@ def test_all_problems_come_at_once_in_document_order() -> None:
         result=out("z"),
     )
     with pytest.raises(InvalidFlow) as caught:
-        ensure(flow(body, timeout=-1))
+        ensure_valid(flow(body, timeout=-1))
     assert [p.path for p in caught.value.problems] == [
         "nodes[0].after",
         "nodes[1].params",
@@ -44,7 +44,7 @@ def test_all_problems_come_at_once_in_document_order() -> None:
 def test_ids_are_unique_in_the_whole_flow() -> None:
     inner = dag(call("a", source="nodes[1].nodes[0]"))
     assert problems(dag(call("a", source="nodes[0]"), node("m", Map(items=Lit([]), body=inner)))) == [
-        "nodes[1].nodes[0].id: the id 'a' is already used, by nodes[0]"
+        "nodes[1].nodes[0].id: the id 'a' is already used by nodes[0]"
     ]
 
 
@@ -117,7 +117,7 @@ def test_numbers_are_sensible() -> None:
         node("o", Loop(body=dag())),
     )
     assert problems(dag(*nodes, limit=-1), timeout=float("inf")) == [
-        "a.policy.retry.attempts: must be at least 1, the first try included, not 0",
+        "a.policy.retry.attempts: must be at least 1 (the first try counts), not 0",
         "a.policy.retry.delay: must not be negative; it is -1",
         "a.policy.retry.factor: must be a finite number, not inf",
         "a.policy.retry.max_delay: must be a finite number, not nan",
@@ -127,7 +127,7 @@ def test_numbers_are_sensible() -> None:
         "m.limit: must be at least 1, not 0",
         "m.body.limit: must be at least 1, not 0",
         "l.limit: must be at least 1, not 0",
-        "o.limit: a loop without items needs a limit on its rounds",
+        "o.limit: a loop without items needs a limit on its iterations",
         "timeout: must be a finite number, not inf",
         "limit: must be at least 1, not -1",
     ]
@@ -138,7 +138,7 @@ def test_a_timeout_of_zero_is_a_warning() -> None:
         flow(dag(call("a", policy=Policy(timeout=0), source="nodes[0]", labels={"policy.timeout": "timeout"})))
     )
     assert found.ok
-    assert [str(w) for w in found.warnings] == ["nodes[0].timeout: 0 leaves no time at all; leave it out for no limit"]
+    assert [str(w) for w in found.warnings] == ["nodes[0].timeout: a timeout of 0 leaves no time; omit it for no limit"]
 
 
 def test_sizes_are_limited() -> None:
@@ -146,7 +146,9 @@ def test_sizes_are_limited() -> None:
     body = dag()
     for i in range(64):
         body = dag(node(f"n{i}", Block(body=body)))
-    assert problems(body) == ["/".join(f"n{i}" for i in range(63, -1, -1)) + ": regions nested deeper than 64"]
+    assert problems(body) == [
+        "/".join(f"n{i}" for i in range(63, -1, -1)) + ": nested deeper than 64 levels; split the flow"
+    ]
     assert problems(body.nodes[0].op.body) == []
     for i in range(64, 2_000):
         body = dag(node(f"n{i}", Block(body=body)))
@@ -184,7 +186,7 @@ def test_channels_are_checked() -> None:
         "c": Channel(schema={"type": "string"}, initial=None),
     }
     assert problems(dag(), state=state) == [
-        "state.a.reduce: unknown reducer 'array_apend'; there are: last_wins, set_once, array_append, union, "
+        "state.a.reduce: unknown reducer 'array_apend'; expected one of: last_wins, set_once, array_append, union, "
         "object_merge, sum, max, min; did you mean array_append?",
         "state.b.initial: must be a string; this is an integer",
     ]
@@ -198,8 +200,8 @@ def test_two_unordered_writers_of_a_set_once_field_are_a_problem() -> None:
         return call(id, after=frozenset(after), writes=Obj((("x", Lit(1)), ("y", Lit(2)))), **more)
 
     assert told(dag(writer("a", source="nodes[0]"), writer("b", source="nodes[1]"))) == [
-        "nodes[1].writes.x: 'a' (nodes[0]) writes 'x' too, and neither is after the other; "
-        "a set_once field takes one write"
+        "nodes[1].writes.x: 'a' (nodes[0]) also writes 'x', and neither runs after the other; "
+        "a set_once field accepts one write"
     ]
     assert told(dag(writer("a"), call("mid", after=frozenset("a")), writer("b", "mid"))) == []
     assert told(dag(writer("b", "mid"), call("mid", after=frozenset("a")), writer("a"))) == []
@@ -214,7 +216,10 @@ def test_two_unordered_writers_of_a_set_once_field_are_a_problem() -> None:
         found = check(Flow(name="f", body=body, state={"x": Channel(reduce="set_once"), "y": Channel()}), None)
         return [str(warning) for warning in found.warnings]
 
-    said = "writes 'x', which takes one write, and runs again in each round: a second one that writes it will fail"
+    said = (
+        "writes 'x' in each iteration, but a set_once field accepts one write: "
+        "a second iteration that writes it will fail"
+    )
     rounds = Loop(body=dag(node("c", choice)), limit=2, collect=False)
     assert doubts(dag(node("l", rounds))) == [f"l/c/{id}.writes.x: {said}" for id in "ab"]
     assert doubts(dag(node("m", Map(items=Lit([1, 2]), body=dag(writer("a")))))) == [f"m/a.writes.x: {said}"]
@@ -244,7 +249,7 @@ def test_problems_have_their_column() -> None:
     (problem,) = check(flow(dag(compute("a", Obj((("k", Arr((TRUE, out("b", column=17)))),)))))).problems
     assert problem == Problem(
         path="a.value.k[1]",
-        message="reads 'b', which is no node of this flow; nothing is finished before it",
+        message="reads 'b', which is not a node of this flow; no output is readable here",
         column=17,
     )
 

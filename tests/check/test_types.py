@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -51,13 +52,13 @@ def test_paths_go_through_lists_and_objects() -> None:
         "result: the output of 's.results[0]' has no 'snipet'; it has: title, snippet, score; did you mean snippet?"
     ]
     assert told(search(), result=out("s", "snippet", "x")) == [
-        "result: the output of 's.snippet' is a string, no object: it has no 'x'"
+        "result: the output of 's.snippet' is a string, not an object; it has no 'x'"
     ]
     assert told(search(), result=out("s", "results", "title")) == [
-        "result: the output of 's.results' is a list, no object: it has no 'title'"
+        "result: the output of 's.results' is a list, not an object; it has no 'title'"
     ]
     assert told(search(), result=out("s", "best", 0)) == [
-        "result: the output of 's.best' is an object, no list: it has no 0"
+        "result: the output of 's.best' is an object, not a list; it has no 0"
     ]
 
 
@@ -220,10 +221,11 @@ def test_macros_know_their_elements() -> None:
 
     assert told(search(), compute("c", titles("title")), result=out("c", 0)) == []
     assert "did you mean title?" in told(search(), compute("c", titles("titel")))[0]
-    over_object = Each("map", out("s", "best"), ("key",), Var("key", ("x",)))
+    over_object = Each("map", out("s", "best"), ("key",), Var("key"))
     assert told(search(), compute("c", over_object)) == []
+    assert "'key' is a string" in told(search(), compute("c", replace(over_object, body=Var("key", ("x",)))))[0]
     reduced = Each(
-        "reduce", out("s", "results"), ("$acc", "$item"), Fn("+", (Var("$acc"), Var("$item", ("score",)))), (Lit(0),)
+        "reduce", out("s", "results"), ("$item", "$acc"), Fn("+", (Var("$acc"), Var("$item", ("score",)))), (Lit(0),)
     )
     assert told(search(), compute("c", reduced)) == []
 
@@ -236,8 +238,8 @@ def test_arguments_are_checked_against_the_tool() -> None:
     assert told(search(**args)) == [
         "s.args.limit: must be an integer; this is a string",
         "s.args.tags[1]: must be a string; this is an integer",
-        "s.args.qq: unknown argument of tool 'search'; there are: q, limit, tags; did you mean q?",
-        "s.args: required argument 'q' of tool 'search' is missing; is 'qq' meant for it?",
+        "s.args.qq: unknown argument of tool 'search'; expected one of: q, limit, tags; did you mean q?",
+        "s.args: required argument 'q' of tool 'search' is missing; rename 'qq' to 'q'?",
     ]
     assert told(call("s", "search", args_=Lit({"q": 1}))) == ["s.args.q: must be a string; this is an integer"]
     assert told(search(q=Lit("x"), limit=Lit(3), tags=Lit(["a"]))) == []
@@ -248,7 +250,7 @@ def test_an_argument_that_the_tool_does_not_list_is_a_warning() -> None:
     found = check(flow(dag(call("a", "loose", args_=obj(q=Lit("x"), qq=Lit("y"))))), TOOLS)
     assert found.ok
     assert [str(w) for w in found.warnings] == [
-        "a.args.qq: unknown argument of tool 'loose'; there are: q; did you mean q?"
+        "a.args.qq: unknown argument of tool 'loose'; expected one of: q; did you mean q?"
     ]
     closed = check(flow(dag(search(q=Lit("x"), other=Lit("y")))), TOOLS)
     assert not closed.ok
@@ -270,7 +272,7 @@ def test_an_expression_of_another_kind_is_a_problem() -> None:
 
 def test_a_whole_object_as_arguments_is_checked() -> None:
     assert told(compute("c", obj(limit=Lit(3), query=Lit("x"))), call("s", "search", args_=prev())) == [
-        "s.args: this gives no 'q', which is a required argument of tool 'search'; it has: limit, query"
+        "s.args: this value has no 'q', which is a required argument of tool 'search'; it has: limit, query"
     ]
     assert told(search(), call("t", "search", args_=out("s", "snippet"))) == [
         "t.args: must be an object; this is a string"
@@ -376,7 +378,7 @@ def test_the_result_fits_the_output_schema() -> None:
         told(
             search(), result=obj(anwser=out("s", "snippet")), output_schema=schema(("answer",), True, answer="string")
         )[-1]
-        == "result: required property 'answer' of the output is missing; is 'anwser' meant for it?"
+        == "result: required property 'answer' of the output is missing; rename 'anwser' to 'answer'?"
     )
     assert told(search(), result=Ref("input"), output_schema=wanted) == []
 

@@ -7,8 +7,8 @@ import asyncio
 import sys
 
 from ropewalk import tool
-from ropewalk.app import App
-from ropewalk.claude import ClaudeClient, Settings, complete_with_tools, resume_completion
+from ropewalk.agents import ClaudeClient, Settings, complete_with_tools, resume_completion
+from ropewalk.app.app import App
 
 store, base_url, run_id, *rest = sys.argv[1:]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ropewalk.claude import ClaudeClient, Settings
+from ropewalk.agents import ClaudeClient, Settings
 
 from .judged import check
 from .wire import StandIn

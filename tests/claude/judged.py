@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ropewalk.claude import turn
-from ropewalk.claude.client import ClaudeClient
-from ropewalk.claude.model import Request
+from ropewalk.agents import turn
+from ropewalk.agents.client import ClaudeClient
+from ropewalk.agents.model import Request
 
 from .judge import judge
 
@@ -34,7 +34,7 @@ def check(body: dict[str, Any]) -> None:
 def watch(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Judge what every model is asked; give the list that problems are added to."""
     found: list[str] = []
-    asked = turn._asked
+    asked = turn._ask
 
     async def judged(client: Any, request: Request, *rest: Any) -> Any:
         if not isinstance(client, ClaudeClient):  # whose requests are judged as they come over the wire
@@ -44,7 +44,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> list[str]:
                 found.append(str(error))
         return await asked(client, request, *rest)
 
-    monkeypatch.setattr(turn, "_asked", judged)
+    monkeypatch.setattr(turn, "_ask", judged)
     return found
 
 

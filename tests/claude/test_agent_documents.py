@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from ropewalk import tool
-from ropewalk.app import App
-from ropewalk.dialects.agent import FIELDS
-from ropewalk.dialects.fields import camel, snake
+from ropewalk.app.app import App
 from ropewalk.errors import InvalidFlow
 from ropewalk.journal.memory import MemoryStore
+from ropewalk.notations.agent import FIELDS
+from ropewalk.notations.fields import camel, snake
 from ropewalk.schema import compile_schema
 from ropewalk.testing import ScriptedModel, ScriptedTools, held, results_in, wants
 
@@ -40,7 +40,7 @@ async def find(topic: str) -> list[str]:
     return [f"All about {topic}"]
 
 
-LIMIT = "max_rounds: the limit of rounds was reached before the model had finished"
+LIMIT = "max_rounds: the conversation reached max_rounds before the model had finished"
 
 
 def run(document: Any, model: ScriptedModel, input: Any = None, **more: Any) -> Any:
@@ -80,8 +80,8 @@ def test_a_limit_and_a_model_that_cannot_be_asked_are_in_the_result() -> None:
 
 PROBLEMS: list[tuple[dict[str, Any], dict[str, str]]] = [
     ({"kind": "agent"}, {"prompt": "a prompt or messages"}),
-    ({"prompt": "x", "messages": []}, {"messages": "one of them"}),
-    ({"prompt": 3}, {"prompt": "must be a text or a list of content blocks, not a number"}),
+    ({"prompt": "x", "messages": []}, {"messages": "either a prompt or messages"}),
+    ({"prompt": 3}, {"prompt": "must be a string or a list of content blocks, not a number"}),
     ({"messages": "hello"}, {"messages": "must be a list of messages or a reference to one, not a string"}),
     ({"prompt": "${$state.x}"}, {"prompt": "$state is not known here"}),
     ({"prompt": "x", "tool": ["a"]}, {"tool": "did you mean tools?"}),
@@ -95,7 +95,7 @@ PROBLEMS: list[tuple[dict[str, Any], dict[str, str]]] = [
 ]
 
 
-FOR_EDITORS = json.loads(files("ropewalk.dialects").joinpath("agent.schema.json").read_text("utf-8"))
+FOR_EDITORS = json.loads(files("ropewalk.notations").joinpath("agent.schema.json").read_text("utf-8"))
 SCHEMA = compile_schema(FOR_EDITORS)
 BEYOND = ("$state", "find", "objct")
 """What only the reader knows: what references mean, which tools there are, what a schema is."""
@@ -146,6 +146,13 @@ librarian
 
 Tools:
   find(topic: string) -> array
+
+Calls: no static bound
+  find  write, unbounded
+  ropewalk:model  read, at most 120
+Loops without a static bound:
+  calls
+  agent  stops after 40 iterations
 """
 
 
@@ -153,7 +160,7 @@ def test_plan_and_graph_show_the_loop_and_ask_nobody() -> None:
     async def body() -> None:
         model = ScriptedModel("never asked")
         async with App("memory", tools=[find], model=model) as app:
-            plan = await app.plan(AGENT)
+            plan = await app.preview(AGENT)
             called = [node["tool"] for node in plan.nodes if "tool" in node]
             assert called == ["find"]
             assert "find" in app.draw(AGENT)
@@ -185,7 +192,7 @@ def test_why_there_is_no_json_is_said_with_the_last_answer() -> None:
     done = run(document, ScriptedModel('{"m": 1}'))
     assert (done["success"], done["result"]) == (False, None)
     said = done["error"]["message"]
-    assert said.startswith("invalid_json: the answer did not fit its schema, also when asked again (answer: ")
+    assert said.startswith("invalid_json: the answer did not fit its schema, even after corrections (answer: ")
     assert said.endswith('"n" is a required property); its last answer: {"m": 1}')
 
 
@@ -287,7 +294,7 @@ def test_two_agents_in_an_experience_run_with_their_own_tools() -> None:
     assert (done["status"], done["finalState"]) == ("failed", {"a": "first"})
     [error] = done["errors"]
     assert error["nodeId"] == "b"
-    assert "max_rounds: the limit of rounds" in error["message"]
+    assert "max_rounds: the conversation reached max_rounds" in error["message"]
     assert results_in(model.requests[3])[0]["content"].startswith("there is no tool 'find' here")
     assert model.requests[2].messages[0]["content"] == "B first"
     assert done["metrics"]["tokens_in"] == 40 - 10  # the turn that ended in an error gave no value
@@ -333,8 +340,7 @@ def test_an_approval_is_waited_for_without_a_process(tmp_path: Path) -> None:
 def test_an_unknown_tool_of_a_document_with_other_faults_is_told_with_its_place() -> None:
     async def told() -> tuple[Any, ...]:
         async with App("memory", model=ScriptedModel("never")) as app:
-            with pytest.raises(InvalidFlow) as wrong:
-                await app.validate({**AGENT, "tools": ["nothere"], "max_rounds": -1})
-            return (*wrong.value.problems, *wrong.value.warnings)
+            checked = await app.validate({**AGENT, "tools": ["nothere"], "max_rounds": -1})
+            return (*checked.problems, *checked.warnings)
 
     assert [problem.path for problem in asyncio.run(told())] == ["max_rounds", "tools[0]"]

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ropewalk import Tool, tool
-from ropewalk.app import App
-from ropewalk.claude import complete_json_with_tools, complete_with_tools, resume_completion, select
-from ropewalk.claude.answer import _mended
+from ropewalk.agents import complete_json_with_tools, complete_with_tools, resume_completion, select
+from ropewalk.agents.decision import _close_brackets
+from ropewalk.app.app import App
 from ropewalk.errors import CompletionFailed, ConfigError, InvalidInput, NotFound, StoreError
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.testing import DyingStore, ScriptedModel, wants
@@ -66,14 +66,14 @@ def test_json_that_does_not_fit_is_asked_for_again_with_the_reason() -> None:
     done = asyncio.run(complete_json_with_tools("go", SCHEMA, client=model))
     assert (done.data, done.rounds) == ({"n": 3}, 3)
     assert 'answer.n: "three" is not of type "integer"' in model.requests[1].messages[-1]["content"]
-    assert "holds no JSON" in model.requests[2].messages[-1]["content"]
+    assert "contains no JSON" in model.requests[2].messages[-1]["content"]
 
 
 @pytest.mark.parametrize(("most", "asked"), [(None, 3), (0, 1)])
 def test_there_is_no_default_for_json_that_never_fits(most: int | None, asked: int) -> None:
     model = ScriptedModel("never")
     with pytest.raises(
-        CompletionFailed, match=r"did not fit its schema, also when asked again: the answer holds no JSON"
+        CompletionFailed, match=r"did not fit its schema, even after corrections: the answer contains no JSON"
     ) as failed:
         asyncio.run(complete_json_with_tools("go", SCHEMA, client=model, max_corrections=most))
     assert (failed.value.completion.text, failed.value.completion.data) == ("never", None)
@@ -81,7 +81,7 @@ def test_there_is_no_default_for_json_that_never_fits(most: int | None, asked: i
 
 
 def test_a_limit_before_the_json_is_an_error_too() -> None:
-    with pytest.raises(CompletionFailed, match="limit of rounds"):
+    with pytest.raises(CompletionFailed, match="reached max_rounds"):
         asyncio.run(
             complete_json_with_tools(
                 "go", SCHEMA, client=ScriptedModel(wants("look", {"at": "x"})), tools=[look], max_rounds=2
@@ -114,10 +114,10 @@ def test_a_server_that_is_down_leaves_its_tools_out_and_a_wrong_name_is_an_error
             assert said.startswith("stok is left out: gone: ")  # which may have it
             assert said.endswith("; did you mean 'shop:stock'?")
             with pytest.raises(
-                NotFound, match="no tool 'look': there is no tool here; give the function itself, or app="
+                NotFound, match="no tool 'look': no tools are registered; pass the function itself, or an app"
             ):
                 await complete_with_tools("go", tools=["look"], client=model)
-            with pytest.raises(NotFound, match="the loop's own"):
+            with pytest.raises(NotFound, match="the agent loop itself"):
                 await complete_with_tools("go", tools=["ropewalk:model"], app=app)
 
     asyncio.run(run())
@@ -211,7 +211,7 @@ def test_the_selector_learns_once_from_a_run_that_waited_and_from_one_that_was_r
 
 
 def test_without_an_app_there_is_no_selector() -> None:
-    with pytest.raises(ConfigError, match="no selector"):
+    with pytest.raises(ConfigError, match="needs an app with a tool selector"):
         asyncio.run(complete_with_tools("go", tools=select("x"), client=ScriptedModel("x")))
 
 
@@ -224,7 +224,7 @@ def test_many_closing_brackets_after_a_comma_do_not_multiply_the_work() -> None:
 
     def timed(text: str) -> float:
         began = time.process_time()
-        _mended(text)
+        _close_brackets(text)
         return time.process_time() - began
 
     small, large = spent(2000), spent(16_000)
@@ -232,6 +232,6 @@ def test_many_closing_brackets_after_a_comma_do_not_multiply_the_work() -> None:
 
 
 def test_a_comma_before_a_closing_bracket_is_left_out_and_no_other() -> None:
-    assert _mended('{"a": [1, 2, ], "b": {"c": 1 , } , }') == '{"a": [1, 2 ], "b": {"c": 1  }  }'
-    assert _mended("[1, [2], ]") == "[1, [2] ]"
-    assert _mended('["a", "b"]') == '["a", "b"]'
+    assert _close_brackets('{"a": [1, 2, ], "b": {"c": 1 , } , }') == '{"a": [1, 2 ], "b": {"c": 1  }  }'
+    assert _close_brackets("[1, [2], ]") == "[1, [2] ]"
+    assert _close_brackets('["a", "b"]') == '["a", "b"]'

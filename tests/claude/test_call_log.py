@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ropewalk import tool
-from ropewalk.claude import complete_with_tools
+from ropewalk.agents import complete_with_tools
 from ropewalk.testing import ScriptedModel, wants
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import fork_server
-from ropewalk.app import App
-from ropewalk.doors.cli.interrupts import Interrupts
+from ropewalk.app.app import App
+from ropewalk.doors.cli.session import Interrupts
 from ropewalk.errors import CompletionFailed, RunStopped
 
 from .terminal import Terminal
@@ -68,7 +68,7 @@ def talk(api: StandIn, tmp_path: Path) -> Callable[..., Terminal]:
 def statuses(home: Path) -> list[str]:
     """Of the runs there are, oldest first."""
     argv = [COMMAND, "runs", "ls", "--json"]
-    done = fork_server.run(argv, cwd=home, capture_output=True, text=True, timeout=60, check=True)
+    done = fork_server.run(argv, cwd=home, capture_output=True, text=True, timeout=300, check=True)
     rows = json.loads(done.stdout)
     return ["interrupted" if row.get("interrupted") else row["status"] for row in reversed(rows)]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ropewalk.doors.cli.chat import _Talk
+from ropewalk.doors.cli.agents import _Talk
 
 
 def test_an_answer_that_breaks_off_is_not_read_on(capsys: pytest.CaptureFixture[str]) -> None:
@@ -22,4 +22,4 @@ def test_an_answer_that_breaks_off_is_not_read_on(capsys: pytest.CaptureFixture[
     asyncio.run(hear())
     shown = capsys.readouterr()
     assert shown.out == "half\nwhole"
-    assert shown.err == "! that broke off: the stream ended …; it begins anew\n"
+    assert shown.err == "! the answer was interrupted: the stream ended …; asking again\n"

@@ -27,11 +27,11 @@ def made(api: StandIn, tmp_path: Path) -> Run:
     env = {**os.environ, "ANTHROPIC_API_KEY": "no-key", "ANTHROPIC_BASE_URL": api.url}
 
     def run(*words: str, where: Path = tmp_path / "words") -> subprocess.CompletedProcess[str]:
-        return fork_server.run([COMMAND, *words], cwd=where, env=env, capture_output=True, text=True, timeout=60)
+        return fork_server.run([COMMAND, *words], cwd=where, env=env, capture_output=True, text=True, timeout=300)
 
     said = run("new", "words", "--kind", "agent", where=tmp_path).stdout
     assert said.endswith('first: pip install "/path/to/clone[claude]"\n       export ANTHROPIC_API_KEY=...\n'
-                         "now: cd words && ropewalk run agent.yaml\n")  # fmt: skip
+                         "next: cd words && ropewalk run agent.yaml\n")  # fmt: skip
     return run
 
 
@@ -56,7 +56,7 @@ def test_a_limit_is_the_same_failure_everywhere(made: Run, api: StandIn) -> None
     done = made("run", "agent.yaml", "--id", "r")
     assert done.returncode == 1
     assert "✗ failed" in done.stdout
-    assert "max_rounds: the limit of rounds was reached" in done.stdout
+    assert "max_rounds: the conversation reached max_rounds" in done.stdout
     [row] = json.loads(made("runs", "ls", "--json").stdout)
     assert (row["status"], row["errorCount"]) == ("failed", 1)
     assert made("runs", "ls", "--status", "completed").stdout == "no runs\n"

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from ropewalk.app import App
-from ropewalk.claude import complete_with_tools
-from ropewalk.claude.definitions import cards_of, input_schema
-from ropewalk.dialects.agent_blocks import rendered, result
+from ropewalk.agents import complete_with_tools
+from ropewalk.agents.tool_definitions import convert_input_schema, make_cards
+from ropewalk.app.app import App
 from ropewalk.journal.memory import MemoryStore
+from ropewalk.notations.agent import rendered, result
 from ropewalk.schema import compile_schema
 from ropewalk.testing import ScriptedModel, results_in, wants
 from ropewalk.tools.tool import Tool
@@ -24,7 +24,7 @@ OBJECT: dict[str, Any] = {"type": "object"}
 
 def names(*ids: str) -> list[str]:
     tools = [Tool(id.split(":")[-1], "", OBJECT, namespace=id.split(":")[0] if ":" in id else None) for id in ids]
-    return [card.name for card in cards_of(tools).cards]
+    return [card.name for card in make_cards(tools).cards]
 
 
 def test_names_are_safe_unique_and_short() -> None:
@@ -66,7 +66,7 @@ BY_NAME = {"properties": {"name": {"type": "string"}, "id": {"type": "string"}},
 @pytest.mark.parametrize("choice", ["oneOf", "anyOf"])
 def test_a_choice_at_the_top_is_one_object_that_all_forms_fit(choice: str) -> None:
     original = {"type": "object", "properties": {"kind": {"type": "string"}}, choice: [BY_ID, BY_NAME]}
-    [card] = cards_of([Tool("find", "Finds.", original)]).cards
+    [card] = make_cards([Tool("find", "Finds.", original)]).cards
     schema: Any = card.definition["input_schema"]
     assert set(schema) == {"type", "properties", "required"}
     assert schema["required"] == ["kind"]
@@ -77,8 +77,8 @@ def test_a_choice_at_the_top_is_one_object_that_all_forms_fit(choice: str) -> No
         assert told.is_valid(fitting)
     assert "of these forms: " in str(card.definition["description"])
     assert '"name"' in str(card.definition["description"])
-    assert cards_of([Tool("find", "Finds.", original)]).notes == (
-        f"find: {choice} at the top of its input schema is told in words; calls are checked against the original",
+    assert make_cards([Tool("find", "Finds.", original)]).notes == (
+        f"find: {choice} at the top of its input schema is described in words; calls are checked against the original",
     )
 
 
@@ -93,7 +93,7 @@ def test_all_of_and_references_at_the_top_are_put_together() -> None:
             "B": {"type": "integer"},
         },
     }  # fmt: skip
-    schema, notes = input_schema(original)
+    schema, notes = convert_input_schema(original)
     assert schema is not None
     assert notes == []
     assert not {"allOf", "$ref"} & set(schema)
@@ -110,17 +110,17 @@ def test_what_cannot_be_told_is_left_out_and_said() -> None:
         Tool("odd", "", {"type": "object", "properties": {"a b": {}, "ok": {}}}, handler=str),
         Tool("needs", "", {"type": "object", "properties": {"a b": {}}, "required": ["a b"]}, handler=str),
     ]
-    found = cards_of(tools)
+    found = make_cards(tools)
     assert [card.tool for card in found.cards] == ["odd"]
     assert list(found.cards[0].definition["input_schema"]["properties"]) == ["ok"]  # type: ignore[index,call-overload]
     assert len(found.notes) == 4
-    assert all("left out" in note or "cannot be told" in note for note in found.notes)
+    assert all("left out" in note or "does not accept" in note for note in found.notes)
     done = asyncio.run(complete_with_tools("go", tools=tools, client=ScriptedModel("done")))
     assert done.warnings == found.notes
 
 
 def test_an_empty_description_is_never_sent() -> None:
-    [card] = cards_of([Tool("x", "", OBJECT, annotations={"title": "The X"})]).cards
+    [card] = make_cards([Tool("x", "", OBJECT, annotations={"title": "The X"})]).cards
     assert card.definition["description"] == "The X"
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ropewalk import Runner, Toolbox, tool
-from ropewalk.app import App
-from ropewalk.claude import Completion, complete_with_tools, resume_completion
+from ropewalk.agents import Completion, complete_with_tools, resume_completion
+from ropewalk.app.app import App
 from ropewalk.errors import InvalidFlow, InvalidTool, StoreError
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.testing import DyingStore, ScriptedModel, results_in, wants
@@ -78,7 +78,7 @@ def test_a_tool_that_a_toolbox_lends_is_run_by_it() -> None:
 def test_a_definition_that_nothing_runs_is_refused_before_anything_is_asked() -> None:
     model = ScriptedModel("never")
     alone = shouting().get("shout")
-    with pytest.raises(InvalidTool, match=r"nothing runs it: .* give toolbox.lend\('shout'\)"):
+    with pytest.raises(InvalidTool, match=r"nothing runs it, .* pass toolbox.lend\('shout'\)"):
         asyncio.run(complete_with_tools("go", tools=[alone], client=model))
     assert not model.requests
 
@@ -122,7 +122,7 @@ def test_a_conversation_goes_on_with_the_toolbox_it_began_with() -> None:
 @pytest.mark.parametrize("given", [[act], Toolbox([act])], ids=["functions", "toolbox"])
 def test_an_approval_for_what_is_none_of_the_tools_is_refused(given: Any) -> None:
     model = ScriptedModel(wants("act", {"text": "x"}), "never")
-    with pytest.raises(InvalidFlow, match=r"approve\[1\]: 'actt' is none of the tools; did you mean lab:act\?"):
+    with pytest.raises(InvalidFlow, match=r"approve\[1\]: 'actt' is not one of the tools; did you mean lab:act\?"):
         asyncio.run(complete_with_tools("go", tools=given, client=model, approve=["act", "actt"], ask=lambda *_: True))
     assert not model.requests
 

@@ -111,7 +111,7 @@ def test_invalid_requests_are_refused(invalid: dict[str, Any], said: str) -> Non
     assert any(said in problem for problem in problems), problems
 
 
-@pytest.mark.parametrize("page", ["claude.md", "security.md"])
+@pytest.mark.parametrize("page", ["messages-api-reference.md", "security.md"])
 def test_every_test_that_a_page_names_exists(page: str) -> None:
     tests = Path(__file__).parents[1]
     named = set(re.findall(r"\b(test_\w+)(?:\.py)?`", (tests.parent / "docs" / page).read_text()))

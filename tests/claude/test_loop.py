@@ -9,14 +9,8 @@ from typing import Any
 import pytest
 
 from ropewalk import tool
-from ropewalk.app import App
-from ropewalk.claude import (
-    Answer,
-    Completion,
-    Request,
-    complete_with_tools,
-    resume_completion,
-)
+from ropewalk.agents import Answer, Completion, Request, complete_with_tools, resume_completion
+from ropewalk.app.app import App
 from ropewalk.errors import CompletionFailed, InvalidValue, ModelError, StoreError
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.testing import DyingStore, ScriptedModel, ScriptedTools, held, in_turn, results_in, wants
@@ -99,7 +93,7 @@ def test_usage_and_cost_are_those_of_all_rounds() -> None:
 
 def test_a_cost_budget_without_a_known_price_is_refused() -> None:
     unpriced = Answer(content=[{"type": "text", "text": "hi"}], stop_reason="end_turn", model="other")
-    with pytest.raises(CompletionFailed, match=r"no price is known for other; set a token_budget"):
+    with pytest.raises(CompletionFailed, match=r"cost_budget: the price of other is not known; set token_budget"):
         talk(ScriptedModel(unpriced), cost_budget=1.0)  # a client that says so only afterwards
     assert talk(ScriptedModel("hi", cost=None)).cost is None
 
@@ -107,7 +101,7 @@ def test_a_cost_budget_without_a_known_price_is_refused() -> None:
 @pytest.mark.parametrize("id", ["", "a/b", "a\nb"])
 def test_an_id_that_is_none_for_a_run_is_refused_before_the_model_is_asked(id: str) -> None:
     model = ScriptedModel("hi")
-    with pytest.raises(InvalidValue, match="is no id of a run"):
+    with pytest.raises(InvalidValue, match="is not a valid run id"):
         talk(model, run_id=id)
     assert model.requests == []
 
@@ -236,7 +230,7 @@ def test_wrong_arguments_are_told_to_the_model() -> None:
     first, second = results_in(model.requests[1])
     assert first["is_error"] is second["is_error"] is True
     assert '"at" is a required property' in first["content"]
-    assert second["content"] == "the arguments are no JSON object"
+    assert second["content"] == "the arguments are not a JSON object"
     assert done.text == "ok"
 
 

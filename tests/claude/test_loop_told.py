@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ropewalk.claude import Answer, ClaudeClient, Request, Settings, complete_with_tools
+from ropewalk.agents import Answer, ClaudeClient, Request, Settings, complete_with_tools
 from ropewalk.errors import CompletionFailed, ModelError
 from ropewalk.testing import ScriptedModel, wants
 
@@ -17,7 +17,11 @@ from .test_loop import look, talk
 
 @pytest.mark.parametrize(
     ("prompt", "error", "said"),
-    [("", ValueError, "the prompt is empty"), (" \n", ValueError, "is empty"), (5, TypeError, "a text, not int")],
+    [
+        ("", ValueError, "the prompt is empty"),
+        (" \n", ValueError, "is empty"),
+        (5, TypeError, "must be a string, not int"),
+    ],
 )
 def test_what_is_no_prompt_is_refused_before_anything_is_asked(prompt: Any, error: Any, said: str) -> None:
     model = ScriptedModel("never")
@@ -57,7 +61,7 @@ def test_no_answer_in_time_is_told_as_that() -> None:
         url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
         client = ClaudeClient(Settings(base_url=url, timeout=0.2, max_retries=1), api_key="no-key")
         with pytest.raises(
-            CompletionFailed, match=r"gave no answer within 0\.2 s \(\[claude\] timeout\) \(asked 2 times\)"
+            CompletionFailed, match=r"did not answer within 0\.2 s \(\[claude\] timeout\) \(after 2 attempts\)"
         ):
             asyncio.run(complete_with_tools("hi", client=client))
 
@@ -72,7 +76,7 @@ class Breaking:
         self.asked += 1
         tell("text", "half ")
         if self.asked == 1:
-            raise ModelError("the answer broke off before its end", retryable=True)
+            raise ModelError("the connection ended before the answer was complete", retryable=True)
         tell("text", "whole")
         return Answer(content=[{"type": "text", "text": "half whole"}], stop_reason="end_turn")
 
@@ -87,7 +91,7 @@ def test_what_was_told_of_an_answer_that_broke_off_can_be_taken_back() -> None:
             shown.append(event["text"])
         elif event["type"] == "broken_off":
             assert ("".join(shown), event["thinking"]) == (event["text"], "")
-            assert "broke off" in event["error"]
+            assert "connection ended" in event["error"]
             shown.clear()
 
     done = asyncio.run(complete_with_tools("go", client=Breaking(), on_event=listen))

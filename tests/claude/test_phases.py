@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from ropewalk import tool
-from ropewalk.app import App
-from ropewalk.claude import Phase, Settings, run_phases
-from ropewalk.claude.settings import default_server, settings
-from ropewalk.config import read_config
+from ropewalk.agents import Phase, Settings, run_phases
+from ropewalk.agents.client import default_server, read_settings
+from ropewalk.app.app import App
+from ropewalk.config.project import read_config
 from ropewalk.errors import CompletionFailed, ConfigError
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.testing import ScriptedModel, results_in, wants
@@ -123,7 +123,7 @@ def test_phases_stop_at_the_first_without_a_result() -> None:
     assert found.unfinished is found["discovery"]
     assert "node" in found["discovery"].why or "no JSON" in found["discovery"].why
     with pytest.raises(
-        CompletionFailed, match=r"'validation' was not run: 'discovery' came to no end: invalid_json: "
+        CompletionFailed, match=r"'validation' was not run, because 'discovery' did not finish: invalid_json: "
     ) as why:
         found["validation"]
     assert why.value.completion is found["discovery"].completion
@@ -137,7 +137,10 @@ def test_a_phase_at_its_limit_says_so_where_a_later_one_is_asked_for() -> None:
     model = ScriptedModel(lambda request: [wants("x")])
     found = asyncio.run(run_phases([phase, Phase(name="b", prompt="go")], client=model))
     assert (found["a"].success, found["a"].completion.stop_reason) == (False, "max_rounds")
-    with pytest.raises(CompletionFailed, match="'b' was not run: 'a' came to no end: max_rounds: the limit of rounds"):
+    with pytest.raises(
+        CompletionFailed,
+        match="'b' was not run, because 'a' did not finish: max_rounds: the conversation reached max_rounds",
+    ):
         found["b"]
 
 
@@ -158,10 +161,10 @@ def test_phases_called_again_after_they_ended_ask_nothing_again() -> None:
 
 def test_settings_come_from_the_environment_the_project_and_arguments(tmp_path: Any) -> None:
     around = {"ANTHROPIC_BASE_URL": "http://here", "ANTHROPIC_MODEL": "from-env"}
-    assert settings({}, around) == Settings(base_url="http://here", model="from-env")
+    assert read_settings({}, around) == Settings(base_url="http://here", model="from-env")
     (tmp_path / "ropewalk.toml").write_text('[claude]\nmodel = "from-file"\nmax_retries = 0\ntimeout = 5\n')
     config = read_config(tmp_path, environ={})
-    assert settings(config.claude, around) == Settings(
+    assert read_settings(config.claude, around) == Settings(
         base_url="http://here", model="from-file", max_retries=0, timeout=5
     )
     app = App.open(tmp_path, store="memory")

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ropewalk.claude import ClaudeClient, Completion, Settings, complete_json_with_tools, complete_with_tools
-from ropewalk.claude.model import Request
-from ropewalk.claude.outgoing import sendable
+from ropewalk.agents import ClaudeClient, Completion, Settings, complete_json_with_tools, complete_with_tools
+from ropewalk.agents.model import Request
+from ropewalk.agents.request_checks import to_sendable_request
 from ropewalk.tools.tool import Tool
 
 from .judge import judge
@@ -81,6 +81,7 @@ SCHEMAS: dict[str, tuple[dict[str, Any], str]] = {
     "dangling": ({"$ref": "#/definitions/none"}, "which is not in the schema"),
     "definition": ({"$ref": "#/definitions/point"}, "older draft"),
     "into a tuple": ({"$ref": "#/definitions/pair/items/0"}, "older draft"),
+    "dangling in an unknown keyword": ({"x-note": [{"$ref": "none"}]}, "which is not in the schema"),
     "recursive": ({"$ref": "#"}, ""),
     "wrong limit": ({"type": "string", "minLength": "3"}, "is not valid there"),
     "wrong enum": ({"enum": "a"}, "is not valid there"),
@@ -294,7 +295,7 @@ def test_lone_surrogates_reach_nobody() -> None:
         tools=[{"name": "look", "description": broken, "input_schema": {"type": "object", "title": broken}}],
         options={"stop_sequences": [broken]},
     )  # fmt: skip
-    made, notes = sendable(request)
+    made, notes = to_sendable_request(request)
     assert judge(ClaudeClient().body(made)) == []
     assert made.system == "a\ufffdb"
     assert {note.partition(":")[0] for note in notes} >= {"system", "messages[0]", "messages[1]", "messages[2]"}
@@ -414,10 +415,12 @@ CHOICES = st.sampled_from(
 def test_any_request_becomes_one_that_the_api_accepts(
     messages: list[Any], tools: list[Any], system: str, options: dict[str, Any]
 ) -> None:
-    made, _ = sendable(Request(messages=messages, tools=tools, system=system, options=options))
+    made, _ = to_sendable_request(Request(messages=messages, tools=tools, system=system, options=options))
     problems = judge(ClaudeClient().body(made))
     counted["judged"] += 1
     assert problems == []
-    again, notes = sendable(Request(messages=made.messages, tools=made.tools, system=made.system, options=made.options))
+    again, notes = to_sendable_request(
+        Request(messages=made.messages, tools=made.tools, system=made.system, options=made.options)
+    )
     assert (again.messages, again.tools, again.system) == (made.messages, made.tools, made.system)
     assert notes == ()

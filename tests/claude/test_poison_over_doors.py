@@ -10,11 +10,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from ropewalk.app import App
-from ropewalk.claude import ClaudeClient, Settings
+from ropewalk.agents import ClaudeClient, Settings
+from ropewalk.app.app import App
 from ropewalk.doors.http.site import make_site
-from ropewalk.doors.mcp.catalogue import Catalogue
-from ropewalk.doors.mcp.finder import Finder
+from ropewalk.doors.mcp.catalogue import Catalogue, Finder
 from ropewalk.doors.mcp.flows import Flows
 from ropewalk.doors.mcp.server import McpDoor
 

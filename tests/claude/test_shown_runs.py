@@ -13,7 +13,7 @@ import pytest
 
 import fork_server
 from ropewalk import tool
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.testing import ScriptedModel, wants
 
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
@@ -62,7 +62,7 @@ def shown(where: Path, document: Any, *answers: Any) -> list[str]:
     asyncio.run(body())
     done = fork_server.run(
         [COMMAND, "runs", "show", "r", "--store", f"sqlite:///{where / 'runs.db'}"],
-        cwd=where, env=os.environ, capture_output=True, text=True, timeout=60, check=True,
+        cwd=where, env=os.environ, capture_output=True, text=True, timeout=300, check=True,
     )  # fmt: skip
     steps = done.stdout.partition("\n\n")[2]
     return [re.sub(r"  [\d.]+ m?s  ", "  TIME  ", line) for line in steps.splitlines() if line]
@@ -84,7 +84,7 @@ def test_an_agent_that_ended(tmp_path: Path) -> None:
 
 
 def test_one_that_came_to_a_limit(tmp_path: Path) -> None:
-    why = "max_rounds: the limit of rounds was reached before the model had finished"
+    why = "max_rounds: the conversation reached max_rounds before the model had finished"
     assert shown(tmp_path, AGENT, [HEMP], [wants("stock", {"material": "jute"})])[-3:] == [
         f"✓ agent turn 2  TIME  ends: max_rounds · {PAID}",
         f"✓ agent  TIME  2 turns, 1 call · 20 tokens in, 10 out · $0.0040 · {why}",
@@ -139,6 +139,6 @@ def test_nodes_of_other_flows_that_are_called_alike_are_told_as_they_are(tmp_pat
     ("approval", None),
 ])  # fmt: skip
 def test_who_asks_for_an_approval(path: str, name: str | None) -> None:
-    from ropewalk.doors.cli.talks import asker
+    from ropewalk.doors.cli.agents import asker
 
     assert asker(path) == name

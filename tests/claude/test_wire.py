@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ropewalk import tool
-from ropewalk.claude import ClaudeClient, Settings, complete_json_with_tools, complete_with_tools
+from ropewalk.agents import ClaudeClient, Settings, complete_json_with_tools, complete_with_tools
 from ropewalk.errors import CompletionFailed
 
 from .wire import StandIn, calls
@@ -137,7 +137,7 @@ def test_what_stays_turned_away_is_an_error_that_says_so(api: StandIn) -> None:
     client = ClaudeClient(Settings(base_url=api.url, max_retries=1), api_key="no-key")
     refused = {"error": {"message": "come back later", "type": "overloaded_error"}, "status": 529}
     api.answer(refused, refused, refused)
-    with pytest.raises(CompletionFailed, match=r"529 overloaded_error: come back later.* \(asked 2 times\)$"):
+    with pytest.raises(CompletionFailed, match=r"529 overloaded_error: come back later.* \(after 2 attempts\)$"):
         asyncio.run(complete_with_tools("hi", client=client))
     assert len(api.bodies) == 2
 
@@ -261,12 +261,14 @@ def test_a_model_that_never_stops_is_stopped(api: StandIn, client: ClaudeClient)
 
 def test_a_budget_of_money_without_a_known_price_is_refused_before_anything_is_paid(api: StandIn) -> None:
     client = ClaudeClient(Settings(base_url=api.url, model="claude-of-tomorrow"), api_key="no-key")
-    with pytest.raises(CompletionFailed, match="no price is known for claude-of-tomorrow; set a token_budget"):
+    with pytest.raises(
+        CompletionFailed, match="cost_budget: the price of claude-of-tomorrow is not known; set token_budget"
+    ):
         asyncio.run(complete_with_tools("hi", client=client, cost_budget=1.0))
     assert api.bodies == []
 
 
 def test_nothing_that_listens_is_said_with_the_address() -> None:
     client = ClaudeClient(Settings(base_url="http://127.0.0.1:9", max_retries=0), api_key="no-key")
-    with pytest.raises(CompletionFailed, match=r"cannot be reached at http://127\.0\.0\.1:9"):
+    with pytest.raises(CompletionFailed, match=r"could not reach the Messages API at http://127\.0\.0\.1:9"):
         asyncio.run(complete_with_tools("hi", client=client))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ropewalk import tool
-from ropewalk.claude import ClaudeClient, Completion, Settings, complete_with_tools
-from ropewalk.claude.price import cost_of
+from ropewalk.agents import ClaudeClient, Completion, Settings, complete_with_tools
+from ropewalk.agents.client import estimate_cost
 from ropewalk.errors import CompletionFailed, InvalidFlow
 
 from .wire import StandIn, calls
@@ -69,7 +69,7 @@ def test_marks_are_left_out_where_they_are_not_wanted(api: StandIn, client: Clau
 def test_what_is_read_from_the_cache_has_its_own_price() -> None:
     model, many = "claude-sonnet-5-5", 1_000_000
     plain, read, written = (
-        cost_of(model, {key: many})
+        estimate_cost(model, {key: many})
         for key in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     )
     assert plain is not None
@@ -78,7 +78,7 @@ def test_what_is_read_from_the_cache_has_its_own_price() -> None:
     assert 0 < read <= plain / 10
     assert plain < written <= 2 * plain
     mixed = {"input_tokens": many, "cache_read_input_tokens": many, "cache_creation_input_tokens": many}
-    assert cost_of(model, mixed) == pytest.approx(plain + read + written)
+    assert estimate_cost(model, mixed) == pytest.approx(plain + read + written)
 
 
 @pytest.mark.parametrize("name", ["time:get_current_time", "get_current_time"])
@@ -89,10 +89,10 @@ def test_a_tool_is_chosen_by_its_id_or_name(api: StandIn, client: ClaudeClient, 
 
 
 def test_a_choice_that_is_none_is_not_sent(api: StandIn, client: ClaudeClient) -> None:
-    with pytest.raises(CompletionFailed, match="tool_choice: 'get_curent_time' is none of the tools; did you mean"):
+    with pytest.raises(CompletionFailed, match="tool_choice: 'get_curent_time' is not one of the tools; did you mean"):
         talk(client, tool_choice={"type": "tool", "name": "get_curent_time"})
-    with pytest.raises(InvalidFlow, match=r"tool_choice\.type: unknown value 'nonsense'; it is one of auto"):
+    with pytest.raises(InvalidFlow, match=r"tool_choice\.type: unknown value 'nonsense'; expected one of: auto"):
         talk(client, tool_choice={"type": "nonsense"})
-    with pytest.raises(InvalidFlow, match=r"tool_choice\.name: names the tool"):
+    with pytest.raises(InvalidFlow, match=r"tool_choice\.name: required: the name of the tool"):
         talk(client, tool_choice={"type": "tool"})
     assert not api.bodies

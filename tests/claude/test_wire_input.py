@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ropewalk import tool
-from ropewalk.app import App
-from ropewalk.claude import ClaudeClient, Completion, complete_with_tools
+from ropewalk.agents import ClaudeClient, Completion, complete_with_tools
+from ropewalk.app.app import App
 from ropewalk.tools.tool import Tool
 from tools.mcp_lab import node
 

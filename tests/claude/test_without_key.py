@@ -15,8 +15,8 @@ import pytest
 
 import fork_server
 from ropewalk import tool
-from ropewalk.app import App
-from ropewalk.claude import complete_with_tools
+from ropewalk.agents import complete_with_tools
+from ropewalk.app.app import App
 from ropewalk.errors import CompletionFailed, ModelError
 from ropewalk.testing import ScriptedModel
 
@@ -61,7 +61,7 @@ def project(tmp_path: Path) -> Run:
 
     def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
         given = {**os.environ, "PATH": path, **env}
-        return fork_server.run([COMMAND, *words], cwd=tmp_path, env=given, capture_output=True, text=True, timeout=60)
+        return fork_server.run([COMMAND, *words], cwd=tmp_path, env=given, capture_output=True, text=True, timeout=300)
 
     return run
 
@@ -101,7 +101,7 @@ def test_validate_and_plan_warn_and_run_refuses_before_a_call(
     assert (done.returncode, f"warning: {SAID}" in done.stdout) == (0, True), done.stdout
     assert json.loads(project("validate", name, "--json").stdout)["warnings"][0]["message"] == SAID
     assert project("validate", name, ANTHROPIC_API_KEY="k").stdout == f"{name}: valid\n"
-    assert SAID in project("plan", name).stdout
+    assert SAID in project("preview", name).stdout
     done = project("run", name)
     assert (done.returncode, done.stderr) == (1, f"error: {SAID}\n")
     assert project("runs", "ls").stdout == "no runs\n"

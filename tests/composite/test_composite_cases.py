@@ -17,7 +17,7 @@ import pytest
 
 from chains.scripted import ScriptedTools
 from ropewalk import App, ComposableToolBuilder, InvalidFlow, ToolExecutionResult, UnresolvedReference
-from ropewalk.source import load
+from ropewalk.source.load import load
 
 CASES = [
     pytest.param(case, id=case["name"].replace(" ", "_"))

@@ -16,10 +16,10 @@ import pytest
 
 import fork_server
 from ropewalk import App, ComposableToolBuilder, InvalidFlow, Tool, Toolbox, ToolError, ToolExecutionResult
-from ropewalk.composite import ComposableTool
+from ropewalk.api.composite_builder import ComposableTool
+from ropewalk.api.run_chain import Runner
 from ropewalk.errors import InvalidTool, NoExecutor, StoreError
-from ropewalk.journal import MemoryStore
-from ropewalk.runchain import Runner
+from ropewalk.journal.memory import MemoryStore
 from ropewalk.testing import DyingStore
 
 OBJECT = {"type": "object"}
@@ -374,5 +374,5 @@ def test_after_kill_9_the_same_step_is_called_and_none_before_it(tmp_path: Path)
         assert child.stdout is not None
         assert [child.stdout.readline(), child.stdout.readline()] == ["a\n", "b\n"]
         os.kill(child.pid, signal.SIGKILL)
-    done = fork_server.run([*command, "resume"], capture_output=True, text=True, timeout=30)
+    done = fork_server.run([*command, "resume"], capture_output=True, text=True, timeout=300)
     assert done.stdout.splitlines() == ["b", "c", "completed {'n': {'from': 'c'}}"], done.stderr

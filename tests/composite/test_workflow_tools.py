@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ropewalk import App, ComposableToolBuilder, Toolbox, ToolError, ToolExecutionResult
-from ropewalk.composite import workflow_tools
+from ropewalk.api.composite import workflow_tools
+from ropewalk.api.run_chain import Runner
 from ropewalk.errors import ConfigError
-from ropewalk.journal import MemoryStore
-from ropewalk.runchain import Runner
+from ropewalk.journal.memory import MemoryStore
 from ropewalk.testing import ScriptedTools, hangs
 
 STEPS = [

@@ -17,7 +17,7 @@ import pytest
 
 import ropewalk.errors
 from chains.scripted import ScriptedTools, misses
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.errors import InvalidFlow
 from test_cases import cases
 

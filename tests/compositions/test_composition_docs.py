@@ -1,4 +1,4 @@
-"""The YAML examples of docs/compositions.md give what they promise; its Python examples are run with all others."""
+"""Run the YAML examples of the pages about compositions. tests/test_docs.py runs their Python examples."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ import pytest
 from chains.conftest import run
 from chains.scripted import ScriptedTools
 from chains.test_docs import BLOCK
-from ropewalk.app import App
-from ropewalk.source import load
+from ropewalk.app.app import App
+from ropewalk.source.load import load
 
-TEXT = (Path(__file__).parents[2] / "docs" / "compositions.md").read_text("utf-8")
-EXAMPLES = [pytest.param(m["code"], m["runs"], id=f"line{TEXT.count(chr(10), 0, m.start()) + 1}")
-            for m in BLOCK.finditer(TEXT) if m["kind"] == "yaml"]  # fmt: skip
+DOCS = Path(__file__).parents[2] / "docs"
+EXAMPLES = [
+    pytest.param(m["code"], m["runs"], id=f"{name}-line{m.string.count(chr(10), 0, m.start()) + 1}")
+    for name in ("compositions.md", "compositions-reference.md")
+    for m in BLOCK.finditer((DOCS / name).read_text("utf-8"))
+    if m["kind"] == "yaml"
+]
 
 
 def test_the_page_has_examples() -> None:

@@ -11,10 +11,10 @@ import pytest
 
 from chains.conftest import run
 from ropewalk import App, toolchain, transform
-from ropewalk.dialects import notation_of
-from ropewalk.dialects.composition import ComposerNodeType, TransformType
 from ropewalk.errors import InvalidFlow, InvalidInput, JournalConflict, NotFound, RunExists
 from ropewalk.expr import TRANSFORM_TYPES, TRANSFORMS
+from ropewalk.notations.composition.read import ComposerNodeType, TransformType
+from ropewalk.notations.registry import notation_of
 from ropewalk.testing import ScriptedTools
 
 FUNCTIONS = ["create_composition", "execute_composition", "get_composition", "list_compositions", "delete_composition"]

@@ -11,7 +11,7 @@ import pytest
 from chains.conftest import run
 from ropewalk import App
 from ropewalk.errors import InvalidFlow, StoreError
-from ropewalk.journal import MemoryStore
+from ropewalk.journal.memory import MemoryStore
 from ropewalk.testing import DyingStore, ScriptedTools, fails, hangs
 
 ECHO = {"id": "a", "type": "tool", "tool": "echo"}
@@ -150,7 +150,10 @@ def deep(count: int) -> dict[str, Any]:
         ({"kind": "composition", "nodes": {"id": "a", "type": "merge"}}, "must be a list of nodes"),
         ({"kind": "composition", "nodes": [{"id": "a/b", "type": "merge", "sources": [1]}]}, "are not allowed"),
         ({"kind": "composition", "nodes": [{"id": "a", "type": "validate", "schema": {"$ref": "http://x/y"}}]}, "x/y"),
-        ({"kind": "composition", "nodes": [{"id": "a", "type": "merge", "sources": [float("nan")]}]}, "no number"),
+        (
+            {"kind": "composition", "nodes": [{"id": "a", "type": "merge", "sources": [float("nan")]}]},
+            "not a valid JSON number",
+        ),
         ("kind: composition\nnodes: [{id: a, id: b, type: merge}]\n", "id"),
     ],
 )

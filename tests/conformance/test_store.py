@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 
 import pytest
 from stores import new, run
 
 from ropewalk.errors import InvalidValue, JournalConflict, NotFound, RunBusy, StoreError
-from ropewalk.journal import Definition, Entry, Store
-from ropewalk.journal.journal import KEPT_VERSIONS
+from ropewalk.journal.protocol import KEPT_VERSIONS, Definition, Entry, Store
 
 # --- definitions --------------------------------------------------------------------------
 
@@ -294,6 +294,14 @@ def test_ended_run_can_be_set_running_again(store: Store) -> None:
             ("#2", "completed", None, 0.0),
         ]
         assert all(e.ended > 1e9 for e in endings)
+        # A retry adds facts to the ending that it continues from; they stay, and so does its place.
+        log = await store.reopen("r", again=True)
+        latest = log.past["#3", "ending"]
+        await log.append(replace(latest, data={**latest.data, "failed": [{"path": "c"}]}))
+        await log.finish("completed", 6)
+        last = [e for e in store.history("r") if e.kind == "ending"][-1]
+        assert (last.path, last.data["status"], last.data["failed"]) == ("#3", "stopped", [{"path": "c"}])
+        assert last.ended == latest.ended
 
     run(test())
 

@@ -14,8 +14,7 @@ import pytest
 from stores import STORES, new, run
 
 from ropewalk.errors import Fenced, RunBusy
-from ropewalk.journal import Entry, Log, Store
-from ropewalk.journal.journal import Wanted
+from ropewalk.journal.protocol import Entry, Log, OpenWait, Store
 
 TAKEN = "UPDATE lease SET epoch = epoch + 1 WHERE run = (SELECT seq FROM run WHERE id = 'r')"
 WRITES: dict[str, Callable[[Log], Awaitable[Any]]] = {
@@ -24,7 +23,7 @@ WRITES: dict[str, Callable[[Log], Awaitable[Any]]] = {
     "forget": lambda log: log.forget([("before", "call")]),
     "park": lambda log: log.park(None),
     "pin": lambda log: log.pin({"nodes": []}, "f2"),
-    "take": lambda log: log.take([Wanted(path="w", name="news")]),
+    "take": lambda log: log.take([OpenWait(path="w", name="news")]),
     "renew": lambda log: log.renew(),
     "finish": lambda log: log.finish("completed", {"a": 1}),
 }

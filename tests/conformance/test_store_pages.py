@@ -8,8 +8,10 @@ import random
 import pytest
 from stores import new, run
 
-from ropewalk.journal import Entry, Store, past, sql_past
+from ropewalk.journal import past
 from ropewalk.journal.past import PagedPast, latest_start
+from ropewalk.journal.protocol import Entry, Store
+from ropewalk.journal.sql import log as sql_log
 
 LONG, PAGE, KEPT_PAGES, STEPS = 500, 100, 3, 2000
 
@@ -17,11 +19,11 @@ LONG, PAGE, KEPT_PAGES, STEPS = 500, 100, 3, 2000
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs are long, and pages are full, after fewer entries than elsewhere."""
-    for module in (past, sql_past):
+    for module in (past, sql_log):
         monkeypatch.setattr(module, "LONG", LONG)
         monkeypatch.setattr(module, "PAGE", PAGE)
     monkeypatch.setattr(past, "KEPT_PAGES", KEPT_PAGES)
-    monkeypatch.setattr(sql_past, "KEYS_AT_ONCE", 300)
+    monkeypatch.setattr(sql_log, "KEYS_AT_ONCE", 300)
 
 
 async def record(store: Store) -> None:
@@ -94,7 +96,7 @@ def test_a_long_run_is_read_a_few_pages_at_a_time(store: Store) -> None:
             most = 0
             for entry in store.history("a"):
                 assert past.get((entry.path, entry.kind)) is not None
-                most = max(most, past.held)
+                most = max(most, past.entries_in_memory)
             assert PAGE < most <= KEPT_PAGES * PAGE
             await past.load(("each[0]/fetch", "call"))
             assert past["each[0]/fetch", "call"].data == {"n": 0, "of": "a"}

@@ -10,7 +10,7 @@ import pytest
 from stores import new, run
 
 from ropewalk.errors import StoreError
-from ropewalk.journal import Entry, Pruned, Store
+from ropewalk.journal.protocol import Entry, Pruned, Store
 
 # --- stopping -----------------------------------------------------------------------------
 

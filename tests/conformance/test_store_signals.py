@@ -9,12 +9,12 @@ import pytest
 from stores import new, run
 
 from ropewalk.errors import InvalidValue, JournalConflict, NotFound, RunEnded, StoreError
-from ropewalk.journal import Entry, Store, Wanted
-from ropewalk.journal.waiting import open_waits
+from ropewalk.journal.open_waits import open_waits
+from ropewalk.journal.protocol import Entry, OpenWait, Store
 
 
-def paid(path: str = "w", due: float | None = None) -> Wanted:
-    return Wanted("paid", path, path, due)
+def paid(path: str = "w", due: float | None = None) -> OpenWait:
+    return OpenWait("paid", path, path, due)
 
 
 def test_a_signal_is_kept_until_a_wait_takes_it_and_is_taken_once(store: Store) -> None:
@@ -42,7 +42,7 @@ def test_signals_go_to_the_first_wait_in_order_of_sending(store: Store) -> None:
         for i in range(3):
             store.send("r", "paid", i)
         store.send("r", "shipped", "x")
-        waits = [paid("a"), Wanted("shipped", "s"), paid("b")]
+        waits = [paid("a"), OpenWait("shipped", "s"), paid("b")]
         assert [(e.path, e.data["value"]) for e in await log.take(waits)] == [("a", 0), ("b", 1), ("s", "x")]
         assert [(e.path, e.data["value"]) for e in await log.take([paid("c"), paid("d")])] == [("c", 2)]
 
@@ -122,7 +122,7 @@ def test_what_cannot_be_sent_is_refused(store: Store) -> None:
         with pytest.raises(InvalidValue, match=r"payload: 1,000,00\d bytes of JSON; a signal has at most 1,000,000"):
             store.send("r", "paid", "x" * 1_000_000)
         await log.finish("failed", None)
-        with pytest.raises(RunEnded, match=r"run r has ended \(failed\); nothing waits there any more"):
+        with pytest.raises(RunEnded, match=r"run r has ended \(failed\) and no longer receives events"):
             store.send("r", "paid")
         assert store.signals("r") == store.signals("nowhere") == []
 

@@ -8,12 +8,12 @@ import pytest
 
 from builder.tools_for_flows import bad, count, fetch, flaky, search
 from ropewalk import App, flow
-from ropewalk.builder import Built
-from ropewalk.dialects import NOTATIONS
-from ropewalk.dialects.chain_result import compile_document as compile_chain
+from ropewalk.builder.flow import Built
 from ropewalk.errors import InvalidFlow, NotFound
 from ropewalk.expr.ast import Lit, Ref
 from ropewalk.ir import Flow, Graph, Node
+from ropewalk.notations.chain.render import compile_document as compile_chain
+from ropewalk.notations.registry import NOTATIONS
 from ropewalk.ops import Call, Map, Validate
 
 
@@ -140,18 +140,18 @@ def test_everything_that_chains_cannot_hold_is_told_at_once() -> None:
         f.options(gate=last == 1).value(f.status(last))
     told = refusals(f)
     parts = {
-        "output_schema": "chains do not check what they give",
-        "state.total": "sum is no way",
+        "output_schema": "chains do not check their result",
+        "state.total": "reducer 'sum' is not supported",
         "parallel/fetch_2": "waits for fetch",
         "for_each": "`concurrency` (2 or more)",
-        "loop": "not the last one alone",
+        "loop": "not only the last one",
         "loop/value": "one variable",
-        "bad": "the same time before every try",
-        "bad_2": "with null (continue)",
+        "bad": "the same time before every attempt",
+        "bad_2": "continues with null",
         "bad_3": "name of the node",
         "when": "never skipped",
         "value_2": "a gate",
-        "value_2/value": "how 'loop' ended",
+        "value_2/value": "the status of 'loop'",
     }
     for path, part in parts.items():
         assert any(line.startswith(f"{path}: ") and part in line for line in told), (path, told)
@@ -165,8 +165,8 @@ def test_what_the_graph_learns_later_is_refused_until_chains_have_a_word_for_it(
     body = Graph(nodes=(call, kept, checked), ordered=True, result=Ref("out", ("v",)))
     told = refusals(Built(Flow(name="new", body=body)))
     assert told == [
-        "a: chains have no word for what a module is given beside its arguments",
-        "k: chains have no word for a tool that chooses elements (select, filter)",
+        "a: chains cannot express the extra inputs of a module",
+        "k: chains cannot express a tool that filters elements (select, filter)",
         "v: chains have no validate nodes",
     ]
 
@@ -177,7 +177,7 @@ def test_in_a_dag_a_reported_failure_skips_what_waits() -> None:
         a = f.options(reported=True).call(bad)
         f.value([a])
         f.value(1)  # which may run at any time: there is more than one order
-    assert "skips whatever waits" in refusals(f)[0]
+    assert "skips the nodes that wait" in refusals(f)[0]
 
 
 def test_the_result_of_a_dag_reads_the_state_that_all_nodes_left() -> None:
@@ -187,7 +187,7 @@ def test_the_result_of_a_dag_reads_the_state_that_all_nodes_left() -> None:
         f.options(into=kept, name="a").value(1)
         f.options(reported=True, name="b").call(bad)
         f.result(kept)
-    assert "skips whatever waits" in refusals(f)[0]
+    assert "skips the nodes that wait" in refusals(f)[0]
     with flow("dag") as f:
         f.settings(parallel=True)
         kept = f.state("kept", initial=0)

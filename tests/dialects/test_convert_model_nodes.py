@@ -57,7 +57,9 @@ def test_they_convert_with_losses(directory: Path, to: str) -> None:
     made = app.convert(directory, to, allow_loss=True)
     told = [str(loss) for loss in made.losses]
     for tool in ("cli-agent:claude-code", "experience:sub", "dataset:"):
-        assert any(f"calls '{tool}', which only an experience in its directory has" in line for line in told), tool
+        assert any(f"calls '{tool}', which exists only in the directory of an experience" in line for line in told), (
+            tool
+        )
     app.load(dict(made))
 
 

@@ -7,17 +7,20 @@ from typing import Any, get_args
 
 import pytest
 
-from ropewalk.dialects import chain, composite, composition, runchain_document
-from ropewalk.dialects.document_schema import schema_of
-from ropewalk.dialects.fields import camel, snake
-from ropewalk.dialects.notation import NOTATIONS
-from ropewalk.doors.cli.schema import Kind
+from ropewalk.doors.cli.definitions import SchemaKind
 from ropewalk.errors import InvalidFlow
+from ropewalk.notations import composite, runchain
+from ropewalk.notations.chain import read as chain
+from ropewalk.notations.composition import read as composition
+from ropewalk.notations.fields import camel, snake
+from ropewalk.notations.json_schema import schema_of
+from ropewalk.notations.plan import read as plan
+from ropewalk.notations.registry import NOTATIONS
 from ropewalk.schema import compile_schema
-from ropewalk.source import load
+from ropewalk.source.load import load
 
 CASES = Path(__file__).parents[1] / "cases"
-EDITORS = {kind: compile_schema(schema_of(kind)) for kind in ("chain", "composition", "composite", "runchain")}
+EDITORS = {kind: compile_schema(schema_of(kind)) for kind in ("chain", "composition", "composite", "plan", "runchain")}
 PAUSE = {"id": "a", "type": "delay", "delay": 1}
 STEP = {"name": "s", "tool": "t", "inputMapping": {"q": "$input"}}
 
@@ -25,7 +28,7 @@ STEP = {"name": "s", "tool": "t", "inputMapping": {"q": "$input"}}
 @pytest.mark.parametrize("kind", [kind for kind in NOTATIONS if kind != "flow"])
 def test_every_notation_has_a_schema_and_the_command_line_prints_it(kind: str) -> None:
     assert schema_of(kind)["type"] == "object"
-    assert kind in get_args(Kind)
+    assert kind in get_args(SchemaKind)
 
 
 @pytest.mark.parametrize("kind", ["chain", "composition"])
@@ -56,6 +59,9 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("runchain", {"kind": "runchain"}),
     ("runchain", {"kind": "runchain", "steps": [{"args": {}}]}),
     ("runchain", {"kind": "runchain", "steps": [{"toolId": "t", "tool": "t"}]}),
+    ("plan", {"kind": "plan"}),
+    ("plan", {"kind": "plan", "code": 3}),
+    ("plan", {"kind": "plan", "code": "1", "cod": "1"}),
     ("composite", {"name": "x", "steps": [{"name": "s"}]}),
     ("composite", {"name": "x", "steps": [{**STEP, "inputmapping": {}}]}),
 ]
@@ -88,7 +94,8 @@ def test_what_the_reader_takes_fits(kind: str, document: dict[str, Any]) -> None
         ("chain", chain.CHAIN_FIELDS),
         ("composition", composition.FIELDS),
         ("composite", composite.FIELDS),
-        ("runchain", runchain_document.FIELDS),
+        ("plan", plan.FIELDS),
+        ("runchain", runchain.FIELDS),
     ],
 )
 def test_every_field_is_named_in_both_spellings(kind: str, fields: dict[str, Any]) -> None:

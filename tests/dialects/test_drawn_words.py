@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from ropewalk import App
-from ropewalk.dialects.notation import notation_of
 from ropewalk.draw import svg, text
 from ropewalk.errors import NotFound
+from ropewalk.notations.registry import notation_of
 from ropewalk.tools.toolbox import Toolbox
 
 TOOL = {"type": "tool", "tool": "t"}

@@ -10,7 +10,7 @@ import pytest
 
 from ropewalk import App
 from ropewalk.errors import InvalidFlow
-from ropewalk.schema import flaws
+from ropewalk.schema import schema_errors
 
 COUNTS = """\
 name: counts
@@ -64,7 +64,7 @@ def test_a_flow_and_back_keep_it(counts: Path) -> None:
 def test_a_field_of_any_type_has_no_type_in_the_input(counts: Path) -> None:
     schema = App("memory").load(counts).flow.input_schema
     assert schema == {"type": "object", "properties": {"n": {}, "seen": {"type": "array", "items": {"type": "number"}}}}
-    assert not list(flaws(schema))
+    assert not list(schema_errors(schema))
     declared = COUNTS + "inputSchema: {type: object, properties: {n: {type: string}}}\n"
     (counts / "experience.yaml").write_text(declared)
     assert App("memory").load(counts).flow.seeds == ("n",)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ropewalk import App, flow
-from ropewalk.dialects.notation import notation_of
+from ropewalk.notations.registry import notation_of
 
 CALL = {"id": "a", "type": "tool", "tool": "t"}
 DOCUMENTS: dict[str, dict[str, Any]] = {

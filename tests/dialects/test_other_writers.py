@@ -9,10 +9,11 @@ import pytest
 
 from builder.tools_for_flows import bad, count, fetch, search
 from ropewalk import flow
-from ropewalk.app import App
-from ropewalk.dialects import NOTATIONS, write
+from ropewalk.app.app import App
+from ropewalk.codec import flow_to_json
 from ropewalk.errors import InvalidFlow
 from ropewalk.expr.ast import NULL, Ref
+from ropewalk.notations.registry import NOTATIONS, write
 
 
 def document_of(built: Any, kind: str) -> dict[str, Any]:
@@ -126,7 +127,7 @@ def test_a_composite_holds_calls_with_conditions() -> None:
         f.options(fallback=None).call(bad)
         f.result(f.input.topic)
     told = refusals(f, "composite")
-    for part in ("no state", "compute", "tried once", "last step gave"):
+    for part in ("no state", "compute", "no timeout, retries", "last step's result"):
         assert part in told, part
 
 
@@ -187,7 +188,7 @@ def test_what_experiences_cannot_hold_is_told_at_once() -> None:
         with f.options(fallback=1).block():
             f.call(fetch, url="a")
     told = refusals(f, "experience")
-    for part in ("limit of time", "declared as one of", "tried again, or", "not for a block",
+    for part in ("no timeout", "declared as one of", "retries or another", "not for a block",
                  "letters, digits"):  # fmt: skip
         assert part in told, part
 
@@ -223,7 +224,7 @@ def test_tools_of_a_directory_stay_there() -> None:
         "name": "here", "version": "0.1.0", "state": {"schema": {}},
         "graph": {"nodes": [{"id": "a", "kind": "tool", "impl": "./a.py"}]},
     }  # fmt: skip
-    with pytest.raises(InvalidFlow, match="only an experience in its directory has"):
+    with pytest.raises(InvalidFlow, match="exists only in the directory of an experience"):
         App("memory").convert({"kind": "experience", **experience}, "chain")
 
 
@@ -249,7 +250,7 @@ def test_what_calls_the_files_of_a_directory_is_no_flow_of_its_own() -> None:
     for kind in ("flow", "chain"):
         with pytest.raises(InvalidFlow) as refused:
             write(local, kind)
-        assert "'impl:./tools/here.py', which only an experience in its directory has" in str(refused.value)
+        assert "'impl:./tools/here.py', which exists only in the directory of an experience" in str(refused.value)
         assert [problem.path for problem in refused.value.problems][:1] == ["here"]
 
 
@@ -290,9 +291,37 @@ def test_refusals_call_nodes_as_the_document_does() -> None:
             write(NOTATIONS["chain"].compile(document).flow, "composition")
         told += [str(problem) for problem in refused.value.problems]
     assert "w: compositions have no wait nodes" in told
-    assert "rounds: mode: loop has no place in a composition" in told
+    assert "rounds: a composition cannot hold mode: loop" in told
     merged = [{"id": "m", "type": "merge", "sources": ["$input.a", "$input.b"]}]
     composition = {"kind": "composition", "nodes": merged, "outputSchema": {"type": "object"}}
     with pytest.raises(InvalidFlow) as refused:
         write(NOTATIONS["composition"].compile(composition).flow, "experience")
-    assert "outputSchema has no place in an experience" in str(refused.value)
+    assert "an experience cannot hold an outputSchema" in str(refused.value)
+
+
+CONVERTIBLE: list[dict[str, Any]] = [
+    {"kind": "chain", "name": "c", "mode": "loop", "until": "$iteration > 2", "nodes": [
+        {"id": "a", "type": "tool", "tool": "x", "params": {"q": "$input"}, "outputVar": "v"},
+        {"id": "l", "type": "loop", "items": [1, 2], "nodes": [{"id": "b", "type": "tool", "tool": "x"}]}]},
+    {"kind": "composition", "name": "k", "outputSchema": {"type": "object"}, "nodes": [
+        {"id": "a", "type": "tool", "tool": "x"},
+        {"id": "i", "type": "conditional", "condition": "$prev != null", "then": [
+            {"id": "b", "type": "tool", "tool": "y"}]}]},
+    {"kind": "composite", "name": "t", "mode": "compose", "steps": [{"name": "a", "tool": "x"}]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("document", CONVERTIBLE, ids=lambda document: document["kind"])
+def test_a_flow_is_written_in_its_own_words(document: dict[str, Any]) -> None:
+    """No node holds what another notation calls its fields; earlier documents, where each does, are read."""
+    app = App("memory")
+    loaded = app.load(document)
+    written = app.convert(document, "flow")
+    for region in written["regions"]:
+        for node in region["nodes"]:
+            meta = node.get("meta", {})
+            assert set(meta.get("labels", {})) <= ({"hidden"} if meta.get("hidden") else set())
+    earlier = {"kind": "flow", **flow_to_json(loaded.flow)}
+    assert len(str(written)) < len(str(earlier)) * (0.5 if document["kind"] == "chain" else 1)
+    for each in (written, earlier):
+        assert app.load(each).flow == loaded.flow

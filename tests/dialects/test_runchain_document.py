@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropewalk import App, ChainStep, Runner
-from ropewalk.dialects import write
-from ropewalk.dialects.notation import notation_of
 from ropewalk.errors import InvalidFlow, ToolError
+from ropewalk.notations.registry import notation_of, write
 
 steps = st.lists(
     st.builds(

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from ropewalk.dialects.notation import notation_of
 from ropewalk.errors import InvalidFlow
+from ropewalk.notations.registry import notation_of
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"name": "x", "nodes": {"a": {"type": "tool"}}}, "nodes: must be a list of nodes, not an object"),
     ({"name": "x", "nodes": None}, "nodes: must be"),
     ({"name": "x", "version": "0.1.0", "state": {"schema": {}}, "graph": []}, "graph: must be an object, not a list"),
-    ({"name": "x", "steps": []}, "steps are those of a composite tool: say kind: composite"),
-    ({"name": "x"}, "cannot tell what this is; say it with kind: agent"),
+    ({"name": "x", "steps": []}, "steps belong to a composite tool; add kind: composite"),
+    ({"name": "x"}, "cannot recognise this definition; add kind: agent"),
 ]
 
 

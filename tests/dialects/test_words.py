@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ropewalk.check import check
-from ropewalk.dialects.notation import notation_of
 from ropewalk.errors import InvalidFlow
+from ropewalk.notations.registry import notation_of
 
 
 def told(*nodes: dict[str, Any], **more: Any) -> list[str]:
@@ -28,14 +28,14 @@ def params(text: str, **more: Any) -> list[str]:
 
 
 KEYS = [
-    ('[3, 1, 2].sort("desc")', 'the key of sort is "desc" for every element; did you mean $item, "desc"?'),
-    ('sort(input.rows, "p")', 'the key of sort is "p" for every element; did you mean $item.p?'),
-    ('input.rows.sort(r, "p")', 'the key of sort is "p" for every element; did you mean r.p?'),
-    ('prev.sort(["p", "q"], "desc")', 'the key of sort is ["p","q"] for every element; did you mean [$item.p, $item.q]?'),  # noqa: E501
-    ('input.rows.sort(r, [r.p, "q"])', 'the key of sort is "q" for every element; did you mean r.q?'),
-    ("input.rows.sort(1)", "the key of sort is 1 for every element; did you mean $item?"),
-    ('input.rows.group_by("kind")', 'the key of group_by is "kind" for every element; did you mean $item.kind?'),
-    ("input.rows.reduce(acc, r, 5, 0)", "reduce gives 5 whatever the elements are"),
+    ('[3, 1, 2].sort("desc")', 'sort uses the same key "desc" for every element; did you mean $item, "desc"?'),
+    ('sort(input.rows, "p")', 'sort uses the same key "p" for every element; did you mean $item.p?'),
+    ('input.rows.sort(r, "p")', 'sort uses the same key "p" for every element; did you mean r.p?'),
+    ('prev.sort(["p", "q"], "desc")', 'sort uses the same key ["p","q"] for every element; did you mean [$item.p, $item.q]?'),  # noqa: E501
+    ('input.rows.sort(r, [r.p, "q"])', 'sort uses the same key "q" for every element; did you mean r.q?'),
+    ("input.rows.sort(1)", "sort uses the same key 1 for every element; did you mean $item?"),
+    ('input.rows.group_by("kind")', 'group_by uses the same key "kind" for every element; did you mean $item.kind?'),
+    ("input.rows.reduce(acc, r, 5, 0)", "reduce always gives 5, because its body ignores the elements"),
     ('input.rows.filter("p")', "the condition of filter must be true or false; this is a string"),
     ("input.rows.all(r, 1)", "the condition of all must be true or false; this is an integer"),
 ]  # fmt: skip
@@ -62,10 +62,10 @@ def test_a_transform_whose_key_is_a_text_is_told_at_the_transform() -> None:
         "input": "$input",
         "transform": {"type": "SORT", "config": {"by": '"p"'}},
     }
-    assert told(node) == ['nodes[0].transform: the key of sort is "p" for every element; did you mean $item.p?']
+    assert told(node) == ['nodes[0].transform: sort uses the same key "p" for every element; did you mean $item.p?']
     assert told({**node, "transform": {"type": "SORT", "config": {"by": "p"}}}) == []
     assert told({**node, "input": "$output.none", "transform": {"type": "SORT", "config": {"by": "p"}}}) == [
-        "nodes[0].input: reads 'none', which is no node of this flow; nothing is finished before it"
+        "nodes[0].input: reads 'none', which is not a node of this flow; no output is readable here"
     ]
 
 
@@ -82,11 +82,11 @@ def test_a_fallback_that_nothing_uses_is_a_warning() -> None:
 
 
 def test_a_strategy_without_the_fallback_that_it_is_for_is_a_warning() -> None:
-    alone = "without a fallback this is the same as stop; `fallback: null` gives null"
+    alone = "without a fallback this acts like stop; add one (`fallback: null` gives null)"
     assert told({"errorStrategy": "fallback"}) == [f"? nodes[0].errorStrategy: {alone}"]
-    none = "? errorStrategy: no node has a fallback, so that this is the same as stop"
+    none = "? errorStrategy: no node has a fallback, so this acts like stop"
     assert told({}, {}, errorStrategy="fallback") == [none]
-    one = "? nodes[0]: has no fallback, so that its failure stops the chain; `fallback: null` gives null"
+    one = "? nodes[0]: has no fallback, so its failure stops the chain; add one (`fallback: null` gives null)"
     assert told({}, {"fallback": 1}, errorStrategy="fallback") == [one]
 
 
@@ -120,13 +120,13 @@ def test_what_is_meant_as_text_is_none(text: str) -> None:
 
 
 WRITTEN = [
-    ("${1 // comment}", "the comment goes on to the end of the line, and takes in the } of ${...}"),
+    ("${1 // comment}", "the comment extends to the end of the line and hides the } of ${...}"),
     ("${1", "${ is not closed; for the text itself write $${"),
     ("${" + "1 + " * 2500 + "1}", "the expression in ${...} has more than 10,000 characters"),
     ("$input.name and more", "unexpected ' ' in a reference; inside a longer text write ${$input.name}; "
                              "did you mean ${$input.name} and more?"),
     ("$input.n > 3", "a reference ends here; an expression belongs in ${...}; did you mean ${$input.n > 3}?"),
-    ("$output.ñ-🚀", "unexpected '🚀' in a reference; a name with such characters is written in quotes; "
+    ("$output.ñ-🚀", "unexpected '🚀' in a reference; put a name with such characters in quotes; "
                      'did you mean $output["ñ-🚀"]?'),
     ("$item", "$item exists only inside a loop over items, a map, a for_each or a pipeline"),
 ]  # fmt: skip
@@ -152,14 +152,14 @@ def test_an_id_with_dots_is_named_in_quotes() -> None:
 
 
 def test_a_type_of_a_schema_that_there_is_not_is_told_with_those_there_are() -> None:
-    none = '"objct" is no type; there are string, number, integer, boolean, array, object, null; did you mean object?'
+    none = '"objct" is not a JSON type; use string, number, integer, boolean, array, object, null; did you mean object?'
     assert told({}, inputSchema={"type": "objct"}) == [f"inputSchema.type: {none}"]
     one_of = {"properties": {"a": {"type": ["null", "objct"]}}}
     assert told({}, inputSchema=one_of) == [f"inputSchema.properties.a.type: {none}"]
 
 
 def test_a_number_that_is_not_whole_is_told_as_it_is() -> None:
-    assert told({"maxRetries": 1.5}) == ["nodes[0].maxRetries: must be a whole number, not 1.5"]
+    assert told({"maxRetries": 1.5}) == ["nodes[0].maxRetries: must be an integer, not 1.5"]
 
 
 def test_blocks_that_are_nested_too_deep_are_told_once_at_their_node() -> None:

@@ -104,7 +104,7 @@ class Project:
             env=self.env(env),
             input=input,
             capture_output=True,
-            timeout=60,
+            timeout=300,
             encoding="utf-8",
         )
         return Done(done.returncode, done.stdout, done.stderr)

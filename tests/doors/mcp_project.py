@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ropewalk.tools.mcp import McpServers
+from ropewalk.tools.mcp.servers import McpServers
 
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
 ERAS = ["legacy", "2026-07-28"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 CASES = ["one after another", "all at once", "runs of 10 steps at once"]
 
 
@@ -36,7 +38,7 @@ def test_in_postgres_it_has_a_schema_of_its_own_and_drops_it(project, postgres_u
 def test_an_address_that_names_no_store_is_told(project, store):
     done = project("bench", "--steps", "5", "--rounds", "1", "--store", store)
     assert done.code == 1
-    assert "is no kind of store" in done.err
+    assert "unsupported store URL" in done.err
 
 
 def _without_schema(url: str) -> str:

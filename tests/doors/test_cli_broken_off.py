@@ -59,7 +59,7 @@ def test_a_tool_that_ends_the_loop_or_its_task_is_told_and_the_run_goes_on_after
     (project.home / "ropewalk.toml").write_text('[tools]\nmodules = ["ending"]\n')
     (project.home / "e.yaml").write_text(CHAIN)
     done = project("run", "e.yaml", "--id", "r", "--json", "--input", f'"{how}"')
-    line = f"a tool has {said}; run r was broken off: `ropewalk resume r` goes on with it"
+    line = f"a tool has {said}; run r was interrupted: `ropewalk resume r` resumes it"
     assert (done.code, done.data["error"]["message"], done.data["runId"]) == (1, line, "r")
     assert done.err.splitlines()[0] == f"error: {line}"  # asyncio may have more to say of the task
     again = project("resume", "r", "--json")

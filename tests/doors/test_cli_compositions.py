@@ -57,7 +57,7 @@ def test_an_input_that_does_not_fit_is_refused(shouts):
 
 def test_a_composition_is_checked_planned_and_drawn(shouts):
     assert shouts("validate", "shouts.yaml").code == 0
-    planned = shouts("plan", "shouts.yaml", "--json")
+    planned = shouts("preview", "shouts.yaml", "--json")
     assert [node["path"] for node in planned.data["nodes"]] == ["long", "up", "up/up.call", "some", "some/why"]
     drawn = shouts("graph", "shouts.yaml")
     assert "upper" in drawn.out
@@ -74,7 +74,7 @@ def test_a_new_composition_runs_at_once(project, tmp_path_factory):
     assert made.code == 0, made.err
     assert "ropewalk run composition.yaml" in made.out
     demo = home / "demo"
-    assert {p.name for p in demo.iterdir()} == {"ropewalk.toml", "tools.py", "composition.yaml"}
+    assert {p.name for p in demo.iterdir()} == {"README.md", "ropewalk.toml", "tools.py", "composition.yaml", "tests"}
     for command in ("validate", "run"):
         done = project(command, "composition.yaml", "--json", cwd=demo)
         assert done.code == 0, done.err

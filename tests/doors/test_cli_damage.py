@@ -61,7 +61,7 @@ def test_doctor_tells_of_a_damaged_big_value_and_saves_the_other_runs(project):
     assert project("doctor", "--store", "saved.db").code == 0
     assert [row["id"] for row in project("runs", "ls", "--store", "saved.db", "--json").data] == ["a"]
     again = project("doctor", "--save", "saved.db", "--json")
-    assert "is there already" in store_of(again)["saved"][1]
+    assert "already exists" in store_of(again)["saved"][1]
 
 
 def test_one_damaged_run_does_not_take_the_list_away(project):

@@ -1,7 +1,8 @@
-"""The examples of the pages about the command line and the configuration, run as they stand.
+"""Run the console examples of the pages and compare the output.
 
-A fenced block whose info string names a file is written to it; in a `console` block each `$ `
-line is run, and what follows must be its output (`...` stands for anything).
+A fenced block with a title, such as ```toml title="ropewalk.toml", is written to the file of that
+name. In a `console` block each line that starts with `$ ` is run. The lines after it must be its
+output; `...` matches anything.
 """
 
 from __future__ import annotations
@@ -15,10 +16,16 @@ import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 FENCE = re.compile(r"^```(\w+) ?([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+TITLE = re.compile(r'title="([^"]+)"')
+PAGES = [page.name for page in sorted(DOCS.glob("*.md")) if "```console" in page.read_text(encoding="utf-8")]
 
 
 def examples(page):
-    return [(kind, info.strip(), body) for kind, info, body in FENCE.findall((DOCS / page).read_text(encoding="utf-8"))]
+    found = []
+    for kind, info, body in FENCE.findall((DOCS / page).read_text(encoding="utf-8")):
+        title = TITLE.search(info)
+        found.append((kind, title[1] if title else info.strip(), body))
+    return found
 
 
 def as_pattern(expected):
@@ -26,7 +33,7 @@ def as_pattern(expected):
     return re.compile(r"\s*".join(lines) + r"\s*", re.DOTALL)
 
 
-@pytest.mark.parametrize("page", ["cli.md", "configuration.md"])
+@pytest.mark.parametrize("page", PAGES)
 def test_the_examples_of_a_page_do_what_they_say(page, project, tmp_path_factory):
     home = tmp_path_factory.mktemp("docs")
     env = project.env({"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "PYTHONUTF8": "1"})

@@ -14,8 +14,9 @@ import psycopg
 import pytest
 
 from faults.scene import Scene
-from ropewalk.journal import NewRun, open_store
-from ropewalk.journal.postgres_session import target
+from ropewalk.journal.address import open_store
+from ropewalk.journal.postgres.session import target
+from ropewalk.journal.protocol import NewRun
 
 
 async def fill(address: str) -> None:
@@ -26,7 +27,7 @@ async def fill(address: str) -> None:
 
 def findings(scene: Scene, *more: str) -> dict[str, tuple[str, str]]:
     began = time.monotonic()
-    done = scene.run("doctor", "--limit", "1", "--json", *more)
+    done = scene.run("doctor", "--timeout", "1", "--json", *more)
     assert time.monotonic() - began < 45, "it has waited for something"
     told: dict[str, Any] = json.loads(done.out)
     assert told["ok"] is (done.code == 0)
@@ -44,10 +45,10 @@ def test_a_postgres_store_that_is_locked_is_named_and_the_rest_is_looked_at(tmp_
     assert state == "fault"
     assert "no answer within 1 s" in said
     assert "pg_stat_activity" in said
-    assert found["runs"] == ("note", "not looked at, as the store does not answer")
+    assert found["runs"] == ("note", "not checked, because the store does not answer")
     assert found["tools"][0] == "ok"
     assert {"model", "agents"} & set(found)  # agents may be in the store
-    again = scene.run("doctor", "--json", "--runs", "--limit", "50")
+    again = scene.run("doctor", "--json", "--runs", "--timeout", "50")
     assert again.code == 0, again.out
 
 
@@ -81,7 +82,7 @@ def test_a_server_that_says_nothing_is_named_and_ended(tmp_path: Path, form: str
         assert (state, "no answer within 1 s" in said) == ("fault", True)
         assert file.exists()
     else:
-        done = scene.run("doctor", "--limit", "1")
+        done = scene.run("doctor", "--timeout", "1")
         assert done.code == 1
         assert "✗ server silent" in done.out
-        assert done.out.rstrip().endswith("to put right")
+        assert done.out.rstrip().endswith("found")

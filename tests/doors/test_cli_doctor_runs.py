@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from faults.scene import Scene
-from ropewalk.journal import NewRun, open_store
+from ropewalk.journal.address import open_store
+from ropewalk.journal.protocol import NewRun
 
 
 @pytest.mark.parametrize("way", ["text", "json"])

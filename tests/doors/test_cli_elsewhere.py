@@ -56,7 +56,7 @@ def killed(project, started, cwd):
     child = started("run", os.path.relpath(project.home / "hang.yaml", cwd), "--id", "killed", cwd=cwd)
     until(cwd / "hanging")
     os.kill(child.pid, signal.SIGKILL)
-    child.wait(timeout=10)
+    child.wait(timeout=50)
 
 
 def test_resume_of_an_experience_whose_directory_is_gone_says_so(project, started):
@@ -64,7 +64,7 @@ def test_resume_of_an_experience_whose_directory_is_gone_says_so(project, starte
     child = started("run", "exp", "--id", "moved")
     until(project.home / "hanging")
     os.kill(child.pid, signal.SIGKILL)
-    child.wait(timeout=10)
+    child.wait(timeout=50)
     (project.home / "exp").rename(project.home / "other")
     done = project("resume", "moved")
     assert done.code == 2
@@ -80,13 +80,18 @@ def test_of_a_run_that_is_not_there_it_is_said_where_it_was_looked_for(project, 
         done = project(*words, "nope", cwd=here)
         assert done.code == 2
         searched = here / "mine.db"
-        assert f"no run 'nope': there is no store at {searched}; -C PROJECT or --store URL names another\n" in done.err
+        assert (
+            f"no run 'nope': there is no store at {searched}; to name another one, add -C PROJECT or --store URL\n"
+            in done.err
+        )
     assert project("runs", "prune", "--keep", "5", cwd=here).code == 0
     assert not searched.exists()
     project("run", str(project.home / "shout.yaml"), "--input", '{"text": "a"}', cwd=here)
     for words in (["resume"], ["runs", "show"]):
         done = project(*words, "nope", cwd=here)
-        assert f"no run 'nope': {searched} was searched; -C PROJECT or --store URL names another\n" in done.err
+        assert (
+            f"no run 'nope': searched {searched}; to search another store, add -C PROJECT or --store URL\n" in done.err
+        )
 
 
 def test_a_run_from_outside_of_its_project_finds_its_tools_and_is_listed_here(project, tmp_path_factory):

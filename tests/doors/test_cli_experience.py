@@ -79,9 +79,9 @@ def test_exit_codes(project, home: Path) -> None:  # type: ignore[no-untyped-def
 def test_validate_plan_and_graph_run_nothing(project, home: Path) -> None:  # type: ignore[no-untyped-def]
     """EXP-RUN-6"""
     assert project("validate", "steps").out == "steps: valid\n"
-    plan = project("plan", "steps", "--json").data
+    plan = project("preview", "steps", "--json").data
     assert [node["path"] for node in plan["nodes"]] == ["a", "b"]
-    assert "impl:./step.py" in project("plan", "steps").out
+    assert "impl:./step.py" in project("preview", "steps").out
     assert "a" in project("graph", "steps", "--format", "mermaid").out
     assert not (home / "called").exists()
 
@@ -129,7 +129,7 @@ def test_a_killed_run_is_resumed(project, home: Path, started: Callable[..., sub
 def test_a_template_runs_and_validates_against_the_schema(project) -> None:  # type: ignore[no-untyped-def]
     """EXP-RUN-8, EXP-DOC-7"""
     from ropewalk.schema import compile_schema
-    from ropewalk.source import load
+    from ropewalk.source.load import load
 
     assert project("new", "mine", "--kind", "experience").code == 0
     data = project("run", "mine", "--json").data

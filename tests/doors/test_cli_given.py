@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from ropewalk.doors.cli.exits import UsageError
-from ropewalk.doors.cli.given import read_input, read_pairs
+from ropewalk.doors.cli.arguments import read_input, read_pairs
+from ropewalk.doors.cli.main import UsageError
 
 PAST = [
     ("12345678901234567890123", 1, "integer past 64 bits"),
-    ("1e999", 1, "inf is not JSON, whose numbers reach 1.8e308"),
+    ("1e999", 1, "inf is not JSON (its numbers end at 1.8e308)"),
     ('{"a":1,"a":2}', 8, "repeated key 'a'"),
     ('"a\\u0000b"', 1, "string with a NUL character"),
     ('"\\ud800"', 1, "string with a lone surrogate"),
@@ -57,7 +57,7 @@ def test_the_command_says_the_place(project: Any) -> None:
     done = project("run", "shout.yaml", "--var", "suffix=12345678901234567890123", "--input", '{"text": "a"}')
     assert done.code == 2
     assert done.err.splitlines()[:2] == [
-        "error: --var suffix cannot be used; text stands in quotes: suffix='\"...\"'",
+        "error: --var suffix cannot be used; text needs quotes: suffix='\"...\"'",
         "--var suffix:1:1: integer past 64 bits; send it as a string",
     ]
     done = project("tools", "call", "upper", 'text={"a": 1, "a": 2}')

@@ -60,7 +60,7 @@ def test_a_call_by_mcp_is_logged(served: Served) -> None:
     config = {**served.config(), "command": "sh", "args": ["wrapped.sh"]}
 
     async def case() -> None:
-        from ropewalk.tools.mcp import McpServers
+        from ropewalk.tools.mcp.servers import McpServers
 
         servers = McpServers()
         servers.add("here", config)
@@ -140,10 +140,11 @@ def test_servers_say_nothing_but_json_on_standard_error(quiet: Any, words: tuple
             assert server.poll() is None
     finally:
         server.send_signal(signal.SIGTERM)
-        assert server.wait(30) == 0
+        assert server.wait(50) == 0
     told = [line["message"] for line in lines(log.read_text())]
     if words[0] == "mcp":
-        assert told[0].startswith("MCP server at http://127.0.0.1:")
-        assert told[1].startswith("clients send: Authorization: Bearer ")
+        assert told[0].startswith("offering 2 flows: ")
+        assert told[1].startswith("MCP server at http://127.0.0.1:")
+        assert told[2].startswith("clients send: Authorization: Bearer ")
     else:
         assert told == []

@@ -29,7 +29,7 @@ def test_a_large_run_prints_no_more_than_one_can_read_and_says_last_what_it_wait
     assert done.code == 4
     lines = done.err.splitlines()
     assert len(lines) < 120
-    assert lines[-1] == "… 401 nodes done; --watch tells each"
+    assert lines[-1] == "… 401 nodes done; --watch shows each one"
     last = done.out.splitlines()[-3:]
     assert [line.strip().partition(" ")[0] for line in last] == ["ask", "ropewalk", "then:"]
     shown = project("runs", "show", "x").out.splitlines()
@@ -43,7 +43,7 @@ def test_a_large_run_prints_no_more_than_one_can_read_and_says_last_what_it_wait
     assert project("runs", "show", "x", "--json").data["waitingFor"] == []
     resumed = project("resume", "x")
     assert resumed.code == 0
-    assert "✓ each[0]/one  recorded" in resumed.err
+    assert "↺ each[0]/one  recorded" in resumed.err
     ended = project("runs", "ls", "--json").data[0]["resultCount"]
     assert (waiting, ended) == (1, 3)  # nodes, not items
 
@@ -81,4 +81,18 @@ def test_names_of_any_length_fill_no_screen(project: Any) -> None:
     for name, said in (("key.json", "unknown key"), ("tool.json", "unknown tool")):
         done = project("run", name, "--store", "memory")
         assert (done.code, said in done.err, len(done.err) < 5000) == (3, True, True)
-    assert len(json.loads(project("validate", "tool.json", "--json").out)["warnings"][0]["message"]) > 100_000
+    assert len(json.loads(project("validate", "tool.json", "--json").out)["error"]["problems"][0]["message"]) > 100_000
+
+
+def test_the_text_that_a_plan_prints_goes_to_standard_error_and_into_json(project: Any) -> None:
+    code = 'n: int\nprint("hello", n)\nprint("a\\x1b[31mb")\nreturn n + 1\n'
+    project.write("p.yaml", json.dumps({"kind": "plan", "name": "p", "code": code}))
+    done = project("run", "p.yaml", "--id", "x", "-i", '{"n": 2}')
+    assert (done.code, done.out.splitlines()[-1], "hello" in done.out) == (0, "result: 3", False)
+    assert "hello 2\n" in done.err
+    assert "\x1b[31mb" not in done.err
+    again = project("resume", "x")
+    assert ("hello 2\n" in again.err, "result: 3" in again.out) == (True, True)
+    shown = project("run", "p.yaml", "-i", '{"n": 2}', "--json")
+    assert (shown.data["result"], shown.data["printed"]) == (3, "hello 2\na\x1b[31mb\n")
+    assert "hello" not in shown.err

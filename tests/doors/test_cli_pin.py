@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 SHIFTY = Path(__file__).parents[1] / "mcp_servers" / "shifty.py"
 PLAIN = {"name": "weigh", "description": "Weighs a rope.", "inputSchema": {"type": "object"}}
 
@@ -100,11 +102,10 @@ def test_a_tool_that_a_server_does_not_have_or_its_pin_refuses_is_a_problem_when
     gone = "[mcp.gone]\ncommand = 'no-such-program'\n"
     scale.write("ropewalk.toml", (scale.home / "ropewalk.toml").read_text() + gone)
     scale.write("c.yaml", FLOW)
-    unknown = scale("validate", "c.yaml")
+    assert "c.yaml:6:31: nodes[2].tool: tool 'gone:away': MCP server" in scale("validate", "c.yaml").err
+    unknown = scale("preview", "c.yaml")
     assert unknown.code == 3
     assert "c.yaml:5:31: nodes[1].tool: unknown tool 'scale:wiegh'; did you mean scale:weigh?" in unknown.err
-    assert "warning: c.yaml:6:31: nodes[2].tool: tool 'gone:away': MCP server 'gone': no program" in unknown.err
-    assert scale("plan", "c.yaml").code == 3
     assert scale("tools", "pin", "scale", "--approve").code == 0
     scale.write("scale.json", json.dumps([{**PLAIN, "description": "Weighs you."}]))
     for wrong in (FLOW, FLOW + "  - {id: d, type: nonsense}\n"):  # also where something else is wrong
@@ -116,9 +117,10 @@ def test_a_tool_that_a_server_does_not_have_or_its_pin_refuses_is_a_problem_when
         assert "has changed since it was approved" in said["nodes[0].tool"]
         assert said["nodes[1].tool"] == "unknown tool 'scale:wiegh'"
         assert ("nodes[3].type" in said) == (wrong != FLOW)
-        assert [p["path"] for p in error["warnings"]] == ["nodes[2].tool"]
+        assert "MCP server 'gone': no program" in said["nodes[2].tool"]
     scale.write("c.yaml", FLOW.replace("  - {id: a", "  # {id: a").replace("  - {id: b", "  # {id: b"))
-    assert scale("validate", "c.yaml").code == 0
+    assert scale("validate", "c.yaml").code == 3
+    assert scale("validate", "c.yaml", "--allow-missing-tools").code == 0
 
 
 def test_what_is_said_of_pins_is_what_is_so(scale: Any) -> None:
@@ -135,16 +137,16 @@ def test_what_is_said_of_pins_is_what_is_so(scale: Any) -> None:
     assert found["server scale"] == ("ok", "connected, 1 tool may be used")
     renamed = "is weigh under another name"
     assert found["tool scale:tare"] == ("fault", f"{renamed}; to use it: ropewalk tools pin scale:tare --approve")
-    gone = "approved, and no longer offered; ropewalk tools pin scale:weigh --approve takes it out"
+    gone = "approved, and no longer offered; to remove it: ropewalk tools pin scale:weigh --approve"
     assert found["tool scale:weigh"] == ("note", gone)
     scale.write("scale.json", json.dumps([{**PLAIN, "description": "Weighs you."}]))
     changed = '~ scale:weigh  approved: description was "Weighs a rope." and is "Weighs you."'
     assert scale("tools", "pin", "--approve").out.splitlines() == [changed, written]
     scale.write("scale.json", "[]")
-    out = "- scale:weigh  taken out: no longer offered"
+    out = "- scale:weigh  removed: no longer offered"
     assert scale("tools", "pin", "scale:weigh", "--approve").out.splitlines() == [out, written]
     lock = scale.home / "ropewalk.lock"
     lock.write_text(lock.read_text().replace("Reads", "Steals"))
     by_hand = scale("tools", "pin")
     assert by_hand.code == 2
-    assert "so one of them was changed by hand; get the file back from version control, or delete it" in by_hand.err
+    assert "so one of them was changed by hand; restore the file from version control, or delete it" in by_hand.err

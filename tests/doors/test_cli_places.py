@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from ropewalk.app import App
-from ropewalk.config import find, import_tools, read_config
-from ropewalk.config.flow_files import flow_files
+from ropewalk.app.app import App
+from ropewalk.config.modules import import_tools
+from ropewalk.config.project import find, flow_files, read_config
 from ropewalk.errors import ConfigError, RopewalkError, StoreError
 from ropewalk.journal.address import file_of, open_store
-from ropewalk.source import load, render
+from ropewalk.source.document import render
+from ropewalk.source.load import load
 
 COMMAND = Path(sys.executable).with_name("ropewalk")
 
@@ -30,9 +31,9 @@ def test_a_working_directory_that_is_gone_is_told(project: Any, words: str) -> N
     gone.mkdir()
     done = subprocess.run(
         ["sh", "-c", f"rmdir '{gone}' && '{COMMAND}' {words}"],
-        cwd=gone, env=project.env(), capture_output=True, text=True, timeout=60,
+        cwd=gone, env=project.env(), capture_output=True, text=True, timeout=300,
     )  # fmt: skip
-    said = "error: the working directory is not there any more; change to one that is"
+    said = "error: the working directory was deleted; change to one that exists"
     assert (done.returncode, done.stderr.splitlines()) == (2, [said])
 
 
@@ -45,7 +46,7 @@ def test_a_file_to_write_may_be_a_link_or_what_is_open(project: Any) -> None:
     assert project(*words, "flow", "-o", "link.yaml").code == project(*words, "chain", "-o", "real.yaml").code == 0
     assert (link.is_symlink(), real.stat().st_mode & 0o777, "kind: chain" in link.read_text()) == (True, 0o640, True)
     said = ["sh", "-c", f"'{COMMAND}' {' '.join(words)} flow -o /dev/stderr 2> open.yaml"]
-    done = subprocess.run(said, cwd=project.home, env=project.env(), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(said, cwd=project.home, env=project.env(), capture_output=True, text=True, timeout=300)
     assert (done.returncode, "kind: flow" in (project.home / "open.yaml").read_text()) == (0, True)
 
 
@@ -76,16 +77,18 @@ def test_a_file_where_the_directory_of_the_store_belongs_is_no_internal_error(tm
     (tmp_path / ".ropewalk").touch()
     env = {name: value for name, value in os.environ.items() if name != "ROPEWALK_STORE"}
     done = subprocess.run(
-        [COMMAND, "runs", "ls"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False
+        [COMMAND, "runs", "ls"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "no runs\n", "")
     (tmp_path / "c.json").write_text(
         '{"kind": "chain", "name": "c", "nodes": [{"id": "a", "type": "delay", "delay": 1}]}'
     )
-    done = subprocess.run([COMMAND, "run", "c.json"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [COMMAND, "run", "c.json"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300
+    )
     assert "a file of that name is in its place; move it away" in done.stderr
-    done = subprocess.run([COMMAND, "doctor"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, "that is no directory" in done.stdout) == (1, True)
+    done = subprocess.run([COMMAND, "doctor"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, "it is not a directory" in done.stdout) == (1, True)
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may enter every directory")
@@ -105,7 +108,7 @@ def test_what_is_no_name_of_a_module_is_told_with_one(tmp_path: Path, name: str,
         import_tools(read_config(tmp_path, environ={}))
     assert caught.value.place is not None
     assert caught.value.place.line == 2
-    assert f"{name!r} is no name of a module; right is one as {right!r}" in str(caught.value)
+    assert f"{name!r} is not the name of a module; write a name such as {right!r}" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +164,7 @@ CHAIN = 'kind: chain\nname: c\nnodes: [{id: a, type: delay, delay: "$input"}]\n'
 
 def ropewalk(project: Any, *words: str) -> tuple[int, str]:
     done = subprocess.run(
-        [COMMAND, *words], cwd=project.home, env=project.env(), capture_output=True, text=True, timeout=60,
+        [COMMAND, *words], cwd=project.home, env=project.env(), capture_output=True, text=True, timeout=300,
         stdin=subprocess.DEVNULL,
     )  # fmt: skip
     return done.returncode, done.stderr

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 if os.name != "posix":
     pytest.skip("modes of files", allow_module_level=True)
 
@@ -31,7 +33,7 @@ def bound(project) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
     def call(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*without, command, *words],
-            cwd=project.home, env=project.env(), capture_output=True, text=True, timeout=60, check=False,
+            cwd=project.home, env=project.env(), capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
 
     yield call
@@ -55,7 +57,7 @@ def test_who_may_not_write_to_a_store_looks_at_it_and_is_refused_what_writes(pro
         (("resume", "r"), "A!"),
         (("tools", "stats"), "upper"),
         (("graph", "shout.yaml"), "Call upper"),
-        (("plan", "shout.yaml"), "upper(text: string)"),
+        (("preview", "shout.yaml"), "upper(text: string)"),
         (("doctor",), "2 runs; can only be read: this user may not write to it"),
     ):
         done = bound(*words)
@@ -78,5 +80,5 @@ def test_a_store_in_a_directory_of_others_is_told_in_words(project, bound):
     inner.mkdir()
     inner.chmod(0)
     done = bound("runs", "ls", "--store", "inner/runs.db")
-    assert (done.returncode, done.stderr) == (1, "error: inner/runs.db cannot be looked for: Permission denied\n")
+    assert (done.returncode, done.stderr) == (1, "error: inner/runs.db: cannot check if it exists: Permission denied\n")
     inner.chmod(0o755)

@@ -29,7 +29,7 @@ def test_what_differs_is_shown_and_can_be_taken_over(project):
     assert "  up: args.text of upper differs\n" in shown
     assert '    was "b!"\n    now "a!"\n' in shown
     written = project("test", "--update")
-    assert (written.code, "  written: shout.test.yaml now expects what is now\n" in written.out) == (1, True)
+    assert (written.code, "  written: shout.test.yaml now expects the current results\n" in written.out) == (1, True)
     assert project("test").code == 0
     assert "text: a!" in file.read_text()
 
@@ -90,7 +90,7 @@ expect: {status: completed, errors: []}
     project.write(
         "slow.yaml", text.replace("timeout: 7000000", "timeout: 1000000000000").replace("timeout: 1000, ", "")
     )
-    assert "gave no answer when it was recorded, and nothing ends that" in project("test", "--json").out
+    assert "did not answer when it was recorded, and no timeout ends the call" in project("test", "--json").out
 
 
 def test_a_wrong_case_is_shown_at_its_line_and_the_others_run(project):
@@ -141,9 +141,9 @@ def test_a_run_that_was_stopped_makes_no_case(project) -> None:
     assert project("run", "w.yaml", "--id", "w").code == 4
     assert project("runs", "stop", "w").code == 0
     done = project("runs", "export", "w", "--as-test")
-    said = "it was ended from outside (stopped), which no test does again; `ropewalk runs retry w` goes on with it"
+    said = "it was ended from outside (stopped); to let it end by itself: `ropewalk runs retry w`"
     assert (done.code, done.out) == (2, "")
-    assert f"run w makes no case: {said}" in done.err
+    assert f"run w cannot become a test: {said}" in done.err
     assert project("runs", "export", "w").code == 0, "all that is recorded of it is there to be had"
 
 
@@ -170,7 +170,7 @@ expect: {status: completed}
 """,
     )
     said = project("test", "--update", "fewer.test.yaml").out
-    assert "  gone: calls its tool no more\n  other: waits no more\n" in said
+    assert "  gone: no longer calls its tool\n  other: no longer waits\n" in said
     assert project("test", "fewer.test.yaml").out == "✓ fewer.test.yaml\n1 passed\n"
     assert (file.read_text().count("message: busy\n"), "gone:" in file.read_text()) == (
         4,
@@ -192,5 +192,5 @@ def test_an_outcome_that_is_two_and_a_wrong_key_of_a_failure_are_shown(project):
         "kind: test\nflow: shout.yaml\ncalls:\n  up: {gives: 1, fails: {mesage: busy}}\n",
     )
     said = project("test", "two.test.yaml").out
-    assert "two.test.yaml:4:18: calls.up.fails: a call has one outcome, and `gives` is one already\n" in said
-    assert "calls.up.fails.mesage: unknown key; known here: message, retryable; did you mean message?" in said
+    assert "two.test.yaml:4:18: calls.up.fails: a call has only one outcome; remove this key or `gives`\n" in said
+    assert "calls.up.fails.mesage: unknown key; expected one of: message, retryable; did you mean message?" in said

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from shlex import quote
 from typing import Any
+
+import pytest
 
 ASKS = """\
 kind: chain
@@ -43,7 +46,7 @@ def test_retry_goes_on_with_what_failed(project: Any) -> None:
     done = project("runs", "retry", "r", "--json")
     assert (done.code, done.data["runId"], done.data["results"]) == (0, "r", {"up": "A", "lucky": "A!"})
     assert (project.home / "tried").read_text() == "xxx"
-    assert project("runs", "show", "r").out.count("before   failed") == 2
+    assert project("runs", "show", "r").out.count("retried  after failed at ") == 2
     again = project("runs", "retry", "r", "--from", "lucky")
     assert (again.code, (project.home / "tried").read_text()) == (0, "xxxx")
 
@@ -54,7 +57,7 @@ def test_what_comes_to_an_approval_says_how_to_answer_and_does_not_wait_for_it(p
     assert project("run", "asks.yaml", "-i", '{"text": "a"}', "--id", "r", *here).code == 4
     project("runs", "approve", "r", *here)
     assert project("resume", "r", *here).code == 0
-    for words, run in (("fork", "r", "--at", "ask", "--id", "f"), "f"), (("retry", "r", "--from", "ask"), "r"):
+    for words, run in (("fork", "r", "--from", "ask", "--id", "f"), "f"), (("retry", "r", "--from", "ask"), "r"):
         done = project("runs", *words, *here)
         assert (done.code, f"ropewalk runs approve {run} " in done.out) == (4, True), done.out + done.err
         assert f"then: ropewalk resume {run} --store here.db" in done.out
@@ -133,7 +136,7 @@ def test_runs_are_found_paged_and_pruned(project: Any) -> None:
 
 def test_a_diff_of_a_run_that_is_not_there_says_where_it_was_looked_for(project: Any) -> None:
     done = project("runs", "diff", "x", "y")
-    assert (done.code, "runs.db; -C PROJECT or --store URL" in done.err) == (2, True), done.err
+    assert (done.code, "runs.db; to name another one, add -C PROJECT or --store URL" in done.err) == (2, True), done.err
 
 
 def test_steps_of_before_are_marked_and_long_texts_are_seen_to_be_cut(project: Any) -> None:
@@ -142,7 +145,7 @@ def test_steps_of_before_are_marked_and_long_texts_are_seen_to_be_cut(project: A
     project("run", "up.yaml", "-i", '{"text": "a\\nb"}', "--id", "r")
     assert re.search(r"✓ up  \S+ ms  A …\n", project("runs", "show", "r").out)
     project("runs", "retry", "r")
-    assert re.search(r"✓ up  \S+ ms \(recorded before\)  A …\n", project("runs", "show", "r").out)
+    assert re.search(r"↺ up  \S+ ms  A …\n", project("runs", "show", "r").out)
 
 
 MISFIT = '''
@@ -211,3 +214,55 @@ def test_a_rejected_result_of_an_inner_flow_is_accepted_through_the_outer_run(pr
     assert done.code == 0, done.err
     assert done.data["results"] == {"call": {"make": {"n": 1}}, "last": 2}
     assert (project.home / "tried").read_text() == "xx", "one call for each run"
+
+
+def test_the_hint_after_a_failure_in_a_nested_flow_names_the_inner_node(project: Any) -> None:
+    project.write("rw_cli_tools.py", (project.home / "rw_cli_tools.py").read_text() + INNER)
+    project.write("outer.yaml", "kind: chain\nname: outer\nnodes: [{id: call, type: tool, tool: inner}]\n")
+    failed = project("run", "outer.yaml", "--id", "r")
+    assert failed.code == 1
+    assert "and use it: ropewalk runs retry r --accept call/make" in failed.out
+    assert "rejected result of call/make: made\n" in project("runs", "show", "r").out
+    (step,) = project("runs", "show", "r", "--json").data["nodes"]
+    assert step["rejected"] == [{"path": "call/make", "result": {"value": "made"}}]
+    again = project("runs", "retry", "r")
+    assert "call/make: misfit ran before and is called again" in again.err
+    assert "ropewalk runs retry r --accept call/make" in again.err
+    done = project("runs", "retry", "r", "--accept", "call/make", "--json")
+    assert (done.code, done.data["results"]) == (0, {"call": {"make": "made"}}), done.err
+    assert (project.home / "tried").read_text() == "xx"
+
+
+CHAIN_OF_INNER = {"kind": "chain", "nodes": [{"id": "b", "type": "tool", "tool": "inner"}]}
+MAP_OF_INNER = {
+    "kind": "composition",
+    "nodes": [{"id": "b", "type": "MAP", "items": [{}], "tool": "inner"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("middle", "path"), [(CHAIN_OF_INNER, "call/b/make"), (MAP_OF_INNER, "call/b[0]/b.call/make")], ids=["chain", "map"]
+)
+def test_the_path_of_a_rejected_result_leads_through_every_flow(project: Any, middle: Any, path: str) -> None:
+    source = (project.home / "rw_cli_tools.py").read_text() + INNER
+    middle = {"name": "middle", **middle}
+    project.write("rw_cli_tools.py", source + f"\nmiddle = App('memory', tools=[inner]).as_tool({middle!r})\n")
+    project.write("outer.yaml", "kind: chain\nname: outer\nnodes: [{id: call, type: tool, tool: middle}]\n")
+    failed = project("run", "outer.yaml", "--id", "r")
+    assert f"ropewalk runs retry r --accept {quote(path)}" in failed.out
+    assert f"rejected result of {path}: made\n" in project("runs", "show", "r").out
+    done = project("runs", "retry", "r", "--accept", path, "--json")
+    assert done.code == 0, done.err
+    assert (project.home / "tried").read_text() == "x"
+
+
+def test_a_flow_whose_own_output_was_rejected_offers_nothing_to_accept(project: Any) -> None:
+    """Its tools ran, and none of their results was rejected."""
+    node = {"id": "up", "type": "TOOL", "tool": "upper", "inputMapping": {"text": "a"}}
+    inner = {"kind": "composition", "name": "inner", "nodes": [node], "outputSchema": {"maxLength": 0}}
+    source = (project.home / "rw_cli_tools.py").read_text() + "\n\nfrom ropewalk import App\n"
+    project.write("rw_cli_tools.py", f"{source}inner = App('memory', tools=[upper]).as_tool({inner!r})\n")
+    project.write("outer.yaml", "kind: chain\nname: outer\nnodes: [{id: call, type: tool, tool: inner}]\n")
+    failed = project("run", "outer.yaml", "--id", "r")
+    assert "call: the tool ran, so the call was not repeated; look at its result: ropewalk runs show r" in failed.out
+    assert "--accept" not in failed.out

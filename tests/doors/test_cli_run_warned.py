@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ropewalk import App, tool
-from ropewalk.definitions import Definitions
+from ropewalk.app.definitions import Definitions
 from ropewalk.errors import InvalidFlow
 
 MISSPELT = """\
@@ -16,14 +16,14 @@ nodes:
   - {id: up, type: tool, tool: upper, params: {text: $var.raeder}}
 variables: {reader: ann}
 """
-SAID = "x.yaml:2:54: nodes[0].params.text: nothing here sets the variable 'raeder'"
+SAID = "x.yaml:2:54: nodes[0].params.text: no node sets the variable 'raeder'"
 
 
 def test_run_tells_warnings_on_standard_error_and_what_was_null(project: Any) -> None:
     project.write("x.yaml", MISSPELT)
     done = project("run", "x.yaml", "--json")
     assert done.code == 1
-    assert f"warning: {SAID}; it has to come with the execution; did you mean reader?\n" in done.err
+    assert f"warning: {SAID}; pass it when you start the run; did you mean reader?\n" in done.err
     (error,) = done.data["errors"]
     assert error["message"] == 'args.text: null is not of type "string" ($var.raeder is null)'
 
@@ -47,7 +47,7 @@ def test_an_errors_text_is_shown_up_to_a_length_and_kept_whole(project):
     node = f"{{id: a, type: tool, tool: fail, params: {{why: {'x' * 100_000}}}}}"
     project.write("long.yaml", f"kind: chain\nerrorStrategy: continue\nnodes:\n  - {node}\n")
     shown = project("run", "long.yaml")
-    assert "98,000 more characters; --json tells all" in shown.out
+    assert "98,000 more characters; --json shows all" in shown.out
     assert 2000 < len(shown.out) + len(shown.err) < 4000
     assert "x" * 100_000 in project("run", "long.yaml", "--json").out
     called = project("tools", "call", "fail", "why=" + "x" * 100_000)
@@ -74,11 +74,11 @@ def test_what_was_checked_to_warn_is_not_checked_again_to_run_unless_tools_have_
     async def case() -> None:
         async with App("memory", tools=[up]) as app:
             loaded = app.load(document)
-            app.jobs.checked(loaded, app.definitions.check(loaded, unknown_tools="certain"))
+            app.jobs.remember_checked(loaded, app.definitions.check(loaded, unknown_tools="certain"))
             assert (await app.run(loaded)).status == "completed"
             assert seen == ["certain"]
             app.toolbox.remove("up")
-            app.jobs.checked(loaded, app.definitions.check(loaded, unknown_tools="certain"))
+            app.jobs.remember_checked(loaded, app.definitions.check(loaded, unknown_tools="certain"))
             with pytest.raises(InvalidFlow, match="unknown tool 'up'"):
                 await app.run(loaded)
             assert seen[1:] == ["certain", "problem"]

@@ -37,14 +37,14 @@ def test_what_was_before_is_told_as_that(project):
 
 def test_a_run_that_is_over_is_not_run_and_said_to_be(project):
     project.write("c.yaml", "kind: chain\nnodes: [{id: a, type: tool, tool: fail}]\n")
-    assert "nothing was run" not in project("run", "c.yaml", "--id", "my run").err
+    assert "nothing was executed" not in project("run", "c.yaml", "--id", "my run").err
     for words in (("resume", "my run"), ("run", "c.yaml", "--id", "my run"), ("resume", "my run", "--json")):
         done = project(*words)
         assert done.code == 1
-        [told] = [line for line in done.err.splitlines() if "nothing was run" in line]
+        [told] = [line for line in done.err.splitlines() if "nothing was executed" in line]
         assert re.fullmatch(
-            r"run my run had ended before \(failed, \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\); nothing was run now; "
-            r"to try again: ropewalk runs retry 'my run'",
+            r"run my run had ended before \(failed, \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\); nothing was executed now; "
+            r"to retry it: ropewalk runs retry 'my run'",
             told,
         )
     project("run", "shout.yaml", "--id", "well", "--input", '{"text": "a"}')

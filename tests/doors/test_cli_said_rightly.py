@@ -28,13 +28,13 @@ def test_an_unknown_variable_is_not_called_input(project):
 def test_the_projects_file_is_no_definition(project):
     done = project("validate", "ropewalk.toml")
     assert done.code == 2
-    assert "a project's file, not a definition; `ropewalk doctor` checks it" in done.err
+    assert "the configuration of a project, not a definition; `ropewalk doctor` checks it" in done.err
 
 
 def test_help_that_nobody_reads_to_its_end_is_no_failure(project):
     read, write = os.pipe()
     os.close(read)  # the reader has gone before anything is written
-    done = fork_server.run([COMMAND, "mcp", "--help"], cwd=project.home, env=project.env(), stdout=write, timeout=60)
+    done = fork_server.run([COMMAND, "mcp", "--help"], cwd=project.home, env=project.env(), stdout=write, timeout=300)
     os.close(write)
     assert done.returncode == 141
 
@@ -88,7 +88,7 @@ def test_a_token_that_no_header_can_carry_is_refused(project, token):
             env={**project.env(), "ROPEWALK_TOKEN": token},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
         assert (done.returncode, "ROPEWALK_TOKEN: letters, digits and signs" in done.stderr) == (2, True), done.stderr
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ropewalk.journal.tool_usage import local_source
+
 
 def test_tools_are_selected(project) -> None:
     """SELECT-CLI-1"""
@@ -9,7 +11,7 @@ def test_tools_are_selected(project) -> None:
     assert done.code == 0, done.err
     assert done.out.splitlines()[0].split() == ["SCORE", "TOOL", "DESCRIPTION"]
     assert done.out.splitlines()[1].split()[1] == "upper"
-    data = project("tools", "select", "add two numbers", "--json", "--max", "1").data
+    data = project("tools", "select", "add two numbers", "--json", "--limit", "1").data
     assert [one["name"] for one in data["results"]] == ["add"]
     assert data["results"][0]["matches"]["terms"]["add"]["fields"] == ["name", "description"]
     explained = project("tools", "select", "add two numbers", "--explain").out
@@ -49,13 +51,14 @@ def test_a_request_that_is_no_text_is_refused(project) -> None:
 
 def test_what_was_learnt_is_shown_exported_and_forgotten(project) -> None:
     """SELECT-CLI-2"""
-    assert "nothing was learnt yet" in project("tools", "learnt").out
+    assert "nothing was learned yet" in project("tools", "learnt").out
     done = project("tools", "call", "upper", "text=x", "--request", "shout at the neighbours")
     assert done.code == 0, done.err
     assert project("tools", "learnt").out.splitlines()[1].split() == ["upper", "1", "0", "0.55"]
     assert "shout at the neighbours" in project("tools", "learnt", "--requests").out
     exported = project("tools", "learnt", "--json").data
     assert exported["learnt"][0]["request"] == "shout at the neighbours"
+    assert exported["learnt"][0]["source"] == local_source()
     assert project("tools", "select", "how do I shout at neighbours", "--json").data["results"][0]["name"] == "upper"
     tools = project.home / "rw_cli_tools.py"
     before = tools.read_text()
@@ -66,7 +69,7 @@ def test_what_was_learnt_is_shown_exported_and_forgotten(project) -> None:
         assert (wrong.code, wrong.out) == (2, "")
         assert "error: no tool 'louderr'; did you mean 'louder'?" in wrong.err
     assert "did you mean 'upper'?" in project("tools", "learnt", "uper").err
-    assert "nothing was learnt yet" in project("tools", "learnt", "louder").out
+    assert "nothing was learned yet" in project("tools", "learnt", "louder").out
     assert "forgot 1 request" in project("tools", "learnt", "upper", "--forget").out
     tools.write_text(before)
     assert project("tools", "learnt", "--json").data == {"tools": {}, "learnt": []}
@@ -76,10 +79,11 @@ def test_a_run_teaches_what_it_was_for(project) -> None:
     """SELECT-CLI-2"""
     project.write("c.yaml", "kind: chain\nnodes:\n  - {id: a, type: tool, tool: upper, params: {text: x}}\n")
     assert project("run", "c.yaml").code == 0
-    assert "nothing was learnt yet" in project("tools", "learnt").out
+    assert "nothing was learned yet" in project("tools", "learnt").out
     done = project("run", "c.yaml", "--request", "shout at the neighbours")
     assert done.code == 0, done.err
     [use] = project("tools", "learnt", "--json").data["learnt"]
     assert (use["tool"], use["request"], use["successes"]) == ("upper", "shout at the neighbours", 1)
+    assert use["source"] == local_source()
     refused = project("run", "c.yaml", "--request", "x", "--no-wait")
     assert (refused.code, "--request" in refused.err) == (2, True), refused.err

@@ -22,7 +22,7 @@ def test_runs_are_copied_and_shown_from_the_copy(project: Any) -> None:
 def test_a_store_that_is_not_there_is_not_made(project: Any) -> None:
     done = project("store", "copy", "nope.db", "two.db")
     assert done.code == 1
-    assert "nope.db: there is no such store" in done.err
+    assert "nope.db: this store does not exist" in done.err
     assert not (project.home / "nope.db").exists()
 
 
@@ -31,5 +31,5 @@ def test_log_whose_database_is_gone_is_told_by_every_command_and_stays(project):
     for words in (("run", "shout.yaml"), ("runs", "ls"), ("doctor",), ("runs", "ls", "--store", "runs.db")):
         done = project(*words)
         assert done.code != 0, words
-        assert "runs.db: there is the log of another database" in done.out + done.err
+        assert "runs.db: the log of another database" in done.out + done.err
     assert log.read_text() == "what was recorded"

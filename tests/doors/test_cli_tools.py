@@ -79,7 +79,7 @@ def test_doctor_finds_a_good_project_well(project):
     assert (done.code, done.data["ok"]) == (0, True), done.out
     names = {f["name"] for f in done.data["findings"]}
     assert {"python", "packages", "sqlite", "node", "project", "store", "tools"} <= names
-    assert "all is well" in project("doctor").out
+    assert "no problems found" in project("doctor").out
 
 
 def test_doctor_tells_a_damaged_store_and_touches_nothing(project):
@@ -116,7 +116,7 @@ def test_a_new_project_runs_at_once(project, tmp_path_factory):
     assert made.code == 0, made.err
     assert "ropewalk run" in made.out
     demo = home / "demo"
-    assert {p.name for p in demo.iterdir()} == {"ropewalk.toml", "tools.py", "chain.yaml"}
+    assert {p.name for p in demo.iterdir()} == {"README.md", "ropewalk.toml", "tools.py", "chain.yaml", "tests"}
     for command in ("validate", "run"):
         done = project(command, "chain.yaml", "--json", cwd=demo)
         assert done.code == 0, done.err
@@ -150,7 +150,7 @@ def test_every_command_has_help_with_its_options(project):
 
 def test_help_answers_at_once_and_imports_nothing_heavy():
     code = (
-        "import sys; from ropewalk.doors.cli import main; main(['--help']);"
+        "import sys; from ropewalk.doors.cli.main import main; main(['--help']);"
         "heavy = {'cyclopts', 'rich', 'mcp', 'pydantic', 'yaml', 'apsw', 'httpx2'} & set(sys.modules);"
         "sys.exit(str(heavy) if heavy else 0)"
     )

@@ -54,7 +54,7 @@ def test_a_collector_that_is_not_there_changes_nothing(project, monkeypatch):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     done = project("run", "shout.yaml", "--input", '{"text": "a"}')
     assert done.code == 0
-    assert done.err.count("traces and metrics do not reach http://127.0.0.1:9, and are lost: ") == 1
+    assert done.err.count("could not export traces and metrics to http://127.0.0.1:9; they were dropped: ") == 1
     assert "Transient" not in done.err
 
 
@@ -67,7 +67,7 @@ def test_a_collector_that_never_answers_is_not_waited_for(project, monkeypatch):
         assert time.monotonic() - began < 25  # 2 s, and starting; each signal took 30 s
     assert done.code == 0
     [line] = [json.loads(line) for line in done.err.splitlines() if "ropewalk.telemetry" in line]
-    assert line["message"].endswith("and are lost: no answer within 2 s")
+    assert line["message"].endswith("they were dropped: no answer within 2 s")
 
 
 def test_requests_to_mcp_servers_are_spans_below_those_of_their_nodes(project, collector, monkeypatch):

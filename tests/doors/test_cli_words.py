@@ -39,8 +39,8 @@ def test_a_word_too_many_is_told_with_what_the_command_takes(project, words, sai
 def test_what_is_for_workers_says_that_it_needs_a_store_in_postgres(project, words):
     done = project(*words)
     assert done.code == 1, done.err
-    assert "workers and schedules need a store in Postgres, postgresql://user@host/database, as --store" in done.err
-    assert "its runs are executed by the process that starts them" in done.err
+    assert "workers and schedules need a store in Postgres, such as postgresql://user@host/database" in done.err
+    assert "the process that starts a run executes it" in done.err
     assert "dbos" not in done.err  # nobody asked for it, and these commands have no --engine
 
 
@@ -54,7 +54,7 @@ def test_standard_input_that_is_not_utf_8_is_told_like_a_file(project):
     piped = b'{"a":"\xff"}'
     (project.home / "bad.json").write_bytes(piped)
     command = [COMMAND, "run", "shout.yaml", "--input", "@-"]
-    done = subprocess.run(command, input=piped, cwd=project.home, env=project.env(), capture_output=True, timeout=60)
+    done = subprocess.run(command, input=piped, cwd=project.home, env=project.env(), capture_output=True, timeout=300)
     assert done.returncode == 2
     assert "<stdin>:1:7: byte 0xff is not UTF-8; write it as UTF-8" in done.stderr.decode()
     assert "bad.json:1:7: byte 0xff is not UTF-8" in project("run", "shout.yaml", "--input", "@bad.json").err
@@ -64,16 +64,16 @@ def test_where_there_are_no_recorded_tests_it_is_said_how_one_is_made(project):
     done = project("test")
     assert (done.code, done.err.splitlines()[-1]) == (
         2,
-        "error: there is no recorded test here or in a directory below: one is a file *.test.yaml, and"
-        " `ropewalk runs export RUN --as-test > NAME.test.yaml` makes it of a run",
+        "error: there is no recorded test here or in a directory below (files *.test.yaml); to record a run as a test:"
+        " ropewalk runs export RUN --as-test > NAME.test.yaml",
     )
 
 
 def test_every_help_has_the_exit_codes_and_no_default_of_nothing(project):
-    assert "141 output not taken" in help_page()
+    assert "141 output not written" in help_page()
     for words in ("tools select", "run", "runs ls", "bench"):
         said = " ".join(project(*words.split(), "--help").out.split())
-        assert "141 output not taken" in said
+        assert "141 output not written" in said
         for nothing in ("default: ()", "default: False", "default: None", "--empty-"):
             assert nothing not in said, words
     assert "default: 1000" in said
@@ -85,8 +85,8 @@ def test_doctor_sets_what_a_server_wrote_apart_from_its_own_advice(project):
     lines = project("doctor").out.splitlines()
     [at] = [number for number, line in enumerate(lines) if line.endswith("its stderr ends with:")]
     assert lines[at + 1 : at + 3] == [
-        "no database",
-        "check its command, url and environment in ropewalk.toml or .mcp.json",
+        "    no database",
+        "    check its command, url and environment in ropewalk.toml or .mcp.json",
     ]
 
 

@@ -7,6 +7,7 @@ fails and where something listed passes.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -15,15 +16,31 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import conformance_logins as logins
 import pytest
 from mcp_project import Served
 from test_mcp_http import listening
 
-from ropewalk.tools.mcp import McpServers, ServerRefused
+from ropewalk.errors import ConfigError
+from ropewalk.tools.mcp.login_errors import LoginRequired
+from ropewalk.tools.mcp.requests import ServerRefused
+from ropewalk.tools.mcp.servers import McpServers
 from tools.mcp_lab import node_tool
 
 HERE = Path(__file__).parent / "conformance"
 REVISIONS = ["2025-11-25", "2026-07-28"]
+TASKS = [
+    "tasks-lifecycle",
+    "tasks-capability-negotiation",
+    "tasks-wire-fields",
+    "tasks-request-state-removal",
+    "tasks-mrtr-input",
+    "tasks-request-headers",
+    "tasks-dispatch-and-envelope",
+    "tasks-status-notifications",
+    "tasks-required-task-error",
+    "tasks-mrtr-composition",
+]
 
 
 def judge(role: str, revision: str) -> list[str]:
@@ -31,6 +48,15 @@ def judge(role: str, revision: str) -> list[str]:
     expected = str(HERE / f"expected-{revision}.yaml")
     tool = node_tool("conformance", "dist/index.js")
     return [*tool, role, "--requirements", revision, "--expected-failures", expected]
+
+
+def place(served: Served, revision: str) -> None:
+    """Write the project of the scenarios. The server behind its gateway speaks the same revision as the client."""
+    shutil.rmtree(served.home / "flows")
+    shutil.copytree(HERE, served.home, dirs_exist_ok=True)
+    mode = revision if revision == "2026-07-28" else "legacy"
+    settings = (HERE / "ropewalk.toml").read_text().replace("MODE", mode).replace("PYTHON", sys.executable)
+    served.write("ropewalk.toml", settings)
 
 
 def judged(said: str) -> str:
@@ -44,17 +70,37 @@ def judged(said: str) -> str:
 def test_the_server_conforms(tmp_path: Path, revision: str) -> None:
     command = judge("server", revision)
     served = Served(tmp_path)
-    shutil.rmtree(tmp_path / "flows")
-    shutil.copytree(HERE, tmp_path, dirs_exist_ok=True)
+    place(served, revision)
     with listening(served, "--no-token", token=None) as found:
-        done = subprocess.run([*command, "--url", found.url], capture_output=True, text=True, timeout=100, cwd=tmp_path)
+        done = subprocess.run([*command, "--url", found.url], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, judged(done.stdout + done.stderr)
+
+
+@pytest.mark.node
+@pytest.mark.parametrize("scenario", TASKS)
+def test_flows_are_tasks_by_the_extension(tmp_path: Path, scenario: str) -> None:
+    """No revision requires an extension, so `--requirements` only reports these."""
+    served = Served(tmp_path)
+    place(served, "2026-07-28")
+    tool = node_tool("conformance", "dist/index.js")
+    with listening(served, "--no-token", token=None) as found:
+        command = [*tool, "server", "--scenario", scenario, "--url", found.url]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, judged(done.stdout + done.stderr)
 
 
 @pytest.mark.node
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_the_client_conforms(tmp_path: Path, revision: str) -> None:
-    command = [*judge("client", revision), "--command", f"{sys.executable} -S -E {HERE / 'client.py'}"]
+def test_the_client_conforms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, revision: str) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # the logins of the scenarios are not those of the user
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
+    command = [
+        *judge("client", revision),
+        "--timeout",
+        "90000",
+        "--command",
+        f"{sys.executable} -S -E {HERE / 'client.py'}",
+    ]
 
     async def case() -> tuple[int | None, str]:
         place = tmp_path / "line"
@@ -66,7 +112,7 @@ def test_the_client_conforms(tmp_path: Path, revision: str) -> None:
             said, _ = await judge.communicate()
             return judge.returncode, said.decode()
 
-    code, said = asyncio.run(asyncio.wait_for(case(), 100))
+    code, said = asyncio.run(asyncio.wait_for(case(), 280))
     assert code == 0, judged(said)
 
 
@@ -75,7 +121,7 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     asked = json.loads(await reader.readline())
     try:
         said, code = await drive(asked), 0
-    except (ConnectionError, TimeoutError, ServerRefused) as error:
+    except (ConnectionError, TimeoutError, ServerRefused, ConfigError, LoginRequired) as error:
         said, code = str(error), 1
     writer.write(json.dumps({"said": said, "code": code}).encode() + b"\n")
     await writer.drain()
@@ -83,27 +129,51 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 async def drive(asked: dict[str, Any]) -> str:
-    """Connect, list the tools and call each, or those that the scenario names."""
+    """Connect, list the tools and call each, or those that the scenario names; log in where the server wants it."""
     revision = asked["MCP_CONFORMANCE_PROTOCOL_VERSION"]
     context = json.loads(asked["MCP_CONFORMANCE_CONTEXT"] or "{}")
+    config = await logins.settings(asked["MCP_CONFORMANCE_SCENARIO"] or "", asked["url"], context)
     mode = revision if revision == "2026-07-28" else "legacy"
     said = []
+    name = asked["MCP_CONFORMANCE_SCENARIO"].replace("/", "-")  # scenarios run at once, and each has its own login
     async with McpServers() as servers:
-        servers.add("scenario", {"url": asked["url"], "mode": mode, "timeout": 20})
-        await servers.connect("scenario")
-        tools = servers.tools("scenario")
-        named = context.get("toolCalls") or [{"name": tool.name, "arguments": arguments(tool)} for tool in tools]
+        servers.on_elicit = lambda question: {}  # a user who takes the defaults
+        servers.add(name, {"url": asked["url"], "mode": mode, "timeout": 20, **config})
+        await connect(servers, name)
+        tools = servers.tools(name)
+        named = context.get("toolCalls") or [{"name": tool.name, "arguments": arguments(tool, tools)} for tool in tools]
         for call in named:
-            try:
-                said.append(str(await servers.call_tool("scenario", call["name"], call["arguments"])))
-            except ServerRefused as error:
-                said.append(str(error))
+            said.append(await call_once(servers, name, call))
     return "\n".join(said)
 
 
-def arguments(tool: Any) -> dict[str, Any]:
+async def connect(servers: McpServers, name: str) -> None:
+    """Connect as a user does: log in when the server wants it, and again if it has moved to other logins meanwhile."""
+    for _ in range(2):
+        try:
+            return await servers.connect(name)
+        except LoginRequired as error:
+            with contextlib.suppress(LoginRequired):
+                await servers.log_in(name, logins.browse, scope=error.scope)
+    return await servers.connect(name)
+
+
+async def call_once(servers: McpServers, name: str, call: dict[str, Any]) -> str:
+    """Call a tool as a user does: after a login, if it needs one with more rights."""
+    for may_log_in in (True, False):
+        try:
+            return str(await servers.call_tool(name, call["name"], call["arguments"]))
+        except ServerRefused as error:
+            return str(error)
+        except LoginRequired as error:
+            if not may_log_in:
+                return str(error)
+            await servers.log_in(name, logins.browse, scope=error.scope)
+    raise AssertionError("unreachable")
+
+
+def arguments(tool: Any, tools: list[Any]) -> dict[str, Any]:
     """What a scenario's tool wants to be called with."""
-    if tool.name == "json_schema_echo":
-        shown = next(name for name in tool.input_schema["properties"])
-        return {shown: tool.input_schema} if shown == "schema" else {"schema": tool.input_schema}
+    if "schema" in (tool.input_schema.get("properties") or {}):
+        return {"schema": next(other.input_schema for other in tools if other.name != tool.name)}
     return {"a": 2, "b": 3} if tool.name == "add_numbers" else {}

@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 from mcp_project import Served, served
 
-from ropewalk.tools.mcp import McpServers, ServerRefused
+from ropewalk.tools.mcp.requests import ServerRefused
+from ropewalk.tools.mcp.servers import McpServers
 from tools.mcp_lab import alive
+
+pytestmark = pytest.mark.process
 
 __all__ = ["served"]
 
@@ -37,12 +40,14 @@ HEARD: dict[str, tuple[str, str]] = {
     "silent_list": (ERROR, "did not finish the handshake within 3 s"),
     "death_in_list": (ERROR, "exited with code 5"),
     "many": (OK, "fine"),
+    "crowd": (ERROR, "it lists more than 10,000 tools"),
+    "crowd_of_prompts": (OK, "fine"),
     "pages": (OK, "fine"),
     "same_page": (ERROR, "its list of tools does not end"),
     "endless_pages": (ERROR, "its list of tools does not end"),
     "odd_tools": (OK, "fine"),
     "half_tools": (OK, "fine"),
-    "no_list": (ERROR, "its answer is not what the protocol allows: tools: Input should be a valid list"),
+    "no_list": (ERROR, "its answer violates the protocol: tools: Input should be a valid list"),
     # in a call
     "none": (OK, "fine"),
     "death": (ERROR, "exited with code 7; its stderr ends with:\nthe database is gone"),
@@ -58,9 +63,9 @@ HEARD: dict[str, tuple[str, str]] = {
     "junk_first": (OK, "fine"),
     "other_ids": (OK, "right"),
     "every_content": (OK, "t"),
-    "elicits": (OK, "refused: Elicitation not supported"),
-    "samples": (OK, "refused: Sampling not supported"),
-    "wants_roots": (OK, "refused: List roots not supported"),
+    "elicits": (OK, "refused: elicitation/create: the client does not support this"),
+    "samples": (OK, "refused: sampling/createMessage: the client does not support this"),
+    "wants_roots": (OK, "refused: roots/list: the client does not support this"),
     "progress": (OK, "done"),
     "progress_flood": (OK, "done"),
     "wrong_progress": (OK, "done"),
@@ -69,7 +74,7 @@ HEARD: dict[str, tuple[str, str]] = {
     "null_result": (ERROR, UNREADABLE + 'its result is not an object; it sent: {"jsonrpc": "2.0", "id":'),
     "text_result": (ERROR, UNREADABLE + "its result is not an object"),
     "no_result": (ERROR, UNREADABLE + "it has neither a result nor an error"),
-    "no_content": (ERROR, "its answer is not what the protocol allows: content: Field required; it sent: {}"),
+    "no_content": (ERROR, "its answer violates the protocol: content: Field required; it sent: {}"),
     "unknown_content": (ERROR, "Field required; it sent: {'data': 1, 'type': 'hologram'}"),
     "result_and_error": (REFUSED, "both (code -1)"),
     "text_error": (ERROR, UNREADABLE + "its error is not an object with a code and a message"),
@@ -91,8 +96,8 @@ SILENT = ("silent", "silent_handshake", "silent_list", "silent_call", "slow")
 GROUPS = {
     "silent": SILENT,
     "starts": ("exit", "banner", "junk_at_start", "family", "stubborn", "ancient", "death_in_list"),
-    "lists": ("many", "pages", "same_page", "endless_pages", "odd_tools", "half_tools", "no_list", "other_output",
-              "slow_pattern", "shifty", "shifty_silently"),
+    "lists": ("many", "crowd", "crowd_of_prompts", "pages", "same_page", "endless_pages", "odd_tools", "half_tools",
+              "no_list", "other_output", "slow_pattern", "shifty", "shifty_silently"),
     "floods": ("big_text", "big_value", "endless_line", "junk", "loud", "progress_flood"),
 }  # fmt: skip
 GROUPS["calls"] = tuple(fault for fault in HEARD if not any(fault in group for group in GROUPS.values()))
@@ -100,7 +105,7 @@ GROUPS["calls"] = tuple(fault for fault in HEARD if not any(fault in group for g
 
 def project(home: Path, faults: tuple[str, ...]) -> str:
     """A gateway before a good server and one for each fault, all marked in their environment."""
-    tables = ["[mcp_server]\ngateway = true\nmost_listed = 5000\n"]
+    tables = ["[mcp_server]\ngateway = true\nmax_listed = 5000\n"]
     for fault in ("good", *faults):
         words = [str(FAULTY), "none" if fault == "good" else fault, str(home / f"{fault}.note")]
         tables.append(
@@ -160,6 +165,18 @@ def test_a_fault_is_named_harms_no_other_server_and_leaves_no_process(served: Se
     while (left := marked(served.home)) and time.monotonic() < end:
         time.sleep(0.1)
     assert left == []
+
+
+def test_a_server_with_very_many_prompts_has_its_first(served: Served) -> None:
+    served.write("ropewalk.toml", project(served.home, ("crowd_of_prompts",)))
+
+    async def case() -> None:
+        async with served.client() as mcp:
+            prompts = (await mcp.ask("here", lambda session: session.list_prompts(), "prompts")).prompts
+            assert len(prompts) == 10_000
+            assert prompts[0].name == "crowd_of_prompts__prompt_0"
+
+    asyncio.run(asyncio.wait_for(case(), 100))
 
 
 async def repeat(mcp: McpServers) -> None:

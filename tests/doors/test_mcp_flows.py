@@ -15,11 +15,11 @@ import pytest
 from mcp_project import COMMAND, ERAS, REPORT, Served, environment, served
 
 import fork_server
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.doors.mcp.flows import Flows
 from ropewalk.errors import InvalidFlow
 from ropewalk.expr import TRANSFORMS, transform
-from ropewalk.tools.mcp import ServerRefused
+from ropewalk.tools.mcp.requests import ServerRefused
 from ropewalk.tools.tool import Tool
 
 __all__ = ["served"]
@@ -83,7 +83,7 @@ def test_a_failure_names_the_node_and_is_no_protocol_error(served: Served, era: 
             assert "Traceback" not in str(result)
             unfit = await mcp.call_tool("here", "shout", {"text": 3})
             assert unfit.is_error
-            assert text(unfit) == 'the arguments do not fit:\ninput.text: 3 is not of type "string"'
+            assert text(unfit) == 'the arguments do not match the input schema:\ninput.text: 3 is not of type "string"'
             with pytest.raises(ServerRefused, match="Unknown tool: shuot; did you mean shout"):
                 await mcp.call_tool("here", "shuot")
 
@@ -148,23 +148,27 @@ def test_a_run_that_waits_says_for_what_and_the_same_call_has_the_result_later(s
             first = await mcp.call_tool("here", "ship", key="order-7")
             about = first.meta["ropewalk/error"]
             assert (first.is_error, about["kind"]) == (True, "Waiting")
-            assert text(first).startswith(f"no result yet: run {about['runId']} waits for Ship it?; answer with")
+            assert text(first).startswith(f"no result yet: run {about['runId']} waits for Ship it?. Once this is")
             argv = [COMMAND, "runs", "approve", about["runId"]]
             approved = await asyncio.to_thread(subprocess.run, argv, cwd=served.home, capture_output=True, text=True)
             assert approved.returncode == 0, approved.stderr
             again = await mcp.call_tool("here", "ship", key="order-7")
             assert again.structured_content["up"] == "SENT"
 
-            # Without a key nothing says that a second call means the same run: somebody resumes it.
+            # Without a key nothing says that a second call means the same run: a tool continues it.
             plain = await mcp.call_tool("here", "ship")
             run = plain.meta["ropewalk/error"]["runId"]
             assert "key" not in text(plain)
-            assert f"`ropewalk resume {run}` then goes on with it and prints the result" in text(plain)
-            for words in (["runs", "approve", run], ["resume", run]):
-                argv = [COMMAND, *words]
-                done = await asyncio.to_thread(subprocess.run, argv, cwd=served.home, capture_output=True, text=True)
-                assert done.returncode == 0, done.stderr
-            assert "SENT" in done.stdout
+            assert f"call resume_run with runId {run!r}" in text(plain)
+            early = await mcp.call_tool("here", "resume_run", {"runId": run})
+            assert text(early) == text(plain)
+            argv = [COMMAND, "runs", "approve", run]
+            done = await asyncio.to_thread(subprocess.run, argv, cwd=served.home, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            resumed = await mcp.call_tool("here", "resume_run", {"runId": run})
+            assert resumed.structured_content["result"]["up"] == "SENT"
+            unknown = await mcp.call_tool("here", "resume_run", {"runId": "nobody's"})
+            assert "there is no run" in text(unknown)
 
     asyncio.run(case())
 
@@ -228,7 +232,8 @@ def test_that_a_stored_flow_differs_from_the_file_of_its_name_is_said(served: Se
             pass
         err = child.communicate()[1]
     assert (
-        f"chain 'report' of the store differs from {served.home / 'flows/report.yaml'}: the file keeps the name" in err
+        f"stored chain 'report' differs from the file {served.home / 'flows/report.yaml'}: the file keeps the name"
+        in err
     )
 
 
@@ -277,7 +282,7 @@ def test_a_stored_chain_whose_transform_is_not_registered_yet_is_left_out_and_hi
             assert not names & {"later", "filed"}
             said = "chain 'later' of the store is not offered: nodes[0].transform.config.function: no transform "
             assert any(row.getMessage().startswith(said) for row in caplog.records)
-            assert "put @transform above its function" in flows.broken["chain 'later' of the store"]
+            assert "put @transform on its function" in flows.broken["chain 'later' of the store"]
             before = flows.version()
             transform("made_later")(known)
             assert flows.version() != before
@@ -302,7 +307,7 @@ def test_recorded_tests_beside_flows_are_left_out_and_refused_where_they_are_nam
 
     assert asyncio.run(broken("flows")) == asyncio.run(broken("flows/*.yaml")) == {}
     named = asyncio.run(broken("flows/other.yaml"))
-    assert "a recorded test is no flow; `ropewalk test FILE` runs it again" in named["other.yaml"]
+    assert "a recorded test is not a flow; run it as a test" in named["other.yaml"]
 
 
 def test_stored_chains_files_given_and_experiences_are_offered(served: Served) -> None:
@@ -347,7 +352,9 @@ def test_a_change_of_the_flows_is_announced(served: Served, era: str) -> None:
 
 def test_a_file_given_that_is_wrong_ends_the_command(served: Served) -> None:
     bad = served.write("bad.yaml", "kind: chain\nname: bad\nnodes: [{id: a, type: tool}]\n")
-    done = fork_server.run([COMMAND, "mcp", bad], cwd=served.home, input="", capture_output=True, text=True, timeout=60)
+    done = fork_server.run(
+        [COMMAND, "mcp", bad], cwd=served.home, input="", capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 3
     assert "bad.yaml:3:" in done.stderr
     assert done.stdout == ""
@@ -382,7 +389,7 @@ def test_the_process_ends_when_its_client_closes_it_or_it_is_told_to(served: Ser
         child.stdin.close()
     else:
         child.send_signal(signal.SIGTERM)
-    assert child.wait(20) == (0 if end == "eof" else 130)
+    assert child.wait(50) == (0 if end == "eof" else 130)
     child.stdout.close()
     child.stderr.close()  # type: ignore[union-attr]
     assert [run["status"] for run in runs(served)] == ["stopped"]

@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 from mcp_project import ERAS, Served, served
 
-from ropewalk.tools.mcp import McpServers, ServerRefused
-from ropewalk.tools.result import ProgressEvent
+from ropewalk.tools.mcp.requests import ServerRefused
+from ropewalk.tools.mcp.servers import McpServers
+from ropewalk.tools.tool import ProgressEvent
 from tools.mcp_lab import node_script, odd_http
+
+pytestmark = pytest.mark.process
 
 __all__ = ["served"]
 
@@ -66,7 +69,11 @@ def test_through_the_gateway_a_real_server_is_the_same(served: Served, era: str)
             assert mcp.failures == {}
             direct = {tool.name: tool.to_dict() for tool in mcp.tools("direct")}
             assert len(direct) >= 12
-            assert {tool.name: tool.to_dict() for tool in mcp.tools("here")} == {
+            through_gateway = {tool.name: tool.to_dict() for tool in mcp.tools("here")}
+            # It shows more tools to a client that can be asked; the gateway can, on behalf of its clients.
+            asking = {name for name in through_gateway if name.removeprefix("every__") not in direct}
+            assert all("-roots" in name or name.startswith("every__trigger-") for name in asking), asking
+            assert {name: said for name, said in through_gateway.items() if name not in asking} == {
                 f"every__{name}": said for name, said in direct.items()
             }
             for name, args in CALLS:
@@ -235,7 +242,7 @@ def test_hints_of_a_server_are_passed_on_only_with_trust(served: Served, trust: 
 
 WEIGH = {"name": "weigh", "description": "Weighs a rope.", "inputSchema": {"type": "object"}}
 DIE = {"name": "die", "description": "Ends the process.", "inputSchema": {"type": "object"}}
-REFUSED = "scale:weigh: refused: it has changed since it was approved, or never was; the operator has to look at it"
+REFUSED = "scale:weigh: refused: the tool is not approved, or has changed since; an operator must review it"
 
 
 def test_a_tool_that_is_not_approved_is_neither_listed_nor_called(served: Served) -> None:
@@ -266,7 +273,7 @@ def test_a_tool_that_is_not_approved_is_neither_listed_nor_called(served: Served
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("listed", [100, 1])
 def test_what_a_restart_has_changed_is_refused_before_it_is_called_once(served: Served, era: str, listed: int) -> None:
-    tools = scale(served, f"most_listed = {listed}\n")
+    tools = scale(served, f"max_listed = {listed}\n")
 
     async def case() -> None:
         await pin(served)
@@ -297,7 +304,7 @@ def test_what_a_restart_has_changed_is_refused_before_it_is_called_once(served: 
 
 
 async def pin(served: Served) -> None:
-    from ropewalk.app import App
+    from ropewalk.app.app import App
     from ropewalk.tools.pins import FILE, Pins
 
     async with App.open(served.home, store="memory") as app:
@@ -323,7 +330,7 @@ def test_the_projects_own_tools_are_offered_when_asked(served: Served, era: str)
             assert counted.structured_content == {"result": 4}
             wrong = await mcp.call_tool("here", "count", {"wrod": "rope"})
             assert wrong.is_error
-            assert "the arguments do not fit" in wrong.content[0].text
+            assert "the arguments do not match the input schema" in wrong.content[0].text
             map = await mcp.call_tool("here", "geo__map", on_progress=told.append)
             assert [part.type for part in map.content] == ["image", "text"]
             secret = await mcp.call_tool("here", "count", {"word": "!"})
@@ -351,7 +358,7 @@ def map() -> object:
 
 
 def test_many_tools_are_found_instead_of_listed(served: Served) -> None:
-    served.write("ropewalk.toml", toml("flows = ['flows/shout.yaml']\nmost_listed = 5\n", odd=odd()))
+    served.write("ropewalk.toml", toml("flows = ['flows/shout.yaml']\nmax_listed = 5\n", odd=odd()))
     served.write("flows/shout.yaml", "kind: chain\nname: shout\nnodes: [{id: a, type: delay, delay: 1}]\n")
 
     async def case() -> None:

@@ -18,9 +18,9 @@ import pytest
 from mcp_project import COMMAND, ERAS, Served, environment, served
 
 import fork_server
-from ropewalk.app import App
-from ropewalk.tools.mcp import McpServers
-from ropewalk.tools.result import ProgressEvent
+from ropewalk.app.app import App
+from ropewalk.tools.mcp.servers import McpServers
+from ropewalk.tools.tool import ProgressEvent
 
 __all__ = ["served"]
 
@@ -73,8 +73,8 @@ def listening(served: Served, *words: str, token: str | None = TOKEN) -> Iterato
     finally:
         if process.poll() is None:
             process.terminate()
-            process.wait(20)
-        reader.join(10)
+            process.wait(50)
+        reader.join(50)
         stderr.close()
 
 
@@ -176,7 +176,7 @@ def test_it_ends_when_told_to_and_stops_what_is_under_way(served: Served, here: 
                 await slow
 
     asyncio.run(asyncio.wait_for(case(), 60))
-    assert here.process.wait(20) == 0
+    assert here.process.wait(50) == 0
     assert App.open(served.home).runs.list()[0].status == "stopped"
 
 
@@ -192,7 +192,7 @@ WRONG = [
 def test_an_unsafe_or_impossible_address_is_refused(served: Served, words: list[str], said: str) -> None:
     env = {**os.environ, **environment()}
     done = fork_server.run(
-        [COMMAND, "mcp", *words], cwd=served.home, env=env, capture_output=True, text=True, timeout=60
+        [COMMAND, "mcp", *words], cwd=served.home, env=env, capture_output=True, text=True, timeout=300
     )
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
 

@@ -14,8 +14,11 @@ import pytest
 from mcp import ClientSession, StdioServerParameters, stdio_client
 from mcp_project import ERAS, Served, served
 
-from ropewalk.app import App
-from ropewalk.tools.mcp import McpServers, ServerRefused
+from ropewalk.app.app import App
+from ropewalk.tools.mcp.requests import ServerRefused
+from ropewalk.tools.mcp.servers import McpServers
+
+pytestmark = pytest.mark.process
 
 __all__ = ["served"]
 
@@ -124,7 +127,7 @@ def test_a_list_waits_at_the_start_as_long_as_the_project_says(served: Served) -
 
 
 def test_find_tools_says_which_servers_it_does_not_know_yet(served: Served) -> None:
-    file = project(served, "most_listed = 1\n")
+    file = project(served, "max_listed = 1\n")
 
     async def case() -> None:
         async with served.client() as mcp:
@@ -171,7 +174,7 @@ def test_closing_does_not_wait_for_a_late_server(served: Served) -> None:
 
 @pytest.mark.parametrize("era", ERAS)
 def test_find_tools_learns_for_the_projects_selector(served: Served, era: str) -> None:
-    project(served, "most_listed = 1\n").touch()
+    project(served, "max_listed = 1\n").touch()
     query = "hoist the blue peter"
 
     async def case() -> None:

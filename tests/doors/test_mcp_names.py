@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ropewalk.doors.mcp.names import LONGEST, unique_names
-from ropewalk.doors.mcp.schemas import shown_input, shown_output, shown_value
+from ropewalk.doors.mcp.catalogue import LONGEST, unique_names
+from ropewalk.doors.mcp.results import shown_input, shown_output, shown_value
 from ropewalk.schema import compile_schema
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from mcp_project import ERAS, Served, served
 
-from ropewalk.tools.result import ProgressEvent
+from ropewalk.tools.tool import ProgressEvent
 
 __all__ = ["served"]
 

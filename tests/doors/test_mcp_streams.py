@@ -9,7 +9,7 @@ import pytest
 from mcp_project import ERAS, TOOLS, Served, served
 
 from mcp_servers.pictures import EVERYTHING, PNG
-from ropewalk.tools.result import ProgressEvent
+from ropewalk.tools.tool import ProgressEvent
 from tools.mcp_lab import python
 
 __all__ = ["served"]

@@ -10,8 +10,8 @@ import pytest
 
 from ropewalk import App
 from ropewalk.errors import InvalidValue, NotFound, NothingToRetry, StoreError
-from ropewalk.journal import Store
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.protocol import Store
+from ropewalk.journal.sqlite.store import SqliteStore
 from ropewalk.testing import ScriptedModel, results_in, wants
 
 from .ledger import CHAIN, Ledger, local_tools

@@ -11,10 +11,12 @@ import pytest
 
 from ropewalk import App, IdempotencyKey
 from ropewalk.errors import StoreError
-from ropewalk.journal import MemoryStore
+from ropewalk.journal.memory import MemoryStore
 from ropewalk.testing import DyingStore
 
 from .ledger import CHAIN
+
+pytestmark = pytest.mark.process
 
 DOCUMENT = {"id": "c", "name": "c", "nodes": [{"id": "pay", "type": "tool", "tool": "pay"}], **CHAIN}
 PROGRAM = """
@@ -48,7 +50,7 @@ asyncio.run(main())
 
 def started(folder: Path, moment: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-c", PROGRAM % DOCUMENT, moment]
-    return subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
 
 
 @pytest.mark.parametrize(("moment", "payments"), [("before the record", 2), ("attempt.failed", 1), ("node.failed", 1)])

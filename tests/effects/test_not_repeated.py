@@ -18,6 +18,8 @@ from ropewalk.errors import OutputValidationFailed
 
 from .ledger import BODIES, CHAIN, Ledger, Provider, experience, local_tools, repeatable
 
+pytestmark = pytest.mark.process
+
 SERVER = Path(__file__).parent.parent / "mcp_servers" / "payments.py"
 LOCAL = (
     "wrong_type", "wrong_type_async", "not_a_number", "a_set", "some_bytes", "within_itself", "unwritable",
@@ -216,7 +218,7 @@ async def test_a_flow_whose_own_output_schema_refuses_its_value(tmp_path: Path, 
 async def test_a_result_that_the_store_does_not_take(
     tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ropewalk.journal.blobs.MAX_BYTES", 100_000)
+    monkeypatch.setattr("ropewalk.journal.sql.blobs.MAX_BYTES", 100_000)
 
     async def pay() -> str:
         ledger.pay()

@@ -13,13 +13,12 @@ import pytest
 from hypothesis import settings
 
 from ropewalk.check import check
-from ropewalk.engine.bare import run_flow
-from ropewalk.engine.engine import Engine, Job
+from ropewalk.engine.engine import Engine, Job, run_flow
 from ropewalk.engine.run import Ending
 from ropewalk.expr.ast import NULL, Expr, Lit, Obj, Ref
 from ropewalk.ir import Channel, Flow, Graph, Node, OnError, Policy
-from ropewalk.journal import MemoryStore, Store
-from ropewalk.journal.journal import NewRun
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.journal.protocol import NewRun, Store
 from ropewalk.ops import Block, Call, Compute, Map
 
 HANDLED = Policy(on_error=OnError(value=Lit("handled")))
@@ -35,12 +34,18 @@ def run_async_test(pyfuncitem: pytest.Function) -> bool | None:
     given = {name: pyfuncitem.funcargs[name] for name in names}
 
     async def whole() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(50):
             with leaves_nothing():
                 await pyfuncitem.obj(**given)
 
     asyncio.run(whole())
     return True
+
+
+def _closes_a_client(task: asyncio.Task[Any]) -> bool:
+    """Return True for the task by which the Anthropic SDK closes a client that the garbage collector met: another
+    test's client, in this test's loop."""
+    return getattr(task.get_coro(), "__qualname__", "") == "AsyncClient.aclose"
 
 
 @contextmanager
@@ -50,7 +55,7 @@ def leaves_nothing() -> Iterator[None]:
     assert me is not None
     tasks, count = asyncio.all_tasks(), me.cancelling()
     yield
-    left = {task for task in asyncio.all_tasks() - tasks if not task.done()}
+    left = {task for task in asyncio.all_tasks() - tasks if not task.done() and not _closes_a_client(task)}
     assert not left, f"still running: {left}"
     assert me.cancelling() == count, "a cancellation is left over in the caller's task"
 

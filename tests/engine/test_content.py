@@ -19,15 +19,17 @@ import pytest
 
 from mcp_servers.pictures import EVERYTHING, PDF, PNG, WAV
 from ropewalk import App, Runner, flow, tool
-from ropewalk.claude.scripted import ScriptedModel
+from ropewalk.agents.scripted import ScriptedModel
 from ropewalk.content import Contents, content, content_bytes, contents
-from ropewalk.doors.mcp.answers import blocks
+from ropewalk.doors.mcp.results import blocks
 from ropewalk.errors import InvalidValue, NotFound
-from ropewalk.journal import MemoryStore, NewRun, Store
-from ropewalk.journal.journal import Entry
-from ropewalk.journal.sqlite import SqliteStore
-from ropewalk.journal.transfer import copy
+from ropewalk.journal.address import copy
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.journal.protocol import Entry, NewRun, Store
+from ropewalk.journal.sqlite.store import SqliteStore
 from tools.mcp_lab import node, python
+
+pytestmark = pytest.mark.process
 
 
 def sha(data: str) -> str:
@@ -251,7 +253,7 @@ async def test_a_python_tool_gives_content() -> None:
 
 
 def test_memory_keeps_the_newest_content() -> None:
-    kept = Contents(most=10)
+    kept = Contents(limit=10)
     first, second, third = (kept.keep(data) for data in (b"aaaa", b"bbbb", b"cccc"))
     assert (kept.find(first), kept.find(second), kept.find(third)) == (None, b"bbbb", b"cccc")
     large = kept.keep(b"d" * 100)
@@ -297,7 +299,7 @@ def test_a_run_that_was_killed_has_its_content_when_it_is_resumed(tmp_path: Path
         time.sleep(0.05)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    done = subprocess.run([sys.executable, script, store, "go", server], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, script, store, "go", server], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "'hold': '261'" in done.stdout
     assert SEEN[1][1] in done.stdout
@@ -308,7 +310,7 @@ def test_a_run_that_was_killed_has_its_content_when_it_is_resumed(tmp_path: Path
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    from ropewalk.journal.postgres import PostgresStore
+    from ropewalk.journal.postgres.store import PostgresStore
 
     if request.param == "postgres":
         made: Store = PostgresStore(request.getfixturevalue("postgres_url"))
@@ -340,11 +342,11 @@ async def test_a_store_has_content_until_no_run_refers_to_it(
         await kept_run(store, id, part, filler)
     other = await store.open(NewRun(id="in", kind="chain", input={"image": part}))
     await other.finish("completed", None)
-    monkeypatch.setattr(contents, "_kept", type(contents._kept)())  # as in another process
+    monkeypatch.setattr(contents, "_bytes_by_hash", type(contents._bytes_by_hash)())  # as in another process
     assert store.content(hash) == data
     assert content_bytes(part) == data
     assert store.content("0" * 64) is None
-    monkeypatch.setattr(contents, "_kept", type(contents._kept)())
+    monkeypatch.setattr(contents, "_bytes_by_hash", type(contents._bytes_by_hash)())
     assert store.prune(keep=1).runs == 2
     assert store.content(hash) == data
     assert store.prune(keep=0).runs == 1
@@ -354,7 +356,7 @@ async def test_a_store_has_content_until_no_run_refers_to_it(
 
 
 async def test_a_store_that_is_copied_has_the_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ropewalk.journal.soundness import bad_values
+    from ropewalk.journal.sqlite.doctor import bad_values
 
     data = os.urandom(1000)
     part = part_of(data)
@@ -364,7 +366,7 @@ async def test_a_store_that_is_copied_has_the_content(tmp_path: Path, monkeypatc
     assert target.content(part["$content"]["blob"]) == data
     assert list(target._writer.read(lambda c: list(bad_values(c)))) == []
     source.close()
-    monkeypatch.setattr(contents, "_kept", type(contents._kept)())
+    monkeypatch.setattr(contents, "_bytes_by_hash", type(contents._bytes_by_hash)())
     async with App(target) as app:
         exported: Any = app.runs.export("r")
         assert base64.b64decode(exported["contents"][part["$content"]["blob"]]) == data
@@ -386,7 +388,7 @@ def test_content_is_looked_for_off_the_stores_that_are_closed(tmp_path: Path) ->
         store = SqliteStore(tmp_path / "s.db")
         await kept_run(store, "r", part)
         store.close()
-        contents._kept.clear()
+        contents._bytes_by_hash.clear()
         return part
 
     with pytest.raises(NotFound):

@@ -16,10 +16,12 @@ import pytest
 
 from mcp_servers.pictures import EVERYTHING, PDF, PNG, WAV
 from ropewalk import flow
-from ropewalk.tools.mcp import McpServers
+from ropewalk.tools.mcp.servers import McpServers
 from tools.mcp_lab import python
 
 from .test_content import NOTATIONS, SEEN, VALUE
+
+pytestmark = pytest.mark.process
 
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
 SCRIPT = """
@@ -68,7 +70,7 @@ def test_a_killed_run_has_its_content_when_it_is_resumed(notation: str, tmp_path
     assert held.exists()
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    done = subprocess.run([sys.executable, script, store, "go", *words], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, script, store, "go", *words], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     nodes = json.loads(done.stdout)
     assert [value for value in (VALUE, SEEN, [261, 104, 8]) if value not in [node["value"] for node in nodes]] == []

@@ -15,7 +15,7 @@ from ropewalk.engine.engine import Engine
 from ropewalk.errors import JournalConflict, StoreError
 from ropewalk.expr.ast import Expr, Lit, Ref
 from ropewalk.ir import Flow, Graph, Node
-from ropewalk.journal import MemoryStore
+from ropewalk.journal.memory import MemoryStore
 from ropewalk.ops import Call
 from ropewalk.testing import DyingStore, ScriptedTools, fails, hangs
 

@@ -8,7 +8,7 @@ import pytest
 
 from engine.lab import Way, call, compute, every_way, flow, line, lit, obj, out
 from ropewalk import Toolbox
-from ropewalk.runchain import Runner
+from ropewalk.api.run_chain import Runner
 from ropewalk.tools.tool import Tool
 
 OPEN = {"type": "object"}

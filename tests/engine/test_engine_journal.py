@@ -25,13 +25,14 @@ from engine.lab import (
     out,
     resumed,
 )  # fmt: skip
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.engine.engine import Engine
 from ropewalk.errors import JournalConflict, StoreError
 from ropewalk.expr.ast import Ref
 from ropewalk.ir import Graph, OnError, Policy, Retry
-from ropewalk.journal import MemoryStore, Store
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.journal.protocol import Store
+from ropewalk.journal.sqlite.store import SqliteStore
 from ropewalk.ops import Branch, Loop, Map, Sleep
 from ropewalk.testing import DyingStore, ScriptedTools, fails, hangs, in_turn
 
@@ -264,7 +265,7 @@ async def test_a_definition_changed_after_the_crash_does_not_change_the_run() ->
 class Hiccup(DyingStore):
     """A store that fails at one write, and only there."""
 
-    def fatal(self) -> bool:
+    def count_write(self) -> bool:
         self.writes += 1
         return self.writes == self.at
 

@@ -10,8 +10,8 @@ import pytest
 
 from ropewalk import App, IdempotencyKey, Runner, Toolbox, flow, tool
 from ropewalk.errors import StoreError, ToolError
-from ropewalk.journal import MemoryStore
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.journal.sqlite.store import SqliteStore
 from ropewalk.testing import DyingStore
 
 NODE = {"id": "n", "type": "tool", "tool": "note", "params": {"x": 1}}

@@ -23,9 +23,9 @@ from engine.lab import (
     line,
     once,
 )
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.errors import NotFound
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.sqlite.store import SqliteStore
 from ropewalk.testing import ScriptedTools, fails, hangs, held
 from ropewalk.tools.tool import tool
 
@@ -188,8 +188,8 @@ def test_a_run_under_way_in_another_loop_is_waited_for() -> None:
 
     thread = threading.Thread(target=lambda: asyncio.run(first()))
     thread.start()
-    under_way.wait(10)
+    under_way.wait(50)
     asyncio.run(asyncio.wait_for(second(), 10))
-    thread.join(10)
+    thread.join(50)
     assert results == [{"a": "once"}] * 2
     assert tools.count("slow") == 1

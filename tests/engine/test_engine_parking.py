@@ -14,8 +14,9 @@ from engine.waits_lab import INSIDE, STORES, Started, event
 from ropewalk.engine.engine import Engine
 from ropewalk.errors import JournalConflict, RunEnded
 from ropewalk.expr.ast import Fn, Obj, Ref
-from ropewalk.journal import MemoryStore, Store
-from ropewalk.journal.waiting import open_waits
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.journal.open_waits import open_waits
+from ropewalk.journal.protocol import Store
 from ropewalk.ops import Sleep, Wait
 from ropewalk.testing import ScriptedTools, held
 
@@ -69,7 +70,7 @@ async def test_what_has_come_is_not_waited_for_again(kept: Store) -> None:
 async def test_a_wait_for_something_else_than_recorded_is_a_conflict(kept: Store) -> None:
     run = await Started(kept, line(event("w", "a"))).waits("w")
     await run.kill()
-    with pytest.raises(JournalConflict, match="not for event 'b'"):
+    with pytest.raises(JournalConflict, match="this one is for event 'b'"):
         await resumed(kept, line(event("w", "b")), ScriptedTools())
 
 
@@ -150,7 +151,9 @@ async def test_a_parked_run_goes_on_when_its_time_is_over(kept: Store) -> None:
     assert row.due is not None
     await asyncio.sleep(max(0.0, row.due - time.time()))
     assert [r.id for r in kept.orphans()] == ["r"]
-    assert (await resumed(kept, body, ScriptedTools(), park=True))["failures"] == ["w: no event 'w' within 0.05 s"]
+    assert (await resumed(kept, body, ScriptedTools(), park=True))["failures"] == [
+        "w: timed out after 0.05 s waiting for event 'w'"
+    ]
 
 
 async def test_a_parked_run_is_stopped_without_anybody_running_it(kept: Store) -> None:

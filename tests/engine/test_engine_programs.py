@@ -15,18 +15,17 @@ from typing import Any
 import pytest
 
 from engine.lab import block, call, compute, each, every_way, flow, graph, job, line, lit, obj, once, out
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.check import check
+from ropewalk.engine.compile.program import Program, compile_flow
 from ropewalk.engine.engine import PROGRAMS, Engine
-from ropewalk.engine.program import Program, compile_flow
 from ropewalk.engine.run import Run
 from ropewalk.expr.ast import Arr, Ref
 from ropewalk.ir import Channel, Flow
-from ropewalk.journal import MemoryStore
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.journal.sqlite.store import SqliteStore
 from ropewalk.testing import ScriptedTools, fails, hangs
-from ropewalk.tools.executor import ExecutorCaller
-from ropewalk.tools.runner import Runner
+from ropewalk.tools.runner import ExecutorCaller, Runner
 from ropewalk.tools.tool import tool
 from ropewalk.tools.toolbox import Toolbox
 
@@ -85,7 +84,7 @@ def test_the_cache_is_bounded() -> None:
 
 def test_one_program_runs_in_many_tasks_and_loops_at_once() -> None:
     tools = ScriptedTools(echo=lambda n: asyncio.sleep(0, n))
-    from ropewalk.engine.bare import run_program
+    from ropewalk.engine.engine import run_program
 
     nodes = [call(f"n{i}", "echo", args=obj(n=Ref("input"))) for i in range(3)]
     body = graph(
@@ -272,7 +271,7 @@ def test_nothing_of_ended_runs_stays_in_memory(store: str | None, tmp_path: Path
 def test_a_program_does_not_hold_what_its_runs_made() -> None:
     tools = ScriptedTools(t=lambda: "x" * 1_000_000)
     program = compile_flow(flow(graph(call("a", "t"), call("b", "t"))), tools)
-    from ropewalk.engine.bare import run_program
+    from ropewalk.engine.engine import run_program
 
     asyncio.run(run_program(program))
     tools.calls.clear()

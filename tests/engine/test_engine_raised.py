@@ -12,11 +12,11 @@ import pytest
 
 from engine.lab import HANDLED, Way, call, each, every_way, flow, graph, line, obj, once, out
 from ropewalk import Toolbox
+from ropewalk.api.run_chain import Runner
 from ropewalk.errors import ExpressionError, NodeFailed, ToolError
 from ropewalk.expr.ast import Fn, Ref
 from ropewalk.ir import Graph, Node, OnError, Policy, Retry
-from ropewalk.runchain import Runner
-from ropewalk.tools.executor import ExecutorCaller
+from ropewalk.tools.runner import ExecutorCaller
 from ropewalk.tools.tool import Tool, ToolBackend
 
 
@@ -161,20 +161,20 @@ async def test_the_executors_of_a_runner_may_raise_as_a_tool_may(ends: Callable[
         backends_resolver=lambda id: [ToolBackend.mcp("s")],
         mcp=Mcp(),
     )
-    assert await _said(runner.run("t")) == f"run: execute t [mcp]: {said}"
+    assert await _said(runner.run("t")) == f"tool t: {said}"
 
 
 @ENDS
 @HANDLERS
 async def test_a_call_of_its_own_fails_as_one_of_a_run(made: Handler, ends: Callable[[], None], said: str) -> None:
-    assert await _said(Runner(index(made(ends))).run("t")) == f"run: execute t [local]: {said}"
+    assert await _said(Runner(index(made(ends))).run("t")) == f"tool t: {said}"
 
 
 @ENDS
 async def test_a_stream_ends_in_an_error_whatever_is_raised(ends: Callable[[], None], said: str) -> None:
     events = [event async for event in Runner(index(streams(ends))).run_stream("t")]
     assert [event.kind for event in events] == ["chunk", "error"]
-    assert str(events[-1].error) == f"run: stream t [local]: {said}"
+    assert str(events[-1].error) == f"tool t: {said}"
 
 
 async def test_ctrl_c_is_never_a_tools_failure() -> None:

@@ -13,7 +13,7 @@ from ropewalk import App, tool
 from ropewalk.engine.engine import Engine
 from ropewalk.expr.ast import Fn, Ref
 from ropewalk.ir import Graph, Policy, Retry
-from ropewalk.journal import MemoryStore
+from ropewalk.journal.memory import MemoryStore
 from ropewalk.ops import Loop
 from ropewalk.testing import ScriptedTools, fails, hangs, in_turn
 
@@ -88,8 +88,8 @@ async def test_a_loop_that_counts_in_state_ends_with_its_last_round(way: Way) ->
 
 @every_way
 async def test_conditions_that_fail_between_rounds_are_the_loops_failure(way: Way) -> None:
-    body = Loop(body=line(compute("a", lit(1)), result=out("a")), limit=3, until=Fn("<", (out("a"), lit("x"))))
-    ended = await way(flow(line(node("l", body))), ScriptedTools())
+    body = Loop(body=line(call("a"), result=out("a")), limit=3, until=Fn("<", (out("a"), lit(1))))
+    ended = await way(flow(line(node("l", body))), ScriptedTools(a="x"))
     assert ended["status"] == "failed"
     assert [text.split(":")[0] for text in ended["failures"]] == ["l"]
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from engine.lab import call, compute, graph, job, leaves_nothing, line, lit, node, obj, out
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.engine.engine import Engine
 from ropewalk.events import Event
 from ropewalk.expr.ast import Arr, Fn, Ref
 from ropewalk.ir import Flow, Graph, OnError, Policy, Retry
-from ropewalk.journal import MemoryStore
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.journal.sqlite.store import SqliteStore
 from ropewalk.ops import Branch, Map
 from ropewalk.testing import ScriptedTools
 

@@ -12,7 +12,7 @@ from ropewalk.codec import flow_from_json, flow_to_json
 from ropewalk.errors import StoreError
 from ropewalk.expr.ast import Expr, Fn, Ref
 from ropewalk.ir import Flow, Graph, Node, OnError, Policy
-from ropewalk.journal import MemoryStore
+from ropewalk.journal.memory import MemoryStore
 from ropewalk.ops import Branch, Call, Loop, Map, Validate
 from ropewalk.testing import DyingStore, ScriptedTools, fails
 
@@ -63,7 +63,7 @@ async def test_a_test_that_gives_no_boolean_fails() -> None:
     assert [str(f) for f in ended.failures] == ["f: a test gives true or false, not str"]
     graph = Map(items=lit([1]), body=line(compute("c", lit("yes")), result=out("c")), select=True)
     found = check(Flow(name="f", body=line(node("f", graph)))).problems
-    assert [str(p) for p in found] == ["f.body: a test gives true or false; this gives a string"]
+    assert [str(p) for p in found] == ["f.body: a test must give true or false; this gives a string"]
 
 
 @every_way

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,14 @@ from typing import Any
 import pytest
 
 from engine.lab import HANDLED, block, call, each, graph, job, line, node, obj, out
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.engine.engine import Engine
 from ropewalk.events import Event
 from ropewalk.expr.ast import Lit, Ref
 from ropewalk.ir import OnError, Policy, Retry
-from ropewalk.journal import MemoryStore, Store
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.journal.protocol import Store
+from ropewalk.journal.sqlite.store import SqliteStore
 from ropewalk.ops import Sleep
 from ropewalk.testing import ScriptedTools, fails, hangs, held, in_turn
 
@@ -52,6 +54,23 @@ async def test_a_stopped_run_cancels_its_tools_keeps_what_finished_and_ends(
     assert not engine.stop("r")
     assert not engine.stop("unknown")
     assert await engine.run(job(body, tools)) == result  # what is stopped stays stopped
+    store.close()
+
+
+@pytest.mark.parametrize("kind", STORES)
+async def test_a_tool_that_keeps_one_cancellation_to_itself_is_stopped_all_the_same(kind: str, tmp_path: Path) -> None:
+    async def stubborn() -> Any:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await asyncio.Event().wait()
+
+    store = made(kind, tmp_path)
+    engine, tools = Engine(store), ScriptedTools(stubborn=stubborn, after=1)
+    task = asyncio.ensure_future(engine.run(job(line(call("stubborn"), call("after")), tools)))
+    await tools.called("stubborn")
+    engine.stop("r")
+    assert (await asyncio.wait_for(task, 20))["status"] == "stopped"
+    assert [c.status for c in tools.calls] == ["cancelled"]
     store.close()
 
 
@@ -300,9 +319,9 @@ def test_a_run_is_stopped_from_another_thread_and_loop(tmp_path: Path) -> None:
 
         thread = threading.Thread(target=lambda: asyncio.run(runs()))
         thread.start()
-        assert under_way.wait(10)
+        assert under_way.wait(50)
         assert app.runs.stop("x")
-        thread.join(10)
+        thread.join(50)
         assert results == ["stopped"]
         asyncio.run(app.close())
 

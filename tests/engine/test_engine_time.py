@@ -26,7 +26,7 @@ from engine.lab import (
     node,
     once,
 )  # fmt: skip
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.errors import RunTimeout
 from ropewalk.ir import Graph, OnError, Policy, Retry
 from ropewalk.ops import Loop, Sleep
@@ -171,12 +171,13 @@ async def test_pauses_between_attempts_grow_as_told_and_cancel_at_once(way: Way)
 
 @every_way
 async def test_bad_arguments_are_not_tried_again(way: Way) -> None:
-    from ropewalk.expr.ast import Fn, Lit
+    from ropewalk.expr.ast import Fn, Lit, Ref
 
-    tools = ScriptedTools(t=1)
-    wrong = Fn("+", (Lit(1), Lit("a")))
-    done = await way(line(call("t", args=_args(wrong), policy=Policy(retry=Retry(attempts=5, delay=60)))), tools)
-    assert (done["status"], tools.calls) == ("failed", [])
+    tools = ScriptedTools(t=1, u="a")
+    wrong = Fn("+", (Lit(1), Ref("out", ("u",))))
+    retried = call("t", args=_args(wrong), policy=Policy(retry=Retry(attempts=5, delay=60)))
+    done = await way(line(call("u"), retried), tools)
+    assert (done["status"], len(tools.calls)) == ("failed", 1)
 
 
 def _args(value: Any) -> Any:

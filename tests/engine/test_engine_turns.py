@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.tools.tool import tool
 
 ROUNDS = 100_000_000  # more than anybody waits for

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from engine.lab import HANDLED, Way, call, compute, each, every_way, flow, graph, line, lit, node, obj, on, once, out
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.expr.ast import Fn, Ref
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.sqlite.store import SqliteStore
 from ropewalk.ops import Loop
 from ropewalk.testing import ScriptedTools
 from ropewalk.values import MAX_BYTES
@@ -131,7 +131,7 @@ CYCLES["object"][0]["b"] = {"c": CYCLES["object"][0]}
 async def test_a_value_that_holds_itself_is_told_as_that(way: Way, kind: str) -> None:
     value, place = CYCLES[kind]
     done = await way(line(call("odd")), ScriptedTools(odd=lambda: value))
-    assert done["error"].endswith(f"{place}: holds what it stands in (result); a value of JSON has an end")
+    assert done["error"].endswith(f"{place}: contains itself (through result), which JSON cannot")
 
 
 @every_way

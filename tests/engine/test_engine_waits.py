@@ -13,8 +13,8 @@ from engine.lab import HANDLED, block, call, compute, each, flow, graph, line, l
 from engine.waits_lab import INSIDE, STORES, Started, approval, event
 from ropewalk.expr.ast import Obj, Ref
 from ropewalk.ir import OnError, Policy, Retry
-from ropewalk.journal import Store
-from ropewalk.journal.waiting import open_waits
+from ropewalk.journal.open_waits import open_waits
+from ropewalk.journal.protocol import Store
 from ropewalk.ops import Sleep, Wait
 from ropewalk.testing import ScriptedTools, gives, held
 
@@ -50,10 +50,10 @@ async def test_an_approval_gives_who_said_so_and_what(store: Store) -> None:
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ({"approved": False}, "not approved"),
-        ({"approved": False, "by": "ann", "note": "too dear"}, "not approved by ann: too dear"),
-        ({"approved": "yes"}, "what was sent is no answer: {approved: true or false}"),
-        ("yes", "what was sent is no answer: {approved: true or false}"),
+        ({"approved": False}, "rejected"),
+        ({"approved": False, "by": "ann", "note": "too dear"}, "rejected by ann: too dear"),
+        ({"approved": "yes"}, "the answer must be an object {approved: true or false}"),
+        ("yes", "the answer must be an object {approved: true or false}"),
     ],
 )
 async def test_what_is_no_approval_fails_the_node_once_and_for_all(store: Store, said: Any, message: str) -> None:
@@ -68,7 +68,7 @@ async def test_a_refusal_can_be_stood_in_for(store: Store) -> None:
     policy = Policy(on_error=OnError(value=Obj((("why", Ref("error", ("message",))),))))
     run = await Started(store, line(approval("ask", policy=policy), result=out("ask"))).waits("ask")
     run.send("approval:ask", {"approved": False, "by": "bob"})
-    assert (await run.task)["value"] == {"why": "not approved by bob"}
+    assert (await run.task)["value"] == {"why": "rejected by bob"}
 
 
 async def test_what_was_sent_before_the_wait_is_kept_for_it(store: Store) -> None:
@@ -107,7 +107,10 @@ async def test_each_signal_goes_to_the_first_that_waits(store: Store) -> None:
 
 async def test_a_wait_whose_time_is_over_fails_like_a_timeout(store: Store) -> None:
     result = await on(store, line(event("paid", timeout=0.02)), ScriptedTools())
-    assert (result["status"], result["failures"]) == ("failed", ["paid: no event 'paid' within 0.02 s"])
+    assert (result["status"], result["failures"]) == (
+        "failed",
+        ["paid: timed out after 0.02 s waiting for event 'paid'"],
+    )
     late = node("ask", Wait(approval=lit("Send it?"), timeout=lit(0.02)), policy=HANDLED)
     result = await on(store, line(late, result=out("ask")), ScriptedTools(), "again", fingerprint="two")
     assert (result["status"], result["value"]) == ("completed", "handled")
@@ -122,7 +125,7 @@ async def test_a_failed_wait_is_tried_again_at_a_path_of_its_own(store: Store) -
 
 async def test_a_refused_name_is_a_failure_of_the_node(store: Store) -> None:
     result = await on(store, line(compute("x", lit("")), event("w", out("x"))), ScriptedTools())
-    assert result["failures"] == ["w: what is waited for must be a text, not ''"]
+    assert result["failures"] == ["w: the event or approval of a wait must be a text that is not empty, not ''"]
 
 
 async def test_waiting_does_not_count_toward_the_timeout_of_the_run(store: Store) -> None:

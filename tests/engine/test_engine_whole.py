@@ -9,8 +9,8 @@ import pytest
 
 from engine.lab import Way, call, compute, every_way, flow, line, lit, obj, out
 from ropewalk import Toolbox
+from ropewalk.api.run_chain import Runner
 from ropewalk.errors import ValidationFailed
-from ropewalk.runchain import Runner
 from ropewalk.tools.tool import tool
 
 

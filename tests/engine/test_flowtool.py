@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from ropewalk.app import App
+from ropewalk.api.run_chain import Runner
+from ropewalk.app.app import App
 from ropewalk.errors import InvalidFlow, NotFound, PartOfRun, RopewalkError, StoreError, ToolError
-from ropewalk.journal import MemoryStore, Store
-from ropewalk.journal.sqlite import SqliteStore
-from ropewalk.runchain import Runner
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.journal.protocol import Store
+from ropewalk.journal.sqlite.store import SqliteStore
 from ropewalk.testing import DyingStore, ScriptedTools, fails, hangs, held, in_turn
 from ropewalk.tools.toolbox import Toolbox
 
@@ -292,8 +293,8 @@ async def test_a_flow_whose_own_app_lacks_its_tools_is_refused_before_anything_r
     async with App("memory", tools=[*tools.tools(), sub, middle]) as app:
         for tool in ("inner", "middle"):  # also where it is a flow inside the flow
             outer = chain(step("first"), step("a", tool))
-            [warning] = (await app.validate(outer)).warnings
-            assert str(warning) == (
+            [problem] = (await app.validate(outer)).problems
+            assert str(problem) == (
                 f"nodes[1].tool: {tool}: the app that made a tool of this flow does not have what it calls: one, two; "
                 "make it with App(..., tools=[one, two]).as_tool(...)"
             )

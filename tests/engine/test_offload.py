@@ -10,8 +10,8 @@ import pytest
 from ropewalk import App
 from ropewalk.deadline import in_thread, limited, look_at_clock
 from ropewalk.errors import ExpressionError, InvalidFlow
-from ropewalk.expr import MISSING, budget, compile_expr, parse
-from ropewalk.source import load
+from ropewalk.expr import MISSING, compile_expr, operators, parse
+from ropewalk.source.load import load
 
 ENDLESS = "input.l.map(x, input.l.map(y, input.l.map(z, 1))).length()"
 LIST = {"l": list(range(1_000))}
@@ -24,8 +24,8 @@ def evaluate(text, **scope):
 @pytest.fixture
 def endless(monkeypatch):
     """Steps without end, so that only the clock ends an evaluation."""
-    monkeypatch.setattr(budget, "MAX_STEPS", 10**15)
-    monkeypatch.setattr(budget, "MAX_SECONDS", 1.0)
+    monkeypatch.setattr(operators, "MAX_STEPS", 10**15)
+    monkeypatch.setattr(operators, "MAX_SECONDS", 1.0)
 
 
 def test_the_clock_ends_an_evaluation(endless):
@@ -36,7 +36,7 @@ def test_the_clock_ends_an_evaluation(endless):
 
 
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
-@pytest.mark.parametrize("place", ["argument", "value"])
+@pytest.mark.parametrize("place", ["argument", "value", "condition"])
 def test_others_run_while_an_expression_is_slow(endless, tmp_path, store, place):
     """A hundred turns of the event loop in the second that it takes; there were none."""
     turns = 0
@@ -46,6 +46,8 @@ def test_others_run_while_an_expression_is_slow(endless, tmp_path, store, place)
 
     expression = "${" + ENDLESS + "}"
     node = {"id": "slow", "type": "tool", "tool": "echo", "params": {"value": expression}}
+    if place == "condition":
+        node = {"id": "slow", "type": "tool", "tool": "echo", "params": {"value": 1}, "condition": f"{ENDLESS} > 1"}
     if place == "value":
         config = {"expression": "$input.l.map(y, $input.l.map(z, 1))"}
         node = {"id": "slow", "type": "transform", "input": "$input.l", "transform": {"type": "MAP", "config": config}}
@@ -74,7 +76,7 @@ def test_others_run_while_an_expression_is_slow(endless, tmp_path, store, place)
 
 
 def test_a_slow_expression_gives_its_value_all_the_same(monkeypatch):
-    monkeypatch.setattr(budget, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(operators, "SLICE_SECONDS", 0.0)
     config = {"expression": "$input.l.filter(y, y == $item)[0]"}
     node = {"id": "a", "type": "transform", "input": "$input.l", "transform": {"type": "MAP", "config": config}}
     app = App("memory")
@@ -85,6 +87,24 @@ def test_a_slow_expression_gives_its_value_all_the_same(monkeypatch):
     assert asyncio.run(scenario())["results"]["a"] == list(range(300))
 
 
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_a_slow_condition_decides_all_the_same(monkeypatch, tmp_path, store):
+    monkeypatch.setattr(operators, "SLICE_SECONDS", 0.0)
+    tests = {"yes": "input.l.all(x, input.l[x] == x)", "no": "input.l.exists(x, input.l[x] != x)"}
+    nodes = [{"id": id, "type": "tool", "tool": "echo", "params": {"value": 1}, "condition": test}
+             for id, test in tests.items()]  # fmt: skip
+
+    def echo(value):
+        return value
+
+    async def scenario():
+        async with App("memory" if store == "memory" else tmp_path / "r.db", tools=[echo]) as app:
+            return await app.execute(app.load({"kind": "chain", "nodes": nodes}), input={"l": list(range(40_000))})
+
+    done = asyncio.run(scenario())
+    assert done["results"] == {"yes": 1, "no": None}
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -93,7 +113,7 @@ def test_a_slow_expression_gives_its_value_all_the_same(monkeypatch):
     ],
 )
 def test_reading_ends_by_the_clock(text):
-    with limited(-1), pytest.raises(InvalidFlow, match="takes longer than"):
+    with limited(-1), pytest.raises(InvalidFlow, match="took longer than"):
         load(text, form="yaml")
     assert load(text, form="yaml").data["kind"] == "chain"  # the limit is gone
 
@@ -107,10 +127,10 @@ def test_reading_ends_by_the_clock(text):
 )
 def test_checking_ends_by_the_clock(document):
     app = App("memory")
-    with limited(-1), pytest.raises(InvalidFlow, match="takes longer than"):
+    with limited(-1), pytest.raises(InvalidFlow, match="took longer than"):
         app.load(document)
     loaded = app.load(document)
-    with limited(-1), pytest.raises(InvalidFlow, match="takes longer than"):
+    with limited(-1), pytest.raises(InvalidFlow, match="took longer than"):
         app.check(loaded)
     assert not app.check(loaded).problems
 

@@ -24,11 +24,11 @@ from ropewalk.engine.engine import Engine
 from ropewalk.errors import ExpressionError, InvalidFlow
 from ropewalk.events import Event
 from ropewalk.expr import compile_expr, parse
-from ropewalk.expr.calls import FUNCTIONS
 from ropewalk.expr.closures import SPECIAL
-from ropewalk.expr.macros import MACROS
+from ropewalk.expr.function_registry import FUNCTIONS
+from ropewalk.expr.functions import MACROS
 from ropewalk.ir import Channel, Flow
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.sqlite.store import SqliteStore
 from ropewalk.redaction import Redaction
 from ropewalk.testing import ScriptedTools
 
@@ -213,7 +213,7 @@ INNER = {"kind": "chain", "name": "inner", "inputSchema": {"type": "object"},
 def test_a_secret_that_comes_another_way_is_refused_at_the_run(
     document: dict[str, Any], checked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the check where it sees that, and by the run in any case: with an executor nothing is checked before."""
+    """By the check where it sees that, and by the run in any case: in half of the tests the check is left out."""
     monkeypatch.setenv("TOKEN", TOKEN)
     called: list[str] = []
 
@@ -226,11 +226,10 @@ def test_a_secret_that_comes_another_way_is_refused_at_the_run(
         events: list[Event] = []
         async with App(str(tmp_path / "s.db"), tools=[echo], secrets=["TOKEN"]) as app:
             app.toolbox.register(app.as_tool(INNER))
-            executor = None if checked else lambda tool, args: app.call_tool(tool, args)
-            if document is NOTATIONS["a flow as a tool"]:
-                executor = None  # which the check does not follow
+            if not checked:
+                monkeypatch.setattr(app.definitions, "ensure", lambda *loaded, **options: None)
             try:
-                done = await app.run(document, run_id="r", on_event=events.append, executor=executor)
+                done = await app.run(document, run_id="r", on_event=events.append)
             except InvalidFlow as error:
                 if not checked:
                     raise
@@ -238,7 +237,7 @@ def test_a_secret_that_comes_another_way_is_refused_at_the_run(
             return f"{done.to_dict()} {events} {app.runs.export('r')}"
 
     told = asyncio.run(main())
-    assert "'upper' would make another text of $secret.TOKEN" in told, told
+    assert "'upper' would change $secret.TOKEN" in told, told
     assert called == []
     everything = told + "".join(file.read_bytes().decode("utf-8", "replace") for file in tmp_path.iterdir())
     assert TOKEN.lower() not in everything.lower()

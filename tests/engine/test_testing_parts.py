@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.errors import StoreError
-from ropewalk.journal import MemoryStore
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.journal.sqlite.store import SqliteStore
 from ropewalk.testing import DyingStore, ScriptedTools, Shuffled, fails, gives, hangs, held, in_turn, interleavings
 
 TWO: dict[str, Any] = {

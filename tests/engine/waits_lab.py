@@ -12,8 +12,9 @@ from ropewalk.engine.engine import Engine
 from ropewalk.events import Event
 from ropewalk.expr.ast import Fn, Obj, Ref
 from ropewalk.ir import Graph, Node
-from ropewalk.journal import MemoryStore, Store
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.journal.protocol import Store
+from ropewalk.journal.sqlite.store import SqliteStore
 from ropewalk.ops import Loop, Wait
 from ropewalk.testing import ScriptedTools
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ropewalk import flow
-from ropewalk.builder import Built, FlowBuilder
+from ropewalk.builder.flow import Built, FlowBuilder
 
 PROGRAMS: dict[str, Callable[..., Built]] = {}
 

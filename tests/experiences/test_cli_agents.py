@@ -111,7 +111,7 @@ def test_the_json_of_an_answer(make: Make, programs: Programs, gives: str, more:
     ("script", "said"),
     [
         ({"fails": 3, "gives": "x"}, "codex exited with code 3: no login"),
-        ({"gives": "not json"}, "codex was asked for JSON, and its answer is not"),
+        ({"gives": "not json"}, "codex did not answer with JSON"),
         ({"gives": '{"found": 3}'}, "does not fit the schema"),
         ({"gives": "[]"}, "does not fit the schema"),
         ({"floods": 11_000_000}, "wrote more than 10,000,000 bytes"),
@@ -180,7 +180,7 @@ def test_a_document_from_no_directory_starts_no_program(programs: Programs) -> N
         async with App() as app:
             await app.run(document)
 
-    with pytest.raises(InvalidFlow, match="starts a program, and this definition comes from no directory"):
+    with pytest.raises(InvalidFlow, match="starts a program, but this definition does not come from a directory"):
         asyncio.run(ran())
     assert programs.calls == []
 

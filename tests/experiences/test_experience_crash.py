@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from experiences.scripted_nodes import ScriptedNodes
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.errors import StoreError
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.testing import DyingStore

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from experiences.conftest import Make
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.errors import InvalidFlow, InvalidInput
 from ropewalk.tools.tool import tool
 
@@ -86,9 +86,9 @@ def test_python_and_javascript_in_one_graph(make: Make) -> None:
         ("../out.py", "'..' is not allowed"),
         ("/etc/passwd", "absolute path"),
         ("./link.py", "leads out of the directory"),
-        ("./add.ts", "compile it first"),
+        ("./add.ts", "compile it with tsc"),
         ("./ad.py", "did you mean add.py?"),
-        ("./add.txt", "a tool module is a file that ends in"),
+        ("./add.txt", "the name of a tool module must end in"),
     ],
 )
 def test_an_impl_that_may_not_be_used_is_told_with_its_place(make: Make, impl: str, said: str) -> None:
@@ -240,7 +240,7 @@ def test_a_definition_that_came_from_no_directory_has_no_files(make: Make) -> No
         async with App("memory") as app:
             await app.run(text)
 
-    with pytest.raises(InvalidFlow, match="comes from no directory"):
+    with pytest.raises(InvalidFlow, match="does not come from a directory"):
         asyncio.run(body())
 
 
@@ -317,7 +317,7 @@ def test_a_drawing_is_in_the_words_of_the_document(make: Make) -> None:
     loops: [{id: l, body: [step], until: $.n >= 5}]
     """
     home = make(graph, "{rows: {type: array}, n: {type: number}}", step_py="def step(args): ...", rows_csv="a\n1\n")
-    shown = asyncio.run(App("memory").plan(home)).text()
+    shown = asyncio.run(App("memory").preview(home)).text()
     assert "!($state.n >= 5)" in shown
     assert "Call dataset · " in shown
     assert "state_delta" not in shown
@@ -327,7 +327,7 @@ def test_the_schema_is_that_of_a_json_schema_validator(make: Make) -> None:
     """EXP-DOC-7"""
     from importlib.resources import files
 
-    schema = json.loads(files("ropewalk.dialects").joinpath("experience.schema.json").read_text("utf-8"))
+    schema = json.loads(files("ropewalk.notations").joinpath("experience.schema.json").read_text("utf-8"))
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert schema["required"] == ["name", "version", "state", "graph"]
 

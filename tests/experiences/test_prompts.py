@@ -94,7 +94,7 @@ def test_items_predecessors_and_parts_of_the_state_in_a_prompt(make: Make) -> No
     model = ScriptedModel("x")
     run(home, model=model)
     assert asked(model) == [f'{i} {id} of 2 in Rome by {{"k":1}} {{{{items | shout}}}}' for i, id in enumerate("ab")]
-    assert any("there is no filter shout" in one for one in warnings(home))
+    assert any("unknown filter shout" in one for one in warnings(home))
 
 
 PROPERTIES = "{is_old: {type: boolean}, name: {type: string}, age: {type: number}}"

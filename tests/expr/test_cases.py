@@ -118,6 +118,12 @@ CASES = {
         1 in input.nope -> false
         input.nul == null -> true
         input.nul < 1 -> false
+        1 < input.nul -> false
+        1 >= input.nul -> false
+        "a" <= input.nul -> false
+        input.nul >= input.nul -> false
+        input.x < input.nul -> false
+        [3].all(e, e >= input.nul) -> false
         prev.score >= 3 -> false
         has(input.nul) -> true
         has(input.nope) -> false

@@ -10,8 +10,7 @@ import tracemalloc
 import pytest
 
 from ropewalk.errors import ExpressionError
-from ropewalk.expr.identity import identity
-from ropewalk.expr.operators import same
+from ropewalk.expr.operators import identity_key, is_equal
 from ropewalk.ir import Channel
 from ropewalk.state import REDUCERS
 
@@ -84,9 +83,9 @@ def any_value(rng, depth=3):
 def test_two_values_share_a_key_exactly_when_they_are_equal():
     rng = random.Random(25)
     values = [any_value(rng) for _ in range(400)]
-    assert sum(same(a, b) for a, b in itertools.combinations(values, 2)) > 1000  # else it would show nothing
+    assert sum(is_equal(a, b) for a, b in itertools.combinations(values, 2)) > 1000  # else it would show nothing
     for a, b in itertools.combinations(values, 2):
-        assert (identity(a, None) == identity(b, None)) == same(a, b), (a, b)
+        assert (identity_key(a, None) == identity_key(b, None)) == is_equal(a, b), (a, b)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import tracemalloc
 
@@ -176,7 +177,7 @@ def test_regular_expressions_take_linear_time(pattern):
 )
 def test_a_pattern_of_many_states_is_not_tried_at_a_long_text(text):
     data = {"t": "a" * 1_000_000, "p": "(a|b)" * 1900 + "*b", "short": "a" * 10_000, "l": BIG["input"]["l"] * 10}
-    with pytest.raises(ExpressionError, match=r"make it simpler|more than [\d,]+ (steps|nodes)"):
+    with pytest.raises(ExpressionError, match=r"simplify it|more than [\d,]+ (steps|nodes)"):
         value(text, input=data)
 
 
@@ -352,8 +353,8 @@ def test_values_deeper_than_a_value_may_be_are_an_error_and_no_crash():
     ("before", "repeated", "said"),
     [
         ("${{a", " ", "one pair of braces"),
-        ("$state.a[?", '\\"', "quotation is not closed"),
-        ("$state.a[?", "\\'", "quotation is not closed"),
+        ("$state.a[?", '\\"', "quoted key is not closed"),
+        ("$state.a[?", "\\'", "quoted key is not closed"),
     ],
 )
 def test_what_is_repeated_is_gone_through_once(before, repeated, said):
@@ -373,7 +374,7 @@ def test_what_is_repeated_is_gone_through_once(before, repeated, said):
 
 
 def test_a_quotation_without_an_end_in_a_query_is_told_where_it_begins():
-    with pytest.raises(ExpressionError, match="quotation is not closed") as caught:
+    with pytest.raises(ExpressionError, match="quoted key is not closed") as caught:
         parse('$state.a[?@.x == "abc]')
     assert "column 18" in str(caught.value)
 
@@ -389,3 +390,9 @@ def test_two_pairs_of_braces_are_told_without_the_spaces_in_them():
 def test_absorbed_errors_are_paid_for(text):
     with pytest.raises(ExpressionError, match="takes more than 1,000,000 steps"):
         compile_expr(parse(text), resolve)({"input": {"l": [1] * 200_000}})
+
+
+@pytest.mark.parametrize("text", ["true[1e308] + 1", "[1][1e308] + 1", "'a'[-1e308] + 1", "{'a': 1}[1e308] + 1"])
+def test_an_index_beyond_every_integer_is_no_exception_of_python(text):
+    with contextlib.suppress(ExpressionError):
+        compile_expr(parse(text), resolve)({})

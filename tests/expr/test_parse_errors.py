@@ -46,7 +46,7 @@ from ropewalk.expr import Ref, parse
         ("1e999", "too large", 1, 1, None),
         ("1u", "after a number", 1, 2, "1"),
         ("{a: 1}", "a key of an object is a string in quotes", 1, 2, '"a"'),
-        ('{"a": 1, "a": 2}', "stands twice", 1, 10, None),
+        ('{"a": 1, "a": 2}', "is defined twice", 1, 10, None),
         ("input.rows[-1]", "0 or more", 1, 12, None),
         ("$input.rows[-1]", "0 or more", 1, 12, None),
         ("$input.rows[*]", "JSONPath works on $state only", 1, 12, None),

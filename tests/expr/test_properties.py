@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ropewalk.errors import ExpressionError
-from ropewalk.expr import (
+from ropewalk.expr import (  # fmt: skip
     FUNCTIONS,
     MACROS,
     Arr,
@@ -27,9 +27,8 @@ from ropewalk.expr import (
     lift,
     parse,
     show,
-)  # fmt: skip
-from ropewalk.expr.functions import identity
-from ropewalk.expr.operators import same
+)
+from ropewalk.expr.operators import identity_key, is_equal
 from ropewalk.values import check_json
 
 from .expr_scope import resolve
@@ -172,7 +171,7 @@ def test_evaluation_gives_json_or_an_expression_error_and_changes_nothing(tree, 
             get(scope)
     else:
         check_json(first)
-        assert same(first, get(scope))
+        assert is_equal(first, get(scope))
     assert scope == before
 
 
@@ -201,9 +200,9 @@ def test_any_document_lifts_or_reports_problems(document):
 
 @given(JSON, JSON)
 def test_equal_values_and_only_those_share_an_identity(a, b):
-    assert same(a, a)
-    assert (identity(a, None) == identity(b, None)) == same(a, b)
-    assert same(a, b) == same(b, a)
+    assert is_equal(a, a)
+    assert (identity_key(a, None) == identity_key(b, None)) == is_equal(a, b)
+    assert is_equal(a, b) == is_equal(b, a)
 
 
 @given(trees(), trees(), st.fixed_dictionaries(dict.fromkeys(NAMES, JSON)))

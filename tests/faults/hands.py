@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
     [
-        "jsonschema_rs", "psycopg", "ropewalk.app", "ropewalk.dialects.chain_result", "ropewalk.expr.calls",
-        "ropewalk.expr.functions", "ropewalk.expr.parser", "ropewalk.journal.postgres", "ropewalk.journal.sqlite",
-        "ropewalk.source", "ropewalk.tools.docstring",
+        "jsonschema_rs", "psycopg", "ropewalk.app.app", "ropewalk.notations.chain.render", "ropewalk.expr.calls",
+        "ropewalk.expr.functions", "ropewalk.expr.parser", "ropewalk.journal.postgres.store",
+        "ropewalk.journal.sqlite.store",
+        "ropewalk.source", "ropewalk.tools.signature",
         "pytest",  # every child looks at what the main module is
     ]
 )  # fmt: skip

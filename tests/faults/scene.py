@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import fork_server
-from ropewalk.journal import Entry, RunRow, Store, open_store
+from ropewalk.journal.address import open_store
+from ropewalk.journal.protocol import Entry, RunRow, Store
 
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
 

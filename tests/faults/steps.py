@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ropewalk import tool
-from ropewalk.journal.sql_log import SqlLog
+from ropewalk.journal.sql.log import SqlLog
 
 LOG, FATE = "calls.log", "fate"
 TELLING = ("call", "call_failed", "attempt", "timer")  # kinds of entries whose append is a step's boundary
@@ -122,7 +122,9 @@ def _ended(finish: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[str
     return ended
 
 
-if not hasattr(SqlLog, "_noted"):  # Once per process, whatever name this file is imported by.
+# Once per process, whatever name this file is imported by. A test that loads this file itself, as the tools of an open
+# project, keeps its journal as it is: the wrappers would note the entries of every later test.
+if os.environ.get("PYTEST_PROCESS") != str(os.getpid()) and not hasattr(SqlLog, "_noted"):
     SqlLog._noted = True  # type: ignore[attr-defined]
     SqlLog.append = _watched(SqlLog.append)  # type: ignore[method-assign]
     SqlLog.finish = _ended(SqlLog.finish)  # type: ignore[method-assign]

@@ -11,7 +11,7 @@ import pytest
 
 from engine.test_engine_values import FINE, NOT_JSON
 from faults.tally import Counts
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.errors import RopewalkError
 from ropewalk.testing import ScriptedTools
 from ropewalk.values import MAX_BYTES
@@ -78,7 +78,7 @@ def test_odd_values_get_the_same_answer_from_every_store(address: str, counts: C
     counts.clean()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("size", "expected"), SIZES.values(), ids=list(SIZES))
 def test_a_hundred_megabytes_get_the_same_answer_from_every_store(
     address: str, size: int, expected: tuple[str, int, int], counts: Counts

@@ -1,4 +1,4 @@
-"""docs/reliability.md lists each fault with its test: they are there."""
+"""docs/reliability-faults.md lists each fault with its test: they are there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PROJECT = Path(__file__).parents[2]
 
 
 def test_the_tests_that_the_document_names_are_there() -> None:
-    named = set(re.findall(r"`(tests/\S+\.py)`", (PROJECT / "docs" / "reliability.md").read_text()))
+    named = set(re.findall(r"`(tests/\S+\.py)`", (PROJECT / "docs" / "reliability-faults.md").read_text()))
     assert len(named) > 15
     assert not {name for name in named if not (PROJECT / name).is_file()}
     ours = {f"tests/faults/{file.name}" for file in Path(__file__).parent.glob("test_*.py")} - {

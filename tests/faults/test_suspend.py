@@ -16,7 +16,7 @@ real, asleep = time.clock_gettime, 0.0
 time.clock_gettime = lambda which: real(which) + (asleep if which == time.CLOCK_BOOTTIME else 0.0)
 
 from ropewalk import App
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.sqlite.store import SqliteStore
 
 async def first() -> str:
     """A call before the sleep."""
@@ -57,5 +57,5 @@ asyncio.run(main())
 @pytest.mark.parametrize(("how", "said"), [("taken", ["Fenced"]), ("kept", ["called", "completed"])])
 def test_after_a_sleep_the_lease_is_asked_for_before_the_next_call(tmp_path: Path, how: str, said: list[str]) -> None:
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "store.db"), how]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout.split() == said, done.stderr

@@ -15,11 +15,11 @@ import apsw
 
 from faults import steps
 from faults.disk import Disk
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.errors import RopewalkError
 from ropewalk.journal.address import is_postgres
-from ropewalk.journal.postgres import PostgresStore
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.postgres.store import PostgresStore
+from ropewalk.journal.sqlite.store import SqliteStore
 
 TOOLS = [steps.sync_step, steps.async_step, steps.second_time, steps.wait_for_file, steps.large]
 

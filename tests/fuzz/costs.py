@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from ropewalk.errors import ExpressionError
 from ropewalk.expr import compile_expr, parse
-from ropewalk.expr.calls import FUNCTIONS
-from ropewalk.expr.macros import MACROS
+from ropewalk.expr.function_registry import FUNCTIONS
+from ropewalk.expr.functions import MACROS
 
 from .expressions import resolve
 from .judging import Finding, judged

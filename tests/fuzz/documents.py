@@ -17,11 +17,11 @@ from typing import Any, Final
 import yaml
 
 from ropewalk import App
-from ropewalk.config.limits import Limits
+from ropewalk.app.preview import preview
+from ropewalk.config.settings import Limits
 from ropewalk.draw import draw, graph_data
 from ropewalk.errors import RopewalkError
-from ropewalk.plan import plan
-from ropewalk.source import dump, load
+from ropewalk.source.load import dump, load
 from ropewalk.testing import ScriptedModel
 from ropewalk.tools.tool import Tool
 
@@ -210,7 +210,7 @@ class Judge:
             ("check", lambda: self.app.check(loaded)), ("graph", lambda: graph_data(flow)),
             ("svg", lambda: draw(flow, "svg")), ("mermaid", lambda: draw(flow, "mermaid")),
             ("text", lambda: draw(flow, "text")),
-            ("plan", partial(self._plan, loaded)),
+            ("preview", partial(self._preview, loaded)),
             ("convert", lambda: self.app.convert(loaded, self.rng.choice(KINDS), allow_loss=True)),
         ):  # fmt: skip
             _, finding = judged(what, case, run, RopewalkError)
@@ -226,9 +226,9 @@ class Judge:
             str(error), [str(problem) for problem in getattr(error, "problems", ())]
             raise
 
-    def _plan(self, loaded: Any) -> None:
+    def _preview(self, loaded: Any) -> None:
         if not self.app.check(loaded).problems:
-            plan(loaded.flow, self.app.definitions.cards_for(loaded), (), kind=loaded.kind)
+            preview(loaded, self.app.definitions.cards_for(loaded), (), self.app.plans.facts(loaded))
 
     def _read_again(self, case: str, loaded: Any) -> Iterator[Finding]:
         """What was read, written down as JSON and as YAML, is the same definition."""

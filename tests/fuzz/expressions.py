@@ -11,8 +11,8 @@ from typing import Any, Final
 from ropewalk.errors import ExpressionError
 from ropewalk.expr import MISSING, compile_condition, compile_expr, parse, show
 from ropewalk.expr.ast import Expr, Ref
-from ropewalk.expr.calls import FUNCTIONS
-from ropewalk.expr.macros import MACROS
+from ropewalk.expr.function_registry import FUNCTIONS
+from ropewalk.expr.functions import MACROS
 
 from .judging import Finding, judged
 

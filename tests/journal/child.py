@@ -13,7 +13,7 @@ import sys
 from places import opened
 
 from ropewalk.errors import RopewalkError
-from ropewalk.journal import Entry, NewRun
+from ropewalk.journal.protocol import Entry, NewRun
 
 
 def say(*words: object) -> None:

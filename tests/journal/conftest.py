@@ -10,7 +10,7 @@ import pytest
 
 from faults.wire import Wire
 from postgres_server import PostgresServer, fresh
-from ropewalk.journal.postgres import PostgresStore
+from ropewalk.journal.postgres.store import PostgresStore
 
 
 @pytest.fixture

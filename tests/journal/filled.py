@@ -8,8 +8,8 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from ropewalk.journal import Entry, NewRun
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.protocol import Entry, NewRun
+from ropewalk.journal.sqlite.store import SqliteStore
 
 Start = Callable[..., "subprocess.Popen[str]"]
 PAGE = 4096

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ropewalk.journal import doctor, postgres
 from ropewalk.journal.address import is_postgres
-from ropewalk.journal.postgres import PostgresStore
-from ropewalk.journal.sql_store import SqlStore
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.postgres import store as postgres
+from ropewalk.journal.postgres.store import PostgresStore
+from ropewalk.journal.sql.store import SqlStore
+from ropewalk.journal.sqlite import doctor
+from ropewalk.journal.sqlite.store import SqliteStore
 
 _FULL = "full:"
 

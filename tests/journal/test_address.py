@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.errors import StoreError
-from ropewalk.journal import MemoryStore, open_store
-from ropewalk.journal.postgres import PostgresStore
-from ropewalk.journal.postgres_session import target
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.address import open_store
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.journal.postgres.session import target
+from ropewalk.journal.postgres.store import PostgresStore
+from ropewalk.journal.sqlite.store import SqliteStore
 
 CHAIN = {"kind": "chain", "nodes": [{"id": "s", "type": "delay", "delay": 0}]}
 
@@ -69,15 +70,15 @@ def test_memory_is_a_store_that_keeps_no_entries() -> None:
     ("url", "told"),
     [
         ("postgres://host/db?sesion=1", "address of the Postgres store is wrong"),
-        ("postgresql://host/db?schema=Not One", "schema='Not One' is no plain name"),
+        ("postgresql://host/db?schema=Not One", "schema='Not One' is not a plain name"),
         ("postgresql://me:secret@127.0.0.1:1/db", "postgresql://me@127.0.0.1:1/db: the server cannot be reached"),
-        ("mysql://host/db", "mysql:// is no kind of store; right are: memory, sqlite:///"),
+        ("mysql://host/db", "unsupported store URL mysql://; right are: memory, sqlite:///"),
         ("sqllite:///a.db", "did you mean sqlite?"),
         ("memroy", "did you mean 'memory'?"),
         ("sqlite://a.db", "three slashes"),
         ("sqlite:///", "three slashes"),
         ("", "address is empty"),
-        ("no/such/place.db", "there is no directory"),
+        ("no/such/place.db", "does not exist; create it first"),
     ],
 )
 def test_wrong_address_is_told_with_what_would_be_right(url: str, told: str) -> None:

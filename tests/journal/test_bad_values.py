@@ -11,9 +11,9 @@ import pytest
 from filled import new, run
 
 from ropewalk.errors import StoreError
-from ropewalk.journal import Definition, Entry
-from ropewalk.journal.doctor import examine, salvage
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.protocol import Definition, Entry
+from ropewalk.journal.sqlite.doctor import examine, salvage
+from ropewalk.journal.sqlite.store import SqliteStore
 
 BAD = """'{"x":'"""
 COLUMNS = [
@@ -54,7 +54,7 @@ def test_damaged_value_is_named_and_takes_nothing_else_away(filled: Path, table:
     key = "id = 'bad'" if table == "run" else "run = (SELECT seq FROM run WHERE id = 'bad')"
     change(filled, f"UPDATE {table} SET {column} = {BAD} WHERE {key}" + (" AND path = 'n'" if table == "entry" else ""))
     store = SqliteStore(filled)
-    with pytest.raises(StoreError, match=said + r".*damaged.*ropewalk doctor"):
+    with pytest.raises(StoreError, match=said + r".*damaged.*examine the store"):
         store.history("bad") if table == "entry" else store.get_run("bad")
     assert {row.id for row in store.list_runs()} == {"good", "bad"}
     assert store.orphans() == []
@@ -83,7 +83,7 @@ def test_doctor_names_what_is_damaged_and_saves_the_rest(filled: Path, table: st
     change(filled, f"UPDATE {table} SET {column} = {BAD} WHERE {key}" + (" AND path = 'n'" if table == "entry" else ""))
     [found] = examine(filled)
     assert "run bad: " in found
-    assert "ropewalk doctor" not in found  # It is the doctor who says it.
+    assert "examine the store" not in found  # It is the doctor who says it.
     saved = filled.with_name("saved.db")
     assert salvage(filled, saved) == (1, [found.partition(": ")[2]])
     assert stat.S_IMODE(saved.stat().st_mode) == 0o600
@@ -99,8 +99,8 @@ def test_doctor_names_what_is_damaged_and_saves_the_rest(filled: Path, table: st
     [
         ("UPDATE definition SET document = '['", "definition d (chain): its document"),
         ("UPDATE version SET document = '['", "definition d (chain): its document"),
-        ("UPDATE blob SET data = zeroblob(length(data))", "run good: big (call) is the big value"),
-        ("DELETE FROM blob", "run bad: big (call) is the big value"),
+        ("UPDATE blob SET data = zeroblob(length(data))", "run good: big (call) is the large value"),
+        ("DELETE FROM blob", "run bad: big (call) is the large value"),
     ],
 )
 def test_doctor_reads_definitions_and_big_values(filled: Path, sql: str, said: str) -> None:

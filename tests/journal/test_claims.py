@@ -15,11 +15,12 @@ import pytest
 from postgres_server import PostgresServer, fresh
 from ropewalk import App, tool
 from ropewalk.errors import RopewalkError, StoreError
-from ropewalk.journal import NewRun, open_store
-from ropewalk.journal.connection import fetch
-from ropewalk.journal.lease import Owner
-from ropewalk.journal.sql_store import SqlStore
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.address import open_store
+from ropewalk.journal.protocol import NewRun
+from ropewalk.journal.sql.leases import Owner
+from ropewalk.journal.sql.rows import fetch
+from ropewalk.journal.sql.store import SqlStore
+from ropewalk.journal.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.anyio
 

@@ -11,9 +11,12 @@ import pytest
 from filled import PAGE, Start, fill, new, run
 
 from ropewalk.errors import StoreError
-from ropewalk.journal import Entry
-from ropewalk.journal.doctor import examine, salvage
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.protocol import Entry
+from ropewalk.journal.sqlite.database import SqliteReader
+from ropewalk.journal.sqlite.doctor import examine, salvage
+from ropewalk.journal.sqlite.store import SqliteStore
+
+pytestmark = pytest.mark.process
 
 
 def crash(path: Path, child: Start) -> Path:
@@ -56,17 +59,34 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_file_that_is_no_database_is_refused_and_left_alone(path: Path) -> None:
     path.write_bytes(b"my diary\n" * 1000)
-    with pytest.raises(StoreError, match=r"not a SQLite database.*ropewalk doctor"):
+    with pytest.raises(StoreError, match=r"not a SQLite database.*examine the store"):
         SqliteStore(path)
     assert path.read_bytes() == b"my diary\n" * 1000
     assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("content", [b"x", b"\n", b"\0", b"SQLite format 3\0", b"x" * 511])
+def test_short_file_that_is_no_database_is_refused_and_left_alone(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match=rf"{path.name} is damaged .*not a SQLite database"):
+        SqliteStore(path)
+    with pytest.raises(StoreError, match=rf"{path.name} is damaged .*not a SQLite database"):
+        SqliteReader(path, "it is read-only", 10.0, 0.1)
+    assert "not a SQLite database" in str(examine(path))
+    assert (path.read_bytes(), [file.name for file in path.parent.iterdir()]) == (content, [path.name])
+
+
+def test_empty_file_becomes_a_new_store(path: Path) -> None:
+    path.touch()
+    with contextlib.closing(SqliteStore(path)) as store:
+        assert store.list_runs() == []
 
 
 def test_database_with_a_damaged_header_is_refused_and_left_alone(path: Path) -> None:
     fill(path)
     change(path, 16, b"\xff" * 84)
     before = contents(path.parent)
-    with pytest.raises(StoreError, match=r"damaged.*ropewalk doctor"):
+    with pytest.raises(StoreError, match=r"damaged.*examine the store"):
         SqliteStore(path)
     assert contents(path.parent) == before
 
@@ -90,7 +110,7 @@ def test_damaged_page_is_told_when_it_is_met(path: Path) -> None:
     pages = path.stat().st_size // PAGE
     for page in range(2, pages):
         change(path, page * PAGE, b"\xa5" * PAGE)
-    with pytest.raises(StoreError, match=r"damaged.*ropewalk doctor"):
+    with pytest.raises(StoreError, match=r"damaged.*examine the store"):
         SqliteStore(path).history("r")
 
 
@@ -100,7 +120,7 @@ def test_damaged_page_that_is_met_in_use_is_not_told_as_if_nothing_had_been_done
         pages = path.stat().st_size // PAGE
         for page in range(2, pages):
             change(path, page * PAGE, b"\xa5" * PAGE)
-        with pytest.raises(StoreError, match=r"damaged.*in use.*ropewalk doctor") as told:
+        with pytest.raises(StoreError, match=r"damaged.*in use.*examine the store") as told:
             store.history("r")
     assert "nothing was changed" not in str(told.value)
 
@@ -125,7 +145,7 @@ def test_damage_in_the_middle_of_the_log_is_found_and_nothing_overwritten(path: 
     change(log, where, bytes([log.read_bytes()[where] ^ 0x55]))
     before = contents(path.parent)
     for _ in range(2):
-        with pytest.raises(StoreError, match=r"frame .* is damaged.*nothing was changed.*ropewalk doctor"):
+        with pytest.raises(StoreError, match=r"frame .* is damaged.*nothing was changed.*examine the store"):
             SqliteStore(path)
     assert contents(path.parent) == before
 
@@ -215,7 +235,7 @@ def test_log_in_use_by_another_process_is_no_damage(path: Path, child: Start) ->
 def test_doctor_finds_a_sound_store_sound(path: Path) -> None:
     fill(path)
     assert examine(path) == []
-    assert examine(path.with_name("no.db")) == [f"{path.with_name('no.db')}: there is no such file"]
+    assert examine(path.with_name("no.db")) == [f"{path.with_name('no.db')}: file does not exist"]
 
 
 def test_doctor_tells_of_damage_and_saves_what_can_be_read(tmp_path: Path) -> None:
@@ -232,7 +252,7 @@ def test_doctor_tells_of_damage_and_saves_what_can_be_read(tmp_path: Path) -> No
     store = SqliteStore(saved)
     assert len(store.history("r")) == commits[3][1]
     store.close()
-    with pytest.raises(StoreError, match="is there already"):
+    with pytest.raises(StoreError, match="already exists"):
         salvage(path, saved)
 
 

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ropewalk.journal import NewRun, Store
-from ropewalk.journal.doctor import examine_open
-from ropewalk.journal.postgres import PostgresStore, examine
-from ropewalk.journal.soundness import Unfinished
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.postgres.store import PostgresStore, examine
+from ropewalk.journal.protocol import NewRun, Store
+from ropewalk.journal.sqlite.doctor import Unfinished, examine_open
+from ropewalk.journal.sqlite.store import SqliteStore
 
 
 async def fill(store: Store, runs: int) -> None:
@@ -31,7 +30,7 @@ def test_a_file_is_examined_for_no_longer_than_the_limit(tmp_path: Path) -> None
         start = time.monotonic()
         with pytest.raises(Unfinished) as caught:
             examine_open(path, limit)
-        assert caught.value.found == []
+        assert caught.value.damage == []
         assert caught.value.read
         assert time.monotonic() - start < 1
 

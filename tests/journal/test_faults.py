@@ -15,13 +15,13 @@ import pytest
 
 from faults.disk import Disk
 from ropewalk.errors import StoreError
-from ropewalk.journal import Entry, NewRun
-from ropewalk.journal.database import store_error
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.protocol import Entry, NewRun
+from ropewalk.journal.sqlite.database import store_error
+from ropewalk.journal.sqlite.store import SqliteStore
 
 
 async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(50):
         while not true():  # noqa: ASYNC110 - nothing tells
             await asyncio.sleep(0.002)
 
@@ -151,7 +151,7 @@ def test_run_does_not_end_over_entries_that_failed_unseen(tmp_path: Path, disk: 
             for i in range(40):
                 log.append(Entry(f"note{i}", "node"))
             # The thread has them, and waits for the lock.
-            await until(lambda: log._inbox._under_way == 1 and store._writer._queue.empty())
+            await until(lambda: log._inbox._in_thread == 1 and store._writer._queue.empty())
             end = asyncio.ensure_future(log.finish("completed", None))
             await until(lambda: not store._writer._queue.empty())
         # The disk has failed once and works again; the loop has heard of neither.

@@ -14,8 +14,8 @@ import pytest
 from filled import fill, new, run
 
 from ropewalk.errors import InvalidValue, StoreError
-from ropewalk.journal import Entry
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.protocol import Entry
+from ropewalk.journal.sqlite.store import SqliteStore
 
 
 def size(path: Path) -> int:
@@ -66,7 +66,7 @@ def test_interrupted_migration_is_done_again(path: Path) -> None:
     assert store.list_runs() == []
     store.close()
     connection = apsw.Connection(str(path))
-    assert [row[0] for row in connection.execute("SELECT number FROM migration").fetchall()] == [1, 2, 3, 4, 5, 6]
+    assert [row[0] for row in connection.execute("SELECT number FROM migration").fetchall()] == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
 def test_database_of_another_program_is_refused(path: Path) -> None:
@@ -94,11 +94,11 @@ def test_new_store_is_for_its_owner_only(path: Path) -> None:
 
 
 def test_missing_directory_and_directory_are_told(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="there is no directory"):
+    with pytest.raises(StoreError, match=r"directory .* does not exist"):
         SqliteStore(tmp_path / "no" / "store.db")
     with pytest.raises(StoreError, match="is a directory"):
         SqliteStore(tmp_path)
-    with pytest.raises(StoreError, match="right are 'normal' and 'full'"):
+    with pytest.raises(StoreError, match="use 'normal' or 'full'"):
         SqliteStore(tmp_path / "a.db", sync="off")  # type: ignore[arg-type]
 
 
@@ -182,7 +182,7 @@ def test_pruning_frees_what_no_run_holds_any_more(path: Path) -> None:
 
 
 def test_value_past_the_hard_limit_is_refused_and_the_run_goes_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ropewalk.journal.blobs.MAX_BYTES", 1_000_000)  # 100 MB would only take longer.
+    monkeypatch.setattr("ropewalk.journal.sql.blobs.MAX_BYTES", 1_000_000)  # 100 MB would only take longer.
 
     async def test() -> None:
         store = SqliteStore(path)
@@ -206,7 +206,7 @@ def test_damaged_or_missing_blob_is_told(path: Path) -> None:
         await log.release()
         connection = apsw.Connection(str(path))
         connection.execute("UPDATE blob SET data = zeroblob(length(data))")
-        with pytest.raises(StoreError, match=r"missing or damaged.*ropewalk doctor"):
+        with pytest.raises(StoreError, match=r"missing or damaged.*examine the store"):
             store.history("r")
         connection.execute("DELETE FROM blob")
         with pytest.raises(StoreError, match="missing or damaged"):

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import apsw
 
-from ropewalk.journal import NewRun
-from ropewalk.journal.boottime import boottime
-from ropewalk.journal.lease import Owner, judge, me, started
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.protocol import NewRun
+from ropewalk.journal.sql.leases import Owner, boottime, judge, me, started
+from ropewalk.journal.sqlite.store import SqliteStore
 
 
 def test_this_process_is_alive_and_itself() -> None:

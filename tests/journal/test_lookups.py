@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ropewalk.journal.offloop import Lookups
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.address import Lookups
+from ropewalk.journal.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +44,7 @@ async def test_queries_run_off_the_loop_and_share_hops(lookups: Lookups) -> None
     def query(n: int) -> None:
         threads.append(threading.get_ident())
         if n == 0:
-            gate.wait(30)
+            gate.wait(50)
 
     first = asyncio.ensure_future(lookups.ask(lambda: query(0)))
     while not threads:
@@ -74,7 +74,7 @@ async def test_a_query_never_gets_an_answer_from_before_it_was_asked(lookups: Lo
 
 async def test_a_cancelled_asker_harms_nobody_else(lookups: Lookups) -> None:
     gate = threading.Event()
-    held = asyncio.ensure_future(lookups.ask(lambda: gate.wait(30)))
+    held = asyncio.ensure_future(lookups.ask(lambda: gate.wait(50)))
     await asyncio.sleep(0.01)
     gone = asyncio.ensure_future(lookups.ask(lambda: 1))
     stays = asyncio.ensure_future(lookups.ask(lambda: 2))
@@ -96,7 +96,7 @@ def test_who_cancels_every_task_leaves_nobody_waiting(lookups: Lookups) -> None:
     gate = threading.Event()
 
     async def cancel_all() -> None:
-        asker = asyncio.ensure_future(lookups.ask(lambda: gate.wait(30)))
+        asker = asyncio.ensure_future(lookups.ask(lambda: gate.wait(50)))
         await asyncio.sleep(0.01)
         waiting = asyncio.ensure_future(lookups.ask(lambda: 1))
         await asyncio.sleep(0)

@@ -11,8 +11,8 @@ import pytest
 from filled import new, run
 
 from ropewalk.errors import StoreError
-from ropewalk.journal import Entry
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.protocol import Entry
+from ropewalk.journal.sqlite.store import SqliteStore
 
 SAID = r"store\.db: the file was deleted, moved or replaced while it was in use"
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from postgres_server import PostgresServer, fresh
-from ropewalk.app import App
-from ropewalk.journal import NewRun, postgres_writer
-from ropewalk.journal.postgres import PostgresStore
+from ropewalk.app.app import App
+from ropewalk.journal.postgres import store as postgres_writer
+from ropewalk.journal.postgres.store import PostgresStore
+from ropewalk.journal.protocol import NewRun
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from test_damage import contents, crash, released
 
 from ropewalk.errors import StoreError
 from ropewalk.journal.address import open_store
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.sqlite.store import SqliteStore
 
 
 @pytest.mark.parametrize("left", ["nothing", "an empty file"])
@@ -24,7 +24,7 @@ def test_log_without_its_database_is_refused_and_left_alone(path: Path, child: S
         path.touch()
     before = contents(path.parent)
     for address in (path, f"sqlite:///{path}"):
-        with pytest.raises(StoreError, match=r"log of another database.*store\.db-wal.*[Bb]ring the database back"):
+        with pytest.raises(StoreError, match=r"log of another database.*store\.db-wal.*[Rr]estore the database"):
             open_store(address)
     assert contents(path.parent) == before
     assert path.exists() is (left == "an empty file")

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from ropewalk.journal import NewRun
-from ropewalk.journal.lease import me
-from ropewalk.journal.poison import count_death, is_suspect
-from ropewalk.journal.postgres import PostgresStore
-from ropewalk.journal.postgres_session import Session, target
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.postgres.session import Session, target
+from ropewalk.journal.postgres.store import PostgresStore
+from ropewalk.journal.protocol import NewRun
+from ropewalk.journal.sql.leases import me
+from ropewalk.journal.sql.recovery import count_death, is_suspect
+from ropewalk.journal.sqlite.store import SqliteStore
 
 ROOTS = ["r0", "r1", "r2"]
 PARTS = {"r0/a": "r0", "r0/a/b": "r0/a", "r1/a": "r1"}  # by their parents

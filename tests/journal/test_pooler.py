@@ -12,7 +12,9 @@ import fork_server
 from journal.pgbouncer import pgbouncer
 from ropewalk import App, tool
 from ropewalk.errors import StoreError
-from ropewalk.journal.postgres import PostgresStore
+from ropewalk.journal.postgres.store import PostgresStore
+
+pytestmark = pytest.mark.process
 
 CHAIN = {
     "kind": "chain",
@@ -70,7 +72,7 @@ def test_doctor_and_run_name_the_setting(postgres_url: str, tmp_path: Path) -> N
     with pgbouncer(postgres_url, "transaction") as url:
         for words in (["run", "wait.yaml"], ["doctor"]):
             done = fork_server.run(
-                [fork_server.COMMAND, *words, "--store", url], cwd=tmp_path, capture_output=True, text=True, timeout=60
+                [fork_server.COMMAND, *words, "--store", url], cwd=tmp_path, capture_output=True, text=True, timeout=300
             )
             assert done.returncode != 0
             assert "pool_mode = session" in done.stdout + done.stderr

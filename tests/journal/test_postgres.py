@@ -14,9 +14,11 @@ import pytest
 from faults.wire import Wire
 from postgres_server import PostgresServer
 from ropewalk.errors import StoreError
-from ropewalk.journal import Definition, Entry, NewRun, postgres_session, postgres_writer
-from ropewalk.journal.postgres import PostgresStore, examine
-from ropewalk.journal.postgres_session import Session, target
+from ropewalk.journal.postgres import session
+from ropewalk.journal.postgres import store as postgres_writer
+from ropewalk.journal.postgres.session import Session, target
+from ropewalk.journal.postgres.store import PostgresStore, examine
+from ropewalk.journal.protocol import Definition, Entry, NewRun
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -179,7 +181,7 @@ def test_leases_are_kept_across_a_restart_though_nothing_is_recorded(url: str, p
         postgres_server.restart()
         other = PostgresStore(url)
         log.touch("fetch", 2.5)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(50):
             while (row := other.get_run("r")) is None or row.current_node != "fetch":  # noqa: ASYNC110 - a process's
                 await asyncio.sleep(0.02)
         other.close()
@@ -194,8 +196,8 @@ def test_a_stop_is_heard_after_a_restart_though_no_lease_is_due(url: str, postgr
         log = await store.open(new())
         stopped = asyncio.Event()
         log.on_stop = stopped.set
-        async with asyncio.timeout(10):
-            while not log.beaten:  # noqa: ASYNC110 - nothing tells
+        async with asyncio.timeout(50):
+            while not log.beaten_at:  # noqa: ASYNC110 - nothing tells
                 await asyncio.sleep(0.01)
         postgres_server.restart()
         assert other.request_stop("r")
@@ -214,7 +216,7 @@ def test_a_process_that_is_paused_within_a_transaction_does_not_keep_its_runs(
         store = PostgresStore(url)
         log = await store.open(new())
         await log.release()
-        monkeypatch.setattr(postgres_session, "PAUSE", 0.3)
+        monkeypatch.setattr(session, "PAUSE", 0.3)
         paused = Session(target(url))
         paused.execute("BEGIN")
         if rows:
@@ -225,7 +227,7 @@ def test_a_process_that_is_paused_within_a_transaction_does_not_keep_its_runs(
         assert taken.run.epoch == 2
         with pytest.raises(psycopg.Error, match="idle-in-transaction"):
             paused.execute("COMMIT")
-        assert paused.lost
+        assert paused.is_closed
         store.close()
 
     run(test())

@@ -11,10 +11,9 @@ import pytest
 
 from faults.wire import Wire
 from ropewalk.errors import Fenced, JournalConflict
-from ropewalk.journal import Entry, NewRun
-from ropewalk.journal.postgres import PostgresStore
-from ropewalk.journal.postgres_writer import PostgresWriter
-from ropewalk.journal.sql_log import SqlLog
+from ropewalk.journal.postgres.store import PostgresStore, PostgresWriter
+from ropewalk.journal.protocol import Entry, NewRun
+from ropewalk.journal.sql.log import SqlLog
 
 ONE = b"\0one\0"  # how the lane's prepared statement is called for
 

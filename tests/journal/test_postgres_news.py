@@ -12,10 +12,10 @@ import pytest
 from faults.wire import Wire
 from postgres_server import PostgresServer
 from ropewalk.errors import StoreError
-from ropewalk.journal import Entry, MemoryStore, NewRun
+from ropewalk.journal.memory import MemoryStore
 from ropewalk.journal.news import News
-from ropewalk.journal.postgres import PostgresStore
-from ropewalk.journal.postgres_writer import PostgresWriter
+from ropewalk.journal.postgres.store import PostgresStore, PostgresWriter
+from ropewalk.journal.protocol import Entry, NewRun
 
 NEVER = 3600.0  # seconds between looks: what is heard is not polled
 

@@ -17,9 +17,11 @@ import pytest
 from places import faults, opened
 
 from ropewalk.errors import RunBusy
-from ropewalk.journal import Entry, NewRun
-from ropewalk.journal.claim import Claim, Doubt, take
-from ropewalk.journal.lease import me
+from ropewalk.journal.protocol import Entry, NewRun
+from ropewalk.journal.sql.leases import me
+from ropewalk.journal.sql.log import Claim, UncertainCommit, acquire
+
+pytestmark = pytest.mark.process
 
 Start = Callable[..., "subprocess.Popen[str]"]
 KILLS = int(os.environ.get("ROPEWALK_KILLS", "10"))
@@ -58,7 +60,7 @@ async def begun(place: str) -> None:
     store.close()
 
 
-@pytest.mark.timeout(20 + 3 * KILLS)
+@pytest.mark.timeout(600 + 3 * KILLS)
 @pytest.mark.parametrize("place", ["sqlite", "sqlite-full", "postgres"], indirect=True)
 def test_nothing_acknowledged_is_lost_by_kill_9(place: str, child: Start) -> None:
     run(begun(place))
@@ -206,13 +208,13 @@ def test_owner_that_beats_at_the_last_moment_keeps_its_run(place: str) -> None:
     run(begun(place))
     elsewhere(place, beat=time.time() - 3600)
     store = opened(place)
-    doubt = store._writer.run(lambda c: take(c, "r", 10.0, False, None, 1.0))
-    assert isinstance(doubt, Doubt)
+    doubt = store._writer.run(lambda c: acquire(c, "r", 10.0, False, None, 1.0))
+    assert isinstance(doubt, UncertainCommit)
     elsewhere(place, beat=time.time() - 3599)
-    again = store._writer.run(lambda c: take(c, "r", 10.0, False, doubt, 1.0))
-    assert isinstance(again, Doubt)
+    again = store._writer.run(lambda c: acquire(c, "r", 10.0, False, doubt, 1.0))
+    assert isinstance(again, UncertainCommit)
     assert again.beat != doubt.beat
-    assert isinstance(store._writer.run(lambda c: take(c, "r", 10.0, False, again, 1.0)), Claim)
+    assert isinstance(store._writer.run(lambda c: acquire(c, "r", 10.0, False, again, 1.0)), Claim)
     store.close()
 
 
@@ -234,7 +236,7 @@ def test_lease_is_renewed_while_a_run_is_open_and_says_where_it_is(place: str) -
         log = await store.open(new())
         other = opened(place)
         log.touch("fetch", 2.5)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(50):
             while True:
                 row = other.get_run("r")
                 assert row is not None

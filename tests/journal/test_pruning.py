@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from ropewalk.errors import StoreError
-from ropewalk.journal import Entry, NewRun, Store, batches
-from ropewalk.journal.connection import fetch
-from ropewalk.journal.postgres import PostgresStore
-from ropewalk.journal.sqlite import SqliteStore
-from ropewalk.journal.upkeep import ROWS_AT_ONCE
+from ropewalk.journal.postgres.store import PostgresStore
+from ropewalk.journal.protocol import Entry, NewRun, Store
+from ropewalk.journal.sql import batches
+from ropewalk.journal.sql.rows import fetch
+from ropewalk.journal.sql.upkeep import ROWS_AT_ONCE
+from ropewalk.journal.sqlite.store import SqliteStore
 
 BIG = "0123456789abcdef" * 1000
 TABLES = ("entry", "held", "blob", "signal", "lease", "run")
@@ -98,11 +99,11 @@ def test_a_batch_shrinks_again_when_its_transactions_become_slow(monkeypatch: py
     sizes = batches.Batches()
     for _ in range(20):
         sizes.observe(batches.TARGET / 10)
-    assert sizes.size(50) == 50 * batches.MOST
+    assert sizes.size(50) == 50 * batches.MAX_FACTOR
     sizes.observe(batches.TARGET / 2)
-    assert sizes.size(50) == 50 * batches.MOST  # neither quick nor slow
+    assert sizes.size(50) == 50 * batches.MAX_FACTOR  # neither quick nor slow
     sizes.observe(batches.TARGET * 2)
-    assert sizes.size(50) == 25 * batches.MOST
+    assert sizes.size(50) == 25 * batches.MAX_FACTOR
     for _ in range(20):
         sizes.observe(batches.TARGET * 2)
     assert sizes.size(50) == 50

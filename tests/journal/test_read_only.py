@@ -17,8 +17,8 @@ import pytest
 from filled import Start
 from test_damage import change, contents, crash, released
 
-from ropewalk.journal import Definition
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.protocol import Definition
+from ropewalk.journal.sqlite.store import SqliteStore
 
 if os.name != "posix":
     pytest.skip("modes of files", allow_module_level=True)
@@ -26,9 +26,9 @@ if os.name != "posix":
 BEGIN = """
 import asyncio, sys
 from ropewalk.errors import StoreError
-from ropewalk.journal import Definition, NewRun
-from ropewalk.journal.doctor import examine, examine_open
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.protocol import Definition, NewRun
+from ropewalk.journal.sqlite.doctor import examine, examine_open
+from ropewalk.journal.sqlite.store import SqliteStore
 
 def told(work):
     try:
@@ -74,7 +74,7 @@ def closed(path: Path, *modes: int) -> None:
 
 LIST = "print([one.id for one in store.list_definitions()])\n"
 WHY = "this user may not write to "
-REFUSED = "another store is named by --store or ROPEWALK_STORE"
+REFUSED = "to use another store: App(store)"
 
 
 @pytest.mark.parametrize(
@@ -171,4 +171,4 @@ def test_what_cannot_even_be_read_is_told(path, bound) -> None:
     closed(path, 0o000, 0o755)
     assert bound("print(store)") == "PATH: this user may not read it\n"
     path.parent.chmod(0o000)
-    assert bound("print(store)") == "PATH cannot be looked for: Permission denied\n"
+    assert bound("print(store)") == "PATH: cannot check if it exists: Permission denied\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from ropewalk.journal.silence import Silence
+from ropewalk.journal.sql.lease_watch import Silence
 
 LEASE, GAP = 2.5, 1.25
 

@@ -13,9 +13,9 @@ from places import opened
 
 from engine.lab import call, flow, job, line, resumed
 from ropewalk.engine.engine import Engine
-from ropewalk.journal import Entry, MemoryStore, NewRun
-from ropewalk.journal.journal import Store
-from ropewalk.journal.lease import me
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.journal.protocol import Entry, NewRun, Store
+from ropewalk.journal.sql.leases import me
 from ropewalk.testing import ScriptedTools, hangs
 
 BEGAN = 1_000_000.0  # when the process that died made the run its own
@@ -109,7 +109,7 @@ def test_a_beat_in_the_middle_of_a_node_tells_the_time_that_has_passed_in_it(pla
     async def test() -> None:
         store, other = opened(place, lease=0.15, poll=0.02), opened(place)
         going = asyncio.ensure_future(Engine(store).run(job(line(call("slow")), ScriptedTools(slow=hangs()))))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(50):
             while True:
                 row = other.get_run("r")
                 if row is not None and row.spent >= 0.2:

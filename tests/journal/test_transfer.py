@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from ropewalk.errors import StoreError
-from ropewalk.journal import Definition, Entry, MemoryStore, NewRun, Store
-from ropewalk.journal.postgres import PostgresStore
-from ropewalk.journal.sqlite import SqliteStore
-from ropewalk.journal.transfer import Copied, copy
+from ropewalk.journal.address import Copied, copy
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.journal.postgres.store import PostgresStore
+from ropewalk.journal.protocol import Definition, Entry, NewRun, Store
+from ropewalk.journal.sqlite.store import SqliteStore
 
 BIG = {"text": "".join(chr(33 + i * 7919 % 90) for i in range(100_000))}
 
@@ -77,7 +78,7 @@ def test_everything_is_there_as_it_was_and_once(sqlite: SqliteStore, target: Sto
         await fill(sqlite)
         assert copy(sqlite, target) == Copied(definitions=1, runs=2, parts=1)
         assert all_of(target) == all_of(sqlite)
-        assert copy(sqlite, target) == Copied(known=1, there=2)
+        assert copy(sqlite, target) == Copied(existing_definitions=1, existing_runs=2)
         assert all_of(target) == all_of(sqlite)
 
     run(test())
@@ -92,7 +93,7 @@ def test_a_run_that_was_broken_off_goes_on_in_the_copy(sqlite: SqliteStore, targ
         assert (log.run.spent, log.run.current_node) == (2.5, "a")
         await log.append(Entry("b", "call", data=2))
         assert await log.finish("completed", 3) == "completed"
-        assert copy(sqlite, target).there == 2  # What has gone on there stays.
+        assert copy(sqlite, target).existing_runs == 2  # What has gone on there stays.
         row = target.get_run("broken off")
         assert row is not None
         assert (row.status, row.result) == ("completed", 3)
@@ -110,7 +111,7 @@ def test_copying_that_was_broken_off_is_taken_up_again(sqlite: SqliteStore, targ
         with pytest.raises(KeyboardInterrupt):
             copy(sqlite, target, die)
         assert [row.id for row in target.list_runs()] == ["done"]
-        assert copy(sqlite, target) == Copied(known=1, runs=1, parts=1, there=1)
+        assert copy(sqlite, target) == Copied(existing_definitions=1, runs=1, parts=1, existing_runs=1)
         assert all_of(target) == all_of(sqlite)
 
     run(test())

@@ -14,14 +14,18 @@ import apsw
 import pytest
 
 from ropewalk.errors import StoreError
-from ropewalk.journal import Entry, Store
-from ropewalk.journal.migrations import Migrations
-from ropewalk.journal.postgres import PostgresStore
-from ropewalk.journal.postgres_session import Session, target
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.postgres.session import Session, target
+from ropewalk.journal.postgres.store import PostgresStore
+from ropewalk.journal.protocol import Entry, Store
+from ropewalk.journal.sql.upkeep import Migrations
+from ropewalk.journal.sqlite.store import SqliteStore
+from ropewalk.journal.tool_usage import ToolUse
 
-FOLDER = Path(sys.modules[Migrations.__module__].__file__ or "").parent / "migrations"
-NEWEST = {"sqlite": Migrations(FOLDER).newest, "postgres": Migrations(FOLDER / "postgres").newest}
+pytestmark = pytest.mark.process
+
+STORES = Path(sys.modules[Migrations.__module__].__file__ or "").parents[1]
+FOLDERS = {kind: STORES / kind / "migrations" for kind in ("sqlite", "postgres")}
+NEWEST = {kind: Migrations(folder).newest for kind, folder in FOLDERS.items()}
 ROWS = [
     "INSERT INTO definition (kind, id, name, document, fingerprint, created, run_count)"
     " VALUES ('chain', 'c', 'Chain', {doc}, 'f1', 5.0, 1)",
@@ -41,7 +45,7 @@ def old_sqlite(path: Path, number: int) -> str:
     connection.pragma("journal_mode", "wal")
     connection.pragma("application_id", 0x726F7065)
     connection.execute("CREATE TABLE migration (number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied REAL NOT NULL)")
-    fill(connection.execute, FOLDER, number, "CAST('{\"x\": 1}' AS BLOB)")
+    fill(connection.execute, FOLDERS["sqlite"], number, "CAST('{\"x\": 1}' AS BLOB)")
     connection.close()
     return str(path)
 
@@ -53,7 +57,7 @@ def old_postgres(url: str, number: int) -> str:
     session.execute(
         "CREATE TABLE migration (number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied DOUBLE PRECISION NOT NULL)"
     )
-    fill(session.execute, FOLDER / "postgres", number, "CAST('{\"x\": 1}' AS BYTEA)")
+    fill(session.execute, FOLDERS["postgres"], number, "CAST('{\"x\": 1}' AS BYTEA)")
     session.close()
     return url
 
@@ -65,6 +69,8 @@ def fill(execute: Callable[[str], Any], folder: Path, number: int, document: str
     rows = list(ROWS)
     if any("_versions" in file.name for file in sorted(folder.glob("*.sql"))[:number]):
         rows.append("INSERT INTO version SELECT kind, id, fingerprint, 1, name, document, created FROM definition")
+    if any("_tool_use" in file.name for file in sorted(folder.glob("*.sql"))[:number]):
+        rows.append("INSERT INTO tool_use (tool, request, successes, failures, at) VALUES ('t', 'r', 3, 1, 2.0)")
     for row in rows:
         execute(row.replace("{doc}", document))
 
@@ -95,6 +101,13 @@ def check_whole(store: Store) -> None:
     assert definition is not None
     assert (definition.version, definition.document, definition.run_count) == (1, {"x": 1}, 1)
     assert [one.version for one in store.list_versions("chain", "c")] == [1]
+
+    before = store.list_uses()
+    assert before in ([], [ToolUse(tool="t", request="r", successes=3, failures=1, at=2.0)])
+    later = ToolUse(tool="t", request="r", successes=1, at=5.0, source="s")
+    store.put_uses([later])
+    assert store.list_uses() == [later, *before]
+    store.delete_uses()
 
     async def go_on() -> None:
         log = await store.reopen("done", again=True)
@@ -142,9 +155,9 @@ def test_several_processes_that_open_it_at_once_agree(old: str) -> None:
 DIE = """
 import os, sys
 sys.path[:0] = {path!r}
-from ropewalk.journal.migrations import Migrations
+from ropewalk.journal.sql.upkeep import Migrations
 from test_upgrades import opened
-import ropewalk.journal.migrations as room
+import ropewalk.journal.sql.upkeep as room
 real = room.time.time
 room.time = type("T", (), {{"time": staticmethod(lambda: os.kill(os.getpid(), 9))}})  # between a file and its number
 opened({address!r})
@@ -153,7 +166,7 @@ opened({address!r})
 
 def test_a_process_killed_in_the_middle_of_it_leaves_the_store_as_it_was(old: str) -> None:
     here = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-    died = subprocess.run([sys.executable, "-c", DIE.format(address=old, path=here)], capture_output=True, timeout=60)
+    died = subprocess.run([sys.executable, "-c", DIE.format(address=old, path=here)], capture_output=True, timeout=300)
     assert died.returncode == -signal.SIGKILL, died.stderr
     store = opened(old)
     check_whole(store)

@@ -13,8 +13,8 @@ import apsw
 import pytest
 
 from ropewalk.errors import StoreError
-from ropewalk.journal import Entry, NewRun
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.protocol import Entry, NewRun
+from ropewalk.journal.sqlite.store import SqliteStore
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def size(path: Path) -> int:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(50):
         while not true():  # noqa: ASYNC110 - nothing tells
             await asyncio.sleep(0.005)
 

@@ -95,6 +95,8 @@ class Server:
         elif method == "tools/call":
             self.calls += 1
             CALLS.get(self.fault, fine)(self, id, (params.get("_meta") or {}).get("progressToken"))
+        elif method == "prompts/list" and self.fault == "crowd_of_prompts":
+            self.send(id=id, result={"prompts": [{"name": f"prompt_{n}"} for n in range(20 * MANY)]})
         elif id is not None and method != "initialize":
             self.send(id=id, error={"code": -32601, "message": "Method not found"})
 
@@ -210,6 +212,8 @@ LISTS: dict[str, Callable[[Server, str | None], Message | None]] = {
     "silent_list": lambda s, cursor: None,
     "death_in_list": dies,
     "many": lambda s, cursor: {"tools": [tool("go"), *(tool(f"tool_{n:04d}") for n in range(MANY))]},
+    "crowd": lambda s, cursor: {"tools": [tool(f"tool_{n}") for n in range(100 * MANY)]},
+    "crowd_of_prompts": plain,
     "pages": pages(9),
     "same_page": lambda s, cursor: {"tools": [tool("go")], "nextCursor": "again"},
     "endless_pages": pages(-1),

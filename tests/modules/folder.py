@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ropewalk.errors import ToolError
-from ropewalk.tools.directory import DirectoryCaller
+from ropewalk.tools.directory.directory import DirectoryCaller
 from ropewalk.tools.runner import Runner
 from ropewalk.tools.toolbox import Toolbox
 

@@ -17,8 +17,9 @@ from ropewalk.errors import ToolError, ToolTimeout
 from ropewalk.expr.ast import Ref
 from ropewalk.ir import Graph
 from ropewalk.ops import Call
-from ropewalk.tools import dataset, query
-from ropewalk.tools.dataset import source_problem
+from ropewalk.tools.directory import dataset
+from ropewalk.tools.directory import dataset as query
+from ropewalk.tools.directory.dataset import source_problem
 from ropewalk.tools.runner import Runner
 from ropewalk.tools.toolbox import Toolbox
 from tools.conftest import Lab, lab
@@ -90,7 +91,7 @@ async def test_the_format_may_be_said(tmp_path: Path) -> None:
         ("x.json", b"[" * 300 + b"]" * 300, "nested deeper than 200"),
         ("x.json", b"[12345678901234567890]", "x.json[0]: integer past 64 bits"),
         ("x.jsonl", b'{"a": 1}\n{"a": \n', "x.jsonl:2:7: "),
-        ("x.txt", b"a", "x.txt: its name does not tell the format; say format: csv, json or jsonl"),
+        ("x.txt", b"a", "x.txt: the name does not show the format; set format to csv, json or jsonl"),
     ],
 )
 async def test_a_file_that_is_wrong_is_told_with_its_line(tmp_path: Path, name: str, data: bytes, said: str) -> None:
@@ -125,7 +126,7 @@ def test_a_source_is_checked_without_being_read(tmp_path: Path) -> None:
     assert source_problem(root, "$input.source") is None
     assert source_problem(root, {"http": "http://127.0.0.1:1/"}) is None
     assert source_problem(root, {"file": "x.csv", "format": "cvs"}) == (
-        "format", "x.csv: unknown format 'cvs'; there are: csv, json, jsonl; did you mean csv?"
+        "format", "x.csv: unknown format 'cvs'; use csv, json, jsonl; did you mean csv?"
     )  # fmt: skip
     found = source_problem(root, {"file": "x.txt"})
     assert found is not None
@@ -135,13 +136,13 @@ def test_a_source_is_checked_without_being_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        (None, "a dataset comes from one of file, sqlite, http, mcp-resource"),
-        ({}, "a dataset comes from one of"),
-        ({"file": "a", "http": "b"}, "a dataset comes from one of"),
-        ({"file": ["a"]}, "file must be a text, not ['a']"),
-        ({"file": "x.csv", "sheet": "1"}, "unknown key 'sheet' beside file"),
-        ({"sqlite": "x.db"}, "a sqlite source has a query"),
-        ({"mcp-resource": "x://y"}, "an mcp-resource source has a server"),
+        (None, "a dataset needs exactly one of file, sqlite, http, mcp-resource"),
+        ({}, "a dataset needs exactly one of"),
+        ({"file": "a", "http": "b"}, "a dataset needs exactly one of"),
+        ({"file": ["a"]}, "file must be a string, not ['a']"),
+        ({"file": "x.csv", "sheet": "1"}, "unknown key 'sheet' next to file"),
+        ({"sqlite": "x.db"}, "a sqlite source needs a query"),
+        ({"mcp-resource": "x://y"}, "an mcp-resource source needs a server"),
         ({"mcp-resource": "x://y", "server": "s"}, "x://y: there is no MCP server 's'; none is configured"),
         ({"http": "file:///etc/passwd"}, "is not an http or https URL"),
     ],
@@ -159,7 +160,7 @@ async def test_ten_megabytes_are_read_and_what_is_over_the_limit_is_refused(
     found = await rows(tmp_path, {"file": "x.csv"})
     assert len(found) == 100_000
     monkeypatch.setattr(dataset, "MAX_BYTES", 1_000_000)
-    assert await wrong(tmp_path, {"file": "x.csv"}) == "x.csv holds 9,900,002 bytes; at most 1,000,000 are read"
+    assert await wrong(tmp_path, {"file": "x.csv"}) == "x.csv has 9,900,002 bytes; the limit is 1,000,000 bytes"
 
 
 # --- SQLite ----------------------------------------------------------------------------------------
@@ -185,7 +186,7 @@ async def test_a_query_gives_its_rows(base: Path) -> None:
     [
         ("SELECT * FROM missing", "x.db: no such table: missing"),
         ("SELECT", "x.db: incomplete input"),
-        ("SELECT b FROM t", "x.db: column b holds a blob; select hex(b)"),
+        ("SELECT b FROM t", "x.db: column b contains a blob; select hex(b)"),
         ("SELECT n, n FROM t", "x.db: two columns of the query are named 'n'"),
         ("SELECT 9e999 AS n", "x.db[0].n: inf is not JSON"),
         ("DELETE FROM t", "x.db: the query may only read this file"),
@@ -239,7 +240,7 @@ async def test_a_query_without_end_is_stopped_at_its_time(base: Path, monkeypatc
 async def test_rows_past_the_limit_are_refused(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query, "MAX_BYTES", 1000)
     many = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c"
-    assert "x.db: the rows hold more than 1,000 bytes" in await wrong(base, {"sqlite": "x.db", "query": many})
+    assert "x.db: the rows have more than 1,000 bytes" in await wrong(base, {"sqlite": "x.db", "query": many})
 
 
 # --- HTTP ------------------------------------------------------------------------------------------
@@ -268,7 +269,7 @@ async def test_an_address_that_gives_none_is_told_with_its_reason(
     assert "/gone: HTTP 404" in await wrong(tmp_path, {"http": f"{lab.url}/gone"})
     assert "redirects are not followed" in await wrong(tmp_path, {"http": f"{lab.url}/moved"})
     assert "/bad:1:2: " in await wrong(tmp_path, {"http": f"{lab.url}/bad"})
-    assert "does not tell the format" in await wrong(tmp_path, {"http": f"{lab.url}/what"})
+    assert "does not show the format" in await wrong(tmp_path, {"http": f"{lab.url}/what"})
     assert "ConnectError" in await wrong(tmp_path, {"http": "http://127.0.0.1:1/"})
     with pytest.raises(ToolError) as caught:
         await rows(tmp_path, {"http": f"{lab.url}/busy"})

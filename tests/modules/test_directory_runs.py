@@ -10,9 +10,11 @@ import pytest
 
 import fork_server
 from modules.folder import needs_node, written
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.errors import InvalidFlow
 from tools.mcp_lab import gone
+
+pytestmark = pytest.mark.process
 
 DOCUMENT = """\
 name: amounts

@@ -16,7 +16,7 @@ from ropewalk.errors import ToolError, ToolTimeout
 from ropewalk.expr.ast import Ref
 from ropewalk.ir import Graph, Policy, Retry
 from ropewalk.ops import Call, Map
-from ropewalk.tools.directory import DirectoryCaller
+from ropewalk.tools.directory.directory import DirectoryCaller
 
 pytestmark = needs_node
 
@@ -116,7 +116,7 @@ async def test_the_state_is_a_snapshot_however_it_is_read_or_changed(tmp_path: P
          "tools/x.mjs: result.state_delta.a[0].a contains itself"),
         ("(() => { let a = 1; for (let i = 0; i < 300; i++) a = [a]; return { state_delta: { a } } })()",
          "is nested deeper than 200"),
-        ("{ state_delta: { a: '\\ud800' } }", "tools/x.mjs: its result cannot be kept"),
+        ("{ state_delta: { a: '\\ud800' } }", "tools/x.mjs: its result is not usable"),
         ("{ state_delta: { a: 'x\\0y' } }", "tools/x.mjs: result.state_delta.a: string with a NUL character"),
         ("{ state_delta: { a: 2 ** 63 } }", "tools/x.mjs: result.state_delta.a: integer past 64 bits"),
         ("{ state_delta: {}, metrics: { cost_usd: 'x' } }", "tools/x.mjs: metrics.cost_usd is a string"),
@@ -264,12 +264,12 @@ async def test_of_a_process_that_is_busy_when_its_run_ends_it_is_said_that_outpu
     source = "export default () => { setTimeout(() => { for (;;); }, 0); return { state_delta: {} } }"
     with caplog.at_level(logging.INFO, "ropewalk.modules"):
         await result_of(tmp_path, source)
-    assert any("what was printed last may be missing" in record.message for record in caplog.records)
+    assert any("the last output may be missing" in record.message for record in caplog.records)
 
 
 async def test_an_integer_that_javascript_would_round_is_an_error_where_it_is_used(tmp_path: Path) -> None:
     big = 2**53 + 1
-    said = "holds an integer beyond 2^53, which JavaScript would round"
+    said = "contains an integer beyond 2^53, which JavaScript would round"
     with pytest.raises(ToolError, match=rf"tools/x\.mjs: ids {re.escape(said)}") as caught:
         await result_of(tmp_path, giving("{ state_delta: { n: 1 } }"), {"ids": [1, {"n": big}]})
     assert not caught.value.retryable

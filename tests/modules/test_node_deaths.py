@@ -16,8 +16,8 @@ from ropewalk.errors import ToolTimeout
 from ropewalk.expr.ast import Ref
 from ropewalk.ir import Graph, Policy, Retry
 from ropewalk.ops import Call
-from ropewalk.tools import node_process
-from ropewalk.tools.directory import DirectoryCaller
+from ropewalk.tools.directory import javascript
+from ropewalk.tools.directory.directory import DirectoryCaller
 from tools.mcp_lab import alive, gone
 
 pytestmark = needs_node
@@ -50,7 +50,7 @@ async def test_an_endless_loop_is_killed_at_its_time_and_the_others_are_told(tmp
         await call(tools_in_time, "impl:spin.mjs")
     next_one = await pid_of(tools)
     assert next_one != pid
-    said = "wait.mjs: the Node.js process of this run ended: spin.mjs was given up and held it, so that it was killed"
+    said = "wait.mjs: the Node.js process of this run ended: spin.mjs was cancelled and blocked it, so it was killed"
     assert await other == said
     assert gone(pid)
     await tools.close()
@@ -69,7 +69,7 @@ async def test_an_endless_loop_ends_with_the_run(tmp_path: Path) -> None:
 async def test_a_run_that_is_stopped_in_an_endless_loop_has_no_patience(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_process, "_PATIENCE", 60.0)
+    monkeypatch.setattr(javascript, "_PING_TIMEOUT", 60.0)
     tools = caller(tmp_path, {"pid.mjs": PID, "spin.mjs": SPIN})
     pid = await pid_of(tools)
     before = cpu(pid)

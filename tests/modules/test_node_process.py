@@ -15,11 +15,11 @@ from ropewalk.engine.engine import Engine
 from ropewalk.errors import ToolError
 from ropewalk.expr.ast import Ref
 from ropewalk.ir import Graph
-from ropewalk.journal import MemoryStore
+from ropewalk.journal.memory import MemoryStore
 from ropewalk.ops import Call
-from ropewalk.tools import node_process
-from ropewalk.tools.child import INHERITED
-from ropewalk.tools.node_process import Lent, NodeProcess
+from ropewalk.tools.child_process import INHERITED_VARIABLES
+from ropewalk.tools.directory import javascript
+from ropewalk.tools.directory.javascript import NodeProcess, SentValues
 from tools.mcp_lab import alive, gone
 
 pytestmark = needs_node
@@ -121,7 +121,7 @@ async def test_it_gets_a_clean_environment_and_what_was_let_through(
     found = (await call(tools, "impl:x.mjs"))["state_delta"]
     await tools.close()
     assert (found["token"], found["env"]) == ("t", {"TOKEN": "t"})
-    assert set(found["names"]) <= {"TOKEN", *INHERITED}
+    assert set(found["names"]) <= {"TOKEN", *INHERITED_VARIABLES}
     assert "PATH" in found["names"]
 
 
@@ -144,7 +144,7 @@ async def test_without_node_it_is_said_what_to_install(tmp_path: Path) -> None:
     with pytest.raises(ToolError) as caught:
         await call(tools, "impl:tools/x.mjs")
     said = caught.value.reason
-    assert said.startswith("tools/x.mjs needs Node.js 18 or newer, and there is no `node` on the PATH: install it from")
+    assert said.startswith("tools/x.mjs needs Node.js 18 or newer, but `node` is not on the PATH; install it from")
     assert not caught.value.retryable
 
 
@@ -164,7 +164,7 @@ async def test_a_node_that_is_too_old_is_told_so(tmp_path: Path) -> None:
     env = fake(tmp_path / "bin", f'PATH="{path}" exec node -r "{tmp_path}/old.cjs" "$@"')
     said = await refused(caller(tmp_path, {"x.mjs": PID}, env=env), "impl:x.mjs")
     assert said.startswith("x.mjs needs Node.js 18 or newer; ")
-    assert "is 16.20.0: install it from" in said
+    assert "is 16.20.0; install it from" in said
 
 
 async def test_a_node_that_does_not_start_is_told_with_its_words(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ async def test_a_node_that_does_not_start_is_told_with_its_words(tmp_path: Path)
     assert "exited with code 7; its output ends with:\na library is missing" in said
     (tmp_path / "bin" / "node").write_text("no program")
     said = await refused(caller(tmp_path, env=env), "impl:x.mjs")
-    assert "cannot be started" in said
+    assert "could not start Node.js" in said
 
 
 async def test_a_link_put_there_later_is_not_followed(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ async def test_the_rounds_of_a_map_share_one_state(tmp_path: Path, sent: list[di
 async def test_values_not_used_for_long_are_let_go_of(
     tmp_path: Path, sent: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_process, "_MOST_LENT", 2)
+    monkeypatch.setattr(javascript, "_MAX_SENT_VALUES", 2)
     tools = caller(tmp_path, {"x.mjs": LENGTH})
     kept: list[Any] = [[i] * i for i in range(5)]
     for rows in (*kept, kept[0]):
@@ -255,16 +255,16 @@ async def test_values_not_used_for_long_are_let_go_of(
 
 
 def test_values_that_were_let_go_of_get_a_new_handle() -> None:
-    lent = Lent()
+    lent = SentValues()
     one: list[int] = []
     handle, body = lent.handle(one)
     assert body == b"[]"
     assert lent.handle(one) == (handle, None)
-    others = [[i] for i in range(node_process._MOST_LENT)]
+    others = [[i] for i in range(javascript._MAX_SENT_VALUES)]
     for other in others:
         lent.handle(other)
-    assert lent.surplus() == [handle]
-    assert lent.surplus() == []
+    assert lent.drop_oldest() == [handle]
+    assert lent.drop_oldest() == []
     again, body = lent.handle(one)
     assert again != handle
     assert body == b"[]"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from modules.folder import written
-from ropewalk.tools.inside import find_impl
-from ropewalk.tools.module import ModuleFailed, load
-from ropewalk.tools.outline import outline_problem
+from ropewalk.tools.directory.paths import find_impl, outline_problem
+from ropewalk.tools.directory.python import load_function
+from ropewalk.tools.module_result import ModuleFailed
 
 WRONG = {
     "def f(args):\n    return {\n": "m.py:2: '{' was never closed",
@@ -34,14 +34,14 @@ def test_what_a_run_would_refuse_is_told_before_it(tmp_path: Path, text: str) ->
     found = outline_problem(tmp_path, impl) or ""
     assert WRONG[text] in found
     with pytest.raises(ModuleFailed) as failed:
-        load(tmp_path, impl)
+        load_function(tmp_path, impl)
     assert str(failed.value) == found
 
 
 @pytest.mark.parametrize("text", SOUND)
 def test_what_a_run_takes_is_no_problem(tmp_path: Path, text: str) -> None:
     impl = find_impl(written(tmp_path, {"m.py": text}), "m.py")
-    assert load(tmp_path, impl)
+    assert load_function(tmp_path, impl)
     assert outline_problem(tmp_path, impl) is None
 
 

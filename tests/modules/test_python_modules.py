@@ -17,8 +17,8 @@ from ropewalk.engine.engine import Engine, Job
 from ropewalk.errors import ToolError, ToolNotFound, ToolTimeout
 from ropewalk.expr.ast import Ref
 from ropewalk.ir import Graph
-from ropewalk.journal import MemoryStore
-from ropewalk.journal.journal import NewRun
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.journal.protocol import NewRun
 from ropewalk.ops import Call
 from ropewalk.tools.runner import Runner
 from ropewalk.tools.toolbox import Toolbox

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
-from ropewalk.tools.snapshot import Snapshot, plain
+from ropewalk.tools.snapshots import Snapshot, plain
 
 VALUES: dict[str, Any] = {"rows": [{"a": 1}, {"a": 2}], "one": {"deep": {"x": [1]}}, "n": 5, "s": "text", "none": None}
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ropewalk.dialects import experience_source
-from ropewalk.dialects.document_schema import schema_of
-from ropewalk.tools import dataset
-from ropewalk.tools.directory import DirectoryCaller
-from ropewalk.tools.inside import MODULES
+from ropewalk.notations.experience import nodes
+from ropewalk.notations.json_schema import schema_of
+from ropewalk.tools.directory import dataset
+from ropewalk.tools.directory.directory import DirectoryCaller
+from ropewalk.tools.directory.paths import MODULES
 from ropewalk.tools.runner import Runner
 from ropewalk.tools.toolbox import Toolbox
 
@@ -17,12 +17,12 @@ PLACES = ("uri", "url")
 
 
 def test_every_source_of_datasets_can_be_written_and_is_known_to_editors() -> None:
-    assert experience_source.SOURCES.keys() == dataset.SOURCES.keys()
+    assert nodes.SOURCES.keys() == dataset.SOURCES.keys()
     shown = {frozenset(one["properties"]) for one in sources(schema_of("experience"))}
     plain = {form for form in shown if "type" not in form}
-    assert plain == {frozenset((kind, *beside)) for kind, beside in experience_source.SOURCES.items()}
+    assert plain == {frozenset((kind, *beside)) for kind, beside in nodes.SOURCES.items()}
     # The original's form names the kind in `type` and the place in `uri` or `url`.
-    typed = {frozenset(("type", place, *beside)) for beside in experience_source.SOURCES.values() for place in PLACES}
+    typed = {frozenset(("type", place, *beside)) for beside in nodes.SOURCES.values() for place in PLACES}
     assert shown - plain == typed
 
 

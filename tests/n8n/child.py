@@ -9,10 +9,10 @@ import os
 import signal
 import sys
 
-from ropewalk.app import App
-from ropewalk.claude import ClaudeClient, Settings
-from ropewalk.n8n import WorkflowBuilder
-from ropewalk.n8n.server import ENVIRONMENT, SERVER
+from ropewalk.agents import ClaudeClient, Settings
+from ropewalk.app.app import App
+from ropewalk.n8n.builder import WorkflowBuilder
+from ropewalk.n8n.node_tools import ENVIRONMENT, SERVER
 
 home, base_url, script, task, when = sys.argv[1:]
 

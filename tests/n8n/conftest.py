@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ropewalk.app import App
-from ropewalk.n8n.server import ENVIRONMENT, SERVER
+from ropewalk.app.app import App
+from ropewalk.n8n.node_tools import ENVIRONMENT, SERVER
 from ropewalk.testing import ScriptedModel
 from tools.mcp_lab import node_script
 
@@ -29,7 +29,7 @@ class Lab:
 
     def app(self, *turns: Any, store: Any = "memory", server: bool = True) -> App:
         app = App(store, model=ScriptedModel(*turns))
-        app.project = str(self.home)
+        app.context.project = str(self.home)
         if server:
             app.toolbox.add_mcp(SERVER, self.config)
         return app

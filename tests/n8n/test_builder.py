@@ -11,17 +11,18 @@ from typing import Any
 
 import pytest
 
-from ropewalk.app import App
-from ropewalk.claude import Answer
+from ropewalk.agents import Answer
+from ropewalk.app.app import App
 from ropewalk.errors import CompletionFailed, JournalConflict, ModelError
-from ropewalk.journal import open_store
+from ropewalk.journal.address import open_store
 from ropewalk.journal.memory import MemoryStore
-from ropewalk.n8n import Built, WorkflowBuilder
-from ropewalk.n8n.report import as_json, as_text
+from ropewalk.n8n.builder import Built, WorkflowBuilder, as_json, as_text
 from ropewalk.testing import ScriptedModel, results_in, wants
 
 from .conftest import Lab
 from .script import BROKEN, CONFIGURED, FOUND, RELINK, TASK, URL, WORDS, mended, say
+
+pytestmark = pytest.mark.process
 
 
 def built(app: App, *, tools: bool = True, times: int = 1, **options: Any) -> Built:
@@ -107,9 +108,9 @@ def test_a_broken_draft_is_repaired_in_rounds_and_kept(lab: Lab) -> None:
     assert isinstance(app.model, ScriptedModel)
     first, second = (app.model.requests[at].messages[0]["content"] for at in (2, 3))
     assert "Required property 'URL' cannot be empty" in first
-    assert "a connection goes from a node 'gett' that is not there; did you mean 'get'?" in first
-    assert "operation 1 (set_parameters): a node 'fetch' that is not there" in second
-    assert "node 'post' cannot be reached from a trigger" in second
+    assert "a connection goes from a node 'gett' that does not exist; did you mean 'get'?" in first
+    assert "operation 1 (set_parameters): a node 'fetch' that does not exist" in second
+    assert "node 'post' is not reachable from a trigger" in second
     assert "Required property 'URL'" not in second
     validation = ["validate_workflow", "check_connections", "get_input_schema", "get_output_schema"]
     assert tools_of(app)[2:5] == [validation] * 3
@@ -133,8 +134,8 @@ def test_a_model_that_will_not_repair_leaves_the_draft_and_what_is_wrong_with_it
     refusal = Answer(content=[{"type": "text", "text": "No."}], stop_reason="refusal", cost=0.0)
     done = built(lab.app(say(FOUND), say(BROKEN), mended(URL), refusal, WORDS))
     assert (done.valid, done.repairs, done.documentation) == (False, 1, WORDS)
-    assert "a connection goes from a node 'gett' that is not there; did you mean 'get'?" in done.problems
-    assert "validation-2: without a result: the model refused to go on" in done.degraded
+    assert "a connection goes from a node 'gett' that does not exist; did you mean 'get'?" in done.problems
+    assert "validation-2: without a result: the model refused to continue" in done.degraded
 
 
 @pytest.mark.node
@@ -155,7 +156,7 @@ def test_a_build_that_failed_goes_on_where_the_model_gave_no_answer(lab: Lab) ->
     assert (done.valid, done.repairs, done.documentation) == (True, 0, WORDS)
     assert [tool for tools in tools_of(app) for tool in tools][:1] == ["search_node_properties"]
     other = lab.app("never asked", store=store)
-    with pytest.raises(JournalConflict, match="this build is of 'Every morning"):
+    with pytest.raises(JournalConflict, match="belongs to the build of 'Every morning"):
         asyncio.run(WorkflowBuilder(other).build("Something else", run_id="joke"))
     assert tools_of(other) == []
 
@@ -195,8 +196,8 @@ def test_a_server_that_stays_dead_leaves_a_workflow_that_nobody_judged(lab: Lab)
     assert [phase.success for phase in done.phases] == [True] * 5
     assert isinstance(app.model, ScriptedModel)
     assert results_in(app.model.requests[1])[0]["is_error"] is True
-    assert any(line.startswith("configuration: without tools: n8n-mcp cannot be reached") for line in done.degraded)
-    assert "not judged" in as_text(done)
+    assert any(line.startswith("configuration: without tools: could not connect to n8n-mcp") for line in done.degraded)
+    assert "not validated" in as_text(done)
 
 
 def test_a_build_is_one_run_that_fails_where_its_result_is_not_valid(bare: Callable[..., App], tmp_path: Path) -> None:
@@ -207,7 +208,7 @@ def test_a_build_is_one_run_that_fails_where_its_result_is_not_valid(bare: Calla
     with contextlib.closing(open_store(store)) as kept:
         [row] = kept.list_runs(top=True)
         assert (row.id, row.name, row.status) == ("joke", "n8n-build", "failed")
-        assert row.error["message"] == "build: the workflow is not valid: nobody judged it"
+        assert row.error["message"] == "build: the workflow is not valid: it was not validated"
         parts = {part.id: part.status for part in kept.list_runs(parent="joke")}
         phases = ("discovery", "configuration", "documentation")
         assert parts == {f"joke/build/{phase}": "completed" for phase in phases}
@@ -243,7 +244,7 @@ def test_without_n8n_mcp_it_says_how_to_install_it(bare: Callable[..., App]) -> 
 
 
 def test_a_phase_without_a_result_says_which_and_keeps_the_answer(bare: Callable[..., App]) -> None:
-    with pytest.raises(CompletionFailed, match="configuration: no result to go on with") as failed:
+    with pytest.raises(CompletionFailed, match="configuration: no result to continue with") as failed:
         built(bare(say(FOUND), "I would rather not."))
     assert failed.value.completion.text == "I would rather not."
 

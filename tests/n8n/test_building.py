@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from ropewalk.n8n.building import full_type, make
-from ropewalk.n8n.draft import drafted, problems
-from ropewalk.n8n.facts import Facts
-from ropewalk.n8n.mending import OPERATIONS, mend
-from ropewalk.n8n.node_tools import short_type
+from ropewalk.n8n.builder import full_type, make_workflow
+from ropewalk.n8n.node_tools import Facts, short_type
+from ropewalk.n8n.workflow import OPERATIONS, apply_repairs, draft_problems, make_draft
 
 NOTHING: Any = defaultdict(lambda: None)
 
@@ -28,27 +26,27 @@ def draft(*nodes: dict[str, Any], lines: str = "") -> dict[str, Any]:
 
 def test_the_same_draft_gives_the_same_workflow() -> None:
     one = draft(node("t", "nodes-base.webhook"), node("a"), lines="t-a")
-    assert make(one, NOTHING).workflow == make(one, NOTHING).workflow
+    assert make_workflow(one, NOTHING).workflow == make_workflow(one, NOTHING).workflow
 
 
 def test_names_are_made_unique_and_connections_follow() -> None:
     one = draft(node("t", "webhook"), node("a", name="Set"), node("b", name="Set"), lines="t-a a-b")
-    flow: Any = make(one, NOTHING).workflow
+    flow: Any = make_workflow(one, NOTHING).workflow
     assert [one["name"] for one in flow["nodes"]] == ["t", "Set", "Set1"]
     assert flow["connections"]["Set"] == {"main": [[{"node": "Set1", "type": "main", "index": 0}]]}
 
 
 def test_a_name_that_is_made_never_takes_one_that_was_given() -> None:
     one = draft(node("a", name="Set"), node("b", name="Set"), node("c", name="Set1"))
-    assert sorted(make(one, NOTHING).names.values()) == ["Set", "Set1", "Set2", "Start"]
+    assert sorted(make_workflow(one, NOTHING).names.values()) == ["Set", "Set1", "Set2", "Start"]
 
 
 def test_without_a_trigger_a_manual_one_leads_to_what_nothing_leads_to() -> None:
-    made = make(draft(node("a"), node("b"), node("c"), lines="a-b"), NOTHING)
+    made = make_workflow(draft(node("a"), node("b"), node("c"), lines="a-b"), NOTHING)
     flow: Any = made.workflow
     assert flow["nodes"][0]["type"] == "n8n-nodes-base.manualTrigger"
     assert [line["node"] for line in flow["connections"]["Start"]["main"][0]] == ["a", "c"]
-    assert problems(made.draft, made.triggers) == []
+    assert draft_problems(made.draft, made.triggers) == []
 
 
 def test_a_second_output_and_what_serves_an_agent() -> None:
@@ -58,11 +56,11 @@ def test_a_second_output_and_what_serves_an_agent() -> None:
         {"from": "if", "to": "agent"},
         {"from": "model", "to": "agent", "type": "ai_languageModel"},
     ]
-    made = make(one, NOTHING)
+    made = make_workflow(one, NOTHING)
     flow: Any = made.workflow
     assert [[line["node"] for line in out] for out in flow["connections"]["if"]["main"]] == [["agent"], ["no"]]
     assert list(flow["connections"]["model"]) == ["ai_languageModel"]
-    assert problems(made.draft, made.triggers) == []
+    assert draft_problems(made.draft, made.triggers) == []
     places = [tuple(one["position"]) for one in flow["nodes"]]
     assert len(set(places)) == len(places)
 
@@ -101,25 +99,25 @@ def test_credentials_are_those_that_the_parameters_ask_for() -> None:
         (draft(), ["the workflow is empty: it has no nodes"]),
         (draft(node("n", "nodes-base.stickyNote")), ["the workflow has no node that does anything"]),
         (draft(node("a"), node("a")), ["several nodes have the id 'a'"]),
-        (draft(node("t"), lines="t-tt"), ["a connection goes to a node 'tt' that is not there; did you mean 't'?"]),
-        (draft(node("t"), node("a"), node("b"), lines="t-a"), ["node 'b' cannot be reached from a trigger"]),
+        (draft(node("t"), lines="t-tt"), ["a connection goes to a node 'tt' that does not exist; did you mean 't'?"]),
+        (draft(node("t"), node("a"), node("b"), lines="t-a"), ["node 'b' is not reachable from a trigger"]),
         (draft(node("t"), node("a"), lines="t-a a-t"), []),
     ],
 )
 def test_drafts_that_are_refused(one: dict[str, Any], said: list[str]) -> None:
-    assert problems(one, ["t"]) == said
+    assert draft_problems(one, ["t"]) == said
 
 
 def test_a_ring_without_a_trigger_is_refused() -> None:
-    made = make(draft(node("a"), node("b"), lines="a-b b-a"), NOTHING)
-    assert problems(made.draft, made.triggers) == [f"node {id!r} cannot be reached from a trigger" for id in "ab"]
+    made = make_workflow(draft(node("a"), node("b"), lines="a-b b-a"), NOTHING)
+    assert draft_problems(made.draft, made.triggers) == [f"node {id!r} is not reachable from a trigger" for id in "ab"]
 
 
 def test_what_was_configured_and_never_found_is_said() -> None:
     found = {"name": "w", "nodes": [{"id": "get", "type": "set", "name": "Get"}]}
     configured = {"nodes": [{"id": "gets", "parameters": {"a": 1}}], "connections": []}
-    one, said = drafted(found, configured)
-    assert said == ["configured a node 'gets' that is not there; did you mean 'get'?"]
+    one, said = make_draft(found, configured)
+    assert said == ["configured a node 'gets' that does not exist; did you mean 'get'?"]
     assert one["nodes"][0]["parameters"] == {}
 
 
@@ -142,7 +140,7 @@ LINE = {"from": "a", "to": "b"}
 )
 def test_operations(operation: dict[str, Any], changed: dict[str, Any]) -> None:
     before = draft(node("a", x=1), node("b"), lines="a-b")
-    after, wrong = mend(before, [operation])
+    after, wrong = apply_repairs(before, [operation])
     first = after["nodes"][0]
     seen = {"ids": "".join(one["id"] for one in after["nodes"]), "lines": after["connections"], **first}
     assert wrong == []
@@ -153,14 +151,14 @@ def test_operations(operation: dict[str, Any], changed: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("operation", "said"),
     [
-        ({"op": "add_node", "node": node("a")}, "there is a node 'a' already"),
-        ({"op": "remove_node", "id": "x"}, "a node 'x' that is not there"),
+        ({"op": "add_node", "node": node("a")}, "a node 'a' exists already"),
+        ({"op": "remove_node", "id": "x"}, "a node 'x' that does not exist"),
         ({"op": "set_parameters", "id": "a"}, "it needs parameters"),
-        ({"op": "set_parametres"}, "there is no such operation; did you mean set_parameters?"),
-        ({"op": "disconnect", "connection": LINE}, "there is no connection from 'a' to 'b' like that"),
+        ({"op": "set_parametres"}, "unknown operation; did you mean set_parameters?"),
+        ({"op": "disconnect", "connection": LINE}, "no such connection from 'a' to 'b'"),
     ],
 )
 def test_operations_that_fit_nothing_are_said_and_the_others_hold(operation: dict[str, Any], said: str) -> None:
-    after, wrong = mend(draft(node("a")), [operation, {"op": "rename_node", "id": "a", "name": "A"}])
+    after, wrong = apply_repairs(draft(node("a")), [operation, {"op": "rename_node", "id": "a", "name": "A"}])
     assert wrong == [f"operation 1 ({operation['op']}): {said}"]
     assert after["nodes"][0]["name"] == "A"

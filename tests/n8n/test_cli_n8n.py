@@ -38,7 +38,7 @@ def api(_stand_in: StandIn) -> StandIn:
 
 def command(lab: Lab, api: StandIn, *words: str, task: str = TASK) -> subprocess.CompletedProcess[str]:
     argv, env = prepared(lab, api.url, task)
-    return fork_server.run([*argv, *words], cwd=lab.home, env=env, capture_output=True, text=True, timeout=60)
+    return fork_server.run([*argv, *words], cwd=lab.home, env=env, capture_output=True, text=True, timeout=300)
 
 
 def prepared(lab: Lab, url: str, task: str = TASK) -> tuple[list[str], dict[str, str]]:
@@ -74,8 +74,8 @@ def test_what_is_not_valid_is_not_printed_and_can_be_written_without_being_paid_
     api.answer(*({"content": text} for text in (say(FOUND), say(CONFIGURED), WORDS)))
     done = command(lab, api)  # there is no n8n-mcp
     assert (done.returncode, done.stdout) == (1, "")
-    assert "not judged: n8n-mcp could not be asked" in done.stderr
-    [hint] = [line for line in done.stderr.splitlines() if line.startswith("The draft is not printed")]
+    assert "not validated: n8n-mcp was not available" in done.stderr
+    [hint] = [line for line in done.stderr.splitlines() if line.startswith("the draft is not printed")]
     done = command(lab, api, *hint.partition(": ")[2].replace("FILE", "joke.json").split())
     assert (done.returncode, len(api.bodies)) == (1, 3)
     assert len(json.loads((lab.home / "joke.draft.json").read_text())["nodes"]) == 3
@@ -87,7 +87,7 @@ def test_a_build_that_failed_says_how_to_go_on(lab: Lab, api: StandIn) -> None:
     done = command(lab, api)
     assert done.returncode == 1
     assert "not on this plan" in done.stderr
-    [hint] = [line for line in done.stderr.splitlines() if line.startswith("to go on from here")]
+    [hint] = [line for line in done.stderr.splitlines() if line.startswith("to resume the build")]
     done = command(lab, api, "-o", "joke.json", *hint.split()[-2:])
     assert "draft: joke.draft.json" in done.stdout, done.stderr
     assert len(api.bodies) == 4  # discovery was not asked again
@@ -110,13 +110,13 @@ def test_what_cannot_be_written_or_says_nothing_is_refused_before_anything_is_as
     there = lab.home / "there"
     there.mkdir()
     for words, why in (
-        (("-o", "nowhere/dir/x.json"), "There is no directory nowhere/dir."),
+        (("-o", "nowhere/dir/x.json"), "The directory nowhere/dir does not exist."),
         (("-o", "there"), "It is a directory; name a file in it, such as there/workflow.json."),
     ):
         done = command(lab, api, *words)
         assert (done.returncode, why in done.stderr) == (2, True), done.stderr
     done = command(lab, api, task=" ")
-    assert (done.returncode, "It is empty: say what is to be done." in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, "It is empty: say what to do." in done.stderr) == (2, True), done.stderr
     assert not (lab.home / "nowhere").exists()
     assert api.bodies == []
 
@@ -150,8 +150,8 @@ def test_a_build_that_is_interrupted_says_how_to_go_on(lab: Lab, api: StandIn) -
     assert child.returncode == 130
     hint, last = said.splitlines()[-2:]
     own = said.splitlines()[0].removeprefix("build ")
-    assert (hint, last) == (f"to go on from here, say the same again with --run-id {own}", "interrupted")
+    assert (hint, last) == (f"to resume the build, repeat the command with --id {own}", "interrupted")
     api.answer(*({"content": text} for text in (say(FOUND), say(CONFIGURED), WORDS)))
-    done = command(lab, api, "-o", "joke.json", "--run-id", own)
+    done = command(lab, api, "-o", "joke.json", "--id", own)
     assert "draft: joke.draft.json" in done.stdout, done.stderr
     assert len(api.bodies) == 3

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from ropewalk.errors import ToolError, ValidationFailed
-from ropewalk.n8n.node_tools import NAMESPACE, TOOLS, register
-from ropewalk.n8n.server import SERVER, Server
+from ropewalk.n8n.node_tools import NAMESPACE, SERVER, TOOLS, Server, register
 from ropewalk.tools.runner import Runner
 from ropewalk.tools.toolbox import Toolbox
 

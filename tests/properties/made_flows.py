@@ -22,8 +22,8 @@ from ropewalk.check import check
 from ropewalk.expr.ast import Arr, Expr, Fn, Lit, Obj, Ref
 from ropewalk.ir import Channel, Flow, Graph, Node, OnError, Policy, Retry
 from ropewalk.ops import Block, Branch, Call, Compute, Loop, Map, Sleep
-from ropewalk.tools.bound import Bound, Rules, bind_route
-from ropewalk.tools.route import Route
+from ropewalk.tools.backends.route import Route
+from ropewalk.tools.bound_call import Bound, Rules, bind_route
 from ropewalk.values import canonical
 
 CHANNELS = {
@@ -301,8 +301,12 @@ def brief(part: Any) -> str:
 def _extras(node: Node) -> str:
     said = [f"after {' '.join(sorted(node.after))}"] if node.after else []
     said += [f"{name} {brief(e)}" for name in ("gate", "when", "writes") if (e := getattr(node, name)) is not None]
-    if node.policy.retry.attempts > 1:
-        said.append(f"tries {node.policy.retry.attempts}")
+    retry = node.policy.retry
+    if retry.attempts > 1:
+        pauses = [retry.pause(failed) for failed in range(1, retry.attempts)]
+        said.append(f"tries {retry.attempts}" + (f" with pauses of {pauses}" if any(pauses) else ""))
+    if node.policy.timeout is not None:
+        said.append(f"within {node.policy.timeout:g} s")
     if node.policy.on_error is not None:
         said.append(f"else {brief(node.policy.on_error.value)}{' reported' if node.policy.on_error.reported else ''}")
     return "".join(f"({one}) " for one in said)

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from engine.lab import examples
 from properties.made_flows import FLAKY, answer
 from ropewalk import flow
-from ropewalk.app import App
-from ropewalk.builder import Built, FlowBuilder, Ref
-from ropewalk.dialects.chain_result import compile_document as compile_chain
-from ropewalk.dialects.chain_write import ChainWriter
-from ropewalk.source import dump
+from ropewalk.app.app import App
+from ropewalk.builder.flow import Built, FlowBuilder
+from ropewalk.builder.refs import Ref
+from ropewalk.notations.chain.render import compile_document as compile_chain
+from ropewalk.notations.chain.write import ChainWriter
+from ropewalk.source.load import dump
 from ropewalk.values import canonical
 
 TEXTS = ("", "$5", "${x}", "a $${b}", "$input.n", "plain")

@@ -17,12 +17,11 @@ from properties import documents
 from properties.made_flows import answer
 from properties.test_prop_chain_write import built_flows
 from ropewalk import App
-from ropewalk.dialects import NOTATIONS
-from ropewalk.dialects.notation import value_in
 from ropewalk.errors import InvalidFlow
 from ropewalk.ir import Graph, nodes_of
+from ropewalk.notations.registry import NOTATIONS, value_in
 from ropewalk.ops import Block, Map
-from ropewalk.source import dump
+from ropewalk.source.load import dump
 from ropewalk.values import canonical
 
 KINDS = ("chain", "composition", "composite", "experience", "runchain", "flow")

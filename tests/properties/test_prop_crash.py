@@ -19,12 +19,13 @@ from properties.reference import Reference
 from ropewalk.engine.engine import Engine
 from ropewalk.errors import StoreError
 from ropewalk.ir import Flow
-from ropewalk.journal import Entry, MemoryStore, Store
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.journal.protocol import Entry, Store
+from ropewalk.journal.sqlite.store import SqliteStore
 from ropewalk.testing import DyingStore
 
 INPUT = {"n": 2}
-pytestmark = pytest.mark.timeout(400)  # a failing example takes its time to be made small
+pytestmark = pytest.mark.timeout(1800)  # a failing example takes its time to be made small
 CALLS = ("call", "call_failed")
 
 

@@ -24,12 +24,12 @@ from ropewalk.check import check
 from ropewalk.engine.engine import Engine
 from ropewalk.expr.ast import Ref
 from ropewalk.ir import Flow, Graph, Node, node_parts
-from ropewalk.journal import MemoryStore
+from ropewalk.journal.memory import MemoryStore
 from ropewalk.ops import Compute, Loop, Map
 from ropewalk.testing import ScriptedTools, held
 
 INPUT = {"n": 2}
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(1800)
 
 
 def regions(body: Graph) -> Iterator[Graph]:

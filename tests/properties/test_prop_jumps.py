@@ -12,10 +12,10 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from engine.lab import examples
-from ropewalk.app import App
-from ropewalk.dialects.chain_result import compile_document
-from ropewalk.dialects.chain_routes import FEW
+from ropewalk.app.app import App
 from ropewalk.expr.ast import refs
+from ropewalk.notations.chain.compile import MAX_LISTED_JUMPS
+from ropewalk.notations.chain.render import compile_document
 
 Fields = dict[str, Any]
 ROUNDS = 2
@@ -100,4 +100,4 @@ def test_gates_grow_with_the_number_of_nodes(routes: Any) -> None:
     nodes = [{**node, **more} for node, more in zip(ids, [*routes(size), {}], strict=False)]
     body = compile_document({"id": "c", "nodes": nodes}).flow.body
     read = sum(len(list(refs(node.gate))) for node in body.nodes if node.gate is not None)
-    assert 0 < read <= (FEW + 3) * size
+    assert 0 < read <= (MAX_LISTED_JUMPS + 3) * size

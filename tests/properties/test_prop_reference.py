@@ -14,10 +14,10 @@ from properties.made_flows import World, brief, flows
 from properties.reference import Reference
 from ropewalk.engine.engine import Engine
 from ropewalk.ir import Flow
-from ropewalk.journal import MemoryStore
+from ropewalk.journal.memory import MemoryStore
 
 INPUT = {"n": 2}
-pytestmark = pytest.mark.timeout(400)  # a failing example takes its time to be made small
+pytestmark = pytest.mark.timeout(1800)  # a failing example takes its time to be made small
 seeds = st.integers(0, 2**32)
 
 

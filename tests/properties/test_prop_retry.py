@@ -16,15 +16,16 @@ from hypothesis import strategies as st
 from engine.lab import examples, job
 from properties.made_flows import FLAKY, World, answer, brief, flows, spoil
 from properties.reference import Reference
+from ropewalk.app.runs.instances import Instances
+from ropewalk.app.runs.rerun import plan_retry
+from ropewalk.app.runs.rerun_plan import RerunPlan, failures
 from ropewalk.engine.engine import Engine
 from ropewalk.ir import NO_POLICY, Flow, Graph, Node, OnError, bodies
-from ropewalk.journal import Entry, MemoryStore
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.journal.protocol import Entry
 from ropewalk.ops import Branch, Call
-from ropewalk.runs.cone import Cone, failures
-from ropewalk.runs.instances import Instances
-from ropewalk.runs.rerun import planned
-from ropewalk.tools.bound import Bound, Rules, bind_route
-from ropewalk.tools.route import Route
+from ropewalk.tools.backends.route import Route
+from ropewalk.tools.bound_call import Bound, Rules, bind_route
 
 INPUT = {"n": 2}
 
@@ -83,7 +84,7 @@ async def retried(flow: Flow, engine: Engine, world: Any) -> tuple[dict[str, Any
     row = store.get_run("r")
     assert row is not None
     log = await store.reopen("r", again=True)
-    again = planned(flow, row, list(log.past.values()), store, ())
+    again = plan_retry(flow, row, list(log.past.values()), store, ())
     await log.forget(again.keys)
     kept = [e.path for e in log.past.values() if e.kind == "call"]
     return await engine.drive(job(flow, world, input=INPUT), log), kept
@@ -155,7 +156,7 @@ def test_from_any_node_only_what_depends_on_it_is_called_again(made: Flow, seed:
         assert row is not None
         name = data.draw(st.sampled_from(ids))
         log = await engine.store.reopen("r", again=True)
-        again = planned(flow, row, list(log.past.values()), engine.store, [name])
+        again = plan_retry(flow, row, list(log.past.values()), engine.store, [name])
         gone = {path for path, kind in again.keys if kind == "call"}
         await log.forget(again.keys)
         before = len(world.calls)
@@ -167,6 +168,6 @@ def test_from_any_node_only_what_depends_on_it_is_called_again(made: Flow, seed:
 
 
 def test_nothing_is_done_again_of_a_run_in_which_nothing_failed() -> None:
-    cone = Cone()
+    cone = RerunPlan()
     assert list(failures(Instances(Graph(nodes=()), [Entry("a", "call")]))) == []
-    assert cone.forgotten([Entry("a", "call")]) == []
+    assert cone.keys_to_forget([Entry("a", "call")]) == []

@@ -16,7 +16,7 @@ from ropewalk.expr.ast import Arr, Fn, Ref
 from ropewalk.ir import Channel, Flow, Graph, Node, OnError, Policy
 from ropewalk.ops import Block, Call, Compute
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(1800)
 STATE = {"last": Channel(initial=0), "list": Channel(reduce="array_append", initial=[])}
 LOOK = Compute(value=obj(last=Ref("state", ("last",)), list=Ref("state", ("list",))))
 FAILS = Call(tool="bad", args=obj(v=lit(0)))

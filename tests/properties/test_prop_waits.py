@@ -18,13 +18,14 @@ from ropewalk.errors import StoreError
 from ropewalk.events import Event
 from ropewalk.expr.ast import Fn, Obj, Ref
 from ropewalk.ir import Flow, Graph, Node
-from ropewalk.journal import MemoryStore, Store
-from ropewalk.journal.sqlite import SqliteStore
-from ropewalk.journal.waiting import open_waits
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.journal.open_waits import open_waits
+from ropewalk.journal.protocol import Store
+from ropewalk.journal.sqlite.store import SqliteStore
 from ropewalk.ops import Wait
 from ropewalk.testing import DyingStore, ScriptedTools
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(1800)
 
 
 @st.composite

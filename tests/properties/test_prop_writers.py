@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from engine.lab import examples
 from properties.test_prop_chain_write import Here, Maker, played
 from ropewalk import flow
-from ropewalk.builder import Built
-from ropewalk.dialects import NOTATIONS
+from ropewalk.builder.flow import Built
 from ropewalk.errors import InvalidFlow
-from ropewalk.source import dump
+from ropewalk.notations.registry import NOTATIONS
+from ropewalk.source.load import dump
 
 RESULT = {"composition": "data", "composite": "result"}
 

@@ -10,8 +10,8 @@ import pytest
 
 from ropewalk import App
 from ropewalk.errors import InvalidFlow
-from ropewalk.journal import MemoryStore
-from ropewalk.testing.recording import case_of, differing, read_case, replay
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.testing.recording import make_case, read_case, replay, value_differences
 
 pytestmark = pytest.mark.anyio
 
@@ -50,7 +50,7 @@ async def recorded(flow: dict[str, Any], *tools: Any, input: Any = None) -> dict
         done = await app.run(flow, input, run_id="r")
         row = app.store.get_run("r")
         assert row is not None
-        return await case_of(row, app.runs.history(done.run_id), app.load(flow), flow)
+        return await make_case(row, app.runs.history(done.run_id), app.load(flow), flow)
 
 
 async def replayed(case: dict[str, Any], flow: dict[str, Any] | None = None) -> list[tuple[str, str, Any, Any]]:
@@ -80,7 +80,7 @@ async def test_what_was_tried_again_is_tried_again() -> None:
     assert [list(one)[-1] for one in case["calls"]["f"]] == ["fails", "gives"]
     assert await replayed(case) == []
     found = await replayed(case, chain({**node, "maxRetries": 0, "errorStrategy": "stop"}))
-    assert found[0][:2] == ("f", "calls flaky 1 times; 2 are recorded")
+    assert found[0][:2] == ("f", "calls flaky 1 times; recorded: 2")
 
 
 def _named(flaky: Flaky, name: str) -> Any:
@@ -112,10 +112,10 @@ async def test_every_difference_is_told() -> None:
     found = await replayed(case, other)
     assert ("a", "args.n of double differs", 1, 2) in found
     assert ("c", "calls double, which was not recorded", None, {"n": 1}) in found
-    assert ("b", "calls another tool", "double", "treble") in found
+    assert ("b", "calls a different tool", "double", "treble") in found
     assert ("", "status differs", "completed", "partial") in found
     gone = await replayed(case, chain(call("a", "double", n=1)))
-    assert ("b", "calls double no more", None, None) in gone
+    assert ("b", "no longer calls double", None, None) in gone
     assert ("", "results.b differs", 4, None) in gone
 
 
@@ -191,7 +191,7 @@ async def test_an_event_and_an_approval_come_again(tmp_path: Path) -> None:
         await app.run(flow, run_id="r", on_event=answer)
         row = app.store.get_run("r")
         assert row is not None
-        case = await case_of(row, app.runs.history("r"), app.load(flow), flow)
+        case = await make_case(row, app.runs.history("r"), app.load(flow), flow)
     assert case["waits"] == {"e": {"n": 4}, "ok": {"approved": True, "by": "me"}}
     assert await replayed(case) == []
     assert ("", "results.a differs", 8, None) not in await replayed(case)
@@ -221,4 +221,4 @@ def test_a_case_file_is_checked_as_a_whole_with_places(tmp_path: Path) -> None:
     ],
 )
 def test_a_difference_is_told_where_it_is(was: Any, now: Any, places: list[str]) -> None:
-    assert [place for place, _, _ in differing(was, now, "x")] == places
+    assert [place for place, _, _ in value_differences(was, now, "x")] == places

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ropewalk import App
-from ropewalk.engine import interruption
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.engine import engine
+from ropewalk.journal.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.anyio
 INNER = {"kind": "chain", "id": "inner", "name": "inner", "nodes": [{"id": "n", "type": "tool", "tool": "hold"}]}
@@ -56,7 +56,7 @@ async def test_a_run_cancelled_again_is_released(tmp_path: Path, document: dict[
 async def test_a_clean_up_that_never_ends_is_given_up_after_the_second_cancellation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(interruption, "PATIENCE", 0.05)
+    monkeypatch.setattr(engine, "PATIENCE", 0.05)
     ended: list[str] = []
 
     async def forever() -> None:
@@ -66,7 +66,7 @@ async def test_a_clean_up_that_never_ends_is_given_up_after_the_second_cancellat
             ended.append("cancelled")
             raise
 
-    task = asyncio.ensure_future(interruption.complete(forever()))
+    task = asyncio.ensure_future(engine.complete(forever()))
     await asyncio.sleep(0.1)
     assert not task.done()
     task.cancel()
@@ -79,4 +79,4 @@ async def test_the_error_of_a_clean_up_is_raised() -> None:
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        await interruption.complete(fails())
+        await engine.complete(fails())

@@ -71,7 +71,7 @@ class Server:
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         self.client.close()
         self.process.send_signal(number)
-        self.process.wait(30)
+        self.process.wait(50)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -126,7 +126,9 @@ def recorded(scene: Scene, run_id: str) -> set[str]:
 
 
 def test_a_server_resumes_a_run_whose_process_was_killed(scene: Scene, serve: Callable[[], Server]) -> None:
-    kill(begun(scene, "r", lines=6))
+    process = begun(scene, "r", lines=6)
+    scene.until(lambda: any(line.startswith("ack ") for line in scene.lines()), process)
+    kill(process)
     assert status(scene, "r") == "interrupted"
     kept, since = recorded(scene, "r"), len(scene.lines())
     serve()
@@ -154,7 +156,7 @@ def test_what_a_person_interrupted_or_stopped_stays(scene: Scene, serve: Callabl
     # Twice: the first asks the run to stop, so send both before it can.
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGINT)
-    process.wait(30)
+    process.wait(50)
     before = status(scene, "interrupted")
     assert before in ("interrupted", "stopped")
     since = len(scene.lines())
@@ -208,7 +210,7 @@ def test_a_waiting_run_stays_waiting_when_its_process_is_told_to_end(scene: Scen
     process = scene.start("run", "waits.yaml", "--id", "w", "--wait")
     scene.until(lambda: is_asked(scene, "w"), process)
     process.terminate()
-    process.wait(30)
+    process.wait(50)
     assert status(scene, "w") == "waiting"
 
 
@@ -262,7 +264,7 @@ def test_a_program_resumes_runs_only_when_it_asks_for_it(scene: Scene, word: str
     program = scene.folder / "program.py"
     program.write_text(PROGRAM)
     command = [sys.executable, str(program), scene.address, word]
-    done = fork_server.run(command, cwd=scene.folder, capture_output=True, text=True, timeout=60)
+    done = fork_server.run(command, cwd=scene.folder, capture_output=True, text=True, timeout=300)
     assert done.stdout.strip() == status_after, done.stderr
     assert not kept & set(scene.started(since))
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from engine.lab import run_async_test as pytest_pyfunc_call
-from ropewalk.journal import MemoryStore, Store
-from ropewalk.journal.postgres import PostgresStore
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.journal.postgres.store import PostgresStore
+from ropewalk.journal.protocol import Store
+from ropewalk.journal.sqlite.store import SqliteStore
 
 __all__ = ["pytest_pyfunc_call"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ropewalk import App
+from ropewalk.app.runs.compare import MOST, values
 from ropewalk.errors import NotFound
-from ropewalk.journal import Store
-from ropewalk.runs.difference import MOST, values
+from ropewalk.journal.protocol import Store
 from ropewalk.testing import ScriptedTools, fails
 
 from .test_fork import document

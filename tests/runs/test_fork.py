@@ -8,11 +8,11 @@ import pytest
 
 from engine.lab import call, each, flow, graph, node, obj, out
 from ropewalk import App
-from ropewalk.dialects import write
 from ropewalk.errors import InvalidFlow, NotFound, RunExists
 from ropewalk.expr.ast import Expr, Lit, Ref
 from ropewalk.ir import OnError, Policy, Retry
-from ropewalk.journal import Store
+from ropewalk.journal.protocol import Store
+from ropewalk.notations.registry import write
 from ropewalk.ops import Sleep
 from ropewalk.testing import ScriptedTools, fails, in_turn
 
@@ -66,7 +66,7 @@ async def test_another_definition_reuses_what_it_leaves_alone(store: Store) -> N
         forked = await app.runs.fork("r", definition=document(Lit(7)), executor=made)
         assert (forked.result, names(made, 3)) == ([2, 7], ["b", "c"])
         chain = {"kind": "chain", "name": "x", "nodes": [{"id": "a", "type": "TOOL", "tool": "a", "params": {}}]}
-        with pytest.raises(InvalidFlow, match="this is a chain"):
+        with pytest.raises(InvalidFlow, match="this definition is a chain"):
             await app.runs.fork("r", definition=chain, executor=made)
 
 
@@ -99,7 +99,7 @@ async def test_at_a_node_it_and_what_depends_on_it_run_in_any_case(store: Store)
         assert names(made, 3) == ["b", "c"]
         with pytest.raises(NotFound, match="no node 'bb'"):
             await app.runs.fork("r", at=["bb"], executor=made)
-        with pytest.raises(RunExists, match="there is one of this id; give the new one another"):
+        with pytest.raises(RunExists, match="this id is already used; choose another id"):
             await app.runs.fork("r", new_id="r", executor=made)
 
 

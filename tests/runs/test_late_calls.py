@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from ropewalk import App
-from ropewalk.journal import MemoryStore, Store
-from ropewalk.runs import summary
-from ropewalk.runs.tool_stats import tool_stats
+from ropewalk.app.runs.statistics import tool_stats
+from ropewalk.app.runs.steps import summary
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.journal.protocol import Store
 
 SECONDS = 0.05
 
@@ -47,7 +48,7 @@ TWICE = {"errorStrategy": "retry", "maxRetries": 1, "retryDelay": 1}
 async def run(store: Any, flow: dict[str, Any]) -> tuple[Any, Any, Any]:
     async with App(store, tools=[slow, thread, holding]) as app:
         done = await app.run(flow, run_id="r")
-        return done, app.runs.get("r"), tool_stats(app)
+        return done, app.runs.get("r"), tool_stats(app.context)
 
 
 @pytest.mark.parametrize("tool", ["slow", "thread"])

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from ropewalk import App, tool
-from ropewalk.journal import Entry
 from ropewalk.journal.past import KEPT_PAGES, PAGE, PagedPast
+from ropewalk.journal.protocol import Entry
 from ropewalk.values import digest
 
 STEPS, LEFT = 20_000, 3
@@ -46,7 +46,7 @@ def test_resuming_a_long_run_holds_a_few_pages_of_its_journal(tmp_path: Path) ->
         async with App(str(tmp_path / "runs.db"), tools=[step]) as app:
             await record(app)
             pages, held, fetched = [], [0], [0]
-            job = await app.jobs.again(app.runs.row("long"))
+            job = await app.jobs.for_existing(app.runs.row("long"))
             log = await app.store.reopen("long")
             past = log.past
             assert isinstance(past, PagedPast)
@@ -58,10 +58,10 @@ def test_resuming_a_long_run_holds_a_few_pages_of_its_journal(tmp_path: Path) ->
 
             def kept(some, then):
                 keep(some, then)
-                held[0], fetched[0] = max(held[0], past.held), fetched[0] + len(some)
+                held[0], fetched[0] = max(held[0], past.entries_in_memory), fetched[0] + len(some)
 
             past.source.page, past._keep = page, kept
-            result = await app.jobs.resumed(job, log)
+            result = await app.jobs.continue_run(job, log)
             assert (result["status"], result["results"]) == ("completed", {"step": STEPS - 1})
             assert called == list(range(STEPS - LEFT, STEPS))
             assert max(pages) <= PAGE

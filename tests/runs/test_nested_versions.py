@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ropewalk import App
-from ropewalk.journal.sqlite import SqliteStore
+from ropewalk.journal.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.anyio
 OUTER = {"kind": "chain", "id": "o", "name": "o", "nodes": [{"id": "flow", "type": "tool", "tool": "inner"}]}

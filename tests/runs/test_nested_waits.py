@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from ropewalk import flow
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.errors import NotWaiting, PartOfRun, RopewalkError
-from ropewalk.journal import MemoryStore, Store
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.journal.protocol import Store
 from ropewalk.testing import DyingStore, ScriptedModel, ScriptedTools, wants
 
 Document = Any
@@ -178,7 +179,7 @@ async def test_a_nested_wait_releases_the_outer_run_and_is_answered_through_it(
     answered = app.runs.approve("r", wait["node"], by="ann")
     assert (answered["path"], answered["by"]) == (wait["path"], "ann")
     assert [row.id for row in store.orphans()] == ["r"]
-    assert app.runs.standing(store.list_runs(top=True)) == {"r": "answered"}
+    assert app.runs.liveness_of(store.list_runs(top=True)) == {"r": "answered"}
 
     done = await asyncio.wait_for(scene.app().resume("r"), 30)
     assert done.status == "completed", done.to_dict()

@@ -15,6 +15,8 @@ import pytest
 import fork_server
 from serve.server import COMMAND, Served, serve
 
+pytestmark = pytest.mark.process
+
 TOOLS = '''
 import asyncio
 from pathlib import Path
@@ -96,7 +98,7 @@ def wait_paths(served: Served) -> list[str]:
 
 def kill(served: Served) -> None:
     served.process.send_signal(signal.SIGKILL)
-    served.process.wait(timeout=20)
+    served.process.wait(timeout=50)
 
 
 def calls(folder: Path) -> list[str]:
@@ -104,7 +106,7 @@ def calls(folder: Path) -> list[str]:
 
 
 def command(folder: Path, *words: str) -> Any:
-    return fork_server.run([COMMAND, *words], cwd=folder, capture_output=True, text=True, timeout=60)
+    return fork_server.run([COMMAND, *words], cwd=folder, capture_output=True, text=True, timeout=300)
 
 
 @pytest.mark.parametrize("node", ["ask", "call", "call/ask", None])

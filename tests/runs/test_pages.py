@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ropewalk import App, tool
-from ropewalk.doors.cli.dispatch import dispatch
+from ropewalk.doors.cli.main import dispatch
 
 CHAIN = {
     "kind": "chain",
@@ -111,3 +111,51 @@ def test_the_command_shows_pages(tmp_path: Path, capfd: pytest.CaptureFixture[st
     whole = re.findall(r"^[✓✗~·-] (\S+)", capfd.readouterr().out, re.MULTILINE)
     assert sorted(paths) == sorted(whole)
     assert len(whole) > 12
+
+
+LONG_CHAIN = {
+    "kind": "chain",
+    "name": "long",
+    "mode": "loop",
+    "maxIterations": 5100,
+    "errorStrategy": "continue",
+    "nodes": [{"id": "step", "type": "tool", "tool": "count", "params": {"n": "$iteration"}}],
+}
+
+
+@tool
+def count(n: int) -> int:
+    """Fail once, early."""
+    if n == 7:
+        raise ValueError("not this one")
+    return n
+
+
+def test_a_long_run_is_shown_by_its_failures_and_its_last_steps(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    address = str(tmp_path / "runs.db")
+
+    async def make() -> None:
+        async with App(address, tools=[count]) as app:
+            await app.run(LONG_CHAIN, {"of": "this run"}, run_id="r")
+
+    asyncio.run(make())
+    assert dispatch(["runs", "show", "r", "--store", address]) == 0
+    text = capfd.readouterr().out
+    shown = re.findall(r"^[✓✗~·-] (\S+)", text, re.MULTILINE)
+    assert shown[0].endswith("[7]/step")
+    assert shown[-1].endswith("[5099]/step")
+    assert 100 <= len(shown) <= 102
+    assert "status   partial" in text
+    assert f"all steps: ropewalk runs show r --limit 200 --store {address}" in text
+    assert dispatch(["runs", "show", "r", "--store", address, "--limit", "300"]) == 0
+    first = capfd.readouterr().out
+    assert len(re.findall(r"^[✓✗~·-] (\S+)", first, re.MULTILINE)) == 299  # two entries are one failed step
+    assert ("this run" in first, "result: " in first) == (True, True)
+    found = re.search(r"--limit 300 --after (\d+)", first)
+    assert found is not None
+    assert dispatch(["runs", "show", "r", "--store", address, "--limit", "300", "--after", found[1]]) == 0
+    second = capfd.readouterr().out
+    assert len(re.findall(r"^[✓✗~·-] (\S+)", second, re.MULTILINE)) == 300
+    assert ("this run" in second, "result: " in second) == (False, False)

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from ropewalk import flow
-from ropewalk.app import App
-from ropewalk.doors.cli.runs import _MARKS
-from ropewalk.doors.cli.tally import MARKS, Tally
-from ropewalk.journal import Store
+from ropewalk.app.app import App
+from ropewalk.doors.cli.progress_counts import MARKS, RunCounts
+from ropewalk.doors.cli.runs import _STEP_MARKS
+from ropewalk.journal.protocol import Store
 from ropewalk.testing import ScriptedModel, ScriptedTools, fails, wants
 
 
@@ -84,14 +84,14 @@ async def test_what_a_failure_makes_of_its_node_and_its_run(store: Store, tmp_pa
     assert last["status"] == node_status
     assert "boom" in last["error"]["message"], "what it recovered from stays known"
     assert shown["errorCount"] == len(errors)
-    assert _MARKS[node_status] != _MARKS["ok"]
+    assert _STEP_MARKS[node_status] != _STEP_MARKS["ok"]
 
     ends = ("node.finished", "node.recovered", "node.failed", "node.skipped")
     assert [event.kind for event in events if event.node == "x" and event.kind in ends] == [f"node.{node_status}"]
     recorded = [event["kind"] for event in shown["events"] if event["node"] == "x"]
     assert ("node.recovered" in recorded) == (node_status == "recovered")
     assert ("node.failed" in recorded) <= (node_status == "failed")
-    tally = Tally()
+    tally = RunCounts()
     ended = [one for event in events if (one := tally.take(event)) is not None and one.path == "x"]
     assert [one.how for one in ended] == [node_status]
     assert MARKS[node_status] != MARKS["finished"]

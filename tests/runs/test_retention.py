@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from ropewalk import App
-from ropewalk.config import read_config
-from ropewalk.config.limits import Retention
+from ropewalk.app.runs.retention import EVERY, Keeper, tidy
+from ropewalk.config.project import read_config
+from ropewalk.config.settings import Retention
 from ropewalk.errors import ConfigError
-from ropewalk.journal import NewRun, Store
-from ropewalk.journal.sqlite import SqliteStore
-from ropewalk.runs.retention import EVERY, Keeper, tidy
+from ropewalk.journal.protocol import NewRun, Store
+from ropewalk.journal.sqlite.store import SqliteStore
 from ropewalk.testing import ScriptedTools
 
 DAY = 86_400.0
@@ -68,7 +68,7 @@ def test_an_app_that_closes_soon_does_it_then(tmp_path: Path) -> None:
 
     async def once(run_id: str) -> None:
         app = App(address)
-        app.retention = Retention(days=None, runs=2)
+        app.context.retention = Retention(days=None, runs=2)
         async with app:
             for n in range(4):
                 await app.run(CHAIN, run_id=f"{run_id}{n}", executor=ScriptedTools(a=1))

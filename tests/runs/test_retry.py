@@ -9,13 +9,14 @@ import pytest
 
 from engine.lab import call, each, flow, line, node, obj, out
 from ropewalk import App
-from ropewalk.dialects import write
+from ropewalk.app.runs import rerun
+from ropewalk.app.runs.steps import endings, steps
 from ropewalk.errors import NotFound, NothingToRetry, PartOfRun, RunBusy, StoreError
 from ropewalk.expr.ast import Lit, Ref
 from ropewalk.ir import Graph, OnError, Policy
-from ropewalk.journal import Entry, RunRow, Store
+from ropewalk.journal.protocol import Entry, RunRow, Store, iso
+from ropewalk.notations.registry import write
 from ropewalk.ops import Loop
-from ropewalk.runs import steps
 from ropewalk.testing import ScriptedTools, fails, held, in_turn
 
 CHAIN: dict[str, Any] = {
@@ -84,6 +85,54 @@ async def test_a_failed_run_goes_on_from_what_failed(store: Store) -> None:
         assert told == [("a", True), ("b", None), ("c", None)]
         followed = [event async for event in app.runs.watch("r") if event.kind == "node.finished"]
         assert [(e.path, (e.data or {}).get("replayed")) for e in followed] == told
+
+
+async def test_failed_attempts_stay_visible_after_every_retry(store: Store) -> None:
+    tools = ScriptedTools(a=1, b=in_turn(fails("one"), fails("two"), fails("three"), fails("four"), 2), c=3)
+    chain = {**CHAIN, "nodes": [*CHAIN["nodes"]]}
+    chain["nodes"][1] = {**CHAIN["nodes"][1], "errorStrategy": "retry", "maxRetries": 1, "retryDelay": 0}
+    async with App(store) as app:
+        assert (await app.run(chain, run_id="r", executor=tools)).status == "failed"
+        assert (await app.runs.retry("r", executor=tools)).status == "failed"
+        assert (await app.runs.retry("r", executor=tools)).status == "completed"
+        shown = app.runs.get("r")
+    assert shown is not None
+    failed = [
+        [(s["path"], s["node"], s["status"], s["error"]["message"]) for s in e["failed"]] for e in shown["endings"]
+    ]
+    assert failed == [
+        [("b", "b", "failed", "one"), ("b@2", "b", "failed", "two")],
+        [("b", "b", "failed", "three"), ("b@2", "b", "failed", "four")],
+    ]
+    times = [at for e in shown["endings"] for s in e["failed"] for at in (s["started"], s["ended"])]
+    assert times == sorted(times)
+    assert [e["failedCount"] for e in shown["endings"]] == [2, 2]
+    assert [(n["path"], n["status"]) for n in shown["nodes"]] == [("a", "ok"), ("b", "ok"), ("c", "ok")]
+    (first, second) = [e["data"] for e in shown["events"] if e["kind"] == "run.retried"]
+    assert (first["status"], first.keys() & {"failed", "failedCount"}, second["status"]) == ("failed", set(), "failed")
+
+
+async def test_items_that_failed_stay_visible_up_to_a_number(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rerun, "MOST_FAILURES", 3)
+    reported = Policy(on_error=OnError(value=Lit(0), reported=True))
+    document = write(flow(line(each("m", [1, 2, 3, 4, 5], call("t", policy=reported)), result=out("m"))), "flow")
+    tools = ScriptedTools(t=in_turn(*[fails(str(n)) for n in range(5)], *range(5)))
+    async with App(store) as app:
+        assert (await app.run(document, run_id="r", executor=tools)).status == "partial"
+        assert (await app.runs.retry("r", executor=tools)).status == "completed"
+        (ending,) = (app.runs.get("r") or {})["endings"]
+    assert ([step["path"] for step in ending["failed"]], ending["failedCount"]) == (["m[0]/t", "m[1]/t", "m[2]/t"], 5)
+
+
+def test_a_failed_step_that_a_dead_retry_left_twice_is_shown_once() -> None:
+    failed = {"path": "b", "node": "b", "status": "failed", "started": iso(1.0), "ended": iso(2.0), "error": {}}
+    history = [
+        Entry("#1", "ending", "", {"status": "failed", "failed": [failed], "failedCount": 1}, "", 3.0, 3.0),
+        Entry("#2", "ending", "", {"status": "failed", "failed": [failed], "failedCount": 1}, "", 4.0, 4.0),
+    ]
+    assert [len(ending["failed"]) for ending in endings(history)] == [1, 0]
+    still_there = Entry("b", "call_failed", "b", {"message": "no"}, "", 1.0, 2.0)
+    assert [len(ending["failed"]) for ending in endings([*history, still_there])] == [0, 0]
 
 
 async def test_retries_begin_with_the_first_attempt_again(store: Store) -> None:
@@ -162,7 +211,7 @@ async def test_what_cannot_be_retried_says_why(store: Store) -> None:
             await app.runs.retry("well", ["bb", "b", "xyz"], executor=tools)
         with pytest.raises(NotFound, match="no node 'bb'; did you mean 'b'"):
             await app.runs.retry("well", ["bb"], executor=tools)
-        with pytest.raises(NothingToRetry, match=r"it would fail again at c.*--from c"):
+        with pytest.raises(NothingToRetry, match=r"it would fail again at c.*add 'c'"):
             await app.runs.retry("bad", ["x"], executor=tools)
         row = store.get_run("bad")
         assert row is not None

@@ -10,7 +10,8 @@ import pytest
 
 from ropewalk import App
 from ropewalk.errors import DefinitionChanged, JournalConflict, NotFound, RunExists
-from ropewalk.journal import MemoryStore, Store
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.journal.protocol import Store
 from ropewalk.testing import DyingStore, ScriptedTools, fails
 
 CHAIN = """\
@@ -33,7 +34,7 @@ async def interrupted(store: MemoryStore, source: Any, made: ScriptedTools, at: 
     """A run whose process dies when it records the `at`-th fact."""
     dying = DyingStore(store, at)
     app = App(dying)  # type: ignore[arg-type]
-    with pytest.raises(Exception, match="dies"):
+    with pytest.raises(Exception, match="died"):
         await app.run(source, run_id="r", executor=made)
     store._runs["r"].log = None  # as a dead process leaves it
 
@@ -70,6 +71,29 @@ async def test_an_id_is_taken_for_another_input_whether_its_run_has_ended_goes_o
     await refused(app, chain, {"n": 1}, said="other variables", variables={"v": 2})
     await refused(app, {**chain, "name": "d"}, {"n": 1}, said="another definition")
     assert (await app.run(chain, {"n": 1}, run_id="r", executor=slow)).results == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"input": {"n": 2}}, "another input"),
+        ({"variables": {"v": 2}}, "other variables"),
+        ({"name": "d"}, "another definition"),
+    ],
+)
+async def test_the_id_of_an_ended_run_is_refused_for_anything_else(change: dict[str, Any], said: str) -> None:
+    chain = {"kind": "chain", "name": "c", "variables": {"v": 1}, "nodes": []}
+    chain["nodes"] = [{"id": "a", "type": "TOOL", "tool": "a", "params": {"n": "$input.n"}}]
+    app, made = App("memory"), ScriptedTools(a=lambda **args: args["n"])
+
+    async def run(name: str = "c", input: Any = None, **how: Any) -> Any:
+        return await app.run({**chain, "name": name}, input or {"n": 1}, run_id="r", executor=made, **how)
+
+    first = await run()
+    assert (await run()).results == first.results == {"a": 1}
+    with pytest.raises(RunExists, match=said):
+        await run(**change)
+    assert made.count("a") == 1
 
 
 async def test_a_changed_definition_is_refused_with_what_differs(tmp_path: Path) -> None:
@@ -121,7 +145,7 @@ async def test_a_recorded_call_that_no_longer_fits_is_a_conflict_that_says_what_
     app = App(store)
     with pytest.raises(NotFound, match="it was given as a document; name the file"):
         await app.resume("r", upgrade=True, executor=made)
-    with pytest.raises(JournalConflict, match=r"run r: a: .*ropewalk runs retry r --from a; .* add --upgrade"):
+    with pytest.raises(JournalConflict, match=r"run r: a: .*await app.runs.retry\('r', \['a'\], upgrade=True"):
         await app.resume("r", other, upgrade=True, executor=made)
     retried = await app.runs.retry("r", ["a"], definition=other, upgrade=True, executor=made)
     assert retried.results == {"a": 5, "b": 6, "c": 60}
@@ -222,6 +246,6 @@ async def test_a_stored_chain_is_upgraded_to_its_newest_version(store: Store) ->
 
 
 def _document() -> dict[str, Any]:
-    from ropewalk.source import load
+    from ropewalk.source.load import load
 
     return dict(load(CHAIN, name="chain").data)

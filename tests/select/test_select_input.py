@@ -8,7 +8,7 @@ import pytest
 from registry import TOOLS, definition, names
 
 from ropewalk.select.options import SelectionStrategy
-from ropewalk.select.request import read_request
+from ropewalk.select.query import read_request
 from ropewalk.select.selector import Selector
 from ropewalk.select.text import normalised, words
 

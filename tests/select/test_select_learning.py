@@ -11,16 +11,15 @@ from pathlib import Path
 import pytest
 from registry import TOOLS, definition, names
 
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.errors import InvalidInput, NotFound, StoreError, ToolError
-from ropewalk.journal import MemoryStore
-from ropewalk.journal.use import ToolUse
-from ropewalk.select.card import card_of
+from ropewalk.journal.memory import MemoryStore
+from ropewalk.journal.tool_usage import ToolUse
 from ropewalk.select.index import Index
 from ropewalk.select.memory import Memory
-from ropewalk.select.reading import Reading
-from ropewalk.select.request import read_request
+from ropewalk.select.query import Reading, read_request
 from ropewalk.select.selector import Selector
+from ropewalk.select.tool_card import card_of
 from ropewalk.tools.tool import tool
 
 OPAQUE = [definition("zork", "A plugin."), definition("blip", "A plugin."), *TOOLS]
@@ -361,14 +360,14 @@ def test_a_call_that_ended_its_run_counts_as_a_failure(where: str, tmp_path: Pat
 
 def test_a_runner_that_teaches_nobody_says_so() -> None:
     """SELECT-LEARN-5"""
+    from ropewalk.api.run_chain import Runner
     from ropewalk.errors import ConfigError
-    from ropewalk.runchain import Runner
     from ropewalk.tools.toolbox import Toolbox
 
     async def case() -> None:
         box = Toolbox()
         box.register(zork)
-        with pytest.raises(ConfigError, match="give it a `learner`"):
+        with pytest.raises(ConfigError, match="needs a learner"):
             await Runner(box).run("zork", request="tune it")
         told: list[object] = []
         runner = Runner(box, learner=lambda request, outcomes: told.append((request, dict(outcomes))))

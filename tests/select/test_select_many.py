@@ -9,11 +9,10 @@ import pytest
 
 from ropewalk.select import candidates
 from ropewalk.select.candidates import CLAUSES, Candidates
-from ropewalk.select.card import card_of
 from ropewalk.select.index import Index
-from ropewalk.select.reading import Reading
-from ropewalk.select.request import read_request
+from ropewalk.select.query import Reading, read_request
 from ropewalk.select.selector import Selector
+from ropewalk.select.tool_card import card_of
 
 MANY = 2 * CLAUSES + 500
 VERBS = ["paint", "sell", "polish", "carry", "fold", "stack", "label", "rinse", "sort", "wrap", "weigh", "mend"]
@@ -85,9 +84,9 @@ def _found(request: str, tools: list[dict[str, Any]]) -> Candidates:
 def test_the_words_of_a_tool_say_what_the_postings_of_the_request_say(request_: str) -> None:
     found = _found(request_, [*_filler(300), *WANTED])
     slots = found.find(None, 64)
-    assert found._seen is not None
+    assert found._postings_kept is not None
     assert len(slots)
-    seen, had = found._seen_of(slots), found._had_by(slots)
+    seen, had = found._hits_seen(slots), found._hits_by_tool(slots)
 
     def rows(hits: Any) -> list[Any]:
         return sorted(zip(*(one.tolist() for one in hits), strict=True))

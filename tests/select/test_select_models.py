@@ -14,9 +14,8 @@ import pytest
 from registry import TOOLS, definition, names
 
 from ropewalk.errors import ConfigError
-from ropewalk.select.embed import MiniLM, Vectors
+from ropewalk.select.embedding import MiniLM, Vectors, WordPiece
 from ropewalk.select.selector import Selector
-from ropewalk.select.wordpiece import WordPiece
 from ropewalk.tools.tool import Tool
 from ropewalk.tools.toolbox import Toolbox
 
@@ -157,10 +156,10 @@ def test_minilm_runs_offline_without_torch() -> None:
 
 def test_a_path_that_holds_no_model_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
-    with pytest.raises(ConfigError, match="there is no model at"):
+    with pytest.raises(ConfigError, match="no model found at"):
         MiniLM(tmp_path / "none.onnx")
     (tmp_path / "bad.onnx").write_bytes(b"no model")
-    with pytest.raises(ConfigError, match=r"bad\.onnx is no ONNX model that can be run: "):
+    with pytest.raises(ConfigError, match=r"bad\.onnx cannot be run as an ONNX model: "):
         MiniLM(tmp_path / "bad.onnx")
 
 
@@ -247,13 +246,13 @@ def test_while_a_model_thinks_of_one_request_others_are_answered() -> None:
     def slow(text: str) -> np.ndarray:
         if text == "umbrella":
             thinking.set()
-            assert done.wait(30)
+            assert done.wait(50)
         return right(text)
 
     model.embed_query = slow  # type: ignore[method-assign]
     with ThreadPoolExecutor() as pool:
         first = pool.submit(selector.select, "umbrella", threshold=0)
-        assert thinking.wait(30)
+        assert thinking.wait(50)
         try:
             other = pool.submit(selector.select, "write a letter", threshold=0)
             assert names(other.result(30))[0] == "send_email"
@@ -264,7 +263,7 @@ def test_while_a_model_thinks_of_one_request_others_are_answered() -> None:
 
 def test_vectors_of_tools_that_went_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """SELECT-MODEL-1"""
-    monkeypatch.setattr("ropewalk.select.embed.SPARE", 10)
+    monkeypatch.setattr("ropewalk.select.embedding.SPARE", 10)
     model = Subjects()
     vectors = Vectors(model)
     for number in range(100):

@@ -11,6 +11,8 @@ import pytest
 
 from ropewalk.select.selector import Selector
 
+pytestmark = pytest.mark.process
+
 SAMPLE = Path(__file__).parent / "sample"
 BENCH = Path(__file__).parents[2] / "bench"
 

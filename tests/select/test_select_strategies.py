@@ -6,7 +6,7 @@ import pytest
 from registry import TOOLS, definition, names
 
 from ropewalk.errors import InvalidInput
-from ropewalk.select.documented import INTENTS, Intent
+from ropewalk.select.legacy import INTENTS, Intent
 from ropewalk.select.options import SelectionStrategy
 from ropewalk.select.selector import Selector
 

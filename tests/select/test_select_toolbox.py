@@ -14,11 +14,11 @@ import pytest
 from registry import TOOLS, definition, names
 
 from ropewalk import toolchain
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.errors import InvalidTool
-from ropewalk.select.documented import Intent
+from ropewalk.select.legacy import Intent
 from ropewalk.select.options import NoTools
-from ropewalk.tools.mcp_definition import Definition
+from ropewalk.tools.mcp.listing import Definition
 from ropewalk.tools.tool import Tool, tool
 
 ODD = {"command": sys.executable, "args": [str(Path(__file__).parents[1] / "mcp_servers" / "odd.py")]}

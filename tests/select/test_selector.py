@@ -171,7 +171,7 @@ def test_everything_wrong_with_the_options_is_said_at_once(selector: Selector) -
     text = str(caught.value)
     assert "did you mean hybrid?" in text
     assert "did you mean threshold?" in text
-    assert "whole number from 1 to 1000, not 0" in text
+    assert "integer from 1 to 1000, not 0" in text
 
 
 @pytest.mark.parametrize("recent", ["", 0, False, {}, "get_weather", [1]])
@@ -327,7 +327,7 @@ def test_what_a_word_is_beside_another_script_is_not_what_it_is_alone() -> None:
 
 def test_words_that_were_asked_for_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """SELECT-INPUT-1"""
-    monkeypatch.setattr("ropewalk.select.reading.MOST_READ", 100)
+    monkeypatch.setattr("ropewalk.select.query.MOST_READ", 100)
     selector = Selector(TOOLS)
     for number in range(60):
         selector.select(" ".join(f"zq{chr(97 + number % 26)}x{'y' * n}" for n in range(20)) + f" w{number}")

@@ -12,6 +12,8 @@ import fork_server
 from .server import COMMAND, Served
 from .test_http_api import call, chain, events, fresh
 
+pytestmark = pytest.mark.process
+
 
 def ended(served: Served, run_id: str) -> Any:
     """The run once it has ended, heard of by its events."""
@@ -30,7 +32,7 @@ def test_a_failed_run_is_retried_and_keeps_what_was_done(served: Served) -> None
     assert served.get(f"/api/runs/{id}").json()["nodes"][0] == {**before, "replayed": True}
     again = served.post(f"/api/runs/{id}/retry", {})
     assert (again.status_code, again.json()["error"]["kind"]) == (409, "NothingToRetry")
-    assert '("nodes" in the body)' in again.json()["error"]["message"]
+    assert '/retry with {"nodes": [NODE]}' in again.json()["error"]["message"]
     begun = served.post(f"/api/runs/{id}/retry", {"nodes": ["a"]})
     assert (begun.status_code, begun.json()) == (202, {"runId": id, "status": "running"})
     assert ended(served, id)["status"] == "completed"
@@ -66,7 +68,7 @@ def test_a_fork_may_have_another_document_but_none_of_files(served: Served) -> N
     other = chain(call("a", "add", a=1), call("b", "add", a="$output.a"))
     assert served.post(f"/api/runs/{id}/fork", {"document": other, "wait": 20}).json()["results"] == {"a": 2, "b": 3}
     refused = served.post(f"/api/runs/{id}/fork", {"document": "tools.py"})
-    assert (refused.status_code, "a definition is an object" in refused.text) == (422, True)
+    assert (refused.status_code, "a definition must be an object" in refused.text) == (422, True)
 
 
 @pytest.mark.parametrize("approved", [True, False])

@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.doors.http.site import make_site
 from ropewalk.select.selector import Selector
 
@@ -184,7 +184,7 @@ def test_a_graph_has_its_regions_inside(served: Served) -> None:
 
 def test_tools_are_listed_and_called(served: Served) -> None:
     found = served.get("/api/tools", params={"text": "TWO NUMBERS"}).json()
-    assert ([tool["name"] for tool in found["tools"]], found["failures"]) == (["add"], {})
+    assert ([tool["name"] for tool in found["tools"]], found["failures"]) == (["add"], {}), found
     assert served.post("/api/tools/add", {"arguments": {"a": 2}}).json() == {"tool": "add", "result": 3}
     chosen = served.post("/api/tools/select", {"query": "add two numbers", "limit": 1}).json()
     assert [one["name"] for one in chosen["results"]] == ["add"]
@@ -218,7 +218,7 @@ def test_a_tool_whose_server_cannot_be_reached_is_missing_for_that_reason(tmp_pa
         ({"document": chain(call("a", "add", a=1)), "inputs": 1}, 422, "; did you mean input?"),
         ({"definition": {"knd": "chain", "id": "x"}}, 422, "body.definition.knd: no such key; there are kind, id"),
         ({"document": chain(call("a", "add", a=2**63))}, 422, "64"),
-        ({"document": "tools.py"}, 422, "a definition is an object"),
+        ({"document": "tools.py"}, 422, "a definition must be an object"),
     ],
 )
 def test_a_wrong_request_runs_nothing_and_says_why(served: Served, body: Any, status: int, says: str) -> None:
@@ -248,9 +248,9 @@ def test_of_very_many_wrong_keys_the_first_are_told(served: Served) -> None:
             "GET",
             "/api/runs?since=yesterday",
             422,
-            "query.since: 'yesterday' is no time: seconds since the epoch, or 20",
+            "query.since: 'yesterday' is not a time; write seconds since the epoch, or 20",
         ),
-        ("GET", "/api/runs?since=nan", 422, "query.since: 'nan' is no time"),
+        ("GET", "/api/runs?since=nan", 422, "query.since: 'nan' is not a time"),
     ],
 )
 def test_a_wrong_address_says_what_would_be_right(

@@ -12,11 +12,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from ropewalk.connections import ConnectionLimits, RateLimit
 from ropewalk.doors.cli.serve import _listen
-from ropewalk.doors.mcp.http import Address
-from ropewalk.guard import Guard
-from ropewalk.listening import serve_until_cancelled
+from ropewalk.doors.connections import ConnectionLimits, RateLimit
+from ropewalk.doors.mcp.transports import Address
+from ropewalk.doors.security import AuthMiddleware, serve_until_cancelled
+
+pytestmark = pytest.mark.process
 
 HALF = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-a: "
 ASK = b"GET /%s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer t\r\n\r\n"
@@ -45,7 +46,9 @@ async def site(scope, receive, send):
 async def serving(**limits) -> AsyncIterator[int]:
     listening = _listen("127.0.0.1", 0)
     port = listening.getsockname()[1]
-    task = asyncio.create_task(serve_until_cancelled(Guard(site, "t"), listening, 1, ConnectionLimits(**limits)))
+    task = asyncio.create_task(
+        serve_until_cancelled(AuthMiddleware(site, "t"), listening, 1, ConnectionLimits(**limits))
+    )
     try:
         yield port
     finally:
@@ -153,11 +156,11 @@ def test_an_answer_on_a_kept_connection_is_not_held_back(listen, monkeypatch):
         await site(scope, receive, send)
 
     def server_side():
-        from ropewalk.connections import Connection
+        from ropewalk.doors.connections import Connection
 
         return [one.transport.get_extra_info("socket") for one in made if isinstance(one, Connection)]
 
-    from ropewalk import connections
+    from ropewalk.doors import connections
 
     made: list[object] = []
     admit = connections.Connections.admit
@@ -165,7 +168,7 @@ def test_an_answer_on_a_kept_connection_is_not_held_back(listen, monkeypatch):
 
     async def scenario():
         listening = listen()
-        task = asyncio.create_task(serve_until_cancelled(Guard(looking, "t"), listening, 1))
+        task = asyncio.create_task(serve_until_cancelled(AuthMiddleware(looking, "t"), listening, 1))
         assert await answer(listening.getsockname()[1]) == b"HTTP/1.1 200 OK"
         task.cancel()
         await task

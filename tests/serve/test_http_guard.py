@@ -50,7 +50,7 @@ def test_the_printed_address_gives_a_cookie_and_hides_the_token(served: Served) 
         assert (first.status_code, first.headers["location"]) == (303, "/api/runs?limit=3")
         name, _, rest = first.headers["set-cookie"].partition("=")
         id, _, attributes = rest.partition("; ")
-        assert name.startswith(f"ropewalk_{served.url.rpartition(':')[2]}_")
+        assert name == f"ropewalk_{served.url.rpartition(':')[2]}"
         assert (len(id) >= 40, attributes) == (True, "Path=/; Max-Age=86400; HttpOnly; SameSite=Strict")
         assert TOKEN not in str(first.headers)
         assert client.get("/api/runs").status_code == 200  # the client keeps cookies
@@ -63,6 +63,15 @@ def test_the_printed_address_gives_a_cookie_and_hides_the_token(served: Served) 
         with bare(served) as client:
             found = client.get(f"{served.url}{path}", params={"token": TOKEN})
             assert (found.status_code, found.headers["location"]) == (303, path)
+
+
+def test_only_the_whole_token_in_the_address_starts_a_session(served: Served) -> None:
+    wrong = [TOKEN[:end] for end in range(len(TOKEN))] + [f"{TOKEN}x", f"x{TOKEN}", TOKEN.upper(), f" {TOKEN}"]
+    with bare(served) as client:
+        for token in wrong:
+            found = client.get("/", params={"token": token})
+            assert (found.status_code, "set-cookie" in found.headers) == (401, False), token
+        assert client.get("/", params={"token": TOKEN}).status_code == 303
 
 
 @pytest.mark.parametrize(
@@ -151,11 +160,11 @@ def test_no_code_comes_in(served: Served, tmp_path: Path) -> None:
     graph = {"nodes": [{"id": "a", "kind": "tool", "impl": str(sentinel), "args": {}, "writes": ["n"]}], "edges": []}
     state = {"schema": {"n": {"type": "number"}}}
     document = {"kind": "experience", "name": "x", "version": "0.1.0", "state": state, "graph": graph}
-    for path in ("/api/validate", "/api/plan", "/api/runs", "/api/definitions/chain"):
+    for path in ("/api/validate", "/api/preview", "/api/runs", "/api/definitions/chain"):
         found = served.post(path, {"document": document})
         assert "an experience names files of its directory" in found.text
         assert served.post(path, {"document": str(sentinel)}).json().get("valid") is not True
-        assert "a definition is an object" in served.post(path, {"document": str(tmp_path)}).text
+        assert "a definition must be an object" in served.post(path, {"document": str(tmp_path)}).text
     assert served.post("/api/definitions/experience", {"document": document}).status_code == 422
     assert not (tmp_path / "imported").exists()
 

@@ -18,7 +18,7 @@ WEIGH = {"name": "weigh", "description": "Weighs a rope.", "inputSchema": {"type
 DIE = {"name": "die", "description": "Ends the process.", "inputSchema": {"type": "object"}}
 WHY = (
     'has changed since it was approved: description was "Weighs a rope." and is "Weighs you."; '
-    "to use it: ropewalk tools pin scale:weigh --approve"
+    "to use it: ropewalk tools pin scale:weigh --approve, on the server's host"
 )
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from ropewalk.guard import Guard
-from ropewalk.sessions import IDLE_SECONDS, MOST_SESSIONS, Sessions, cookies
+from ropewalk.doors.security import IDLE_SECONDS, MOST_SESSIONS, AuthMiddleware, Sessions, cookies
 
 from .server import TOKEN, Served, serve
 
@@ -87,6 +86,10 @@ def test_a_restart_ends_sessions_and_the_token_opens_a_new_one(tmp_path: Path) -
             assert client.get("/api/runs").status_code == 200
 
 
+def test_a_restarted_server_replaces_the_cookie_of_the_one_before() -> None:
+    assert Sessions().cookie_name(8420) == Sessions().cookie_name(8420) != Sessions().cookie_name(8421)
+
+
 def test_sessions_end_after_a_day_without_a_request_and_are_counted() -> None:
     now = 0.0
     sessions = Sessions(clock=lambda: now)
@@ -117,7 +120,7 @@ def test_the_page_that_is_opened_lengthens_the_session(served: Served) -> None:
 
 def test_an_empty_token_is_none() -> None:
     with pytest.raises(ValueError, match="needs a token"):
-        Guard(None, "")  # type: ignore[arg-type]
+        AuthMiddleware(None, "")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +140,7 @@ def test_no_part_of_the_token_is_the_token(shown: bytes) -> None:
         said.clear()
         headers = [(b"host", b"localhost"), (b"authorization", header)]
         scope = {"type": "http", "method": "GET", "path": "/", "headers": headers, "server": ("127.0.0.1", 1)}
-        asyncio.run(Guard(site, "token")(scope, None, send))  # type: ignore[arg-type]
+        asyncio.run(AuthMiddleware(site, "token")(scope, None, send))  # type: ignore[arg-type]
         return said[0]
 
     assert ask(shown) == 401

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from ropewalk import App, Tool
-from ropewalk.claude.approval import approval_tool
+from ropewalk.agents.decision import approval_tool
 from ropewalk.doors.http.site import make_site
 from ropewalk.testing import ScriptedModel
 
@@ -81,7 +81,7 @@ def test_what_agents_are_made_of_is_not_called_over_http(own: str) -> None:
         {"kind": "composite", "name": "c", "steps": [{"tool": own, "name": "s"}]},
         f"kind: chain\nnodes: [{{id: a, type: tool, tool: '{own}'}}]\n",
     ]
-    asked = [("POST", path, {"document": one}) for one in documents for path in ("/api/runs", "/api/plan")]
+    asked = [("POST", path, {"document": one}) for one in documents for path in ("/api/runs", "/api/preview")]
     calls = [("POST", f"/api/tools/{id}", {"arguments": {}}) for id in (own, own.partition(":")[2])]
     direct, short, *sent = asking(app, *calls, *asked)
     assert (direct.status_code, "a part of agents" in direct.text) == (403, True), direct.text
@@ -100,7 +100,7 @@ def test_a_document_over_http_starts_no_program_of_a_coding_agent(
     node = {"id": "a", "kind": "cli-agent", "provider": "codex", "prompt": "hi"}
     graph = {"nodes": [node], "edges": []}
     document = {"kind": "experience", "name": "x", "version": "0.1.0", "state": {"schema": {}}, "graph": graph}
-    paths = ("/api/runs", "/api/plan", "/api/definitions/chain")
+    paths = ("/api/runs", "/api/preview", "/api/definitions/chain")
     for answer in asking(App("memory"), *(("POST", path, {"document": document}) for path in paths)):
         assert (answer.status_code, "names files of its directory" in answer.text) == (422, True), answer.text
     assert not (tmp_path / "started").exists()

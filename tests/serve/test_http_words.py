@@ -20,7 +20,7 @@ ADD = chain(call("a", "add", a=1))
     [
         ("/api/runs?lmit=1", "query.lmit: no such parameter; there are status, kind, "),
         ("/api/runs?lmit=1", "; did you mean limit?"),
-        ("/api/runs?limit=1&limit=2", "query.limit: is there more than once"),
+        ("/api/runs?limit=1&limit=2", "query.limit: is given more than once"),
         ("/api/waiting?all=1", "query.all: no such parameter; this route takes none"),
         ("/api/tools?txt=x", "did you mean text?"),
         ("/api/definitions?kind=chain", "query.kind: no such parameter"),
@@ -65,7 +65,10 @@ def test_an_id_that_no_address_or_line_can_hold_is_refused_before_anything_runs(
     for path, body in (("/api/runs", {"document": ADD}), (f"/api/runs/{done['runId']}/fork", {})):
         found = served.post(path, {**body, "runId": id})
         assert (found.status_code, found.json()["error"]["kind"]) == (422, "InvalidValue")
-        assert "is no id of a run: 1 to 500 characters on one line, without slashes" in found.json()["error"]["message"]
+        assert (
+            "is not a valid run id; write 1 to 500 characters on one line, without slashes"
+            in found.json()["error"]["message"]
+        )
 
 
 @pytest.mark.parametrize("verb", ["resume", "retry", "fork"])

@@ -49,7 +49,7 @@ def test_a_failed_node_is_looked_at_and_the_run_retried(page: Page, served: Serv
     id = begin(served, chain(call("a", "add", a=1), failing), wait=20)
     page.goto(f"/runs/{id}")
     status(page, "failed")
-    page.get_by_role("button", name="look at n").click()
+    page.get_by_role("button", name="Show n").click()
     node = page.get_by_role("complementary", name="Node n")
     node.get_by_role("heading", name=f"Error: {file} is not there").wait_for()
     expect(node.get_by_role("table", name="Attempts").get_by_role("row")).to_have_count(3)
@@ -130,6 +130,7 @@ def test_hostile_text_stays_text_and_runs_nothing(page: Page, served: Served) ->
     page.get_by_role("button", name="Stop").click()
     status(page, "stopped")
     page.goto("/tools/echo")
+    page.get_by_role("tab", name="JSON").click()
     page.get_by_label("Arguments (JSON)").fill('{"value": "<script>document.title=1</script>"}')
     page.get_by_role("button", name="Call").click()
     page.get_by_role("region", name="Result").get_by_text("<script>document.title=1</script>").wait_for()
@@ -145,7 +146,7 @@ def test_instances_of_a_loop_are_chosen_and_runs_compared(page: Page, served: Se
     node.get_by_label("Instance").select_option("l[1]/in")
     assert node.get_by_role("region", name="Item of l[1]").inner_text().endswith("6")
     assert node.get_by_role("region", name="Output").inner_text().endswith("7")
-    page.get_by_role("tab", name="Time line").click()
+    page.get_by_role("tab", name="Timeline").click()
     page.get_by_role("button", name="l[0]/in").click()
     assert node.get_by_role("region", name="Output").inner_text().endswith("6")
     page.get_by_role("button", name="Fork…", exact=True).click()
@@ -200,6 +201,7 @@ def test_tools_are_selected_and_called(page: Page) -> None:
     page.keyboard.press("Enter")
     page.get_by_text("score").first.wait_for()
     page.get_by_role("link", name="add").first.click()
+    page.get_by_role("tab", name="JSON").click()
     page.get_by_label("Arguments (JSON)").fill('{"a": 41}')
     page.get_by_role("button", name="Call").click()
     page.get_by_role("region", name="Result").get_by_text("42").wait_for()
@@ -236,7 +238,7 @@ def test_without_the_token_a_browser_is_told_how_to_come_in(browser: Browser, se
     answer = page.goto("/runs")
     assert answer is not None
     assert answer.status == 401
-    page.get_by_text("Where it ends in ?token=$ROPEWALK_TOKEN, the token is the value of that variable").wait_for()
+    page.get_by_text("If it ends in ?token=$ROPEWALK_TOKEN, enter the value of that variable").wait_for()
     page.get_by_label("Token").fill("a wrong one")
     page.get_by_role("button", name="Open").click()
     page.get_by_role("heading", name="This browser has no token").wait_for()
@@ -244,4 +246,16 @@ def test_without_the_token_a_browser_is_told_how_to_come_in(browser: Browser, se
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="Runs").wait_for()
     assert TOKEN not in page.url
+    context.close()
+
+
+def test_logging_out_ends_the_session_of_this_browser(browser: Browser, served: Served) -> None:
+    context = browser.new_context(base_url=served.url)
+    page = context.new_page()
+    page.goto(f"/?token={TOKEN}")
+    page.get_by_role("button", name="Log out").click()
+    page.get_by_text("You are logged out.").wait_for()
+    page.reload()
+    page.get_by_role("heading", name="This browser has no token").wait_for()
+    assert served.get("/api/runs").status_code == 200
     context.close()

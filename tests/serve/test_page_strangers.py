@@ -42,9 +42,9 @@ def test_a_rejected_approval_is_a_failed_node_with_its_error(page: Page, served:
     status(page, "failed")
     page.goto(f"/runs/{id}")  # of what was recorded alone
     shows(page, "ask", "failed")
-    page.get_by_role("button", name="look at ask").wait_for()
+    page.get_by_role("button", name="Show ask").wait_for()
     node = page.get_by_role("complementary", name="Node ask")
-    node.get_by_role("heading", name="Error: not approved: too dear").wait_for()
+    node.get_by_role("heading", name="Error: rejected: too dear").wait_for()
     (failed,) = [one for one in served.get(f"/api/runs/{id}").json()["nodes"] if one["status"] == "failed"]
     assert (failed["path"], failed["error"]["kind"]) == ("ask", "Rejected")
 
@@ -62,10 +62,10 @@ def test_the_check_of_a_document_says_what_may_be_meant(page: Page) -> None:
 
 def test_tools_that_do_not_fit_are_not_praised(page: Page) -> None:
     page.goto("/tools?for=bake+a+cake")
-    page.get_by_text("No tool fits well.").wait_for()
+    page.get_by_text("No tool matches well.").wait_for()
     page.goto("/tools?for=add+two+numbers")
-    page.get_by_text("the best first").wait_for()
-    assert page.get_by_text("No tool fits well.").count() == 0
+    page.get_by_text("best first").wait_for()
+    assert page.get_by_text("No tool matches well.").count() == 0
 
 
 def test_keys_go_on_where_one_was(page: Page, served: Served) -> None:

@@ -117,10 +117,10 @@ def test_a_run_that_failed_shows_at_once_what_failed_and_why(page: Page, served:
     page.keyboard.press("Escape")  # nothing has the focus
     node.get_by_role("button", name="Close the node").click()
     node.wait_for(state="detached")
-    page.get_by_role("tab", name="Time line").click()
-    page.get_by_role("region", name="Time line").get_by_role("button", name="a ").wait_for()
+    page.get_by_role("tab", name="Timeline").click()
+    page.get_by_role("region", name="Timeline").get_by_role("button", name="a ").wait_for()
     assert node.count() == 0  # what was closed stays closed
-    page.get_by_role("button", name="look at n").click()
+    page.get_by_role("button", name="Show n").click()
     node.wait_for()
 
 
@@ -128,13 +128,13 @@ def test_what_waits_is_told_where_one_is(page: Page, served: Served) -> None:
     name = fresh()
     id = begin(served, chain({"id": "ask", "type": "wait", "approval": "Now?"}, name=name))
     page.goto(f"/runs?text={name}")
-    page.get_by_role("row").filter(has_text=name).get_by_text("waits at ask").wait_for()
+    page.get_by_role("row").filter(has_text=name).get_by_text("waiting at ask").wait_for()
     count = page.get_by_role("navigation", name="Views").get_by_role("link", name="Waiting")
     waiting = len(served.get("/api/waiting").json()["waiting"])
     count.get_by_text(str(waiting), exact=True).wait_for()
     served.post(f"/api/runs/{id}/approve", {"node": "ask", "approved": True})
     page.get_by_role("row").filter(has_text=name).get_by_text("completed").wait_for()
-    assert page.get_by_text("waits at ask").count() == 0
+    assert page.get_by_text("waiting at ask").count() == 0
 
 
 def test_a_run_that_only_waits_says_so(page: Page, served: Served) -> None:
@@ -157,8 +157,9 @@ def test_a_start_form_begins_with_what_the_input_must_have(page: Page, served: S
         "/api/definitions/chain", {"document": {**chain(call("a", "add", a="$input.n"), id=id), "inputSchema": schema}}
     )
     page.goto(f"/definitions/chain/{id}")
-    assert page.get_by_label("Input (JSON)").input_value() == '{\n  "n": 0,\n  "to": "you"\n}'
     page.get_by_text("How many", exact=True).wait_for()
+    page.get_by_role("tab", name="JSON").click()
+    assert page.get_by_label("Input (JSON)").input_value() == "{}"
     page.get_by_label("Input (JSON)").fill('{"n": "x", "to": "me"}')
     page.get_by_role("button", name="Start", exact=True).click()
     page.get_by_role("alert").filter(has_text="input.n").wait_for()
@@ -182,7 +183,7 @@ def test_every_part_of_a_run_is_reached_by_keys_and_what_has_the_focus_is_seen(p
         reached.add(name)
         shown.append(outline)
     assert {
-        "To the content",
+        "Skip to content",
         "Fork…",
         "Compare…",
         "Graph",
@@ -194,8 +195,8 @@ def test_every_part_of_a_run_is_reached_by_keys_and_what_has_the_focus_is_seen(p
     assert set(shown) == {"solid2"}
     page.get_by_role("tab", name="Graph").focus()
     page.keyboard.press("ArrowRight")
-    expect(page.get_by_role("tab", name="Time line")).to_have_attribute("aria-selected", "true")
-    page.get_by_role("region", name="Time line").get_by_role("button").first.focus()
+    expect(page.get_by_role("tab", name="Timeline")).to_have_attribute("aria-selected", "true")
+    page.get_by_role("region", name="Timeline").get_by_role("button").first.focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     panel = page.get_by_role("complementary", name="Node b")

@@ -20,9 +20,11 @@ from typing import Any
 import pytest
 
 import fork_server
-from ropewalk.tools.mcp import McpServers
+from ropewalk.tools.mcp.servers import McpServers
 
 from .server import COMMAND, Served, serve
+
+pytestmark = pytest.mark.process
 
 ODD = Path(__file__).parents[1] / "mcp_servers" / "odd.py"
 SECRETS = {"ODD_TOKEN": "of-the-env-4711", "WEB_TOKEN": "of-the-header-4712", "ARG_KEY": 'of-the-"argument"-4713'}
@@ -151,7 +153,7 @@ def test_a_secret_that_a_run_uses_comes_to_its_tools_and_nowhere_else(served: Se
         assert answer.status_code == 200, path
         said[path] = answer.text
     assert 'ropewalk_tool_calls_total{outcome="ok",tool="odd:environment"} 1.0' in said["/metrics"]
-    for path in ("/api/validate", "/api/plan"):
+    for path in ("/api/validate", "/api/preview"):
         said[path] = served.post(path, {"document": CHAIN}).text
     said["a call"] = served.post("/api/tools/odd:environment", {"arguments": {}}).text
     assert '"TOKEN":"***"' in said["a call"]
@@ -159,14 +161,14 @@ def test_a_secret_that_a_run_uses_comes_to_its_tools_and_nowhere_else(served: Se
         ("runs", "show", "r", "--json"), ("runs", "export", "r"), ("runs", "export", "r", "--as-test"), ("doctor",),
         ("tools", "ls", "--json"), ("tools", "call", "odd:environment"), ("run", "spill.yaml", "--log", "json"),
     ):  # fmt: skip
-        command = fork_server.run([COMMAND, *words], cwd=served.folder, capture_output=True, text=True, timeout=60)
+        command = fork_server.run([COMMAND, *words], cwd=served.folder, capture_output=True, text=True, timeout=300)
         assert command.returncode == 0, command.stderr
         said[" ".join(words)] = command.stdout + command.stderr
     said["by MCP"] = asyncio.run(by_mcp(served.folder))
 
     # The log has not, nor have traces and metrics, nor any file.
     served.process.terminate()
-    said["stdout"], said["stderr"] = served.process.communicate(timeout=20)
+    said["stdout"], said["stderr"] = served.process.communicate(timeout=50)
     lines = [json.loads(line) for line in said["stderr"].splitlines()]
     assert any(line["message"] == "got Key ***" and line["node"] == "arg" for line in lines)
     assert any("no luck with ***" in line.get("exception", "") and line["runId"] == "r" for line in lines)
@@ -184,7 +186,7 @@ def test_a_document_that_is_sent_reads_no_other_secret(served: Served) -> None:
     for name in ("LOCAL_KEY", "ROPEWALK_TOKEN", "HOME"):
         node = {"id": "arg", "type": "tool", "tool": "tell", "params": {"text": f"$secret.{name}"}}
         sly = {"kind": "chain", "name": "sly", "nodes": [node]}
-        for path in ("/api/runs", "/api/validate", "/api/plan", "/api/definitions/chain"):
+        for path in ("/api/runs", "/api/validate", "/api/preview", "/api/definitions/chain"):
             answer = served.post(path, {"document": sly})
             assert f"$secret.{name}: a definition that is sent over HTTP may not read it" in answer.text, path
             assert path == "/api/validate" or answer.status_code == 422, (path, answer.status_code)

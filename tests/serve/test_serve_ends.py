@@ -12,6 +12,8 @@ import pytest
 
 from serve.server import Served, serve
 
+pytestmark = pytest.mark.process
+
 ODD = Path(__file__).parents[1] / "mcp_servers" / "odd.py"
 
 
@@ -29,7 +31,7 @@ def test_a_signal_ends_it_with_the_servers_that_it_has_started(with_server: Serv
     assert answer.status_code == 200, answer.text
     shell = parent(int(answer.json()["result"]))
     with_server.process.send_signal(number)
-    assert with_server.process.wait(20) == 0
+    assert with_server.process.wait(50) == 0
     assert not Path(f"/proc/{shell}").exists()
 
 
@@ -38,7 +40,7 @@ def test_a_stream_that_is_open_ends_with_it_and_nothing_is_said_of_that(with_ser
     with with_server.client.stream("GET", f"/api/runs/{run}/events") as stream:
         next(stream.iter_lines())
         with_server.process.send_signal(signal.SIGTERM)
-        assert with_server.process.wait(20) == 0
+        assert with_server.process.wait(50) == 0
     assert with_server.process.stderr is not None
     assert "Traceback" not in with_server.process.stderr.read()
 
@@ -57,7 +59,7 @@ def test_an_answer_to_what_an_ended_server_left_waiting_lets_it_go_on(tmp_path: 
         with served.client.stream("GET", "/api/runs/r/events") as stream:
             assert any("wait.started" in line for line in stream.iter_lines())
         served.process.terminate()
-        served.process.wait(20)
+        served.process.wait(50)
     for served in serve(tmp_path):
         assert served.post("/api/runs/r/approve", {}).status_code == 200
         with served.client.stream("GET", "/api/runs/r/events") as stream:

@@ -65,7 +65,7 @@ class Lab:
             for part in parts:
                 if isinstance(part, threading.Event):
                     handler.wfile.flush()
-                    part.wait(20)
+                    part.wait(50)
                 else:
                     handler.wfile.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
             handler.wfile.write(b"0\r\n\r\n")

@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from ropewalk.tools.mcp import McpServers
-from ropewalk.tools.result import ProgressEvent
+from ropewalk.tools.mcp.servers import McpServers
+from ropewalk.tools.tool import ProgressEvent
 
 SERVERS = Path(__file__).parent.parent / "mcp_servers"
 NODE = Path(__file__).parent.parent / "node"
@@ -119,6 +119,17 @@ def odd_http() -> Iterator[HttpServer]:
         server.kill()
 
 
+@contextlib.contextmanager
+def guarded(lifetime: float = 3600.0) -> Iterator[HttpServer]:
+    """A server that wants a login, with its authorization server."""
+    port = free_port()
+    server = HttpServer([sys.executable, str(SERVERS / "guarded.py"), str(port), str(lifetime)], "ready", port)
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
 def alive(pid: int) -> bool:
     """Whether the process runs; a zombie does not."""
     try:
@@ -144,7 +155,7 @@ def collected() -> None:
     Python 3.12 asyncio waits for each child in a thread, which holds on to its transport."""
     for thread in threading.enumerate():
         if "waitpid" in thread.name:
-            thread.join(5)
+            thread.join(50)
     gc.collect()
 
 

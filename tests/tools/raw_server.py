@@ -13,13 +13,14 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\
 
 
 class RawServer:
-    """Listens at one address; `received` holds each request, head and body; `answer` is the body of each answer."""
+    """Listens at one address; `received` holds each request, `headers` and `answer` those of each answer."""
 
     def __init__(self, address: str = "127.0.0.1", port: int = 0, context: ssl.SSLContext | None = None) -> None:
         self._socket = socket.create_server((address, port))
         self._context = context
         self.port: int = self._socket.getsockname()[1]
         self.answer = b"{}"
+        self.headers = b""
         self.received: list[bytes] = []
         threading.Thread(target=self._serve, daemon=True).start()
 
@@ -47,7 +48,7 @@ class RawServer:
                 break
             data += part
         self.received.append(data)
-        line.sendall(HEAD + b"%d\r\n\r\n" % len(self.answer) + self.answer)
+        line.sendall(HEAD + b"%d\r\n%s\r\n" % (len(self.answer), self.headers) + self.answer)
 
     def taken(self) -> bytes:
         """The only request since the last time."""

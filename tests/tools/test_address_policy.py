@@ -17,11 +17,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from ropewalk import Toolbox
-from ropewalk.config import read_config
 from ropewalk.config.network import AddressPolicy
+from ropewalk.config.project import read_config
 from ropewalk.errors import ConfigError, InvalidInput
-from ropewalk.tools.dataset import Datasets
-from ropewalk.tools.rows import DatasetFailed
+from ropewalk.tools.directory.dataset import Datasets
+from ropewalk.tools.directory.rows import DatasetFailed
 from ropewalk.tools.runner import Runner
 from tools.raw_server import RawServer, raw_server
 
@@ -71,7 +71,7 @@ FORMS = (
 def test_an_address_that_is_not_public_is_refused_in_every_form(host: str) -> None:
     with raw_server() as server:
         with pytest.raises(
-            DatasetFailed, match=r"must be public, unless \[network\] allow|Invalid IPv4 address"
+            DatasetFailed, match=r"must be public; to allow it, add it to \[network\] allow|Invalid IPv4 address"
         ) as caught:
             fetched(f"http://{host}:{server.port}/")
         assert not caught.value.retryable

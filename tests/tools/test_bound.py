@@ -16,9 +16,8 @@ from ropewalk.errors import (
     ToolTimeout,
     ValidationFailed,
 )
-from ropewalk.tools.bound import Bound
-from ropewalk.tools.executor import ExecutorCaller
-from ropewalk.tools.runner import Runner
+from ropewalk.tools.bound_call import Bound
+from ropewalk.tools.runner import ExecutorCaller, Runner
 from ropewalk.tools.tool import Tool, ToolBackend, tool
 from ropewalk.tools.toolbox import Toolbox
 from ropewalk.values import NOT_JSON, fresh
@@ -239,7 +238,7 @@ def test_executor_that_fails_or_gives_no_json_is_reported() -> None:
     async def case() -> None:
         caller = ExecutorCaller(executor)
         for failing in (caller.bind("x").call({}), directly(caller.bind("x"), {})):
-            with pytest.raises(ExecutionFailed, match="run: execute x: down"):
+            with pytest.raises(ExecutionFailed, match="tool x: down"):
                 await failing
         with pytest.raises(OutputValidationFailed, match="set is not JSON"):
             await caller.bind("set").call({})

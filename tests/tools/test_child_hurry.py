@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from ropewalk.tools import child
-from ropewalk.tools.mcp import McpServers
+from ropewalk.tools import child_process
+from ropewalk.tools.mcp.servers import McpServers
 
 from .mcp_lab import alive, gone, python, said, servers
+
+pytestmark = pytest.mark.process
 
 LONG = 60.0  # a grace that nobody waits for in this test
 SOON = 10.0  # far below it, and below the patience of `close`
@@ -24,7 +26,7 @@ SOON = 10.0  # far below it, and below the patience of `close`
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child, "GRACE", LONG)
+    monkeypatch.setattr(child_process, "GRACE", LONG)
 
 
 def late(file: Path) -> McpServers:
@@ -45,7 +47,7 @@ async def ended(mcp: McpServers) -> None:
 
 
 def test_both_steps_of_a_hurried_end_are_within_half_a_second() -> None:
-    assert sum(child.HURRY) < 0.4
+    assert sum(child_process.HURRIED_GRACE) < 0.4
 
 
 def test_a_server_that_has_answered_has_its_time_to_end(tmp_path: Path) -> None:
@@ -105,13 +107,13 @@ def test_a_server_that_does_not_finish_its_start_is_ended_at_once() -> None:
 
 ORPHAN = f"""
 import asyncio, ctypes
-from ropewalk.tools import child
+from ropewalk.tools import child_process as child
 
 child.GRACE = {LONG}
 assert ctypes.CDLL(None).prctl(36, 1) == 0  # orphans below us become ours, and we reap none
 
 async def main():
-    one = await child.start(["/bin/sh", "-c", "sleep 600 & echo up; read end"], child.inherited())
+    one = await child.start(["/bin/sh", "-c", "sleep 600 & echo up; read end"], child.inherited_environment())
     await one.stdout.readline()
     async with asyncio.timeout({SOON}):
         await one.stop()

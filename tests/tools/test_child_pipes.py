@@ -8,7 +8,7 @@ import gc
 import sys
 from typing import Any
 
-from ropewalk.tools.child import inherited, start
+from ropewalk.tools.child_process import inherited_environment, start
 
 
 def test_a_child_that_ends_while_it_is_written_to_leaves_nothing_unsaid_behind() -> None:
@@ -22,7 +22,7 @@ def test_a_child_that_ends_while_it_is_written_to_leaves_nothing_unsaid_behind()
     async def case() -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: told.append(context))
-        child = await start([sys.executable, "-c", "import time; time.sleep(60)"], inherited())
+        child = await start([sys.executable, "-c", "import time; time.sleep(60)"], inherited_environment())
         writing = loop.create_task(write(child.stdin))
         await asyncio.sleep(0)  # it waits for room in the pipe now
         child.kill()

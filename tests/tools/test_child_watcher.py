@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ropewalk.tools.watcher import Watcher
+from ropewalk.tools.child_process import Watcher
 
 from .mcp_lab import alive, gone, inheritable, python
 
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the tests read 
 
 OURS = """
 import asyncio, json, os, sys
-from ropewalk.tools.mcp import McpServers
-from ropewalk.tools.watcher import WATCHER
+from ropewalk.tools.mcp.servers import McpServers
+from ropewalk.tools.child_process import WATCHER
 
 async def main():
     mcp = McpServers()
@@ -107,7 +107,7 @@ def test_a_group_that_was_taken_off_the_list_is_left_alone(sleeper: Callable[[],
     for process in (first, last):
         watcher.remove(process.pid)
     watcher.end()
-    assert middle.wait(10) == -signal.SIGKILL
+    assert middle.wait(50) == -signal.SIGKILL
     assert alive(first.pid)
     assert alive(last.pid)
 
@@ -126,7 +126,7 @@ def test_a_watcher_that_does_not_read_is_replaced_and_kills_nothing(
     assert not alive(held)
     assert alive(kept.pid)
     watcher.end()
-    assert kept.wait(10) == -signal.SIGKILL
+    assert kept.wait(50) == -signal.SIGKILL
 
 
 def test_the_watcher_has_nothing_of_ours() -> None:

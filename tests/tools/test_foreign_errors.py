@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ropewalk import App, transform
-from ropewalk.errors.foreign import text_of, with_type
+from ropewalk.errors import describe_exception, exception_text
 from ropewalk.tools.tool import tool
 
 
@@ -32,12 +32,12 @@ class Evil(Exception):
     ],
 )
 def test_text_of_an_exception(error: BaseException, text: str) -> None:
-    assert text_of(error) == text
-    assert with_type(error) == (f"{type(error).__name__}: {text}" if text else type(error).__name__)
+    assert exception_text(error) == text
+    assert describe_exception(error) == (f"{type(error).__name__}: {text}" if text else type(error).__name__)
 
 
 def test_what_a_group_says_is_bounded() -> None:
-    told = text_of(ExceptionGroup("g", [ValueError(f"{number}" * 1000) for number in range(9)]))
+    told = exception_text(ExceptionGroup("g", [ValueError(f"{number}" * 1000) for number in range(9)]))
     assert told.count("ValueError") == 5
     assert told.endswith("…; and 4 more")
     assert len(told) < 2000

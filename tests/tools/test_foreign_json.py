@@ -11,8 +11,8 @@ import pytest
 
 from ropewalk import App, Runner, Toolbox
 from ropewalk.errors import InvalidFlow, OutputValidationFailed
-from ropewalk.tools.rows import DatasetFailed, rows_of
-from ropewalk.values import parsed
+from ropewalk.tools.directory.rows import DatasetFailed, parse_rows
+from ropewalk.values import parse_json
 
 from .pipeline import MCP, Recorder, failing, resolving, run
 
@@ -33,7 +33,7 @@ def called(lab: Any) -> Any:
     "text", ['{"a": 1, "a": 2}', '["18446744073709551617", 1.5e30]', "[-9223372036854775808]", "7"]
 )
 def test_what_can_be_kept_is_the_same_as_ever(text: str) -> None:
-    assert parsed(text) == parsed(text.encode()) == json.loads(text)
+    assert parse_json(text) == parse_json(text.encode()) == json.loads(text)
 
 
 @pytest.mark.parametrize("body", [b"[1, %d]" % PAST, b"[1, -%d]" % PAST, b"[1, " + b"9" * 200 + b"]"])
@@ -56,7 +56,7 @@ def test_an_mcp_text_with_an_integer_past_64_bits_is_refused_as_structured_conte
         {"structuredContent": {"n": PAST}},
     ):
         error = failing(resolving([MCP], mcp=Recorder(answer)))
-        assert str(error) == "run: validate_output ns:t [mcp]: result.n: integer past 64 bits; send it as a string"
+        assert str(error) == "tool ns:t: result.n: integer past 64 bits; send it as a string"
 
 
 def test_an_mcp_text_that_is_but_a_long_number_stays_text() -> None:
@@ -69,7 +69,7 @@ def test_a_datasets_integer_past_64_bits_is_refused(format: str, place: str) -> 
     rows = ['{"n": 1}', f'{{"n": {PAST}}}']
     text = f"[{','.join(rows)}]" if format == "json" else "\n".join(rows)
     with pytest.raises(DatasetFailed, match=re.escape(f"{place}: integer past 64 bits")):
-        rows_of(text.encode(), format, "d")
+        parse_rows(text.encode(), format, "d")
 
 
 @pytest.mark.parametrize(

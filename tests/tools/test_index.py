@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from ropewalk.errors import ConfigError, InvalidCursor, InvalidTool, NotFound
+from ropewalk.tools.index import Change
 from ropewalk.tools.tool import Tool, ToolBackend, tool
-from ropewalk.tools.toolbox import Change, Toolbox
+from ropewalk.tools.toolbox import Toolbox
 
 
 def made(name: str, description: str = "", **fields: Any) -> Tool:

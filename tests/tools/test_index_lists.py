@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ropewalk import Tool, Toolbox
 from ropewalk.errors import InvalidCursor, NotFound
-from ropewalk.tools.json_form import tool_from_dict
+from ropewalk.tools.tool import tool_from_dict
 
 
 def box_of(*ids: str, description: str = "d") -> Toolbox:

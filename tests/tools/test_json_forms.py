@@ -18,10 +18,10 @@ from ropewalk.errors import (
     OutputValidationFailed,
     ToolError,
     ValidationFailed,
-    wrap_error,
 )
-from ropewalk.tools.json_form import RecordedError, backend_to_dict
-from ropewalk.tools.steps import StepResult
+from ropewalk.tools import StepResult
+from ropewalk.tools.call_errors import wrap_error
+from ropewalk.tools.tool import RecordedError, backend_to_dict
 
 names = st.text("abc", min_size=1, max_size=4)
 objects = st.dictionaries(names, st.none() | st.integers(0, 9) | st.lists(names, max_size=2), max_size=3)
@@ -93,7 +93,7 @@ def test_the_names_are_those_of_the_documents() -> None:
         "kind": "error",
         "toolId": "t",
         "data": {"message": "no"},
-        "error": {"kind": "ExecutionFailed", "message": "run: execute t: no", "toolId": "t", "op": "execute"},
+        "error": {"kind": "ExecutionFailed", "message": "tool t: no", "toolId": "t", "op": "execute"},
     }
     assert isinstance(StreamEvent.from_dict(failed.to_dict()).error, RecordedError)
 
@@ -129,7 +129,7 @@ def test_an_error_is_wrapped_with_its_tool() -> None:
     backend = ToolBackend.local("t")
     wrapped = wrap_error("ns:t", "execute", cause, backend=backend)
     assert isinstance(wrapped, ExecutionFailed)
-    assert str(wrapped) == "run: execute ns:t [local]: no luck"
+    assert str(wrapped) == "tool ns:t: no luck"
     assert (wrapped.__cause__, wrapped.backend) == (cause, backend)
     assert wrap_error("ns:t", "execute", None) is None
     assert wrap_error("ns:t", "execute", wrapped) is wrapped

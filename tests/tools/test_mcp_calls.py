@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from ropewalk.errors import NotFound
-from ropewalk.tools.mcp import Definition, McpServers, ServerRefused
-from ropewalk.tools.result import ProgressEvent
+from ropewalk.tools.mcp.listing import Definition
+from ropewalk.tools.mcp.requests import ServerRefused
+from ropewalk.tools.mcp.servers import McpServers
+from ropewalk.tools.tool import ProgressEvent
 
 from .mcp_lab import HttpServer, odd_http, python, said, servers
 
@@ -132,7 +134,7 @@ async def calls(mcp: McpServers) -> dict[str, list[str]]:
 
 
 async def told_of_cancel(mcp: McpServers, name: str) -> list[str]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(50):
         # Each look is a call; over HTTP the server notices the closed stream in its own time.
         while name not in (found := (await calls(mcp))["cancelled"]):
             pass
@@ -187,7 +189,7 @@ def test_an_output_schema_of_a_hostile_server_cannot_stall_us(config: dict[str, 
     async def case() -> None:
         async with servers(odd=config) as mcp:
             await mcp.connect()
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(50):
                 result = await mcp.call_tool("odd", "hostile")
                 assert result.structured_content == {"s": "a" * 40 + "!"}
                 assert "schema" in said(await mcp.call_tool("odd", "unstructured"))
@@ -224,7 +226,7 @@ def test_a_changed_list_of_tools_is_followed(config: dict[str, Any], request: An
             mcp.on_tools(lambda _, tools: changed.set() if name in {t.name for t in tools} else None)
             await mcp.connect()
             # HTTP announces changes on a stream of its own, which opens beside the first call.
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(50):
                 while not changed.is_set():
                     await mcp.call_tool("odd", "grow", {"name": name})
                     with contextlib.suppress(TimeoutError):

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ropewalk.config.secret import Secrets
+from ropewalk.config.secrets import Secrets
 from ropewalk.errors import ConfigError
-from ropewalk.tools.mcp import McpServers
-from ropewalk.tools.mcp_config import child_environment, resolved, server_config
+from ropewalk.tools.mcp.config import child_environment, resolved, server_config
+from ropewalk.tools.mcp.servers import McpServers
 
 
 @pytest.mark.parametrize(
@@ -19,8 +19,8 @@ from ropewalk.tools.mcp_config import child_environment, resolved, server_config
         ({"command": "x", "url": "http://x"}, "and not both"),
         ({"comand": "x"}, "unknown key 'comand'; did you mean 'command'?"),
         ({"command": "x", "zzz": 1}, "unknown key 'zzz'; known keys: command, args"),
-        ({"command": "x", "headers": {}}, "headers does not go with command"),
-        ({"url": "http://x/", "env": {}}, "env does not go with url"),
+        ({"command": "x", "headers": {}}, "headers cannot be combined with command"),
+        ({"url": "http://x/", "env": {}}, "env cannot be combined with url"),
         ({"command": ""}, "command must be the name or path of one program"),
         ({"command": ["npx", "x"]}, "command must be the name or path of one program"),
         ({"command": "x", "args": "-y server"}, "args must be a list of strings (no shell reads them)"),

@@ -16,9 +16,11 @@ from typing import Any
 
 import pytest
 
-from ropewalk.tools.mcp import ServerRefused
+from ropewalk.tools.mcp.login_errors import LoginRequired
 
 from .mcp_lab import alive, collected, gone, group, in_call, odd_http, pid_of, python, said, servers
+
+pytestmark = pytest.mark.process
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -160,7 +162,7 @@ def test_an_interpreter_that_just_exits_leaves_no_process() -> None:
     code = """
 import asyncio, json, sys
 from ropewalk.errors import ConfigError
-from ropewalk.tools.mcp import McpServers
+from ropewalk.tools.mcp.servers import McpServers
 mcp = McpServers()
 mcp.add("odd", json.loads(sys.argv[1]))
 async def main():
@@ -171,7 +173,7 @@ async def main():
     config = json.dumps(python("odd.py"))
     for how in ("sys.exit()", "raise KeyboardInterrupt", "asyncio.current_task().cancel(); await asyncio.sleep(9)"):
         script = code.replace("HOW", how) + "asyncio.run(main())\n"
-        ran = subprocess.run([sys.executable, "-c", script, config], capture_output=True, text=True, timeout=60)
+        ran = subprocess.run([sys.executable, "-c", script, config], capture_output=True, text=True, timeout=300)
         pid, grandchild = map(int, ran.stdout.split())
         assert gone(pid), how
         assert not alive(grandchild), how
@@ -241,7 +243,7 @@ def test_http_refusal_tells_the_status() -> None:
 
         async def case() -> None:
             async with servers(odd={"url": f"http://user:pa55word@127.0.0.1:{web.server_port}/mcp?key=abc"}) as mcp:
-                with pytest.raises(ServerRefused, match="HTTP 401 Unauthorized"):
+                with pytest.raises(LoginRequired, match="HTTP 401"):
                     await mcp.call_tool("odd", "echo")
                 assert "pa55word" not in mcp.failures["odd"]
 

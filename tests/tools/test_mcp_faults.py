@@ -19,11 +19,13 @@ from .mcp_lab import SERVERS, python, servers
 sys.path.insert(0, str(SERVERS))
 from faulty_http import ANSWERS, REFUSALS, serving
 
+pytestmark = pytest.mark.process
+
 sys.path.remove(str(SERVERS))
 
 HEARD = {
     # at the first request
-    "unauthorised": "HTTP 401 Unauthorized",
+    "unauthorised": r"wants a login \(HTTP 401\)",
     "forbidden": "HTTP 403 Forbidden",
     "not_found": "HTTP 404 Not Found",
     "broken": "HTTP 500 Internal Server Error",
@@ -39,7 +41,7 @@ HEARD = {
     "text_error": "tool 'go': its answer cannot be read: result: Field required; it sent: {'jsonrpc'",
     "deep": "tool 'go': its answer cannot be read: Invalid JSON: recursion limit exceeded",
     "accepted": "server answered a request with 202 Accepted",
-    "unauthorised_later": "HTTP 401 Unauthorized",
+    "unauthorised_later": r"wants a login \(HTTP 401\)",
     "no_json_event": "tool 'go': its answer cannot be read: Invalid JSON: key must be a .* it sent: '{not json'",
     "null_event": "tool 'go': its answer cannot be read: result: Input should be an object",
     "cut": "lost the connection to .*: SSE stream ended without a response",

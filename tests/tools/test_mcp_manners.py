@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from ropewalk.errors import ConfigError
-from ropewalk.tools.mcp import ServerRefused
+from ropewalk.tools.mcp.requests import ServerRefused
 
 from .mcp_lab import SERVERS, free_port, python, said, servers
+
+pytestmark = pytest.mark.process
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,7 @@ def test_odd_manners_are_put_up_with(manner: str) -> None:
 def test_an_answer_that_is_no_result_is_refused() -> None:
     async def case() -> None:
         async with servers(rude=python("rude.py", "nonsense")) as mcp:
-            with pytest.raises(ServerRefused, match="'rude': tool 'echo': its answer is not what the protocol allows"):
+            with pytest.raises(ServerRefused, match="'rude': tool 'echo': its answer violates the protocol"):
                 await mcp.call_tool("rude", "echo")
 
     asyncio.run(case())

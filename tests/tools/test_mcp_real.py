@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from ropewalk.tools.mcp import ServerRefused
-from ropewalk.tools.result import ProgressEvent
+from ropewalk.tools.mcp.requests import ServerRefused
+from ropewalk.tools.tool import ProgressEvent
 
 from .mcp_lab import HttpServer, free_port, gone, node, node_script, said, servers
 
@@ -174,7 +174,9 @@ def test_memory_keeps_what_it_is_told_and_leaves_no_process(tmp_path: Path) -> N
             assert found.structured_content["entities"] == [rope]
             with pytest.raises((ServerRefused, AssertionError)):
                 assert not (await mcp.call_tool("memory", "nonesuch")).is_error
-            return [line._child.pid for link in mcp._links.values() for line in link._lines.values() if line._child]
+            return [
+                line._child.pid for link in mcp._links.values() for line in link._connections.values() if line._child
+            ]
 
     [pid] = asyncio.run(case())
     assert gone(pid)

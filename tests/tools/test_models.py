@@ -13,10 +13,11 @@ import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from ropewalk import App, tool
-from ropewalk.tools.models import with_models
+from ropewalk.tools.type_schemas import with_models
 
 ID = uuid.UUID(int=7)
 
@@ -110,3 +111,30 @@ def test_declared_types_hold_what_json_has_no_word_for() -> None:
 def test_what_is_no_model_stays_refused() -> None:
     for value in ({1, 2}, (1, 2), b"x", datetime.date(2026, 1, 2), object()):
         assert with_models({"value": value})["value"] is value
+
+
+class Found(BaseModel):
+    """A pydantic model with a member that JSON has no word for."""
+
+    url: str
+    on: datetime.date
+
+
+def test_lists_and_dicts_of_models_give_no_warning(recwarn: pytest.WarningsRecorder) -> None:
+    found = Found(url="u", on=datetime.date(2026, 1, 2))
+
+    @tool
+    def listed() -> list[Found]:
+        return [found]
+
+    @tool
+    def named() -> dict[str, list[Found]]:
+        return {"a": [found]}
+
+    async def run() -> Any:
+        async with App("memory", tools=[listed, named]) as app:
+            return [await app.call_tool(name, {}) for name in ("listed", "named")]
+
+    expected = {"url": "u", "on": "2026-01-02"}
+    assert asyncio.run(run()) == [[expected], {"a": [expected]}]
+    assert [str(warning.message) for warning in recwarn if "ydantic" in str(warning.message)] == []

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ropewalk import App, Toolbox, tool
 from ropewalk.errors import ConfigError, ExecutionFailed, ValidationFailed
-from ropewalk.tools.openapi import read_openapi
+from ropewalk.tools.backends.openapi import read_openapi
 from ropewalk.tools.runner import Runner
 from tools.raw_server import RawServer, raw_server
 
@@ -266,6 +266,26 @@ def test_values_together_cannot_climb(server: RawServer, values: tuple[str, str]
 
 
 @pytest.mark.parametrize(
+    "value", ["../admin", "a/../../admin", "..\\admin", "..;x/admin", "a/%2e%2e/b", "%252e%252e%252fb"]
+)
+def test_a_value_with_a_step_upward_is_not_sent(server: RawServer, value: str) -> None:
+    """A server that decodes slashes before it looks at the path would leave the base."""
+    box = box_for(server, {"/x/{a}": {"get": operation("one", ("a", "path"))}})
+    assert sent(server, box, "p:one", {"a": value}) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "encoded"),
+    [("a/b", b"a%2Fb"), ("a..b", b"a..b"), ("...", b"..."), ("..a/b..", b"..a%2Fb.."), ("./a", b".%2Fa")],
+)
+def test_a_value_with_a_slash_or_dots_is_sent(server: RawServer, value: str, encoded: bytes) -> None:
+    box = box_for(server, {"/x/{a}": {"get": operation("one", ("a", "path"))}})
+    wire = sent(server, box, "p:one", {"a": value})
+    assert wire is not None
+    assert wire.startswith(b"GET /base/x/" + encoded + b" HTTP/1.1")
+
+
+@pytest.mark.parametrize(
     "url", ["http://h/a?key=1", "http://h/#x", "http://good.com\\@evil.com", "http://h:0", "http://h\n"]
 )
 def test_a_url_that_paths_cannot_be_added_to_is_refused(url: str) -> None:
@@ -322,6 +342,20 @@ def test_configured_headers_win_whatever_their_case(server: RawServer) -> None:
     assert wire is not None
     for name, value in (("cookie", "own=1"), ("accept", "application/vnd.own+json"), ("idempotency-key", "own")):
         assert re.findall(rf"(?i)\r\n{name}: ([^\r]*)\r\n", wire.decode()) == [value]
+
+
+def test_a_cookie_of_an_answer_changes_no_later_request(server: RawServer) -> None:
+    server.headers = b"Set-Cookie: session=of-another-run; Path=/\r\n"
+    box = box_for(server, {"/one": {"get": operation("one")}})
+
+    async def case() -> None:
+        async with box:
+            for _ in range(2):
+                await Runner(box).run("p:one", {})
+
+    asyncio.run(case())
+    first, second = server.received
+    assert second == first
 
 
 def test_keys_of_an_object_cannot_be_other_parameters(server: RawServer) -> None:

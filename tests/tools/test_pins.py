@@ -10,19 +10,25 @@ from typing import Any
 
 import pytest
 
-from ropewalk.app import App
+from ropewalk.app.app import App
+from ropewalk.doors.errors import error_message
+from ropewalk.doors.remedies import Door
 from ropewalk.errors import (
+    Action,
     ConfigError,
     ExecutionFailed,
     InvalidFlow,
+    Remedy,
     ToolNotApproved,
     ValidationFailed,
 )
-from ropewalk.tools.mcp_definition import Definition
+from ropewalk.tools.mcp.listing import Definition
 from ropewalk.tools.pins import FILE, Pins
 from ropewalk.tools.toolbox import Toolbox
 
 from .mcp_lab import SERVERS, HttpServer, free_port
+
+pytestmark = pytest.mark.process
 
 PLAIN = {"name": "weigh", "description": "Weighs a rope.", "inputSchema": {"type": "object"}}
 DIE = {"name": "die", "description": "Ends the process.", "inputSchema": {"type": "object"}}
@@ -63,7 +69,6 @@ def test_the_reason_says_what_has_changed() -> None:
     assert f'description was "Weighs a rope." and is "{EVIL[:40]}' in said
     assert 'inputSchema.properties is new: {"note":{"type":"string"}}' in said
     assert "annotations is gone" in said
-    assert said.endswith("; to use it: ropewalk tools pin scale:weigh --approve")
 
 
 def test_approved_tools_are_read_back_and_a_file_changed_by_hand_is_refused(tmp_path: Path) -> None:
@@ -79,11 +84,11 @@ def test_approved_tools_are_read_back_and_a_file_changed_by_hand_is_refused(tmp_
     assert again.names("scale") == ["tare"]
     text = (tmp_path / FILE).read_text()
     for wrong, said in (
-        (text.replace("Weighs", "Steals"), "scale:tare: its sha256 is not that"),
+        (text.replace("Weighs", "Steals"), "scale:tare: its sha256 does not fit"),
         (text[:-20], "not JSON"),
         ("[]", "not a lock file"),
         (text.replace('"version": 1', '"version": 2'), "not a lock file"),
-        (text.replace('"inputSchema"', '"inputSchemas"'), "scale:tare: cannot be read: 'inputSchema'"),
+        (text.replace('"inputSchema"', '"inputSchemas"'), "scale:tare: inputSchema is missing"),
     ):
         (tmp_path / FILE).write_text(wrong)
         with pytest.raises(ConfigError, match=said):
@@ -123,13 +128,14 @@ def calls(project: Path) -> list[str]:
     return (project / "scale.calls").read_text().split()
 
 
-REFUSED = "refused: it has changed since it was approved, or never was; the operator has to look at it"
+REFUSED = "refused: the tool is not approved, or has changed since; an operator must review it"
 
 
 def assert_only_the_operator_reads_what_differs(error: ToolNotApproved) -> None:
     assert (error.reason, EVIL in str(error)) == (REFUSED, False)
     assert error.differs.startswith("has changed since it was approved: description was")
-    assert error.differs.endswith("ropewalk tools pin scale:weigh --approve")
+    assert error.remedy == Remedy(Action.APPROVE_TOOL, {"tool": "scale:weigh"})
+    assert error_message(error, Door.CLI).endswith("; to use it: ropewalk tools pin scale:weigh --approve")
 
 
 def test_a_tool_that_changes_while_it_is_used_is_refused_by_the_runner_and_the_check(shifty: Path) -> None:
@@ -141,7 +147,7 @@ def test_a_tool_that_changes_while_it_is_used_is_refused_by_the_runner_and_the_c
             (shifty / "scale.json").write_text(json.dumps([{**PLAIN, "description": EVIL}]))
             await app.call_tool("scale:reload")
             await asyncio.wait_for(changed.wait(), 20)
-            with pytest.raises(ToolNotApproved, match="has changed since it was approved") as raised:
+            with pytest.raises(ToolNotApproved, match="has changed since") as raised:
                 await app.call_tool("scale:weigh")
             assert_only_the_operator_reads_what_differs(raised.value)
             flow = {"kind": "chain", "name": "c", "nodes": [{"id": "w", "type": "tool", "tool": "scale:weigh"}]}
@@ -297,7 +303,7 @@ def test_a_server_that_takes_the_name_of_a_pinned_tool_is_refused_it(shifty: Pat
         async with toolbox:
             assert "other:echo" not in toolbox.ids()
             assert toolbox.ids() == []
-            assert toolbox.failures["other:pid"].startswith("has not been approved; to use it: ")
+            assert toolbox.failures["other:pid"] == "has not been approved"
             assert toolbox.failures["other:echo"].startswith("has the name of scale:echo, which is pinned")
 
     asyncio.run(case())
@@ -329,7 +335,7 @@ def test_the_tools_of_an_openapi_document_are_pinned_with_where_their_requests_g
     assert moved.ids() == []
     assert 'request was "GET https://pets.example/pets" and is "GET https://evil.example/pets"' in str(moved.failures)
     unknown = with_pets(Pins(tmp_path / FILE, {"scale": {"weigh": definition()}}))
-    assert unknown.failures["pets:list"].startswith("has not been approved; to use it: ")
+    assert unknown.failures["pets:list"] == "has not been approved"
 
 
 def test_what_a_project_says_itself_of_a_provider_needs_no_pin(tmp_path: Path) -> None:

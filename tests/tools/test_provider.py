@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ropewalk.app import App
+from ropewalk.app.app import App
 from ropewalk.errors import (
     ConfigError,
     ExecutionFailed,
@@ -23,10 +23,9 @@ from ropewalk.errors import (
     ToolError,
     ToolTimeout,
 )
-from ropewalk.tools.http import HttpFailure
-from ropewalk.tools.result import StreamEvent
+from ropewalk.tools.backends.http import HttpFailure
 from ropewalk.tools.runner import Runner
-from ropewalk.tools.tool import Tool, ToolBackend
+from ropewalk.tools.tool import StreamEvent, Tool, ToolBackend
 from ropewalk.tools.toolbox import Toolbox
 
 T = Tool("t", "", {"type": "object"})
@@ -97,7 +96,7 @@ def test_error_status_is_told_with_an_excerpt_of_the_body(lab: Any, status: int,
     lab.on("/t", b"because of " + b"x" * 2000, status=status, kind="text/plain")
     with pytest.raises(ExecutionFailed) as caught:
         called(lab)
-    assert f"[provider]: HTTP {status}" in str(caught.value)
+    assert f"tool t: HTTP {status}" in str(caught.value)
     assert "because of xxx" in str(caught.value)
     assert len(str(caught.value)) < 700
     assert caught.value.retryable is retryable
@@ -221,7 +220,7 @@ tools = [{{description = "has no name"}}]
             await app.connect()
             assert set(app.toolbox.failures) == {"lost", "odd"}
             assert f"{str(tmp_path)[1:]}/lost.json" in app.toolbox.failures["lost"]
-            assert "objects with a name" in app.toolbox.failures["odd"]
+            assert "an object with a name" in app.toolbox.failures["odd"]
             with pytest.raises(ToolError, match="city"):
                 await app.call_tool("weather:forecast", {})
             return [await app.call_tool("weather:forecast", {"city": "Ulm"}), await app.call_tool("pets:list")]
@@ -341,7 +340,7 @@ def test_answer_that_is_no_stream_is_not_one(lab: Any) -> None:
 
 
 def test_refusal_comes_before_the_first_event(lab: Any) -> None:
-    with pytest.raises(ExecutionFailed, match=r"run: stream t \[provider\]: HTTP 404"):
+    with pytest.raises(ExecutionFailed, match=r"tool t: HTTP 404"):
         streamed(lab)
 
 
@@ -368,7 +367,7 @@ def test_a_header_that_cannot_be_sent_is_told_without_its_value(
     lab: Any, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOKEN", value)
-    with pytest.raises(ExecutionFailed, match="the value of the header 'X-Key' cannot be sent") as caught:
+    with pytest.raises(ExecutionFailed, match="the value of the header 'X-Key' must be one line") as caught:
         called(lab, config={"headers": {"X-Key": "${TOKEN}"}})
     assert not caught.value.retryable
     assert value not in str(caught.value)

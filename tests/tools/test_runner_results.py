@@ -13,8 +13,7 @@ import pytest
 
 from ropewalk import App
 from ropewalk.errors import ExecutionFailed, OutputValidationFailed
-from ropewalk.tools.result import ToolExecutionResult
-from ropewalk.tools.tool import Tool
+from ropewalk.tools.tool import Tool, ToolExecutionResult
 
 from .pipeline import LOCAL, MCP, Recorder, failing, resolving, run
 
@@ -83,7 +82,7 @@ def test_mcp_error_is_a_failure_with_its_text(content: Any, structured: Any, mes
     raw = SimpleNamespace(content=content, structured_content=structured, is_error=True)
     error = failing(resolving([MCP], mcp=Recorder(raw)))
     assert type(error) is ExecutionFailed
-    assert str(error) == f"run: execute ns:t [mcp]: {message}"
+    assert str(error) == f"tool ns:t: {message}"
 
 
 def test_handler_may_give_a_tool_execution_result_or_an_mcp_one() -> None:
@@ -107,7 +106,7 @@ def test_wrong_result_is_refused_with_its_place() -> None:
         resolving([MCP], Tool("t", "", {}, schema, namespace="ns"), mcp=Recorder({"structuredContent": {"n": "x"}}))
     )
     assert isinstance(error, OutputValidationFailed)
-    assert str(error) == 'run: validate_output ns:t [mcp]: result.n: "x" is not of type "integer"'
+    assert str(error) == 'tool ns:t: result.n: "x" is not of type "integer"'
     assert [p.path for p in error.problems] == ["result.n"]
 
 
@@ -118,7 +117,7 @@ def test_wrong_result_is_refused_with_its_place() -> None:
         ({1, 2}, "result: set is not JSON; use a list"),
         ((1, 2), "result: tuple is not JSON; use a list"),
         (b"x", "result: bytes is not JSON"),
-        (float("inf"), "result: inf is not JSON, whose numbers reach 1.8e308; use null"),
+        (float("inf"), "result: inf is not JSON (its numbers end at 1.8e308); use null"),
         ({1: 2}, "result: object key 1 is int, not a string"),
         (2**63, "result: integer past 64 bits; send it as a string"),
         ("\ud800", "result: string with a lone surrogate"),
@@ -127,7 +126,7 @@ def test_wrong_result_is_refused_with_its_place() -> None:
 def test_result_that_is_not_json_is_refused_naming_tool_and_type(value: Any, said: str) -> None:
     error = failing(resolving([LOCAL], local={"h": lambda: value}))
     assert isinstance(error, OutputValidationFailed)
-    assert str(error) == f"run: validate_output ns:t [local]: {said}"
+    assert str(error) == f"tool ns:t: {said}"
 
 
 def test_a_dataclass_in_a_result_becomes_an_object() -> None:

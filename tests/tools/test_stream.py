@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from ropewalk.errors import ExecutionFailed, StreamNotSupported, ToolError, ToolTimeout, ValidationFailed
-from ropewalk.tools.result import ProgressEvent, StreamEvent
 from ropewalk.tools.runner import Runner
-from ropewalk.tools.tool import Tool, ToolBackend
+from ropewalk.tools.tool import ProgressEvent, StreamEvent, Tool, ToolBackend
 from ropewalk.tools.toolbox import Toolbox
 
 T = Tool("t", "", {"type": "object", "properties": {"q": {"type": "integer"}}}, namespace="ns")
@@ -91,7 +90,7 @@ def test_what_an_error_event_says_is_the_same_in_a_stream_and_in_a_call(event: S
 def test_error_event_carries_a_tool_error_with_its_cause(given: Any) -> None:
     (event,) = streamed(local(giving(given)))
     assert isinstance(event.error, ExecutionFailed)
-    assert str(event.error) == "run: stream ns:t [local]: broke"
+    assert str(event.error) == "tool ns:t: broke"
     assert event.error.matches(RuntimeError)
 
 
@@ -127,7 +126,7 @@ def test_backend_without_streams_says_so(executor: Any) -> None:
     runner = Runner(tool_resolver=lambda _: T, backends_resolver=lambda _: [ToolBackend.mcp("s")], mcp=executor)
     with pytest.raises(StreamNotSupported) as caught:
         streamed(runner)
-    assert str(caught.value).startswith("run: stream ns:t [mcp]: ")
+    assert str(caught.value).startswith("tool ns:t: ")
 
 
 def test_plain_handlers_do_not_stream() -> None:

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from ropewalk import App
-from ropewalk.config import read_config
+from ropewalk.config.project import read_config
 from ropewalk.errors import ConfigError
-from ropewalk.tools.mcp_config import server_config
-from ropewalk.tools.openapi import read_openapi
+from ropewalk.tools.annotations import counted_annotations, is_repeatable
+from ropewalk.tools.backends.openapi import read_openapi
+from ropewalk.tools.mcp.config import server_config
 from ropewalk.tools.toolbox import Toolbox
-from ropewalk.tools.trust import counted_annotations, is_repeatable
 
 SHIFTY = Path(__file__).parent.parent / "mcp_servers" / "shifty.py"
 SAFE = {"readOnlyHint": True, "idempotentHint": True, "destructiveHint": False, "openWorldHint": False}
@@ -83,7 +83,7 @@ def test_trust_in_a_servers_file(tmp_path: Path, given: Any, trust: str | None) 
     """A `trust` of true is another program's setting, and says nothing about hints."""
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"s": {"command": "x", **given}}}))
     config = read_config(tmp_path)
-    assert config.broken == {}
+    assert config.failures == {}
     assert config.servers["s"].trust == trust
 
 
@@ -91,7 +91,7 @@ def test_another_trust_in_a_servers_file_breaks_that_server(tmp_path: Path) -> N
     servers = {"s": {"command": "x", "trust": "hint"}, "t": {"command": "x"}}
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
     config = read_config(tmp_path)
-    assert 'trust must be "hints"' in config.broken["s"]
+    assert 'trust must be "hints"' in config.failures["s"]
     assert list(config.servers) == ["t"]
 
 
@@ -122,9 +122,9 @@ def test_the_project_says_which_operations_are_read_only(tmp_path: Path) -> None
 
 
 def test_read_only_names_operations_that_there_are() -> None:
-    with pytest.raises(ConfigError, match="'get_y' is the name of no operation; did you mean 'get_x'"):
+    with pytest.raises(ConfigError, match="'get_y' matches no operation; did you mean 'get_x'"):
         api(read_only=["get_y"])
-    with pytest.raises(ConfigError, match="read_only goes with openapi"):
+    with pytest.raises(ConfigError, match="read_only needs openapi"):
         Toolbox(providers={"p": {"url": "http://h", "read_only": ["x"]}})
     with pytest.raises(ConfigError, match="read_only must be a list"):
         Toolbox(providers={"p": {"url": "http://h", "openapi": {}, "read_only": "x"}})

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from ropewalk import App, flow, tool
-from ropewalk.claude.model import Request
+from ropewalk.agents.model import Request
 from ropewalk.testing import ScriptedModel
 
 
@@ -73,6 +73,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "steps": [{"name": "s", "tool": "search", "inputMapping": {"query": "$input.topic"}}],
     },
     "runchain": {"kind": "runchain", "name": "k", "steps": [{"toolId": "search", "args": {"query": "rope"}}]},
+    "plan": {"kind": "plan", "name": "k", "input": TAKES, "code": "return await search(query=topic)"},
     "agent": {"kind": "agent", "name": "k", "prompt": "Tell me of ${$input.topic}."},
 }
 VALUES: dict[str, Any] = {
@@ -81,6 +82,7 @@ VALUES: dict[str, Any] = {
     "composition": HIT,
     "composite": HIT,
     "runchain": HIT,
+    "plan": HIT,
     "agent": "hello",
     "experience": {"found": HIT},
     "python": HIT,
@@ -91,6 +93,7 @@ SCHEMAS: dict[str, Any] = {
     "composition": HIT_SCHEMA,
     "composite": HIT_SCHEMA,
     "runchain": HIT_SCHEMA,
+    "plan": HIT_SCHEMA,
     "agent": {"type": "string"},
     "experience": {"type": "object", "properties": {"found": HIT_SCHEMA}, "required": ["found"]},
     "python": HIT_SCHEMA,

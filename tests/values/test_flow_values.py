@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ropewalk import App, ChainStep, Runner, Toolbox, flow
-from ropewalk.claude import complete_with_tools
-from ropewalk.composite import workflow_tools
+from ropewalk.agents import complete_with_tools
+from ropewalk.api.composite import workflow_tools
 from ropewalk.errors import InvalidFlow, NotFound
 from ropewalk.schema import compile_schema
 from ropewalk.tools.tool import tool_from
@@ -237,6 +237,6 @@ async def test_flows_that_reach_each_other_are_refused_and_not_inferred_for_ever
 
 
 def test_every_notation_is_in_the_matrix() -> None:
-    from ropewalk.dialects.notation import NOTATIONS
+    from ropewalk.notations.registry import NOTATIONS
 
     assert set(NOTATIONS) - {"flow"} <= set(KINDS)  # a flow written in Python is that notation

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ropewalk import App
-from ropewalk.journal import Store, open_store
+from ropewalk.journal.address import open_store
+from ropewalk.journal.protocol import Store
 
 pytestmark = pytest.mark.anyio
 NODES = [{"id": "n", "type": "tool", "tool": "answer"}]

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from ropewalk.dialects.notation import NOTATIONS
-from ropewalk.tools.mcp import McpServers
+from ropewalk.notations.registry import NOTATIONS
+from ropewalk.tools.mcp.servers import McpServers
 from serve.server import Served, serve
 
 from .flow_kinds import DOCUMENTS, INPUT, KINDS, SCHEMAS, VALUES, source

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from claude.wire import StandIn
-from ropewalk.dialects.notation import NOTATIONS
-from ropewalk.stored import STORED
+from ropewalk.app.lookup import STORED
+from ropewalk.notations.registry import NOTATIONS
 from serve.server import Served, serve
 
 from .flow_kinds import DOCUMENTS, INPUT, KINDS, VALUES, source
@@ -128,7 +128,7 @@ def test_python_code_is_refused_in_every_form(where: str, served: Served) -> Non
     assert (by_id.status_code, by_id.json()["error"]["kind"]) == (404, "NotFound")
     by_text = served.post("/api/runs", {"document": where, "input": INPUT})
     assert by_text.status_code == 422
-    assert "a definition is an object" in by_text.text
+    assert "a definition must be an object" in by_text.text
     as_code = served.post("/api/runs", {"document": IN_PYTHON, "input": INPUT})
     assert as_code.status_code == 422
 

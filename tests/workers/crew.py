@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 
 from faults.scene import STEPS, Scene, ended, kill
-from ropewalk.journal.postgres_session import target
+from ropewalk.journal.postgres.session import target
 
 MORE_TOOLS = '''
 

@@ -8,9 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from ropewalk.journal.timetable import TimetableRow
-from ropewalk.workers.clockwork import decide
-from ropewalk.workers.due import dues, next_due
+from ropewalk.journal.postgres.schedules import TimetableRow
+from ropewalk.workers.schedules import decide, due_times, next_due
 
 BERLIN = "Europe/Berlin"
 ZONES = (BERLIN, "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "America/St_Johns", "UTC")
@@ -61,10 +60,10 @@ def test_daily_times_come_once_a_day_and_those_of_every_hour_at_equal_distances(
 
 def test_the_latest_of_many_due_times_are_found_without_counting_them_all() -> None:
     start, end = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)
-    found = dues("* * * * * *", BERLIN, start, end, 100)
+    found = due_times("* * * * * *", BERLIN, start, end, 100)
     assert found == [end - timedelta(seconds=n) for n in reversed(range(100))]
-    assert dues("0 0 1 1 *", "UTC", start, end, 100) == [start]
-    assert len(dues("0 0 * * *", "UTC", start, end, 100)) == 100
+    assert due_times("0 0 1 1 *", "UTC", start, end, 100) == [start]
+    assert len(due_times("0 0 * * *", "UTC", start, end, 100)) == 100
 
 
 def row(catch_up: str, first: float) -> TimetableRow:

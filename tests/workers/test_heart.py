@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ropewalk.journal.fleet import Fleet, WorkerRow
-from ropewalk.journal.postgres import PostgresStore
+from ropewalk.journal.postgres.store import PostgresStore
+from ropewalk.journal.postgres.worker_registry import WorkerRegistry, WorkerRow
 
 WORKER = """
 import sys, time
-from ropewalk.journal.fleet import Fleet
-from ropewalk.journal.postgres_session import target
-from ropewalk.workers.heart import Beat, start_heart
+from ropewalk.journal.postgres.worker_registry import WorkerRegistry as Fleet
+from ropewalk.journal.postgres.session import target
+from ropewalk.workers.heartbeat import Beat, start_heart
 
 fleet = Fleet(target(sys.argv[1]), 1.0)
 began = fleet.beat("w", "{}")
@@ -29,9 +29,9 @@ while True:
 
 
 @pytest.fixture
-def fleet(postgres_url: str) -> Iterator[Fleet]:
+def fleet(postgres_url: str) -> Iterator[WorkerRegistry]:
     store = PostgresStore(postgres_url)
-    made = Fleet(store.where, 1.0)
+    made = WorkerRegistry(store.where, 1.0)
     yield made
     made.close()
     store.close()
@@ -47,7 +47,7 @@ def until(holds: Callable[[], bool], most: float = 10.0) -> float:
 
 
 def test_a_worker_that_dies_is_marked_as_dead_at_once_for_workers_on_other_hosts(
-    fleet: Fleet, postgres_url: str
+    fleet: WorkerRegistry, postgres_url: str
 ) -> None:
     with subprocess.Popen([sys.executable, "-c", WORKER, postgres_url], stdout=subprocess.PIPE) as worker:
         assert worker.stdout is not None

@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import psycopg
 
-from ropewalk.journal.postgres_session import target
+from ropewalk.journal.postgres.session import target
 
 from .crew import Crew, ended, kill
 
@@ -69,7 +69,7 @@ def test_retry_and_fork_are_done_by_workers(crew: Start) -> None:
     (scene.folder / "there").touch()
     retried = scene.run("runs", "retry", "x", "--json")
     assert (retried.code, retried.data["status"]) == (0, "completed"), retried.err
-    forked = scene.run("runs", "fork", "x", "--at", "first", "--id", "y", "--json")
+    forked = scene.run("runs", "fork", "x", "--from", "first", "--id", "y", "--json")
     assert (forked.code, forked.data["status"]) == (0, "completed"), forked.err
     assert Counter(scene.started()) == {"first": 2, "needs": 3}
     assert scene.callers() == {worker.pid}

@@ -83,7 +83,7 @@ def test_a_tool_that_holds_the_interpreter_runs_once_and_is_named(crew: Start, t
     # A coroutine may be over before the thread that looks for it runs, on a machine that is very busy.
     assert f"tool {tool}" in text or (tool == "crunch_in_loop" and "a tool held" in text), text
     assert "held the Python interpreter for " in text
-    assert "others' now" not in text
+    assert "others have taken over" not in text
 
 
 def test_a_tool_that_holds_the_interpreter_for_longer_than_is_allowed_loses_its_run(crew: Start) -> None:
@@ -99,7 +99,7 @@ def test_a_worker_that_is_held_and_computes_nothing_is_silent(crew: Start) -> No
     scene = busy(crew, "freeze", 60)
     scene.hire(2)
     scene.submit("chain.yaml", "--id", "x")
-    scene.until(lambda: "end long" in "\n".join(scene.lines()), most=20)
+    scene.until(lambda: "end long" in "\n".join(scene.lines()), most=60)
     assert scene.until_ended("x") == "completed"
     assert scene.started() == ["long", "long", "next"]
 
@@ -109,7 +109,7 @@ def heartbeats(worker: int) -> list[int]:
     found = []
     for task in Path(f"/proc/{worker}/task").iterdir():
         for pid in map(int, (task / "children").read_text().split()):
-            if b"heartbeat.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            if b"heartbeat_process.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 found.append(pid)
     return found
 
@@ -139,5 +139,5 @@ def test_the_heartbeat_ends_with_its_worker_and_is_replaced_when_it_dies(crew: S
     [worker] = scene.hire()
     [heartbeat] = heartbeats(worker.pid)
     worker.send_signal(signal.SIGTERM)
-    assert worker.wait(30) == 0
+    assert worker.wait(50) == 0
     assert is_gone(heartbeat)

@@ -17,7 +17,7 @@ import dbos
 import pytest
 
 from ropewalk.errors import StoreError
-from ropewalk.workers import contract
+from ropewalk.workers import dbos_contract
 from ropewalk.workers.dbos_adapter import package
 
 from .crew import Crew
@@ -25,14 +25,14 @@ from .crew import Crew
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "ropewalk"
 ADAPTER = SOURCE / "workers" / "dbos_adapter.py"
-CLASSES = {**contract.PUBLIC, **contract.PRIVATE}
+CLASSES = {**dbos_contract.PUBLIC, **dbos_contract.PRIVATE}
 
 
 @pytest.fixture(autouse=True)
 def _checked_again() -> Iterator[None]:
-    contract.check_package.cache_clear()
+    dbos_contract.check_package.cache_clear()
     yield
-    contract.check_package.cache_clear()
+    dbos_contract.check_package.cache_clear()
 
 
 def owner_of(path: str) -> tuple[Any, str]:
@@ -47,14 +47,14 @@ def owner_of(path: str) -> tuple[Any, str]:
 def test_the_pinned_minor_version_is_the_one_that_is_tested() -> None:
     extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["distributed"]
     [pin] = [one for one in extra if one.startswith("dbos")]
-    minor = int(contract.TESTED.split(".")[1])
-    assert pin == f"dbos>={contract.TESTED},<3.{minor + 1}"
-    assert version("dbos").startswith(f"{contract.TESTED}.")
+    minor = int(dbos_contract.TESTED.split(".")[1])
+    assert pin == f"dbos>={dbos_contract.TESTED},<3.{minor + 1}"
+    assert version("dbos").startswith(f"{dbos_contract.TESTED}.")
     assert f"dbos=={version('dbos')}\n" in (ROOT / "constraints.txt").read_text()
 
 
 def test_the_installed_release_has_all_of_it() -> None:
-    contract.check_package()
+    dbos_contract.check_package()
 
 
 @pytest.mark.parametrize("path", CLASSES)
@@ -85,29 +85,29 @@ def test_a_release_that_renamed_a_parameter_is_refused_by_it(
     renamed.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
     monkeypatch.setattr(owner, name, staticmethod(renamed) if isinstance(owner, type) else renamed)
     with pytest.raises(StoreError, match=f"the parameter {parameter} of {re.escape(path)}"):
-        contract.check_package()
+        dbos_contract.check_package()
 
 
-@pytest.mark.parametrize(("name", "key"), [(name, key) for name, keys in contract.KEYS.items() for key in keys])
+@pytest.mark.parametrize(("name", "key"), [(name, key) for name, keys in dbos_contract.KEYS.items() for key in keys])
 def test_a_release_that_renamed_a_key_is_refused_by_it(monkeypatch: pytest.MonkeyPatch, name: str, key: str) -> None:
     monkeypatch.delitem(getattr(dbos, name).__annotations__, key)
     with pytest.raises(StoreError, match=f"the key {key} of {name}"):
-        contract.check_package()
+        dbos_contract.check_package()
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [(kind, name) for kind, names in contract.OF_INSTANCES.items() for name in names]
+    ("kind", "name"), [(kind, name) for kind, names in dbos_contract.OF_INSTANCES.items() for name in names]
 )
 def test_an_instance_that_lacks_an_attribute_is_refused_by_it(kind: str, name: str) -> None:
-    others = {other: None for other in contract.OF_INSTANCES[kind] if other != name}
+    others = {other: None for other in dbos_contract.OF_INSTANCES[kind] if other != name}
     with pytest.raises(StoreError, match=rf"{kind}\(\)\.{name}"):
-        contract.check_instance(kind, SimpleNamespace(**others))
+        dbos_contract.check_instance(kind, SimpleNamespace(**others))
 
 
-@pytest.mark.parametrize("column", sorted(contract.COLUMNS))
+@pytest.mark.parametrize("column", sorted(dbos_contract.COLUMNS))
 def test_a_table_that_lacks_a_column_is_refused_by_it(column: str) -> None:
     with pytest.raises(StoreError, match=f"the column {column} of workflow_status"):
-        contract.check_columns(set(contract.COLUMNS - {column}))
+        dbos_contract.check_columns(set(dbos_contract.COLUMNS - {column}))
 
 
 LACKING = {
@@ -145,7 +145,7 @@ def test_a_worker_with_such_a_release_ends_with_the_reason(crew: Callable[..., C
     tools.write_text(f"{tools.read_text()}\nimport dbos, functools\n{LACKING[name]}\n")
     done = scene.run("worker")
     assert done.code != 0
-    assert f"DBOS {version('dbos')} lacks what Ropewalk relies on: {name};" in done.err
+    assert f"DBOS {version('dbos')} lacks {name}, which Ropewalk needs;" in done.err
 
 
 # --- nothing else is used -----------------------------------------------------------------
@@ -153,8 +153,8 @@ def test_a_worker_with_such_a_release_ends_with_the_reason(crew: Callable[..., C
 
 def private_names() -> set[str]:
     """The last parts of private paths, and the attributes of instances."""
-    paths = {path.split(".")[-1] for path in contract.PRIVATE}
-    return paths | {name for names in contract.OF_INSTANCES.values() for name in names}
+    paths = {path.split(".")[-1] for path in dbos_contract.PRIVATE}
+    return paths | {name for names in dbos_contract.OF_INSTANCES.values() for name in names}
 
 
 def uses_of_dbos(tree: ast.Module) -> Iterator[str]:
@@ -189,11 +189,11 @@ def test_the_adapter_uses_all_that_is_listed_and_no_other_private_name() -> None
     }
     assert private_names() <= used
     text = "".join(path.read_text() for path in SOURCE.glob("workers/*.py"))
-    unused = [path for path in contract.PUBLIC if not re.search(rf"\b{path.split('.')[-1]}\b", text)]
+    unused = [path for path in dbos_contract.PUBLIC if not re.search(rf"\b{path.split('.')[-1]}\b", text)]
     assert unused == []
-    parameters = {name for names in [*CLASSES.values(), *contract.KEYS.values()] for name in names}
+    parameters = {name for names in [*CLASSES.values(), *dbos_contract.KEYS.values()] for name in names}
     assert [name for name in sorted(parameters) if not re.search(rf"\b{name}\b", text)] == []
-    assert [name for name in contract.COLUMNS if not re.search(rf"\b{name}\b", ADAPTER.read_text())] == []
+    assert [name for name in dbos_contract.COLUMNS if not re.search(rf"\b{name}\b", ADAPTER.read_text())] == []
 
 
 def is_of_self(node: ast.Attribute) -> bool:

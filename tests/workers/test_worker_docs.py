@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import test_docs
-from ropewalk.journal import open_store
+from ropewalk.journal.address import open_store
 
 from .crew import Crew
 

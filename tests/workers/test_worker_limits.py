@@ -8,7 +8,7 @@ from collections.abc import Callable
 import psycopg
 
 from ropewalk import App
-from ropewalk.journal.postgres_session import target
+from ropewalk.journal.postgres.session import target
 
 from .crew import Crew
 
@@ -74,7 +74,7 @@ def test_a_worker_takes_only_from_the_queues_it_is_told(crew: Start) -> None:
     scene = crew(ONE, "[queues.aside]\n")
     put(scene, 1, 1)
     aside = scene.submit("chain.yaml", "-i", '{"at": "aside", "ms": 1}', "--queue", "aside")
-    scene.hire(1, "--queues", "aside")
+    scene.hire(1, "--queue", "aside")
     assert scene.until_ended(aside) == "completed"
     assert scene.status("r0") == "running"
     wrong = scene.run("run", "chain.yaml", "--queue", "asside", "--no-wait", "-i", '{"at": "x", "ms": 1}')

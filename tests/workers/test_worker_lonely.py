@@ -25,10 +25,10 @@ def test_who_waits_for_a_run_hears_that_no_worker_is_there(crew: Start) -> None:
     waiting = scene.start("run", "chain.yaml", "--id", "x", "--json")
     assert waiting.stderr is not None
     said = waiting.stderr.readline()
-    assert "run x is in line (queue default), but no worker is there" in said
-    assert "ropewalk worker" in said
+    assert "run x is waiting in queue default, but no worker is running" in said
+    assert "start a worker" in said
     put = scene.run("run", "chain.yaml", "--id", "y", "--no-wait")
-    assert (put.out.strip(), "no worker is there" in put.err) == ("y", True)
+    assert (put.out.strip(), "no worker is running" in put.err) == ("y", True)
     [worker] = scene.hire()
     assert ended(waiting).code == 0
     assert "no worker" not in scene.run("run", "chain.yaml", "--no-wait").err
@@ -37,9 +37,9 @@ def test_who_waits_for_a_run_hears_that_no_worker_is_there(crew: Start) -> None:
 
 def test_workers_of_other_queues_are_not_there_for_it(crew: Start) -> None:
     scene = crew(WHO, "[queues.a]\n[queues.b]\n")
-    scene.hire(1, "--queues", "a")
+    scene.hire(1, "--queue", "a")
     put = scene.run("run", "chain.yaml", "--no-wait", "--queue", "b")
-    assert "none of the 1 workers takes this queue" in put.err
+    assert "none of the 1 workers serves this queue" in put.err
 
 
 def test_a_run_in_line_is_listed_as_queued_and_followed(crew: Start) -> None:
@@ -52,11 +52,11 @@ def test_a_run_in_line_is_listed_as_queued_and_followed(crew: Start) -> None:
     for status, ids in (("queued", ["x"]), ("running", ["x"]), ("interrupted", []), ("completed", [])):
         assert [row["id"] for row in scene.run("runs", "ls", "--status", status, "--json").data] == ids
     shown = scene.run("runs", "show", "x").out
-    assert "status   queued: in line (queue default), but no worker is there" in shown
+    assert "status   queued: waiting in queue default, but no worker is running" in shown
     assert "resume" not in shown
     watching = scene.start("runs", "watch", "x")
     assert watching.stderr is not None
-    assert "no worker is there" in watching.stderr.readline()
+    assert "no worker is running" in watching.stderr.readline()
     scene.hire()
     done = ended(watching)
     assert (done.code, "run completed" in done.out) == (0, True)
@@ -82,11 +82,11 @@ def test_what_is_answered_goes_on_with_a_worker_and_not_by_hand(crew: Start) -> 
     asked = scene.run("run", "chain.yaml", "--id", "x", "--queue", "default")
     assert asked.code == 4  # and does not wait for ever
     for said in (asked.out, scene.run("runs", "show", "x").out, scene.run("runs", "watch", "x").err):
-        assert ("then a worker goes on with it" in said, "resume" in said) == (True, False), said
+        assert ("then a worker continues it" in said, "resume" in said) == (True, False), said
     worker.send_signal(signal.SIGTERM)
     ended(worker)
     said = scene.run("runs", "approve", "x").out
-    assert "no worker is there" in said
+    assert "no worker is running" in said
     assert "resume" not in said
     scene.hire()
     assert scene.until_ended("x") == "completed"
@@ -117,7 +117,7 @@ def test_a_run_in_a_file_goes_on_here_though_the_project_has_workers(crew: Start
     assert scene.run(*command.split()).code == 0
     again = scene.run("runs", "retry", "x", "--from", "last", "--json", *here)
     assert (again.code, again.data["status"]) == (0, "completed"), again.err
-    assert scene.run("runs", "fork", "x", "--at", "last", *here).code == 0
+    assert scene.run("runs", "fork", "x", "--from", "last", *here).code == 0
     assert scene.started() == ["first", "last", "last", "last"]
 
 
@@ -126,7 +126,7 @@ def test_what_is_answered_of_a_run_that_was_never_in_line_goes_on_with_a_worker_
     assert "ropewalk resume x" in scene.run("run", "chain.yaml", "--id", "x", "--engine", "local").out
     scene.hire()
     said = scene.run("runs", "approve", "x").out
-    assert ("a worker goes on with it" in said, "resume" in said) == (True, False), said
+    assert ("a worker continues it" in said, "resume" in said) == (True, False), said
     assert scene.until_ended("x") == "completed"
 
 
@@ -138,7 +138,7 @@ def test_a_tool_that_came_after_the_workers_is_missed_with_what_is_to_be_done(cr
     scene.write("new.yaml", "kind: chain\nnodes: [{id: a, type: tool, tool: newtool}]\n")
     done = scene.run("run", "new.yaml")
     assert (done.code, "unknown tool 'newtool'" in done.out) == (1, True), done.out + done.err
-    assert "after a change of tools start the workers anew" in done.out
+    assert "after a change of tools, restart the workers" in done.out
 
 
 def test_a_run_or_a_queue_that_never_was_is_refused_as_that(postgres_url: str) -> None:
@@ -149,7 +149,7 @@ def test_a_run_or_a_queue_that_never_was_is_refused_as_that(postgres_url: str) -
             with pytest.raises(NotFound) as refused:
                 await app.wait("nope")
             assert str(refused.value) == "no run 'nope'"
-            with pytest.raises(NotFound, match=r"App\(settings=Workplace\(queues=\{"):
+            with pytest.raises(NotFound, match=r"App\(settings=WorkerSettings\(queues=\{"):
                 await app.submit(chain, queue="reports")
 
     asyncio.run(body())

@@ -15,7 +15,7 @@ import pytest
 
 from postgres_server import PostgresServer, fresh
 from ropewalk import App
-from ropewalk.journal.postgres_session import Session, target
+from ropewalk.journal.postgres.session import Session, target
 
 from .crew import Crew, kill
 from .cut import Cable
@@ -146,7 +146,7 @@ def test_a_worker_that_alone_is_cut_off_loses_its_runs_without_a_death(scene: Cr
         scene.until(lambda: scene.started().count("long") == 2, most=6 * LEASE)  # the other one has it
         assert mishaps(scene) == [(1, 1)]
         cable.join()
-        assert any("its runs are others' now" in line for line in lines)
+        assert any("others have taken over its runs" in line for line in lines)
         scene.until(lambda: mishaps(scene) == [])
         (scene.folder / "go").touch()
         assert scene.until_ended("x") == "completed"

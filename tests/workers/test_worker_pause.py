@@ -36,7 +36,7 @@ def test_a_paused_worker_calls_and_writes_nothing_more_for_runs_that_others_have
     worker = scene.worker(asleep)
     assert worker.stderr is not None
     said = iter(worker.stderr.readline, "")
-    assert any("its runs are others' now" in line for line in said)
+    assert any("others have taken over its runs" in line for line in said)
     again = scene.submit("chain.yaml", "--id", "y")
     assert scene.until_ended(again) == "completed"
     assert scene.history("x") == recorded

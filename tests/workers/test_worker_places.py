@@ -16,7 +16,7 @@ import pytest
 
 from postgres_server import PostgresServer, fresh
 from ropewalk import App
-from ropewalk.journal.postgres_session import target
+from ropewalk.journal.postgres.session import target
 
 from .crew import Crew
 
@@ -57,7 +57,7 @@ def test_a_run_whose_dispatch_came_to_nothing_is_dispatched_again(crew: Start, h
     [worker] = scene.hire()
     assert scene.until_ended("x") == "completed"
     assert worker.stderr is not None
-    assert "dispatched again, since no worker has claimed them: x" in worker.stderr.readline()
+    assert "queued runs again, because no worker has claimed them: x" in worker.stderr.readline()
     statuses = dict(sql(scene, "SELECT workflow_uuid, status FROM {dbos}.workflow_status WHERE name = 'ropewalk.run'"))
     assert set(statuses) == {"x@1", "x@2"}
     assert statuses["x@1"] in ("CANCELLED", "SUCCESS")
@@ -65,7 +65,7 @@ def test_a_run_whose_dispatch_came_to_nothing_is_dispatched_again(crew: Start, h
 
 def test_a_dispatch_that_a_live_worker_took_and_does_not_execute_is_made_again(crew: Start) -> None:
     scene = crew(QUICK, "[workers]\nlease = 1.5\n[queues.nobody]\n")
-    scene.hire(1, "--queues", "default")
+    scene.hire(1, "--queue", "default")
     scene.submit("chain.yaml", "-i", '{"at": "x"}', "--id", "x", "--queue", "nobody")  # so that nobody takes it
     sql(
         scene,
@@ -98,7 +98,7 @@ def test_doctor_says_where_unfinished_runs_are_and_repairs_what_has_no_place(cre
     sql(scene, "UPDATE run SET status = 'parked' WHERE id = 'z'")
     told = scene.run("doctor", "--runs")
     assert "unfinished: 1 queued, 0 executing, 0 waiting, 1 parked, 0 interrupted" in told.out
-    assert "no live dispatch leads to it; dispatched again" in told.out
+    assert "no live dispatch leads to it; queued again" in told.out
     again = scene.run("doctor", "--runs")
     assert "unfinished: 2 queued" in again.out
     scene.hire()

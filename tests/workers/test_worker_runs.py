@@ -148,7 +148,7 @@ def test_a_run_that_kills_its_workers_is_parked_until_it_is_released(crew: Start
     assert scene.started().count("deadly") == 3  # the first time, and two recoveries
     row = scene.row("x")
     assert row is not None
-    assert "ropewalk runs release" in row.error["message"]
+    assert "release the run" in row.error["message"]
     assert scene.run("runs", "release", "nothing").code == 2
     (scene.folder / "mended").touch()
     assert scene.run("runs", "release", "x").code == 0

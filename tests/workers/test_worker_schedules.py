@@ -98,8 +98,8 @@ def test_doctor_tells_who_executes_what_waits_and_what_is_wrong_with_schedules(c
     found = {one["name"]: (one["state"], one["message"]) for one in done.data["findings"]}
     assert done.code == 1
     assert found["engine"][1].startswith("dbos 3.")
-    assert found["workers"] == ("fault", "none is there; start one with: ropewalk worker")
-    assert found["queues"] == ("ok", "in line: 1 in default")
+    assert found["workers"] == ("fault", "no worker is running; start one with: ropewalk worker")
+    assert found["queues"] == ("ok", "queued: 1 in default")
     assert found["schedule fine"][0] == "ok"
     assert "ropewalk.toml:" in found["schedule when"][1]
     assert {found[f"schedule {name}"][0] for name in ("when", "what", "input")} == {"fault"}

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from ropewalk import App
-from ropewalk.journal.fleet import Fleet
-from ropewalk.journal.journal import NewRun
-from ropewalk.journal.lease import Owner, me
-from ropewalk.journal.postgres import PostgresStore
-from ropewalk.journal.strays import Strays
+from ropewalk.journal.postgres.store import PostgresStore
+from ropewalk.journal.postgres.worker_registry import WorkerRegistry
+from ropewalk.journal.protocol import NewRun
+from ropewalk.journal.sql.lease_watch import OrphanFinder
+from ropewalk.journal.sql.leases import Owner, me
 
 from .crew import Crew, kill
 from .test_worker_runs import WHO
@@ -37,11 +37,11 @@ def test_a_run_whose_own_process_lives_is_left_to_it(crew: Start) -> None:
     scene = crew(WHO)
     running = scene.start("run", "chain.yaml", "--engine", "local", "--id", "x")
     scene.until(lambda: "long" in scene.started())
-    fleet = Fleet(PostgresStore(scene.url).where)
-    assert fleet.collect(Strays(lease=0.0)) == []
+    fleet = WorkerRegistry(PostgresStore(scene.url).where)
+    assert fleet.collect(OrphanFinder(lease=0.0)) == []
     fleet.close()
     (scene.folder / "go").touch()
-    assert running.wait(20) == 0
+    assert running.wait(50) == 0
 
 
 class Seen:
@@ -49,7 +49,10 @@ class Seen:
 
     def __init__(self, url: str, **context: Any) -> None:
         self.url, self.now = url, 100.0
-        self.fleet, self.strays = Fleet(PostgresStore(url).where), Strays(lease=10.0, clock=lambda: self.now)
+        self.fleet, self.strays = (
+            WorkerRegistry(PostgresStore(url).where),
+            OrphanFinder(lease=10.0, clock=lambda: self.now),
+        )
         asyncio.run(self._begin(context))
 
     async def _begin(self, context: dict[str, Any]) -> None:
@@ -106,7 +109,7 @@ def test_an_owner_that_beats_between_the_look_and_the_write_keeps_its_run(seen: 
     there = seen(project="/p")
     assert there.look(after=1) == []
     there.now += 11
-    other = Fleet(PostgresStore(there.url).where)
+    other = WorkerRegistry(PostgresStore(there.url).where)
     beat = "UPDATE lease SET beat = 2"
     freed = there.fleet.do(
         lambda session: there.strays.free(Between(session, lambda: other.do(lambda s: s.execute(beat))), 1)  # type: ignore[arg-type]
@@ -154,7 +157,7 @@ def test_a_run_of_a_program_with_tools_of_its_own_is_not_taken_from_it(crew: Sta
             running.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await running
-        fleet = Fleet(PostgresStore(scene.url).where)
+        fleet = WorkerRegistry(PostgresStore(scene.url).where)
         assert fleet.waiting() == {}
         fleet.close()
 

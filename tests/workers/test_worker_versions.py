@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import orjson
 
-from ropewalk.journal.fleet import Fleet
-from ropewalk.journal.postgres_session import target
+from ropewalk.journal.postgres.session import target
+from ropewalk.journal.postgres.worker_registry import WorkerRegistry
 from ropewalk.workers.dbos_adapter import code_version
 
 from .crew import Crew
@@ -18,7 +18,7 @@ def test_doctor_and_runs_show_name_the_other_version(crew: Callable[..., Crew]) 
     scene = crew(WHO)
     (scene.folder / "go").touch()
     scene.submit("chain.yaml", "--id", "x")
-    others = Fleet(target(scene.url), lease=600)
+    others = WorkerRegistry(target(scene.url), lease=600)
     about = orjson.dumps({"concurrency": 1, "queues": ["default"], "version": "ropewalk-7"}).decode()
     try:
         for words in (["runs", "show", "x"], ["doctor"]):

@@ -5,10 +5,3 @@ expressions (`value`, `function`). `scope` knows what can be read where, `step` 
 node, `nodes` has one method per kind of node. Refused, at the line of the user's file: whatever
 would need a value before the run. A new op gets its method in `nodes`.
 """
-
-from .built import Built
-from .flow import FlowBuilder, flow
-from .ref import Ref
-from .step import State
-
-__all__ = ["Built", "FlowBuilder", "Ref", "State", "flow"]

@@ -1,5 +1,6 @@
-"""Calls of the language's functions and macros on references; a lambda is traced once, with
-references for what it takes."""
+"""Call functions and macros of the expression language on references. A lambda is traced once, with references as its
+arguments.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +14,7 @@ from ..errors import ExpressionError
 from ..expr import FUNCTIONS, MACROS
 from ..expr.ast import NULL, Each, Expr, Fn, Var
 from ..expr.functions import check_constants
-from .mistake import mistake
-from .value import expression
+from .values import expression, mistake
 
 Reference: TypeAlias = Callable[[Expr], object]
 
@@ -24,42 +24,58 @@ _TAKEN = frozenset(("true", "false", "null", "in", "and", "or", "not"))
 
 
 def call(name: str, target: Expr, args: tuple[object, ...], reference: Reference) -> Expr:
-    """`target.name(*args)`, as the language reads it; `reference` makes what a lambda is called with."""
+    """Return the expression of `target.name(*args)`; `reference` makes the arguments of a lambda.
+
+    Args:
+        name: The function or macro.
+        target: The value before the dot.
+        args: The other arguments.
+        reference: Makes the argument of a traced lambda.
+
+    Returns:
+        The expression.
+
+    Raises:
+        InvalidFlow: There is no such function, or it takes other arguments.
+    """
     if name == "choose":
-        return _choose(target, args)
+        return _choose_call(target, args)
     macro = MACROS.get(name)
     if macro is not None and args and callable(args[0]) and not hasattr(type(args[0]), "_expr"):
-        return _macro(name, target, args[0], args[1:], reference)
+        return _macro_call(name, target, args[0], args[1:], reference)
+    # Not a macro with a function: it must be a function of the language.
     known = FUNCTIONS.get(name)
     if known is None:
         if macro is not None:
             raise mistake(f"{name} takes a function of an element, such as .{name}(lambda each: ...)")
         raise mistake(f"the language has no function {name!r}", name, ("choose", *FUNCTIONS, *MACROS))
-    given = (target, *(expression(arg, f"argument {i} of {name}") for i, arg in enumerate(args, 1)))
-    if len(given) < known.least or (known.most is not None and len(given) > known.most):
-        raise mistake(f"{name} takes {known.counts}, the value before the dot included, not {len(given)}")
+    arguments = (target, *(expression(arg, f"argument {i} of {name}") for i, arg in enumerate(args, 1)))
+    if len(arguments) < known.least or (known.most is not None and len(arguments) > known.most):
+        raise mistake(f"{name} takes {known.counts}, not {len(arguments)}; the value before the dot counts, too")
     try:
-        check_constants(name, list(given))
+        check_constants(name, list(arguments))
     except ExpressionError as wrong:
         raise mistake(f"{name}: {wrong.message}") from wrong
-    return Fn(name, given)
+    return Fn(name, arguments)
 
 
-def _choose(test: Expr, args: tuple[object, ...]) -> Expr:
+def _choose_call(test: Expr, args: tuple[object, ...]) -> Expr:
     if len(args) != 2:
         raise mistake("choose takes the value where the condition holds and the one where it does not")
     return Fn("?:", (test, expression(args[0]), expression(args[1])))
 
 
-def _macro(
+def _macro_call(
     name: str, source: Expr, body: Callable[..., object], extra: tuple[object, ...], reference: Reference
 ) -> Expr:
     kind = MACROS[name].forms[0].kind
     names = parameters(body)
-    wanted = (2,) if name == "reduce" else (1, 2)
-    if len(names) not in wanted:
-        what = "the value so far and an element" if name == "reduce" else "an element, or an element and its position"
-        raise mistake(f"the function of {name} takes {what}, not {len(names)} arguments")
+    allowed_counts = (2,) if name == "reduce" else (1, 2)
+    if len(names) not in allowed_counts:
+        arguments = (
+            "the value so far and an element" if name == "reduce" else "an element, or an element and its position"
+        )
+        raise mistake(f"the function of {name} takes {arguments}, not {len(names)} arguments")
     after = tuple(expression(value) for value in extra)
     allowed = {"reduce": (1,), "sort": (0, 1)}.get(name, (0,))
     if len(after) not in allowed:
@@ -68,40 +84,53 @@ def _macro(
         )
     try:
         check_constants(name, [source, NULL, *after])
-    except ExpressionError as wrong:
-        raise mistake(wrong.message) from wrong
-    chosen = _names(names, implicit=name != "reduce" and len(names) == 2)
-    token = _bound.set((*_bound.get(), *chosen))
+    except ExpressionError as error:
+        raise mistake(error.message) from error
+    # Trace the body with references to fresh names.
+    fresh_names = _unique_names(names, implicit=name != "reduce" and len(names) == 2)
+    token = _bound.set((*_bound.get(), *fresh_names))
     try:
-        result = expression(body(*(reference(Var(one)) for one in chosen)), f"the function of {name}")
+        result = expression(
+            body(*(reference(Var(bound_name)) for bound_name in fresh_names)), f"the function of {name}"
+        )
     finally:
         _bound.reset(token)
     # The element comes first in a tree, whatever the order of Python's reduce.
-    return Each(kind, source, chosen if name != "reduce" else (chosen[1], chosen[0]), result, after)
+    return Each(kind, source, fresh_names if name != "reduce" else (fresh_names[1], fresh_names[0]), result, after)
 
 
-def _names(given: list[str], *, implicit: bool) -> tuple[str, ...]:
-    """The names a lambda binds: its own, made different from those around it. Two names are written in
-    the language as `$item` and `$index`, as long as no macro around uses those."""
+def _unique_names(parameter_names: list[str], *, implicit: bool) -> tuple[str, ...]:
+    """Return the names that a lambda binds, made different from those around it.
+
+    Two names become `$item` and `$index` in the language, unless a macro around uses those.
+    """
     taken = _bound.get()
     if implicit and not set(_IMPLICIT) & set(taken):
         return _IMPLICIT
-    found: list[str] = []
-    for name in given:
-        while name in taken or name in found or name in _TAKEN:
+    names: list[str] = []
+    for name in parameter_names:
+        while name in taken or name in names or name in _TAKEN:
             name += "_"
-        found.append(name)
-    return tuple(found)
+        names.append(name)
+    return tuple(names)
 
 
-def tracing() -> bool:
-    """Whether a lambda of the language is being traced, in which nothing can be called."""
+def is_tracing() -> bool:
+    """Return True while a lambda of the language is traced; nodes cannot be added in it.
+
+    Returns:
+        False inside a block of the flow.
+    """
     return bool(_bound.get())
 
 
 @contextmanager
-def untraced() -> Iterator[None]:
-    """A body of the flow: what is around it is no lambda of the language."""
+def pause_tracing() -> Iterator[None]:
+    """Suspend tracing for the body of a flow's block, where nodes can be added.
+
+    Yields:
+        Nothing.
+    """
     token = _bound.set(())
     try:
         yield
@@ -110,9 +139,23 @@ def untraced() -> Iterator[None]:
 
 
 def parameters(function: Callable[..., Any]) -> list[str]:
-    """The names of what a function takes."""
+    """Return the names of a function's required parameters.
+
+    Args:
+        function: The function.
+
+    Returns:
+        The names in their order.
+
+    Raises:
+        InvalidFlow: The function has no signature, as some built-in ones.
+    """
     try:
-        found = inspect.signature(function).parameters.values()
+        signature_parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
         raise mistake(f"{function!r} cannot be traced: {error}; write a function or a lambda of its own") from error
-    return [p.name for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty]
+    return [
+        p.name
+        for p in signature_parameters
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
+    ]

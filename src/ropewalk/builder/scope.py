@@ -1,7 +1,7 @@
-"""The regions of a flow while it is written: what nodes there are, and what can be read from where.
+"""The regions of a flow while it is written: their nodes, and what can be read from where.
 
-References carry the number of the scope they were made in (`out#7`); `Trace.resolve` turns them
-into what the graph knows, or says why the value cannot be read here.
+References carry the number of the scope in which they were made (`out#7`). `Trace.resolve` turns them
+into references of the graph, or reports why the value cannot be read here.
 """
 
 from __future__ import annotations
@@ -14,133 +14,181 @@ from typing import Any, Final
 
 from ..errors import Place
 from ..expr.ast import Each, Expr, Obj, Ref, Var, children, rebind
-from ..frozen import dataclass
+from ..fast_dataclass import dataclass
 from ..ir import Channel, Graph, Meta, Node
 from ..ops import Compute
 from ..tools.tool import Tool
-from .function import untraced
-from .mistake import mistake, place, spot
-from .ref import Ref as Reference
-from .value import expression, written
+from .function import pause_tracing
+from .refs import Ref as Reference
+from .values import expression, mistake, place, readable, spot
 
 _numbers = count(1)  # of scopes, over all flows: a reference of another flow is noticed
 _LABELS = {
     "args": "", "value": "", "policy.on_error.value": "fallback", "policy.retry": "", "policy.timeout": "timeout",
-    "items": "items", "arms[0][0]": "condition", "again": "while_", "until": "until",
+    "items": "items", "arms[0][0]": "condition", "default": "otherwise", "again": "while_", "until": "until",
     "seconds": "seconds", "limit": "concurrency",
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binds:
-    """What a scope binds, by root, and the names its function gave them."""
+    """The roots that a scope binds, with the names that its function gave them."""
 
     item: str = ""
     index: str = ""
     round: str = ""
     prev: str = ""
-    """What the round before gave."""
+    """The value of the previous iteration."""
 
 
 NOTHING: Final = Binds()
 
 
 class Scope:
-    """One region: its nodes so far, and where it stands."""
+    """One region while it is written: its nodes so far, and its parent."""
 
-    def __init__(self, parent: Scope | None, owner: str = "", *, ordered: bool, binds: Binds, named: bool) -> None:
+    def __init__(
+        self, parent: Scope | None, owner: str = "", *, ordered: bool, binds: Binds, has_outputs: bool
+    ) -> None:
         self.number = next(_numbers)
         self.parent, self.owner, self.ordered, self.binds = parent, owner, ordered, binds
-        self.named = named  # its value is the object of its nodes, so that they can be read from outside
+        self.has_outputs = (
+            has_outputs  # its value is the object of its nodes' outputs, so that they can be read from outside
+        )
         self.nodes: list[Node] = []
-        self.kept: dict[str, str] = {}  # what it binds, held by a node for the scopes inside
+        self.saved: dict[str, str] = {}  # by bound root: the node that saves its value for inner scopes
 
     def ref(self, root: str, *path: str | int) -> Ref:
+        """Return a reference that belongs to this scope."""
         return Ref(f"{root}#{self.number}", path)
 
     def outputs(self) -> Expr:
-        """The object of all its nodes."""
+        """Return the object of the outputs of all its nodes."""
         return Obj(tuple((node.id, Ref("out", (node.id,))) for node in self.nodes))
 
 
 class Trace:
-    """One flow being written: its scopes, ids, channels and tools."""
+    """One flow while it is written: its scopes, ids, channels and tools."""
 
     def __init__(self) -> None:
-        self.root = Scope(None, ordered=True, binds=NOTHING, named=True)
-        self.here = self.root
+        self.root = Scope(None, ordered=True, binds=NOTHING, has_outputs=True)
+        self.current = self.root
         self.scopes = {self.root.number: self.root}
         self.ids: dict[str, Scope] = {}
         self.channels: dict[str, Channel] = {}
         self.tools: dict[str, Tool] = {}
         self.places: dict[str, Place] = {}
         self.failing: set[str] = set()
-        self.waiting: dict[int, Place] = {}  # options that no node has taken yet, and where they stand
-        self.said = count(1)
+        self.waiting: dict[int, Place] = {}  # options that no node has used yet, with their lines
+        self.option_numbers = count(1)
         self.closed = False
 
     # --- nodes and scopes -----------------------------------------------------------------------
 
     def claim(self, name: str, *, exact: bool) -> str:
-        """The id of a new node: `name`, or numbered where it is taken and nobody asked for it."""
+        """Reserve the id of a new node.
+
+        Args:
+            name: The wanted id.
+            exact: Whether to refuse the name if it is taken; otherwise a number is added to it.
+
+        Returns:
+            The id.
+
+        Raises:
+            InvalidFlow: The name is taken.
+        """
         if exact and name in self.ids:
             raise mistake(f"there is a node {name!r} already; names are unique in a flow")
         id, n = name, 1
         while id in self.ids:
             n += 1
             id = f"{name}_{n}"
-        self.ids[id] = self.here
+        self.ids[id] = self.current
         return id
 
     def meta(self, description: str = "") -> Meta:
-        """Where the node is written, for what is said of it later."""
+        """Return the meta data of a node at the current line."""
         where = place()
         self.places[spot(where)] = where
         return Meta(source=spot(where), labels=_LABELS, description=description)
 
     @contextmanager
     def inside(
-        self, owner: str, *, ordered: bool = True, binds: Binds = NOTHING, named: bool = False
+        self, owner: str, *, ordered: bool = True, binds: Binds = NOTHING, has_outputs: bool = False
     ) -> Iterator[Scope]:
-        """A new scope for what is written meanwhile."""
-        outer = self.here
-        scope = self.here = Scope(outer, owner, ordered=ordered, binds=binds, named=named)
+        """Open a new scope for the nodes that are added meanwhile."""
+        outer = self.current
+        scope = self.current = Scope(outer, owner, ordered=ordered, binds=binds, has_outputs=has_outputs)
         self.scopes[scope.number] = scope
         try:
-            with untraced():
+            with pause_tracing():
                 yield scope
         finally:
-            self.here = outer
+            self.current = outer
 
     def region(
-        self, owner: str, body: object, given: Sequence[str] = (), binds: Binds = NOTHING, tests: Sequence[object] = ()
+        self, owner: str, body: object, roots: Sequence[str] = (), binds: Binds = NOTHING, tests: Sequence[object] = ()
     ) -> tuple[Graph, list[Expr]]:
-        """The region of a function, called once with references to the roots in `given`; of another
-        value, that value. Besides it the `tests`, which are of the region's value or of none."""
+        """Write the region of a body.
+
+        Args:
+            owner: The id of the node that holds the region.
+            body: A function, which is called once, or a plain value.
+            given: The roots that the function gets references to.
+            binds: The roots that the region binds.
+            tests: Conditions, or functions of the region's value that return one.
+
+        Returns:
+            The region and the compiled tests.
+        """
         with self.inside(owner, binds=binds) as scope:
             value = body
             if callable(body) and not isinstance(body, Reference):
-                value = body(*(Reference[Any](scope.ref(root)) for root in given))
+                value = body(*(Reference[Any](scope.ref(root)) for root in roots))
             result = expression(value, "the value of the body")
-            shown = Reference[Any](result)
-            found = [test(shown) if callable(test) and not isinstance(test, Reference) else test for test in tests]
-            lowered = [self.lower(test) for test in found]
+            value_ref = Reference[Any](result)
+            conditions = [
+                test(value_ref) if callable(test) and not isinstance(test, Reference) else test for test in tests
+            ]
+            lowered = [self.lower(test) for test in conditions]
             resolved = self.resolve(result)
-            # The nodes last: resolving may add one.
+            # Collect the nodes last, because resolving may add one.
             return Graph(nodes=tuple(scope.nodes), result=resolved, ordered=True), lowered
 
     # --- references -----------------------------------------------------------------------------
 
     def lower(self, value: object, at: str = "") -> Expr:
-        """What a Python value is here, in the graph."""
+        """Return the expression of a Python value, resolved at the current scope.
+
+        Args:
+            value: A reference, or JSON with references in it.
+            at: What the value is, for errors.
+
+        Returns:
+            The expression.
+
+        Raises:
+            InvalidFlow: The value is not JSON, contains itself, or is nested too deep.
+        """
         try:
             return self.resolve(expression(value, at))
         except RecursionError as error:
             raise mistake(f"{at or 'the value'} contains itself, or is nested far too deep") from error
 
     def resolve(self, expr: Expr) -> Expr:
-        """References as the graph knows them, at the scope that is being written."""
-        loose = next(free(expr), None)
+        """Return an expression with references of the graph, as seen from the current scope.
+
+        Args:
+            expr: The expression.
+
+        Returns:
+            The expression with bound references.
+
+        Raises:
+            InvalidFlow: It uses an element outside of its lambda.
+        """
+        loose = next(free_variables(expr), None)
         if loose is not None:
             raise mistake(f"{loose.name!r} is an element inside the lambda of a function, and used outside of it")
         return rebind(expr, self._bind)
@@ -151,13 +199,13 @@ class Trace:
             return ref
         scope = self.scopes.get(int(number))
         if scope is None:
-            raise mistake(f"{written(ref)} belongs to another flow; hand its value over as input")
+            raise mistake(f"{readable(ref)} belongs to another flow; hand its value over as input")
         if root in ("out", "status"):
-            return self._output(ref, root, scope)
+            return self._resolve_output(ref, root, scope)
         if root in ("item", "index", "round"):
-            return self._bound(ref, root, scope)
+            return self._resolve_element(ref, root, scope)
         if root == "prev":
-            return self._carried(ref, scope)
+            return self._resolve_previous(ref, scope)
         if root == "error":
             id, *path = ref.path
             if id not in self.failing:
@@ -165,20 +213,20 @@ class Trace:
             return Ref("error", tuple(path))
         return Ref(root, ref.path)
 
-    def _around(self) -> list[Scope]:
-        """The scopes that are being written, innermost first."""
-        found, scope = [], self.here
+    def _open_scopes(self) -> list[Scope]:
+        """Return the scopes that are being written, innermost first."""
+        scopes, scope = [], self.current
         while scope.parent is not None:
-            found.append(scope)
+            scopes.append(scope)
             scope = scope.parent
-        return [*found, scope]
+        return [*scopes, scope]
 
-    def _output(self, ref: Ref, root: str, scope: Scope) -> Expr:
-        around, path = self._around(), ref.path
-        if path[0] in {one.owner for one in around}:
+    def _resolve_output(self, ref: Ref, root: str, scope: Scope) -> Expr:
+        open_scopes, path = self._open_scopes(), ref.path
+        if path[0] in {open_scope.owner for open_scope in open_scopes}:
             raise mistake(f"{path[0]!r} is still running here: this is inside it")
-        while scope not in around:
-            if not scope.named or root == "status" or scope.parent is None:
+        while scope not in open_scopes:
+            if not scope.has_outputs or root == "status" or scope.parent is None:
                 raise mistake(
                     f"{path[0]!r} is inside {scope.owner!r}, which may run it often or not at all; "
                     f"let the function of {scope.owner!r} return it and use its value"
@@ -186,49 +234,49 @@ class Trace:
             path, scope = (scope.owner, *path), scope.parent
         return Ref(root, path)
 
-    def _bound(self, ref: Ref, root: str, scope: Scope) -> Expr:
-        around = self._around()
+    def _resolve_element(self, ref: Ref, root: str, scope: Scope) -> Expr:
+        open_scopes = self._open_scopes()
         name = getattr(scope.binds, root)
-        if scope not in around:
+        if scope not in open_scopes:
             raise mistake(f"{name!r} is an element inside {scope.owner!r}, and used outside of it")
-        nearest = next(one for one in around if getattr(one.binds, root))
+        nearest = next(open_scope for open_scope in open_scopes if getattr(open_scope.binds, root))
         if nearest is scope:
             return Ref(root, ref.path)
-        # The graph knows one element at a time: a node holds this one for those further inside.
-        return self._held(ref, root, scope, len(scope.nodes))
+        # The graph binds one element at a time, so a node saves this one for inner scopes.
+        return self._saved_value(ref, root, scope, len(scope.nodes))
 
-    def _carried(self, ref: Ref, scope: Scope) -> Expr:
-        """What the round before gave: known to the first node of a round, which holds it for the others."""
-        if scope not in self._around():
+    def _resolve_previous(self, ref: Ref, scope: Scope) -> Expr:
+        """Resolve the previous iteration's value: only the first node can read it, which saves it for the others."""
+        if scope not in self._open_scopes():
             raise mistake(f"{scope.binds.prev!r} is known inside {scope.owner!r}, and used outside of it")
-        if scope is self.here and not scope.nodes:
+        if scope is self.current and not scope.nodes:
             return Ref("prev", ref.path)
-        return self._held(ref, "prev", scope, 0)
+        return self._saved_value(ref, "prev", scope, 0)
 
-    def _held(self, ref: Ref, root: str, scope: Scope, at: int) -> Ref:
-        """The output of the node that holds what a scope binds, written when it is first asked for."""
-        if root not in scope.kept:
-            here, self.here = self.here, scope
-            id = scope.kept[root] = self.claim(getattr(scope.binds, root), exact=False)
+    def _saved_value(self, ref: Ref, root: str, scope: Scope, at: int) -> Ref:
+        """Return the output of the node that saves a bound value; the node is added at the first use."""
+        if root not in scope.saved:
+            outer, self.current = self.current, scope
+            id = scope.saved[root] = self.claim(getattr(scope.binds, root), exact=False)
             scope.nodes.insert(at, Node(id=id, op=Compute(value=Ref(root)), meta=self.meta()))
-            self.here = here
-        return Ref("out", (scope.kept[root], *ref.path))
+            self.current = outer
+        return Ref("out", (scope.saved[root], *ref.path))
 
 
-def free(expr: Expr, bound: frozenset[str] = frozenset()) -> Iterator[Var]:
-    """The variables that nothing inside binds."""
+def free_variables(expr: Expr, bound: frozenset[str] = frozenset()) -> Iterator[Var]:
+    """Yield the variables that nothing inside binds."""
     if isinstance(expr, Var):
         if expr.name not in bound:
             yield expr
     elif isinstance(expr, Each):
         for part in (expr.source, *expr.extra):
-            yield from free(part, bound)
-        yield from free(expr.body, bound | frozenset(expr.names))
+            yield from free_variables(part, bound)
+        yield from free_variables(expr.body, bound | frozenset(expr.names))
     else:
         for part in children(expr):
-            yield from free(part, bound)
+            yield from free_variables(part, bound)
 
 
 def as_name(text: str) -> str:
-    """A text as a name that references can spell."""
+    """Return a text as a name that references can spell."""
     return re.sub(r"\W+", "_", text).strip("_") or "node"

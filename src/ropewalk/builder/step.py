@@ -1,4 +1,4 @@
-"""One node of a flow being written: what it is called, when it runs, what becomes of a failure."""
+"""Write one node of a flow: its id, its conditions, its policy, its writes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..expr.ast import Expr, Obj
-from ..frozen import dataclass
+from ..fast_dataclass import dataclass
 from ..ir import NO_POLICY, Meta, Node, OnError, Op, Policy, Retry
-from .function import parameters, tracing
-from .mistake import mistake
-from .ref import Ref, T
-from .value import expression, written
+from .function import is_tracing, parameters
+from .refs import Ref, T
+from .values import expression, mistake, readable
 
 if TYPE_CHECKING:
     from .scope import Trace
@@ -26,7 +25,7 @@ NOT_GIVEN: Final = _NotGiven()
 
 
 class State(Ref[T]):
-    """A named piece of state: a reference to its value as the nodes before left it."""
+    """A named piece of state: a reference to its current value."""
 
     __slots__ = ("_channel",)
 
@@ -40,7 +39,7 @@ Writes: TypeAlias = Mapping[State[Any], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What `flow.options(...)` says of the next node."""
+    """The options of the next node, from `flow.options(...)`."""
 
     name: str = ""
     description: str = ""
@@ -55,7 +54,7 @@ class Options:
     writes: Callable[[Ref[Any]], Writes] | None = None
     gives: Callable[[Ref[Any]], object] | None = None
     number: int = 0
-    """Which call of `flow.options(...)` said this, so that one without a node is noticed."""
+    """The number of the `flow.options(...)` call, so that unused options are reported."""
 
 
 NO_OPTIONS: Final = Options()
@@ -63,17 +62,29 @@ NO_OPTIONS: Final = Options()
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A node that is being written: its id, and the line it stands at."""
+    """A node that is being written: its id, and its line."""
 
     id: str
     meta: Meta
 
 
 def begin(trace: Trace, base: str, options: Options) -> Opened:
-    """Open a node here, called as asked for or after `base`."""
+    """Open a node at the current place; its id is the requested name, or derived from `base`.
+
+    Args:
+        trace: The flow being written.
+        base: The id if the options name none.
+        options: The options of the node.
+
+    Returns:
+        The open node, for `end`.
+
+    Raises:
+        InvalidFlow: The flow is finished, or a lambda is being traced.
+    """
     if trace.closed:
         raise mistake("the flow is finished; nothing can be added to it")
-    if tracing():
+    if is_tracing():
         raise mistake(
             "a lambda of .map(), .filter() and the like computes and cannot hold nodes; "
             "to do something per element use flow.for_each(...)"
@@ -83,46 +94,74 @@ def begin(trace: Trace, base: str, options: Options) -> Opened:
 
 
 def end(trace: Trace, opened: Opened, options: Options, op: Op) -> Ref[Any]:
-    """Close it with what it does; the reference to its value."""
-    scope, id = trace.here, opened.id
-    own = Ref[Any](scope.ref("out", id))
-    after = frozenset(_id(trace, ref) for ref in options.after)
+    """Close a node with its op, and return the reference to its value.
+
+    Args:
+        trace: The flow being written.
+        opened: The result of `begin`.
+        options: The options of the node.
+        op: What the node does.
+
+    Returns:
+        The reference.
+    """
+    # Options are lowered before the node is appended: they may read only the nodes before it, and its own value.
+    scope, id = trace.current, opened.id
+    reference = Ref[Any](scope.ref("out", id))
+    after = frozenset(_node_in_after(trace, ref) for ref in options.after)
     gate, when = (None if t is NOT_GIVEN else trace.lower(t, "when") for t in (options.gate, options.when))
     policy = _policy(trace, options, id)
-    result = None if options.gives is None else trace.lower(options.gives(own), "gives")
-    writes = _writes(trace, options, own)
+    result = None if options.gives is None else trace.lower(options.gives(reference), "gives")
+    writes = _writes(trace, options, reference)
     scope.nodes.append(
         Node(
-            id=id, op=op, after=after, gate=gate, when=when, result=result, writes=writes, policy=policy,
+            id=id,
+            op=op,
+            after=after,
+            gate=gate,
+            when=when,
+            result=result,
+            writes=writes,
+            policy=policy,
             meta=opened.meta,
         )
-    )  # fmt: skip
-    return own
+    )
+    return reference
 
 
 def add(trace: Trace, base: str, options: Options, make: Callable[[str], Op]) -> Ref[Any]:
-    """Write one node; `make` gives its op and is told its id."""
+    """Write one node.
+
+    Args:
+        trace: The flow being written.
+        base: The id if the options name none.
+        options: The options of the node.
+        make: Returns the op for the id of the node.
+
+    Returns:
+        The reference to its value.
+    """
     opened = begin(trace, base, options)
     return end(trace, opened, options, make(opened.id))
 
 
-def _id(trace: Trace, ref: Ref[Any]) -> str:
-    """The node of the region being written that a reference in `after` means."""
-    found = trace.lower(ref, "after")
-    id = getattr(found, "path", ("",))[0] if getattr(found, "root", "") == "out" else ""
-    if trace.here.ordered:
+def _node_in_after(trace: Trace, ref: Ref[Any]) -> str:
+    """Return the id of the node in the current region that a reference in `after` names."""
+    expr = trace.lower(ref, "after")
+    id = getattr(expr, "path", ("",))[0] if getattr(expr, "root", "") == "out" else ""
+    if trace.current.ordered:
         raise mistake("nodes here run one after another; `after` is for those of a parallel block")
-    if id not in {node.id for node in trace.here.nodes}:
-        raise mistake(f"`after` names nodes of the same block, which {written(expression(ref))} is not")
+    if id not in {node.id for node in trace.current.nodes}:
+        raise mistake(f"`after` names nodes of the same block, which {readable(expression(ref))} is not")
     return str(id)
 
 
-def _writes(trace: Trace, options: Options, own: Ref[Any]) -> Expr | None:
+def _writes(trace: Trace, options: Options, reference: Ref[Any]) -> Expr | None:
     updates: dict[Any, object] = {}
     if options.into is not None:
-        updates[options.into] = own
+        updates[options.into] = reference
     if options.writes is not None:
-        updates.update(options.writes(own))
+        updates.update(options.writes(reference))
     for state in updates:
         if not isinstance(state, State):
             raise mistake(f"what is written is a state made by flow.state(...), not {state!r}")
@@ -145,12 +184,12 @@ def _policy(trace: Trace, options: Options, id: str) -> Policy:
             raise mistake("a fallback is a value, or a function of the error")
         trace.failing.add(id)
         try:
-            value = fallback(*[Ref[Any](trace.here.ref("error", id))][: len(names)])
-            found = trace.lower(value, "fallback")
+            value = fallback(*[Ref[Any](trace.current.ref("error", id))][: len(names)])
+            value_expr = trace.lower(value, "fallback")
         finally:
             trace.failing.discard(id)
     else:
-        found = trace.lower(None if fallback is NOT_GIVEN else fallback, "fallback")
+        value_expr = trace.lower(None if fallback is NOT_GIVEN else fallback, "fallback")
     return Policy(
-        retry=options.retry, timeout=options.timeout, on_error=OnError(value=found, reported=options.reported)
+        retry=options.retry, timeout=options.timeout, on_error=OnError(value=value_expr, reported=options.reported)
     )

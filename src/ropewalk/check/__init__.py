@@ -1,9 +1,9 @@
-"""The check before the run: everything that can be known to be wrong, all at once, each with its place.
+"""The static check of a flow: report every certain mistake in one pass, each with its place.
 
-`structure` looks at ids, sizes and order, `walk` passes over the flow, `reading` says what an
-expression may read and what is known of its value, `types` and `schemas` know values before they
-exist, `arguments` compares them with what is asked for. Refused here: running anything, asking the
-world anything, and alarm without certainty: what cannot be decided is no problem.
+`structure` checks ids, sizes and order. `walk` passes over the flow. `references` decides what an
+expression may read and infers its type. `types` describes values before they exist. `arguments`
+compares these types with schemas. The check runs nothing and asks nothing of the network, and it
+reports only what is certain: a value of unknown type is never a problem.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from ..errors import InvalidFlow, Problem
 from ..ir import Flow
-from .report import SECRET, UNKNOWN_TOOL, Checked, Enough, Report, unknown_tool
+from .report import SECRET, UNKNOWN_TOOL, Checked, Report, TooManyProblems, unknown_tool
 from .structure import MAX_NESTING, MAX_NODES, Layout
 from .walk import ToolCard, Tools, Walk
 
@@ -22,37 +22,59 @@ def check(
     tools: Tools | None = None,
     *,
     unknown_tools: str = "warning",
-    most_nodes: int = MAX_NODES,
-    most_nesting: int = MAX_NESTING,
+    max_nodes: int = MAX_NODES,
+    max_nesting: int = MAX_NESTING,
     secrets: frozenset[str] | None = None,
 ) -> Checked:
-    """Every problem and warning of a flow, in the order of its document; it never raises.
+    """Check a flow and return every problem and warning, in the order of its document.
 
-    `tools` gives the schemas of a tool by its id, or None for a tool it does not know, which is a
-    warning, or a problem with `unknown_tools="problem"`; with `"certain"` it is a problem where there
-    certainly is none: its server was asked, or its pin refuses it. More nodes than `most_nodes`, or regions
-    nested deeper than `most_nesting`, are a problem, and not looked at more closely. `secrets` are the names
-    that `$secret` may read; None for any.
+    Args:
+        flow: The flow.
+        tools: Finds the schemas of a tool by its id; it returns None for a tool that it does not know. None: tools
+            are not
+            checked.
+        unknown_tools: How to report an unknown tool: `"warning"`, `"problem"`, or `"certain"`, which reports a
+            problem only
+            if the tool certainly does not exist (its server was asked, or a pin refuses it).
+        max_nodes: A flow with more nodes is one problem, and is not checked further.
+        max_nesting: The same limit for levels of nested regions.
+        secrets: The names that `$secret` may read; None for any name.
+
+    Returns:
+        The problems and warnings. Nothing is raised for a wrong flow.
     """
     report = Report()
     layout = None
     try:
-        with suppress(Enough):
-            layout = Layout(flow, report, most_nodes, most_nesting)
-            if layout.sound:
+        with suppress(TooManyProblems):
+            layout = Layout(flow, report, max_nodes, max_nesting)
+            # A flow that is too large has one problem already; walking it could take minutes.
+            if layout.is_sound:
                 walk = Walk(flow, layout, report, tools, unknown_tools)
-                walk.read.secrets = secrets
+                walk.scope.secrets = secrets
                 walk.run()
-        return report.checked(layout.order(flow.body) if layout is not None and layout.sound else ())
+        return report.checked(layout.order(flow.body) if layout is not None and layout.is_sound else ())
     except RecursionError:
-        return Checked(problems=(Problem(path="", message="an expression is nested far too deep"),))
+        return Checked(problems=(Problem(path="", message="an expression is nested too deeply; split it"),))
 
 
-def ensure(flow: Flow, tools: Tools | None = None, *, unknown_tools: str = "warning") -> Flow:
-    """The same flow when nothing is wrong with it; InvalidFlow with all problems otherwise."""
-    found = check(flow, tools, unknown_tools=unknown_tools)
-    if found.problems:
-        raise InvalidFlow(found.problems)
+def ensure_valid(flow: Flow, tools: Tools | None = None, *, unknown_tools: str = "warning") -> Flow:
+    """Return the flow if it has no problems.
+
+    Args:
+        flow: The flow.
+        tools: Finds the schemas of a tool by its id, as in `check`.
+        unknown_tools: `"warning"` or `"problem"`, as in `check`.
+
+    Returns:
+        The same flow.
+
+    Raises:
+        InvalidFlow: The flow has problems; the error holds all of them.
+    """
+    checked = check(flow, tools, unknown_tools=unknown_tools)
+    if checked.problems:
+        raise InvalidFlow(checked.problems)
     return flow
 
 
@@ -65,6 +87,6 @@ __all__ = [
     "ToolCard",
     "Tools",
     "check",
-    "ensure",
+    "ensure_valid",
     "unknown_tool",
 ]

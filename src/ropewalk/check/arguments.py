@@ -1,7 +1,7 @@
-"""Whether what an expression gives fits a schema: arguments, updates of state, the flow's result.
+"""Check expressions against schemas: arguments of tools, updates of state, the flow's result.
 
-Only what cannot fit is a problem: a required property that is certainly missing, a property that
-is certainly refused, a value that is certainly of another kind.
+Only certain mistakes are problems: a missing required property, a property that the schema forbids, a
+value of the wrong kind.
 """
 
 from __future__ import annotations
@@ -12,166 +12,216 @@ from typing import Any, Final, Protocol
 from ..errors import UnsupportedSchema
 from ..expr.ast import Arr, Expr, Fn, Lit, Obj, Ref
 from ..schema import Schema, compile_schema
-from ..values import Json, canonical, closest
-from .absence import Absence
-from .report import At, listing
-from .schemas import INTEGER, NULL, NUMBER, OBJECT, Sub
-from .types import Nothing, Type, element, kinds_of, say
+from ..values import Json, canonical, did_you_mean
+from .references import OptionalInputs
+from .report import ExprPath, join_names
+from .types import INTEGER, NULL, NUMBER, OBJECT, Missing, Sub, Type, describe_kinds, element_type, kinds_of
 
 
-class Tell(Protocol):
-    """Reports at a way into the expression being judged."""
+class AddProblem(Protocol):
+    """Add a problem at a path inside the expression that is being checked."""
 
     def __call__(
-        self, message: str, at: At, *, suggestion: str | None = None, column: int | None = None, warning: bool = False
-    ) -> None: ...
+        self,
+        message: str,
+        at: ExprPath,
+        *,
+        suggestion: str | None = None,
+        column: int | None = None,
+        warning: bool = False,
+    ) -> None:
+        """Add the problem.
+
+        Args:
+            message: What is wrong and what to do.
+            at: The path inside the expression.
+            suggestion: The text that was probably meant.
+            column: The column inside the expression's source text, from 1.
+            warning: True for a warning.
+        """
 
 
 _NUMBERS: Final = INTEGER | NUMBER
-_PLAIN_WORDS: Final = frozenset(("type", "title", "description", "default", "examples", "properties", "required",
-                                 "items", "additionalProperties", "$schema", "$defs", "deprecated"))  # fmt: skip
+_PLAIN_WORDS: Final = frozenset(
+    (
+        "type",
+        "title",
+        "description",
+        "default",
+        "examples",
+        "properties",
+        "required",
+        "items",
+        "additionalProperties",
+        "$schema",
+        "$defs",
+        "deprecated",
+    )
+)
 
 
-class Fitting:
-    """Judges expressions against schemas; keeps what it compiles for the time of one check."""
+class FitChecker:
+    """Check expressions against schemas, and keep compiled validators for the duration of one check."""
 
-    def __init__(self, tell: Tell, absence: Absence) -> None:
-        self.tell, self.absence = tell, absence
-        self._compiled: dict[int, tuple[Json, Callable[[Json], list[Any]] | None]] = {}
+    def __init__(self, add_problem: AddProblem, optional_inputs: OptionalInputs) -> None:
+        self.add_problem, self.optional_inputs = add_problem, optional_inputs
+        self._validators: dict[int, tuple[Json, Callable[[Json], list[Any]] | None]] = {}
 
-    def fit(self, expr: Expr, got: Type, wanted: Sub, at: At, noun: str, whose: str) -> None:
-        """Report where `expr`, known to give `got`, cannot fit; `noun` is what a property is called
-        here (`argument`), `whose` ends the sentence (` of tool 'search'`)."""
-        if got is None:
+    def check_fit(self, expr: Expr, value_type: Type, target: Sub, at: ExprPath, noun: str, suffix: str) -> None:
+        """Report where an expression cannot fit a schema.
+
+        Args:
+            expr: The expression.
+            value_type: The inferred type of its value.
+            target: The schema.
+            at: The path of `expr` in its field.
+            noun: What a property is called here, such as `argument`.
+            suffix: The end of the sentence, such as ` of tool 'search'`.
+        """
+        if value_type is None:
             return
         if type(expr) is Lit and type(expr.value) in (dict, list):
-            # Looked into like an expression, so that each part has its own place and its own message.
-            expr, got = _opened(expr.value)
-        if not self._kind_fits(expr, got, wanted, at):
+            # Treat the literal like an expression, so that each part has its own place and message.
+            expr, value_type = _as_expression(expr.value)
+        if not self._kind_fits(expr, value_type, target, at):
             return
-        if type(expr) is Ref and expr.root == "input" and not wanted.kinds() & NULL:
-            name = self.absence.of(expr.path)
+        # An optional input is null when the caller leaves it out, which is worth a warning.
+        if type(expr) is Ref and expr.root == "input" and not target.kinds() & NULL:
+            name = self.optional_inputs.first_optional(expr.path)
             if name is not None:
-                message = f"the input may be without {name!r}, and this is null then, where it must be"
+                message = f"input {name!r} is optional, so this may be null, but it must be"
                 advice = f"make {name!r} required, or give it a default"
-                self.tell(f"{message} {say(wanted.kinds())}; {advice}", at, column=expr.column, warning=True)
+                self.add_problem(
+                    f"{message} {describe_kinds(target.kinds())}; {advice}", at, column=expr.column, warning=True
+                )
+        # Objects and lists are compared part by part; of other expressions only the inferred type is known.
         if isinstance(expr, Obj):
-            self._whole(expr, wanted, at)
-            self._object(expr, got, wanted, at, noun, whose)
+            self._check_size(expr, target, at)
+            self._check_object(expr, value_type, target, at, noun, suffix)
         elif isinstance(expr, Arr):
-            self._whole(expr, wanted, at)
+            self._check_size(expr, target, at)
             for i, item in enumerate(expr.items):
-                found, inner = wanted.items(i)
-                if found and inner is not None:
-                    self.fit(item, got[i], inner, (at, i), "property", "")
+                is_known, inner = target.items(i)
+                if is_known and inner is not None:
+                    self.check_fit(item, value_type[i], inner, (at, i), "property", "")
         elif isinstance(expr, Lit):
-            self._literal(expr.value, wanted, at)
-        elif kinds_of(got) == OBJECT:
-            for name in wanted.required():
-                missing = element(got, name)
-                if type(missing) is Nothing:
-                    has = f"; it has: {listing(missing.known)}" if missing.known else ""
-                    self.tell(f"this gives no {name!r}, which is a required {noun}{whose}{has}", at,
-                              suggestion=closest(name, missing.known), column=_column(expr))  # fmt: skip
+            self._check_literal(expr.value, target, at)
+        elif kinds_of(value_type) == OBJECT:
+            for name in target.required():
+                missing = element_type(value_type, name)
+                if type(missing) is Missing:
+                    has = f"; it has: {join_names(missing.known)}" if missing.known else ""
+                    self.add_problem(
+                        f"this value has no {name!r}, which is a required {noun}{suffix}{has}",
+                        at,
+                        suggestion=did_you_mean(name, missing.known),
+                        column=_column(expr),
+                    )
 
-    def _kind_fits(self, expr: Expr, got: Type, wanted: Sub, at: At) -> bool:
-        allowed, here = wanted.kinds(), kinds_of(got)
-        # A value that may be null for once is not certainly wrong, and not certainly right: look at the rest.
-        certain = here & ~NULL or here
-        if here == NULL and not isinstance(expr, Lit):
+    def _kind_fits(self, expr: Expr, value_type: Type, target: Sub, at: ExprPath) -> bool:
+        allowed, actual = target.kinds(), kinds_of(value_type)
+        # A value that may be null is neither certainly wrong nor certainly right, so compare its other kinds.
+        certain = actual & ~NULL or actual
+        if actual == NULL and not isinstance(expr, Lit):
             return True
         if certain & allowed or (certain & _NUMBERS and allowed & _NUMBERS and not isinstance(expr, Lit)):
             return True
-        self.tell(f"must be {say(allowed)}; this is {say(here)}", at, column=_column(expr))
+        self.add_problem(
+            f"must be {describe_kinds(allowed)}; this is {describe_kinds(actual)}", at, column=_column(expr)
+        )
         return False
 
-    def _object(self, expr: Obj, got: dict[str, Type], wanted: Sub, at: At, noun: str, whose: str) -> None:
+    def _check_object(
+        self, expr: Obj, member_types: dict[str, Type], target: Sub, at: ExprPath, noun: str, suffix: str
+    ) -> None:
         for key, inner in expr.fields:
-            known, sub = wanted.property(key)
-            if known:
+            is_declared, sub = target.property(key)
+            if is_declared:
                 if sub is not None:
-                    self.fit(inner, got[key], sub, (at, key), "property", "")
+                    self.check_fit(inner, member_types[key], sub, (at, key), "property", "")
                 continue
-            closed = wanted.closed_to(key)
-            names = wanted.names()
-            more = f"; there are: {listing(names)}" if names else ""
-            self.tell(f"unknown {noun}{whose}{more}", (at, key), suggestion=closest(key, names), warning=not closed)
-        for name in wanted.required():
-            if name not in got:
-                near = closest(name, (key for key in got if not wanted.property(key)[0]))
-                spelt = f"; is {near!r} meant for it?" if near else ""
-                self.tell(f"required {noun} {name!r}{whose} is missing{spelt}", at)
+            closed = target.is_closed_to(key)
+            names = target.names()
+            more = f"; expected one of: {join_names(names)}" if names else ""
+            self.add_problem(
+                f"unknown {noun}{suffix}{more}", (at, key), suggestion=did_you_mean(key, names), warning=not closed
+            )
+        for name in target.required():
+            if name not in member_types:
+                near = did_you_mean(name, (key for key in member_types if not target.property(key)[0]))
+                advice = f"; rename {near!r} to {name!r}?" if near else ""
+                self.add_problem(f"required {noun} {name!r}{suffix} is missing{advice}", at)
 
-    def _whole(self, expr: Arr | Obj, wanted: Sub, at: At) -> None:
-        """Report a list or an object of the wrong size, and items that repeat others."""
-        words = wanted.words()
-        if not words:
+    def _check_size(self, expr: Arr | Obj, target: Sub, at: ExprPath) -> None:
+        """Report a list or an object of the wrong size, and repeated items."""
+        size_words = target.size_words()
+        if not size_words:
             return
         if isinstance(expr, Arr):
-            many, noun, sort = len(expr.items), "item", "Items"
+            count, noun, word_suffix = len(expr.items), "item", "Items"
         else:
-            many, noun, sort = len(expr.fields), "property", "Properties"
-        least, most = words.get(f"min{sort}"), words.get(f"max{sort}")
-        if isinstance(least, (int, float)) and many < least:
-            self.tell(f"needs at least {counted(least, noun)}; this has {many}", at)
-        if isinstance(most, (int, float)) and many > most:
-            self.tell(f"takes at most {counted(most, noun)}; this has {many}", at)
-        if words.get("uniqueItems") is True and isinstance(expr, Arr):
-            seen: dict[bytes, int] = {}
+            count, noun, word_suffix = len(expr.fields), "property", "Properties"
+        minimum, maximum = size_words.get(f"min{word_suffix}"), size_words.get(f"max{word_suffix}")
+        if isinstance(minimum, (int, float)) and count < minimum:
+            self.add_problem(f"needs at least {format_count(minimum, noun)}; this has {count}", at)
+        if isinstance(maximum, (int, float)) and count > maximum:
+            self.add_problem(f"takes at most {format_count(maximum, noun)}; this has {count}", at)
+        if size_words.get("uniqueItems") is True and isinstance(expr, Arr):
+            first_by_value: dict[bytes, int] = {}
             for i, item in enumerate(expr.items):
-                value = literal_in(item)
-                first = seen.setdefault(canonical(value.value), i) if value is not None else i
+                value = constant_value(item)
+                first = first_by_value.setdefault(canonical(value.value), i) if value is not None else i
                 if first != i:
-                    self.tell(f"items must differ; item {i} is the same as item {first}", (at, i))
+                    self.add_problem(f"items must be unique; item {i} equals item {first}", (at, i))
 
-    def _literal(self, value: Json, wanted: Sub, at: At) -> None:
-        """A literal is judged by the whole schema, since it will never change."""
-        if value is None and wanted.kinds() & NULL:
-            return  # `nullable`, which some validators know and ours does not
-        judge = self._judge(wanted)
+    def _check_literal(self, value: Json, target: Sub, at: ExprPath) -> None:
+        """Validate a literal against the whole schema, because its value is known."""
+        if value is None and target.kinds() & NULL:
+            return  # `nullable` is an extension that our validator does not know
+        judge = self._validator(target)
         for problem in judge(value) if judge is not None else ():
-            self.tell(problem.message, at, suggestion=problem.suggestion)
+            self.add_problem(problem.message, at, suggestion=problem.suggestion)
 
-    def _judge(self, wanted: Sub) -> Callable[[Json], list[Any]] | None:
-        known = self._compiled.get(id(wanted.node))
+    def _validator(self, target: Sub) -> Callable[[Json], list[Any]] | None:
+        known = self._validators.get(id(target.node))
         if known is None:
-            known = self._compiled[id(wanted.node)] = (wanted.node, _compiled(wanted))
+            known = self._validators[id(target.node)] = (target.node, _compile_validator(target))
         return known[1]
 
 
-def _compiled(wanted: Sub) -> Callable[[Json], list[Any]] | None:
-    node = wanted.node
+def _compile_validator(target: Sub) -> Callable[[Json], list[Any]] | None:
+    node = target.node
     if type(node) is not dict or _PLAIN_WORDS.issuperset(node):
-        return None  # the kind is all it asks of a scalar
-    rest = {key: wanted.root[key] for key in ("$defs", "definitions", "$schema") if key in (wanted.root or ())}
+        return None  # these words constrain a scalar's kind only, which is checked already
+    rest = {key: target.root[key] for key in ("$defs", "definitions", "$schema") if key in (target.root or ())}
     try:
         schema: Schema = compile_schema({**rest, **node})
     except UnsupportedSchema:
-        return None  # who registers the tool is told; here it only means not knowing
+        return None  # registering the tool reports this; here the schema is merely unknown
     return schema.problems
 
 
-def counted(count: float, noun: str) -> str:
+def format_count(count: float, noun: str) -> str:
     """Return a count with its noun: `1 item`, `2 properties`."""
     several = "properties" if noun == "property" else f"{noun}s"
     return f"{count:g} {noun if count == 1 else several}"
 
 
-def literal_in(expr: Expr) -> Lit | None:
-    """Return an expression without references as the value it gives; None for any other."""
+def constant_value(expr: Expr) -> Lit | None:
+    """Return an expression without references as a literal; None for any other expression."""
     if isinstance(expr, Lit):
         return expr
     if isinstance(expr, Arr):
-        items = [literal_in(item) for item in expr.items]
+        items = [constant_value(item) for item in expr.items]
         return None if None in items else Lit([item.value for item in items if item is not None])
     if isinstance(expr, Obj):
-        values = {key: literal_in(part) for key, part in expr.fields}
+        values = {key: constant_value(part) for key, part in expr.fields}
         known = {key: value.value for key, value in values.items() if value is not None}
         return Lit(known) if len(known) == len(values) else None
     return None
 
 
-def _opened(value: dict[str, Json] | list[Json]) -> tuple[Expr, Type]:
+def _as_expression(value: dict[str, Json] | list[Json]) -> tuple[Expr, Type]:
     if isinstance(value, list):
         items = tuple(map(Lit, value))
         return Arr(items), list(items)

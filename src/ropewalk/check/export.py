@@ -1,4 +1,4 @@
-"""Types as JSON Schemas that stand alone: what a schema refers to is copied into its own `$defs`."""
+"""Export inferred types as self-contained JSON Schemas; referenced schemas are copied into `$defs`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,24 @@ from typing import Any, Final
 
 from ..expr.ast import Lit
 from ..values import Json
-from .schemas import ALL, ARRAY, BOOLEAN, INTEGER, NULL, NUMBER, OBJECT, STRING, Sub, target
-from .types import Each, Either, Type, kind_of_value, kinds_of
+from .types import (
+    ALL,
+    ARRAY,
+    BOOLEAN,
+    INTEGER,
+    NULL,
+    NUMBER,
+    OBJECT,
+    STRING,
+    Each,
+    Either,
+    Sub,
+    Type,
+    Values,
+    kind_of_value,
+    kinds_of,
+    reference_target,
+)
 
 _NAMES: Final = {
     OBJECT: "object", ARRAY: "array", STRING: "string", NUMBER: "number", INTEGER: "integer", BOOLEAN: "boolean",
@@ -18,46 +34,57 @@ _BY_NAME: Final = frozenset(("properties", "patternProperties", "dependentSchema
 _DATA: Final = frozenset(("const", "enum", "default", "examples", "required", "type", "dependentRequired"))
 _LEFT_OUT: Final = frozenset(("$defs", "definitions", "$schema"))
 _NAMING: Final = frozenset(("$id", "id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "extends"))
-"""Words that give a schema or a part of it another name, which a copy in another place would not have."""
+"""Keywords that name a schema or change how references resolve; a copy elsewhere would lose their meaning."""
 _DIALECTS: Final = ("2020-12", "2019-09", "draft-07", "draft-06")
-_MOST: Final = 5_000  # parts of schemas; beyond that only kinds are given
+_MAX_PARTS: Final = 5_000  # parts of schemas; beyond that only kinds are given
 
 
-class _Unknown(Exception):
+class _NotCopyable(Exception):
     """A schema that cannot be copied to another place."""
 
 
 class Exporter:
-    """Makes one schema of a type; `$defs` holds what its parts refer to."""
+    """Convert types to one JSON Schema. `$defs` holds the schemas that its parts refer to."""
 
     def __init__(self) -> None:
         self.defs: dict[str, Any] = {}
         self._names: dict[tuple[int, str], str] = {}
         self._roots: list[Json] = []  # kept, so that no other has the same id
-        self._left = _MOST
+        self._remaining_parts = _MAX_PARTS
 
-    def schema(self, known: Type, optional: Collection[str] = ()) -> dict[str, Json]:
-        """Return the schema of a type; of an object, `optional` keys are not required."""
-        made = self._of(known, optional)
-        return {**made, "$defs": self.defs} if self.defs and made else made
+    def schema(self, value_type: Type, optional: Collection[str] = ()) -> dict[str, Json]:
+        """Return the JSON Schema of a type.
 
-    def _of(self, known: Type, optional: Collection[str] = ()) -> dict[str, Any]:
-        kind = type(known)
-        if known is None or not kinds_of(known):
+        Args:
+            value_type: The type.
+            optional: The keys of an object that are not required.
+
+        Returns:
+            The schema; empty if nothing is known.
+        """
+        schema = self._schema_of(value_type, optional)
+        return {**schema, "$defs": self.defs} if self.defs and schema else schema
+
+    def _schema_of(self, value_type: Type, optional: Collection[str] = ()) -> dict[str, Any]:
+        kind = type(value_type)
+        if value_type is None or not kinds_of(value_type):
             return {}
         if kind is dict:
-            return _object({key: self._of(inner) for key, inner in known.items()}, optional)
+            return _object({key: self._schema_of(inner) for key, inner in value_type.items()}, optional)
         if kind is list:
-            return self._list(known)
+            return self._list(value_type)
         if kind is Each:
-            return _array(self._of(known.item))
+            return _array(self._schema_of(value_type.item))
+        if kind is Values:
+            item = self._schema_of(value_type.item)
+            return {"type": "object", "additionalProperties": item} if item else {"type": "object"}
         if kind is Either:
-            return either_of(map(self._of, known.of))
+            return any_of(map(self._schema_of, value_type.of))
         if kind is Sub:
-            return self._copied(known)
+            return self._copy_schema(value_type)
         if kind is Lit:
-            return self._literal(known.value)
-        return of_kinds(kinds_of(known))
+            return self._literal(value_type.value)
+        return of_kinds(kinds_of(value_type))
 
     def _literal(self, value: Json) -> dict[str, Any]:
         if type(value) is dict:
@@ -67,72 +94,81 @@ class Exporter:
         return of_kinds(kind_of_value(value))
 
     def _list(self, items: Iterable[Type]) -> dict[str, Any]:
-        found = [self._of(item) for item in items]
-        return _array(either_of(found)) if found else {"type": "array"}
+        schemas = [self._schema_of(item) for item in items]
+        return _array(any_of(schemas)) if schemas else {"type": "array"}
 
     # --- schemas of others ----------------------------------------------------------------------
 
-    def _copied(self, sub: Sub) -> dict[str, Any]:
-        """Return a declared schema, with its references into `$defs`; its kinds where that is not possible."""
+    def _copy_schema(self, sub: Sub) -> dict[str, Any]:
+        """Return a declared schema with its references copied to `$defs`, or only its kinds if that is impossible."""
         names, defs = dict(self._names), dict(self.defs)
         try:
             dialect = sub.root.get("$schema") if type(sub.root) is dict else None
             if dialect is not None and not any(name in str(dialect) for name in _DIALECTS):
-                raise _Unknown
-            made = self._copy(sub.root, sub.node)
-        except (_Unknown, RecursionError):
+                raise _NotCopyable
+            schema = self._copy_part(sub.root, sub.node)
+        except (_NotCopyable, RecursionError):
             self._names, self.defs = names, defs
             return of_kinds(sub.kinds())
-        return made if type(made) is dict else {}
+        return schema if type(schema) is dict else {}
 
-    def _copy(self, root: Json, node: Json) -> Json:
-        self._left -= 1
-        if self._left < 0:
-            raise _Unknown
+    def _copy_part(self, root: Json, node: Json) -> Json:
+        # Copying stops where a schema is too large or its meaning depends on the place that it is in.
+        self._remaining_parts -= 1
+        if self._remaining_parts < 0:
+            raise _NotCopyable
         if type(node) is not dict:
             return node
         if not _NAMING.isdisjoint(node):
-            raise _Unknown
-        made: dict[str, Any] = {}
+            raise _NotCopyable
+        schema: dict[str, Any] = {}
+        # Each keyword decides whether its value is a schema, a map of schemas, a list of schemas, or data.
         for word, value in node.items():
             if word == "$ref":
-                made[word] = self._reference(root, value)
+                schema[word] = self._reference(root, value)
             elif word in _DATA:
-                made[word] = value
+                schema[word] = value
             elif word in _BY_NAME and type(value) is dict:
-                made[word] = {name: self._copy(root, inner) for name, inner in value.items()}
+                schema[word] = {name: self._copy_part(root, inner) for name, inner in value.items()}
             elif type(value) is list:
                 if word == "items":  # of older dialects: one schema per place
-                    raise _Unknown
-                made[word] = [self._copy(root, inner) for inner in value]
+                    raise _NotCopyable
+                schema[word] = [self._copy_part(root, inner) for inner in value]
             elif word not in _LEFT_OUT:
-                made[word] = self._copy(root, value)
-        return made
+                schema[word] = self._copy_part(root, value)
+        return schema
 
     def _reference(self, root: Json, ref: Json) -> str:
         if type(ref) is not str or not (ref == "#" or ref.startswith("#/")):
-            raise _Unknown
+            raise _NotCopyable
         key = (id(root), ref)
         name = self._names.get(key)
         if name is None:
             self._roots.append(root)
-            name = self._free(ref.rpartition("/")[2].replace("#", "") or "root")
+            name = self._unused_name(ref.rpartition("/")[2].replace("#", "") or "root")
             self._names[key] = name
             self.defs[name] = {}
-            self.defs[name] = self._copy(root, target(root, ref))
+            self.defs[name] = self._copy_part(root, reference_target(root, ref))
         return f"#/$defs/{name}"
 
-    def _free(self, name: str) -> str:
-        wanted = "".join(char if char.isalnum() or char in "_.-" else "_" for char in name)
-        name, count = wanted, 1
+    def _unused_name(self, name: str) -> str:
+        base = "".join(char if char.isalnum() or char in "_.-" else "_" for char in name)
+        name, count = base, 1
         while name in self.defs:
             count += 1
-            name = f"{wanted}_{count}"
+            name = f"{base}_{count}"
         return name
 
 
 def of_kinds(bits: int) -> dict[str, Any]:
-    """Return the schema of values of some kinds."""
+    """Return the schema that allows the given kinds of values.
+
+    Args:
+        bits: Kinds, such as `STRING | NULL`.
+
+    Returns:
+        The schema; empty if all kinds are allowed.
+    """
     if bits == ALL:
         return {}
     if bits & NUMBER:
@@ -141,42 +177,51 @@ def of_kinds(bits: int) -> dict[str, Any]:
     return {"type": names[0] if len(names) == 1 else names}
 
 
-def either_of(schemas: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return the schema of values that fit any of these."""
-    found: list[dict[str, Any]] = []
+def any_of(schemas: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Return a schema that allows every value that one of these schemas allows, merged where possible.
+
+    Args:
+        schemas: The schemas.
+
+    Returns:
+        The schema; empty if one of them allows everything.
+    """
+    distinct: list[dict[str, Any]] = []
     for schema in schemas:
         if not schema:
             return {}
-        if schema not in found:
-            found.append(schema)
-    plain = [name for schema in found if set(schema) == {"type"} for name in _types(schema)]
-    rest = [schema for schema in found if set(schema) != {"type"}]
+        if schema not in distinct:
+            distinct.append(schema)
+    # Schemas that name only types are merged into one list of types.
+    plain = [name for schema in distinct if set(schema) == {"type"} for name in _types(schema)]
+    rest = [schema for schema in distinct if set(schema) != {"type"}]
     if plain:
         names = [name for name in _NAMES.values() if name in plain]
         if "number" in names and "integer" in names:
             names.remove("integer")
-        if names == ["null"] and len(rest) == 1 and type(rest[0].get("type")) is str and _may_be_widened(rest[0]):
+        # A single other schema takes null into its own type, which reads better than `anyOf`.
+        if names == ["null"] and len(rest) == 1 and type(rest[0].get("type")) is str and _can_add_null(rest[0]):
             return {**rest[0], "type": [rest[0]["type"], "null"]}
         rest.append({"type": names[0] if len(names) == 1 else names})
     return rest[0] if len(rest) == 1 else {"anyOf": rest}
 
 
-def _may_be_widened(schema: dict[str, Any]) -> bool:
-    """Return True if every word of a schema but `type` holds for values of one kind only."""
+def _can_add_null(schema: dict[str, Any]) -> bool:
+    """Return True if adding null to `type` makes the schema allow null and nothing else."""
     return {"const", "enum", "$ref", "anyOf", "oneOf", "allOf", "not", "if", "nullable"}.isdisjoint(schema)
 
 
 def _types(schema: dict[str, Any]) -> list[str]:
-    named = schema["type"]
-    return list(named) if type(named) is list else [named]
+    types = schema["type"]
+    return list(types) if type(types) is list else [types]
 
 
 def _object(properties: dict[str, Any], optional: Collection[str]) -> dict[str, Any]:
-    made: dict[str, Any] = {"type": "object"}
+    schema: dict[str, Any] = {"type": "object"}
     if properties:
-        made["properties"] = properties
+        schema["properties"] = properties
     required = [name for name in properties if name not in optional]
-    return {**made, "required": required} if required else made
+    return {**schema, "required": required} if required else schema
 
 
 def _array(items: dict[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""What a flow gives, as a JSON Schema: inferred from its graph and the schemas of its tools.
+"""Infer the JSON Schema of a flow's value from its graph and the schemas of its tools.
 
-The check may leave out what is merely possible: a null, a missing member. Here every value that a run can give must
-fit, since clients hold results to the schema. So this pass over the flow says where a value may be null, and takes a
-declared schema for no more than is checked when the flow runs.
+The check may ignore what is merely possible, such as a null or a missing member. Here every value that a run can
+produce must fit, because clients validate results with the schema. So this pass tracks where a value may be null,
+and it trusts a declared schema only as far as the run itself enforces it.
 """
 
 from __future__ import annotations
@@ -17,33 +17,32 @@ from ..ops import Call, Loop
 from ..state import REDUCERS
 from ..values import Json
 from .export import Exporter
-from .reading import Reading
-from .report import At, Report
-from .schemas import ARRAY, NULL, OBJECT, Sub, resolve
+from .references import ReadScope
+from .report import ExprPath, Report
 from .structure import MAX_NESTING, MAX_NODES, Layout
-from .types import Either, Nothing, Type, either, element, kinds_of
+from .types import ARRAY, NULL, OBJECT, Either, Missing, Sub, Type, element_type, kinds_of, resolve_schema, union_type
 from .walk import Tools, Walk
 
 Source: TypeAlias = Literal["result", "nodes", "state"]
-"""Where the value of a flow is: the result of its body, the outputs of its nodes by id, or its final state."""
-_NEVER_NULL: Final = frozenset(("&&", "||", "!", "==", "!=", "<", "<=", ">", ">=", "in", "${}"))
+"""The value of a flow: the result of its body, the outputs of its nodes by id, or its final state."""
+_NEVER_NULL: Final = frozenset(("&&", "||", "!", "==", "!=", "<", "<=", ">", ">=", "in", "${}", "merge", "deep_merge"))
 
 
 def infer(flow: Flow, tools: Tools, source: Source = "result") -> dict[str, Json] | None:
-    """Return the JSON Schema of the value of a flow.
+    """Return the JSON Schema of a flow's value.
 
     Args:
         flow: A flow without problems.
-        tools: Gives the schemas of a tool by its id, or None for a tool that it does not know.
-        source: Where the value is.
+        tools: Finds the schemas of a tool by its id; it returns None for a tool that it does not know.
+        source: The part of the ending that is the value.
 
     Returns:
-        A schema that every value fits which a run can give; None where nothing is known.
+        A schema that every possible value fits; None if nothing is known.
     """
     report = Report()
     try:
         layout = Layout(flow, report, MAX_NODES, MAX_NESTING)
-        if not layout.sound:
+        if not layout.is_sound:
             return None
         walk = _Inference(flow, layout, report, tools, source)
         walk.run()
@@ -53,16 +52,16 @@ def infer(flow: Flow, tools: Tools, source: Source = "result") -> dict[str, Json
         return None
 
 
-class _Reading(Reading):
-    """Reads types with the nulls that are possible."""
+class _NullableScope(ReadScope):
+    """Infer types including every possible null."""
 
-    def look(self, expr: Expr, at: At = None) -> Type:
-        known = super().look(expr, at)
+    def infer_type(self, expr: Expr, at: ExprPath = None) -> Type:
+        known = super().infer_type(expr, at)
         if isinstance(expr, Fn):
             return self._of_function(expr, known)
         if isinstance(expr, EachExpr) and known is not None:
-            empty = ARRAY if kinds_of(known) & NULL else NULL  # nothing to go over may give an empty list
-            return either(known, NULL, empty)
+            empty = ARRAY if kinds_of(known) & NULL else NULL  # iterating over null may give an empty list
+            return union_type(known, NULL, empty)
         return known
 
     def _of_function(self, expr: Fn, known: Type) -> Type:
@@ -70,82 +69,90 @@ class _Reading(Reading):
             return known
         if expr.name == "[]":
             return None
-        return either(known, NULL)
+        return union_type(known, NULL)
 
     def channel(self, name: str) -> Type:
         known = super().channel(name)
-        return declared(self.flow, name) if known is self.channels[name] else known
+        return channel_type(self.flow, name) if known is self.channels[name] else known
 
-    def _descend(self, known: Type, path: Path, ref: Ref, at: At) -> Type:
+    def _member_type(self, known: Type, path: Path, ref: Ref, at: ExprPath) -> Type:
         """Return the type at the end of a path; a leading `output` may be no member but the value itself."""
-        if self.is_asked(ref):
-            return None  # the flow expects what no schema declares
+        if self.tests_presence(ref):
+            return None  # the flow tests for a member that no schema declares
         if not ref.elide or path[0] != "output":
-            return self._walk(known, path, "", at, None)
-        inner = self._walk(known, path[1:], "", at, None)
-        if type(element(known, "output")) is Nothing:
+            return self._follow_path(known, path, "", at, None)
+        inner = self._follow_path(known, path[1:], "", at, None)
+        if type(element_type(known, "output")) is Missing:
             return inner
-        return either(inner, self._walk(known, path, "", at, None))
+        return union_type(inner, self._follow_path(known, path, "", at, None))
 
-    def _walk(self, known: Type, path: Path, name: str, at: At, column: int | None) -> Type:
+    def _follow_path(
+        self, known: Type, path: Path, name: str, at: ExprPath, column: int | None, tested: int = 0
+    ) -> Type:
+        if tested:
+            return None  # the flow tests for a member that no schema declares
         for key in path:
             if known is None:
                 return None
-            known = member(known, key)
+            known = member_type(known, key)
         return known
 
 
 class _Inference(Walk):
-    """The pass that infers; it never reports."""
+    """Walk the flow to infer types; never report problems."""
 
-    reading = _Reading
-    nulls = True
+    scope_type = _NullableScope
+    tracks_null = True
 
     def __init__(self, flow: Flow, layout: Layout, report: Report, tools: Tools, source: Source) -> None:
         super().__init__(flow, layout, report, tools)
         self.source = source
         self.result: Type = None
         self.outputs: dict[str, Type] = {}
-        self.main = _main(flow.body) if source == "nodes" else flow.body
+        self.result_region = _result_region(flow.body) if source == "nodes" else flow.body
 
     def region(self, graph: Graph, field: str, then: Callable[[], None] | None = None) -> Type:
-        def ended() -> None:
+        def collect_outputs() -> None:
             if then is not None:
                 then()
-            if graph is self.main:
-                self.outputs = {node.id: self.read.done.get(node.id) for node in graph.nodes if not node.meta.hidden}
+            if graph is self.result_region:
+                self.outputs = {
+                    node.id: self.scope.output_types.get(node.id) for node in graph.nodes if not node.meta.hidden
+                }
 
-        found = super().region(graph, field, ended)
+        result = super().region(graph, field, collect_outputs)
         if graph is self.flow.body:
-            self.result = found
-        return found
+            self.result = result
+        return result
 
     def value(self) -> tuple[Type, set[str]]:
-        """Return the type of the value, and which of its keys are not always there."""
+        """Return the type of the value and the keys that may be missing from it."""
         if self.source == "state":
             return self._state()
-        soft = {node.id for node in self.main.nodes if node.gate is not None or node.when is not None}
+        conditional = {node.id for node in self.result_region.nodes if node.gate is not None or node.when is not None}
         if self.source == "nodes":
-            return self.outputs, soft
+            return self.outputs, conditional
         body = self.flow.body.result
         if not isinstance(body, Obj):
             return self.result, set()
-        return self.result, {key for key, part in body.fields if isinstance(part, Ref) and _of_node(part) in soft}
+        return self.result, {
+            key for key, part in body.fields if isinstance(part, Ref) and _of_node(part) in conditional
+        }
 
     def _state(self) -> tuple[Type, set[str]]:
-        updates, found, optional = self.read.updates, dict[str, Type](), set[str]()
+        updates, types, optional = self.scope.updates, dict[str, Type](), set[str]()
         for name, channel in self.flow.state.items():
-            certain = not updates.open and updates.certain(name)
-            known = declared(self.flow, name)
-            if not updates.open and channel.reduce in ("last_wins", "set_once"):
-                first = [] if certain else [Lit(channel.initial) if channel.present else NULL]
-                known = either(*first, *updates.types(name))
-            found[name] = known
-            if not channel.present and not certain:
+            is_certain = not updates.has_unknown_writes and updates.certain(name)
+            kinds = channel_type(self.flow, name)
+            if not updates.has_unknown_writes and channel.reduce in ("last_wins", "set_once"):
+                first = [] if is_certain else [Lit(channel.initial) if channel.present else NULL]
+                kinds = union_type(*first, *updates.types(name))
+            types[name] = kinds
+            if not channel.present and not is_certain:
                 optional.add(name)
-        return found, optional
+        return types, optional
 
-    # --- ops whose value the check says less or more of -------------------------------------------
+    # --- ops that infer another type here than in the check ---------------------------------------
 
     def _call(self, op: Call) -> Type:
         known = super()._call(op)
@@ -155,65 +162,65 @@ class _Inference(Walk):
         known = super()._loop(op)
         if op.collect or (op.items is None and op.again is None):
             return known
-        return either(known, NULL) if op.initial is None else known
+        return union_type(known, NULL) if op.initial is None else known
 
-    def _policy(self, node: Node, got: Type) -> Type:
-        on_error, known = node.policy.on_error, super()._policy(node, got)
-        null = on_error is not None and isinstance(on_error.value, Lit) and on_error.value.value is None
-        return either(known, NULL) if null else known
+    def _apply_policy(self, node: Node, value_type: Type) -> Type:
+        on_error, wrapped_type = node.policy.on_error, super()._apply_policy(node, value_type)
+        may_be_null = on_error is not None and isinstance(on_error.value, Lit) and on_error.value.value is None
+        return union_type(wrapped_type, NULL) if may_be_null else wrapped_type
 
 
-def member(known: Type, key: str | int) -> Type:
-    """Return the type of what a reference to a member gives: null where the member may be missing."""
+def member_type(known: Type, key: str | int) -> Type:
+    """Return the type of a member reference, with null where the member may be missing."""
     kind = type(known)
     if known is None or known == NULL:
         return known
     if kind is Either:
-        return either(*(member(part, key) for part in known.of))
+        return union_type(*(member_type(part, key) for part in known.of))
     if kind is Sub:
-        return _member_of_schema(known, key)
-    found = element(known, key)
-    if type(found) is Nothing:
+        return _schema_member_type(known, key)
+    inner = element_type(known, key)
+    if type(inner) is Missing:
         return NULL
     if kind is dict:
-        return found
-    return None if found is None else either(found, NULL)
+        return inner
+    return None if inner is None else union_type(inner, NULL)
 
 
-def _member_of_schema(known: Sub, key: str | int) -> Type:
-    node = resolve(known.root, known.node)
+def _schema_member_type(known: Sub, key: str | int) -> Type:
+    node = resolve_schema(known.root, known.node)
     if type(node) is not dict or "allOf" in node or ("$ref" in node and len(node) > 1):
         return None
     for word in ("anyOf", "oneOf"):
         branches = node.get(word)
         if type(branches) is list and branches:
-            return either(*(member(Sub(known.root, branch), key) for branch in branches))
+            return union_type(*(member_type(Sub(known.root, branch), key) for branch in branches))
     kinds = known.kinds()
     if not kinds & (OBJECT if type(key) is str else ARRAY):
         return NULL
     if type(key) is int:
         item = known.items(key)[1]
-        return None if item is None else either(item, NULL)
-    there, inner = known.property(str(key))
-    if not there:
+        return None if item is None else union_type(item, NULL)
+    is_declared, inner = known.property(str(key))
+    if not is_declared:
         return NULL
-    certain = kinds == OBJECT and key in known.required()
-    return inner if inner is None or certain else either(inner, NULL)
+    is_certain = kinds == OBJECT and key in known.required()
+    return inner if inner is None or is_certain else union_type(inner, NULL)
 
 
-def declared(flow: Flow, name: str) -> Type:
-    """Return the kinds that a channel may hold: writes are held to the `type` of its schema alone."""
+def channel_type(flow: Flow, name: str) -> Type:
+    """Return the kinds that a channel may hold. A write is checked against the `type` of its schema only."""
     channel = flow.state[name]
     reducer = REDUCERS.get(channel.reduce)
-    takes = reducer.takes if reducer is not None else None
-    if takes is not None:
-        return int(Sub(None, {"type": [takes, "null"]}).kinds())
-    named = channel.schema.get("type") if type(channel.schema) is dict else None
-    return None if named is None else int(Sub(None, {"type": named}).kinds()) | NULL
+    accepted = reducer.takes if reducer is not None else None
+    if accepted is not None:
+        return int(Sub(None, {"type": [accepted, "null"]}).kinds())
+    types = channel.schema.get("type") if type(channel.schema) is dict else None
+    return None if types is None else int(Sub(None, {"type": types}).kinds()) | NULL
 
 
-def _main(body: Graph) -> Graph:
-    """Return the region whose nodes are the results: the body of the loop where a hidden one is around all."""
+def _result_region(body: Graph) -> Graph:
+    """Return the region whose nodes are the results: the flow's body, or the body of the hidden loop around it."""
     node: Any = body.nodes[0] if len(body.nodes) == 1 else None
     return node.op.body if node is not None and node.meta.hidden and isinstance(node.op, Loop) else body
 

@@ -1,18 +1,18 @@
-"""What is wrong, told in the user's words: the path of a problem in the document it came from."""
+"""Collect problems and warnings, each with its path in the user's document."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
-from ..errors import Problem
-from ..errors.collected import MOST_PROBLEMS, MOST_TEXT, more_problems
-from ..frozen import dataclass
+from ..errors import Problem, Remedy
+from ..fast_dataclass import dataclass
 from ..ir import Node
-from ..values import closest
+from ..problems import MOST_PROBLEMS, MOST_TEXT, more_problems
+from ..values import did_you_mean
 
-At: TypeAlias = tuple["At | None", str | int] | None
-"""The way into an expression, innermost last and built only outwards: (way to the parent, key)."""
+ExprPath: TypeAlias = tuple["ExprPath | None", str | int] | None
+"""The path into an expression, as a linked list: (path of the parent, key)."""
 
 Owners: TypeAlias = tuple["Owners | None", Node] | None
 """The nodes whose regions enclose this point, innermost first."""
@@ -20,22 +20,23 @@ Owners: TypeAlias = tuple["Owners | None", Node] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """What the check found: `problems` forbid a run, `warnings` do not. Both in document order."""
+    """Hold the outcome of a check: `problems` forbid a run, `warnings` do not. Both are in document order."""
 
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
 
     @property
     def ok(self) -> bool:
+        """Return True if there is no problem; warnings are allowed."""
         return not self.problems
 
 
-class Enough(Exception):
-    """There are as many problems as anybody reads: the check ends."""
+class TooManyProblems(Exception):
+    """Raised to end the check when no further problem would be reported."""
 
 
 class Report:
-    """Collects problems and warnings, each with its node for the order at the end."""
+    """Collect problems and warnings. Each keeps its node, which decides the order at the end."""
 
     def __init__(self) -> None:
         self.problems: list[tuple[Node | None, Problem]] = []
@@ -49,16 +50,29 @@ class Report:
         node: Node | None = None,
         owners: Owners = None,
         field: str = "",
-        at: At = None,
+        at: ExprPath = None,
         suggestion: str | None = None,
         column: int | None = None,
         warning: bool = False,
         keyword: str | None = None,
+        remedy: Remedy | None = None,
     ) -> None:
-        """Add a problem at a field of a node (of the flow itself without one), and a way into it.
+        """Add a problem, or a warning, at a field of a node.
+
+        Args:
+            message: What is wrong and what to do, without the place.
+            node: The node that is wrong; None for the flow itself.
+            owners: The nodes that enclose `node`, innermost first.
+            field: The field of the node's dataclass, such as `op.args`; "" for the node itself.
+            at: The path into the expression of that field.
+            suggestion: The text that was probably meant.
+            column: The column inside the expression's source text, from 1.
+            warning: True for a warning.
+            keyword: The machine-readable kind of the problem.
+            remedy: The action that can help.
 
         Raises:
-            Enough: This was the last problem that is reported. Warnings past the limit are dropped.
+            TooManyProblems: This was the last problem that is reported. Warnings past the limit are dropped.
         """
         if warning and not self.takes_warnings:
             return
@@ -68,11 +82,12 @@ class Report:
             suggestion=suggestion,
             column=column,
             keyword=keyword,
+            remedy=remedy,
         )
         (self.warnings if warning else self.problems).append((node, problem))
         self._size += len(problem.path) + len(problem.message)
         if self._is_full and not warning:
-            raise Enough
+            raise TooManyProblems
 
     @property
     def _is_full(self) -> bool:
@@ -80,54 +95,74 @@ class Report:
 
     @property
     def takes_warnings(self) -> bool:
-        """Whether a further warning is kept: where not, nobody needs to look for what was meant."""
+        """Return True while there is room for warnings; otherwise callers can skip computing suggestions."""
         return len(self.warnings) < MOST_PROBLEMS and self._size < MOST_TEXT
 
     def checked(self, order: Iterable[Node]) -> Checked:
-        """Everything found, in the order of the nodes given; what belongs to the flow comes last."""
+        """Return everything that was collected.
+
+        Args:
+            order: All nodes in document order.
+
+        Returns:
+            Problems and warnings in that order; those of the flow itself come last.
+        """
         if not self.problems and not self.warnings:
             return Checked()
-        place: dict[int, int] = {}
+        position: dict[int, int] = {}
         for node in order:
-            place.setdefault(id(node), len(place))
-        last = len(place)
+            position.setdefault(id(node), len(position))
+        last = len(position)
 
-        def sort(found: list[tuple[Node | None, Problem]]) -> tuple[Problem, ...]:
-            found.sort(key=lambda entry: place.get(id(entry[0]), last))
-            return tuple(dict.fromkeys(problem for _, problem in found))
+        def in_order(entries: list[tuple[Node | None, Problem]]) -> tuple[Problem, ...]:
+            entries.sort(key=lambda entry: position.get(id(entry[0]), last))
+            return tuple(dict.fromkeys(problem for _, problem in entries))
 
-        problems = sort(self.problems)
+        problems = in_order(self.problems)
         if problems and self._is_full:
             problems += (more_problems(len(problems)),)
-        return Checked(problems=problems, warnings=sort(self.warnings))
+        return Checked(problems=problems, warnings=in_order(self.warnings))
 
 
 SECRET: Final = "secret"
 """The keyword of problems about secrets that may not be read."""
 UNKNOWN_TOOL: Final = "unknown tool"
-"""The keyword of what is told of a tool that is not there."""
+"""The keyword of problems about tools that do not exist."""
 
 
 def unknown_tool(tool: str, tools: Any, *, suggest: bool = True) -> tuple[str, str | None, bool]:
-    """What to say of a tool that `tools` does not know: the message, what may have been meant, and whether it is
-    certain that there is none (its server was asked, or its pin refuses it). Without `suggest` nobody reads what was
-    meant, and it is not looked for."""
+    """Describe a tool that `tools` does not know.
+
+    Args:
+        tool: The id of the tool.
+        tools: The function that finds tools. Its optional methods `names()`, `why(tool)` and `certain(tool)` improve
+            the answer.
+        suggest: False to skip the search for a similar name.
+
+    Returns:
+        The message, the most similar name, and True if the tool certainly does not exist: its server was asked, or a
+            pin refuses it.
+    """
     names, why, certain = (getattr(tools, name, None) for name in ("names", "why", "certain"))
     reason = why(tool) if callable(why) else None
-    near = closest(tool, names()) if callable(names) and reason is None and suggest else None
+    suggestion = did_you_mean(tool, names()) if callable(names) and reason is None and suggest else None
     message = f"unknown tool {tool!r}" if reason is None else f"tool {tool!r}: {reason}"
-    return message, near, bool(certain(tool)) if callable(certain) else False
+    return message, suggestion, bool(certain(tool)) if callable(certain) else False
 
 
-def path_of(node: Node | None, owners: Owners, field: str, at: At) -> str:
-    """`nodes[2].params.q`: the node's own place in its document, the document's name of the field,
-    the way inside the expression. Nodes without a place are named by their ids: `each/fetch.args.q`; a hidden one
-    with labels is the document itself (`mode: loop` of a chain), and only its field is named: `until`."""
+def path_of(node: Node | None, owners: Owners, field: str, at: ExprPath) -> str:
+    """Return the path of a field in its document, such as `nodes[2].params.q`.
+
+    It joins the node's own place, the document's name of the field, and the path inside the expression. Nodes without
+    a
+    place are named by their ids: `each/fetch.args.q`. A hidden node with labels represents the document itself
+    (`mode: loop` of a chain), so only its field is named: `until`.
+    """
     if node is None:
         base, name = "", field
     else:
-        whole = node.meta.hidden and node.meta.labels  # a node that stands for the document
-        base = node.meta.source or ("" if whole else id_path(node, owners))
+        is_document = node.meta.hidden and node.meta.labels
+        base = node.meta.source or ("" if is_document else id_path(node, owners))
         name = label_of(node, field)
     inside = ""
     while at is not None:
@@ -135,14 +170,14 @@ def path_of(node: Node | None, owners: Owners, field: str, at: At) -> str:
         inside = (f"[{key}]" if isinstance(key, int) else f".{key}" if key.isidentifier() else f"[{key!r}]") + inside
         at = outer
     if node is not None and ":" in node.meta.source and (name or inside):
-        return f"{base}: {f'{name}{inside}'.removeprefix('.')}"  # a line of a Python file, no way into a document
+        return f"{base}: {f'{name}{inside}'.removeprefix('.')}"  # a line of a Python file, not a path in a document
     if base and name and not name.startswith("["):
         return f"{base}.{name}{inside}"
     return f"{base}{name}{inside}" if base or name else inside.removeprefix(".")
 
 
 def id_path(node: Node, owners: Owners) -> str:
-    """The ids from the outermost enclosing node to this one, with slashes."""
+    """Return the ids from the outermost enclosing node to this one, joined by slashes."""
     ids = [node.id]
     while owners is not None:
         owners, owner = owners
@@ -151,7 +186,7 @@ def id_path(node: Node, owners: Owners) -> str:
 
 
 def label_of(node: Node, field: str) -> str:
-    """What the document calls a field: the longest part of its name that has a label, then the rest."""
+    """Return the document's name of a field: the label of its longest labelled prefix, then the rest."""
     labels = node.meta.labels
     if not labels:
         return field
@@ -167,8 +202,8 @@ def label_of(node: Node, field: str) -> str:
     return field
 
 
-def listing(names: Iterable[str], most: int = 8) -> str:
-    """Names for a message, cut when there are many."""
-    found = list(names)
-    shown = ", ".join(found[:most])
-    return f"{shown} and {len(found) - most:,} more" if len(found) > most else shown
+def join_names(names: Iterable[str], limit: int = 8) -> str:
+    """Join names for a message, with "and N more" after `limit`."""
+    names = list(names)
+    text = ", ".join(names[:limit])
+    return f"{text} and {len(names) - limit:,} more" if len(names) > limit else text

@@ -16,55 +16,61 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..errors import ConfigError, Place
-from ..errors.foreign import with_type
-from ..values import closest
+from ..errors import ConfigError, Place, describe_exception
+from ..values import did_you_mean
 from .settings import Config
-from .table import TomlFile, named, together
+from .toml import TomlFile, named, raise_all
 
 _MARKER = "__ropewalk_tool__"
 
 
 def is_marked(value: Any) -> bool:
-    """Whether `@tool` has been put on it."""
+    """Return True if `@tool` decorates the value."""
     return not isinstance(value, type) and getattr(value, _MARKER, None) is not None
 
 
 def import_tools(config: Config, is_tool: Callable[[Any], bool] = is_marked) -> list[Any]:
-    """Everything in the configured modules that `is_tool`, in the order of its definition, once.
+    """Import the configured modules and return their tools. The directory of `ropewalk.toml` is importable.
 
-    The directory of `ropewalk.toml` is importable. Modules that cannot be imported are one
-    ConfigError that names each, at the line that fails where that is the user's own.
+    Args:
+        config: The configuration of the project.
+        is_tool: The function that recognizes a tool among the values of a module.
+
+    Returns:
+        Every tool once, in the order of definition.
+
+    Raises:
+        ConfigError: Modules cannot be imported. It names each, at the failing line of the project's code.
     """
     home = str(config.directory)
     if config.modules and home not in sys.path:
         sys.path.insert(0, home)
-    found: list[Any] = []
+    tools: list[Any] = []
     failed: list[ConfigError] = []
     for name in config.modules:
         try:
-            with redirect_stdout(sys.stderr):  # standard output belongs to the answer of whoever imports
+            with redirect_stdout(sys.stderr):  # standard output belongs to the result of the command
                 module = _import(name, config)
         except ConfigError as error:
             failed.append(error)
             continue
         for value in vars(module).values():
-            if is_tool(value) and not any(value is known for known in found):
-                found.append(value)
-    together(failed)
-    return found
+            if is_tool(value) and not any(value is known for known in tools):
+                tools.append(value)
+    raise_all(failed)
+    return tools
 
 
 def _import(name: str, config: Config) -> ModuleType:
     if not all(name.split(".")) or any(sign in name for sign in "/\\\0"):
-        raise _no_name(name, config)
+        raise _invalid_name(name, config)
     own = _own_file(name, config.directory)
-    if own is None and _meant(name, config) is not None:
-        raise _missing(name, config)  # as `t.py`, which would import `t` first
+    if own is None and _module_of_path(name, config) is not None:
+        raise _missing(name, config)  # Importing `t.py` would import `t` first.
     try:
         known = sys.modules.get(name)
         if known is not None and own is not None and not _is_file(known, own):
-            # Another project of this process has a module of this name: both stay what they are.
+            # Another project in this process has a module of this name. Keep both.
             return _load(f"{name}@{config.directory}", own)
         importlib.invalidate_caches()
         return importlib.import_module(name)
@@ -72,14 +78,14 @@ def _import(name: str, config: Config) -> ModuleType:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
             raise _missing(name, config) from None
         raise _failed(name, error, config) from error
-    except (Exception, SystemExit) as error:  # whatever a module raises while it is imported, we say where
+    except (Exception, SystemExit) as error:  # a module can raise anything while it is imported
         raise _failed(name, error, config) from error
 
 
 def _own_file(name: str, home: Path) -> Path | None:
     base = home.joinpath(*name.split("."))
     for file in (base.with_name(base.name + ".py"), base / "__init__.py"):
-        if os.path.isfile(file):  # which a name that is too long is not: Path.is_file would raise
+        if os.path.isfile(file):  # Path.is_file would raise for a name that is too long
             return file
     return None
 
@@ -106,23 +112,23 @@ def _load(name: str, file: Path) -> ModuleType:
     return module
 
 
-def _meant(name: str, config: Config) -> str | None:
-    """The module of the project that the path of a file stands for."""
+def _module_of_path(name: str, config: Config) -> str | None:
+    """Return the module of the project that a file path such as `tools/t.py` denotes; None if there is none."""
     module = name.removesuffix(".py").replace("\\", "/").replace("/", ".")
     fits = name.endswith(".py") and "\0" not in name and all(module.split("."))
     return module if fits and _own_file(module, config.directory) is not None else None
 
 
-def _no_name(name: str, config: Config) -> ConfigError:
+def _invalid_name(name: str, config: Config) -> ConfigError:
     stem = name.replace("\\", "/").rstrip("/").rpartition("/")[2].removesuffix(".py")
     right = stem if stem and all(stem.split(".")) and "\0" not in stem else "mytools"
-    meant = _meant(name, config)
-    if meant is not None:
-        said = f"[tools] modules: {name!r} is a file; its module is {meant!r}"
-        return ConfigError(said, place=_setting(config))
+    module = _module_of_path(name, config)
+    if module is not None:
+        message = f"[tools] modules: {name!r} is a file; its module is {module!r}"
+        return ConfigError(message, place=_setting(config))
     return ConfigError(
-        f"[tools] modules: {name!r} is no name of a module; right is one as {right!r} or 'package.{right}', which is "
-        f"looked for in {config.directory} and on the Python path",
+        f"[tools] modules: {name!r} is not the name of a module; write a name such as {right!r} or "
+        f"'package.{right}', which is searched for in {config.directory} and on the Python path",
         place=_setting(config),
     )
 
@@ -131,28 +137,28 @@ def _missing(name: str, config: Config) -> ConfigError:
     here = [p.stem for p in config.directory.glob("*.py")] + [
         p.parent.name for p in config.directory.glob("*/__init__.py")
     ]
-    near = _meant(name, config) or closest(name, here)
-    hint = f"; did you mean {near}?" if near else f"; it is looked for in {config.directory} and on the Python path"
+    near = _module_of_path(name, config) or did_you_mean(name, here)
+    hint = f"; did you mean {near}?" if near else f"; it is searched for in {config.directory} and on the Python path"
     return ConfigError(f"[tools] modules: there is no module {name!r}{hint}", place=_setting(config))
 
 
 def _failed(name: str, error: BaseException, config: Config) -> ConfigError:
-    said = f"[tools] modules: importing {name!r} failed: {with_type(error)}"
+    message = f"[tools] modules: importing {name!r} failed: {describe_exception(error)}"
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         place = Place(named(Path(error.filename)), error.lineno, error.offset or 1, (error.text or "").rstrip())
         return ConfigError(f"[tools] modules: importing {name!r} failed: {error.msg}", place=place)
     frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).is_relative_to(config.directory)]
     if not frames:
-        return ConfigError(said, place=_setting(config))
+        return ConfigError(message, place=_setting(config))
     last = frames[-1]
     file, line = named(Path(last.filename)), last.lineno or 1
-    return ConfigError(said, place=Place(file, line, (last.colno or 0) + 1, _line(Path(last.filename), line)))
+    return ConfigError(message, place=Place(file, line, (last.colno or 0) + 1, _line(Path(last.filename), line)))
 
 
 def _line(file: Path, number: int) -> str:
     try:
         return file.read_text(encoding="utf-8", errors="replace").splitlines()[number - 1]
-    except (OSError, IndexError):  # gone or changed meanwhile: the place is still worth telling
+    except (OSError, IndexError):  # gone or changed meanwhile: the place is still useful
         return ""
 
 

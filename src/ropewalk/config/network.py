@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from ..errors import ConfigError
-from ..frozen import dataclass
+from ..fast_dataclass import dataclass
 
 Ip: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Range: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -36,7 +36,7 @@ class Exemption:
 
 
 class AddressPolicy:
-    """Decides where requests may go whose address comes from data.
+    """Decides where requests may go if their address comes from data.
 
     Args:
         allow: Exceptions. Each is a host name, an IP address or a range (`10.0.0.0/8`), with or without `:port`.
@@ -49,27 +49,53 @@ class AddressPolicy:
         self._exemptions = tuple(map(exemption, allow))
 
     def allows_host(self, host: str, port: int) -> bool:
-        """Return True if the settings name this host, so that it may be at any address."""
+        """Return True if the settings name this host, so that it may be at any address.
+
+        Args:
+            host: The host of the URL.
+            port: The port.
+
+        Returns:
+            True if the addresses behind it are not checked.
+        """
         name = host.lower().rstrip(".")
-        return any(one.host == name and one.port in (None, port) for one in self._exemptions)
+        return any(entry.host == name and entry.port in (None, port) for entry in self._exemptions)
 
     def refusal(self, address: str, port: int) -> str | None:
-        """Return what kind of address is forbidden ("loopback", "private", ...), or None if it is allowed."""
+        """Return what kind of address is forbidden ("loopback", "private", ...), or None if it is allowed.
+
+        Args:
+            address: The IP address.
+            port: The port.
+
+        Returns:
+            The reason, or None.
+        """
         ip = ipaddress.ip_address(address)
         ip = getattr(ip, "ipv4_mapped", None) or ip
-        for one in self._exemptions:
-            if one.range is not None and ip in one.range and one.port in (None, port):
+        for entry in self._exemptions:
+            if entry.range is not None and ip in entry.range and entry.port in (None, port):
                 return None
         return range_of(ip)
 
 
 def exemption(text: str) -> Exemption:
-    """Read one entry of `[network] allow`; ConfigError says what is wrong with it."""
+    """Read one entry of `[network] allow`.
+
+    Args:
+        text: An entry of `[network] allow`.
+
+    Returns:
+        The exemption.
+
+    Raises:
+        ConfigError: It is not a host name, an IP address or a range.
+    """
     wrong = f"{text!r} is not a host name, an IP address or a range such as 10.0.0.0/8, with or without :port"
-    if (whole := _range(text)) is not None:
-        return Exemption(None, whole, None)
-    found = _PORT.search(text)
-    host, port = (text, None) if found is None else (text[: found.start()], int(found[1]))
+    if (range_ := _range(text)) is not None:
+        return Exemption(None, range_, None)
+    match = _PORT.search(text)
+    host, port = (text, None) if match is None else (text[: match.start()], int(match[1]))
     if port is not None and not 0 < port < 65536:
         raise ConfigError(wrong)
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
@@ -90,7 +116,7 @@ def _range(text: str) -> _Range | None:
 
 
 def range_of(ip: Ip) -> str | None:
-    """Return what kind of address this is if it is no public one, else None."""
+    """Return what kind of address this is; None for a public one."""
     inner = _embedded(ip)
     if inner is not None:
         return range_of(inner)
@@ -100,7 +126,7 @@ def range_of(ip: Ip) -> str | None:
         ("link-local", ip.is_link_local),
         ("multicast", ip.is_multicast),
         ("private", ip.is_private),
-        ("reserved", ip.is_reserved or not ip.is_global or any(ip in one for one in _NOT_PUBLIC)),
+        ("reserved", ip.is_reserved or not ip.is_global or any(ip in network for network in _NOT_PUBLIC)),
     ):
         if holds:
             return name
@@ -108,7 +134,7 @@ def range_of(ip: Ip) -> str | None:
 
 
 def _embedded(ip: Ip) -> ipaddress.IPv4Address | None:
-    """The IPv4 address that an IPv6 address leads to."""
+    """Return the IPv4 address inside an IPv6 address; None if there is none."""
     if isinstance(ip, ipaddress.IPv4Address):
         return None
     if ip.ipv4_mapped is not None:

@@ -1,18 +1,52 @@
-"""MCP servers and HTTP providers, from `ropewalk.toml` and from the common `mcpServers` JSON."""
+"""The sections of `ropewalk.toml` that name tools and workers.
+
+- MCP servers, from `[mcp]` and from an `mcpServers` JSON file that other programs may share;
+- HTTP providers, from `[providers]`; tool backends of registered kinds, from `[backends]`;
+- settings of workers: `[workers]`, `[queues]`, `[limits.tools]`, `[schedules]`.
+
+A fault in one table does not hide those in others: `TomlFile.noting` collects them. To add a key,
+add it to the tables of toml.py and a field to settings.py.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ..errors import ConfigError, InvalidFlow, Place
-from ..source import Document, Limits, load
-from ..values import closest
-from .settings import McpServer, Provider
-from .table import PROVIDER_KEYS, SERVER_KEYS, WORDS, TomlFile, is_text, named, stands
-from .trust import TRUST_HINTS
-from .variables import fill
+from ..source.document import Document
+from ..source.load import load
+from ..source.locations import Limits
+from ..values import did_you_mean
+from .settings import (
+    TRUST_HINTS,
+    BackendSource,
+    Location,
+    McpServer,
+    Provider,
+    Queue,
+    Rate,
+    Schedule,
+    WorkerLimits,
+    WorkerSettings,
+    fill,
+)
+from .toml import (
+    PROVIDER_KEYS,
+    QUEUE_KEYS,
+    RATE_KEYS,
+    SCHEDULE_KEYS,
+    SECTIONS,
+    SERVER_KEYS,
+    WORDS,
+    Check,
+    TomlFile,
+    is_text,
+    named,
+    stands,
+)
 
 SERVERS_FILE: Final = ".mcp.json"
 _FOREIGN: Final = """
@@ -20,66 +54,91 @@ _FOREIGN: Final = """
     title icon version tools includeTools excludeTools enabledTools disabledTools oauth auth
     authorization_token headersHelper initTimeout networkTimeout roots dev sandbox sandboxEnabled settings
     source instructions tags metadata gallery isActive inputs notes"""
-FOREIGN: Final = frozenset(_FOREIGN.split())
-"""What the programs that share such files (Claude, Cursor, VS Code, Cline, Gemini, Zed) say of a server and we do not
-read; of these `disabled` and `type` are looked at."""
+FOREIGN_KEYS: Final = frozenset(_FOREIGN.split())
+"""Keys of a server that other programs read (Claude, Cursor, VS Code, Cline, Gemini, Zed) and we do not.
+
+The exceptions are `disabled`, and `type` where it is "sse"."""
+_OTHER_FORMS: Final = ("auth", "roots", "sampling")
+"""Keys of a server that have other forms in other programs; only ropewalk.toml has ours."""
 _SERVERS: Final = "mcpServers"
-_SHARED: Final = Limits(repeats=True)  # a key that stands twice elsewhere in the file is the fault of another program
-_LATE: Final = ("env", "headers")  # read by whoever connects, at each connect: so that it can redact them
+_FILE_LIMITS: Final = Limits(repeats=True)  # keys repeated in other parts of the file belong to other programs
+_FILLED_AT_CONNECT: Final = ("env", "headers", "auth")  # so that the one who connects can redact the values
 
 
 def read_servers(
-    table: TomlFile, home: Path, environ: Mapping[str, str], broken: dict[str, str], doubts: list[str]
+    table: TomlFile, home: Path, environ: Mapping[str, str], failures: dict[str, str], doubts: list[str]
 ) -> dict[str, McpServer]:
-    """The servers by name. Those that cannot be used are put into `broken`, what is odd of others into `doubts`."""
+    """Read the MCP servers: those of the `mcpServers` file first, then the tables `[mcp.NAME]`, which replace them.
+
+    Args:
+        table: ropewalk.toml.
+        home: The directory of the project.
+        environ: The environment variables that `${NAME}` reads.
+        failures: Gets the servers that cannot be used, and why.
+        doubts: Gets what is odd about the other servers.
+
+    Returns:
+        The usable servers by name.
+    """
     section = dict(table.table(("mcp",)))
-    listing = section.pop("file", None) if not isinstance(section.get("file"), dict) else None
-    found: dict[str, McpServer] = {}
+    file_name = section.pop("file", None) if not isinstance(section.get("file"), dict) else None
+    servers: dict[str, McpServer] = {}
+
+    # A fault in the file breaks one server: other programs may need what we cannot read.
     with table.noting():
-        if (listed := _file(table, listing, home)) is not None:
-            document, servers = _listed(listed)
-            for name, given in servers.items():
-                if fault := _fault(document, name, given):
-                    broken[name] = fault
+        file = _servers_file(table, file_name, home)
+        if file is not None:
+            document, entries = _read_servers_file(file)
+            for name, written in entries.items():
+                settings = written
+                if isinstance(written, dict):
+                    settings = {key: value for key, value in written.items() if key not in _OTHER_FORMS}
+                problem = _problem(document, name, settings)
+                if problem is not None:
+                    failures[name] = problem
                     continue
                 if name not in section:
-                    for key, said in _unread(given):
-                        doubts.append(f"{_at(document, name, key)}: server {name!r}: {said}")
-                _add_server(found, broken, name, given, listed.parent, environ)
-    for name, given in section.items():
+                    for key in _unknown_keys(settings):
+                        message = f"unknown key {key!r} is not read; known are: {', '.join(SERVER_KEYS)}"
+                        doubts.append(f"{_position(document, name, key)}: server {name!r}: {message}")
+                _add_server(servers, failures, name, settings, file.parent, environ)
+
+    # A fault in ropewalk.toml is an error.
+    for name, settings in section.items():
         with table.noting():
-            if not isinstance(given, dict):
+            if not isinstance(settings, dict):
                 raise table.unknown(("mcp", name), ("file",))
             values = table.check(("mcp", name), SERVER_KEYS)
             if ("command" in values) == ("url" in values):
                 table.wrong(("mcp", name), f"[mcp.{name}] needs either a command or a url")
-            found.pop(name, None)
-            broken.pop(name, None)
-            _add_server(found, broken, name, values, home, environ)
-    return found
+            servers.pop(name, None)
+            failures.pop(name, None)
+            _add_server(servers, failures, name, values, home, environ)
+    return servers
 
 
-def _file(table: TomlFile, listing: Any, home: Path) -> Path | None:
-    """The `mcpServers` file: the one that is named, or else the one that is there, if one is."""
+def _servers_file(table: TomlFile, name: Any, home: Path) -> Path | None:
+    """Return the `mcpServers` file that is named, or else the default one if it exists."""
     at = ("mcp", "file")
-    if listing is not None and not is_text(listing):
+    if name is not None and not is_text(name):
         table.wrong(at, "[mcp] file: must be text, the path of an mcpServers JSON file")
-    listed = home / (listing or SERVERS_FILE)
-    if stands(listed):
-        return listed
-    if listing is not None:
-        table.wrong(at, f"[mcp] file: there is no {listing!r} in {home}")
+    file = home / (name or SERVERS_FILE)
+    if stands(file):
+        return file
+    if name is not None:
+        table.wrong(at, f"[mcp] file: {name!r} does not exist in {home}")
     return None
 
 
-def _listed(path: Path) -> tuple[Document, dict[str, Any]]:
-    """An `mcpServers` JSON file, and its servers as they stand; its other keys belong to other programs."""
+def _read_servers_file(path: Path) -> tuple[Document, dict[str, Any]]:
+    """Read an `mcpServers` JSON file, and return it with its servers; its other keys belong to other programs."""
     try:
-        document = load(path, name=named(path), form="json", limits=_SHARED)
+        document = load(path, name=named(path), form="json", limits=_FILE_LIMITS)
     except InvalidFlow as error:
         raise ConfigError(error.problems) from None
-    if twice := document.repeated.get((_SERVERS,)):
-        raise ConfigError(f"{_SERVERS} stands twice", place=twice)
+    repetition = document.repeated.get((_SERVERS,))
+    if repetition:
+        raise ConfigError(f"{_SERVERS} is defined twice", place=repetition)
     data = document.data
     servers = data.get(_SERVERS) if isinstance(data, dict) else None
     if not isinstance(servers, dict):
@@ -87,109 +146,135 @@ def _listed(path: Path) -> tuple[Document, dict[str, Any]]:
     return document, servers
 
 
-def _at(document: Document, name: str, key: str | None = None) -> str:
-    """Where a server stands in the file, or a key of it."""
-    path = f"{_SERVERS}[{name!r}]" + (f"[{key!r}]" if key is not None else "")
-    return _said(document.locate(path, at_key=True))
+def _position(document: Document, name: str, key: str | None = None) -> str:
+    """Return `file:line:column` of a server, or of a key of it."""
+    path = f"{_SERVERS}[{name!r}]"
+    if key is not None:
+        path += f"[{key!r}]"
+    return _format_place(document.locate(path, at_key=True))
 
 
-def _said(place: Place) -> str:
+def _format_place(place: Place) -> str:
     return f"{place.file}:{place.line}:{place.column}"
 
 
-def _unread(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The keys of a server that neither we nor the programs we know of read, and what to say of each. Keys that begin
-    as comments do are that."""
-    for key in given:
-        if key not in SERVER_KEYS and key not in FOREIGN and not key.startswith(("_", "$", "/", "#", "x-")):
-            yield key, f"unknown key {key!r} is not read; known are: {', '.join(SERVER_KEYS)}"
+def _unknown_keys(settings: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the keys of a server that neither we nor the programs we know of read, except comments."""
+    for key in settings:
+        is_comment = key.startswith(("_", "$", "/", "#", "x-"))
+        if key not in SERVER_KEYS and key not in FOREIGN_KEYS and not is_comment:
+            yield key
 
 
-def _fault(document: Document, name: str, given: Any) -> str | None:
-    """What is wrong with one server of such a file, and where; the others do not suffer from it."""
+def _problem(document: Document, name: str, settings: Any) -> str | None:
+    """Return what is wrong with one server of the file, and where, or None."""
     for path, place in document.repeated.items():
         if path[:2] == (_SERVERS, name):
-            return f"{_said(place)}: {path[-1] + ' ' if len(path) > 2 else ''}stands twice"
-    if not isinstance(given, dict):
-        return f"{_at(document, name)}: must be an object with a command or a url"
-    wrong = _wrong(given)
-    return f"{_at(document, name, wrong[0])}: {wrong[1]}" if wrong is not None else None
+            return f"{_format_place(place)}: {path[-1] + ' ' if len(path) > 2 else ''}is defined twice"
+    if not isinstance(settings, dict):
+        return f"{_position(document, name)}: must be an object with a command or a url"
+    problem = _settings_problem(settings)
+    if problem is None:
+        return None
+    key, message = problem
+    return f"{_position(document, name, key)}: {message}"
 
 
-def _wrong(given: Mapping[str, Any]) -> tuple[str | None, str] | None:
-    """The key that is wrong in a server (None: the server itself), and what is."""
-    for key in given:
-        if key not in SERVER_KEYS and key not in FOREIGN and (near := closest(key, (*SERVER_KEYS, "disabled"))):
-            return key, f"unknown key {key!r}; did you mean {near!r}?"
-    if ("command" in given) == ("url" in given):
+def _settings_problem(settings: Mapping[str, Any]) -> tuple[str | None, str] | None:
+    """Return the key that is wrong in a server (None: the server itself) and why, or None."""
+    for key in settings:
+        if key not in SERVER_KEYS and key not in FOREIGN_KEYS:
+            suggestion = did_you_mean(key, (*SERVER_KEYS, "disabled"))
+            if suggestion:
+                return key, f"unknown key {key!r}; did you mean {suggestion!r}?"
+    if ("command" in settings) == ("url" in settings):
         return None, "needs either a command or a url"
-    if given.get("type") == "sse":
+    if settings.get("type") == "sse":
         return "type", "type sse is the transport of 2024; use the server's streamable HTTP address"
     for key, check in SERVER_KEYS.items():
-        # Other programs have a `trust` of true or false, which says nothing about hints.
-        if key in given and not check(given[key]) and not (key == "trust" and isinstance(given[key], bool)):
+        if key == "trust" and isinstance(settings.get(key), bool):
+            continue  # the key of another program, which says nothing about hints
+        if key in settings and not check(settings[key]):
             return key, f"{key} must be {WORDS[check]}"
     return None
 
 
 def _add_server(
-    found: dict[str, McpServer],
-    broken: dict[str, str],
+    servers: dict[str, McpServer],
+    failures: dict[str, str],
     name: str,
-    given: Mapping[str, Any],
+    settings: Mapping[str, Any],
     home: Path,
     environ: Mapping[str, str],
 ) -> None:
-    if given.get("enabled") is False or given.get("disabled") is True:
+    """Add a server to `servers`, or to `failures` if it reads a variable that is not set."""
+    if settings.get("enabled") is False or settings.get("disabled") is True:
         return
     try:
-        filled = {key: _filled(key, given.get(key), environ) for key in SERVER_KEYS}
+        values = {key: _fill_setting(key, settings.get(key), environ) for key in SERVER_KEYS}
     except KeyError as unset:
-        broken[name] = f"environment variable {unset.args[0]} is not set"
+        failures[name] = _unset_message(unset)
         return
-    found[name] = McpServer(
+    servers[name] = McpServer(
         name=name,
-        command=filled["command"],
-        args=tuple(filled["args"] or ()),
-        env=filled["env"] or {},
-        cwd=str(home / (filled["cwd"] or "")) if filled["command"] else None,
-        url=filled["url"],
-        headers=filled["headers"] or {},
-        timeout=given.get("timeout"),
-        connect_timeout=given.get("connect_timeout"),
-        mode=given.get("mode"),
-        trust=TRUST_HINTS if given.get("trust") == TRUST_HINTS else None,
+        command=values["command"],
+        args=tuple(values["args"] or ()),
+        env=values["env"] or {},
+        cwd=str(home / (values["cwd"] or "")) if values["command"] else None,
+        url=values["url"],
+        headers=values["headers"] or {},
+        auth=values["auth"],
+        sampling=settings.get("sampling"),
+        roots=tuple(str(home / root) for root in values["roots"] or ()),
+        timeout=settings.get("timeout"),
+        connect_timeout=settings.get("connect_timeout"),
+        mode=settings.get("mode"),
+        trust=TRUST_HINTS if settings.get("trust") == TRUST_HINTS else None,
     )
 
 
+def _unset_message(unset: KeyError) -> str:
+    return f"environment variable {unset.args[0]} is not set"
+
+
 def read_providers(
-    table: TomlFile, home: Path, environ: Mapping[str, str], broken: dict[str, str], doubts: list[str]
+    table: TomlFile, home: Path, environ: Mapping[str, str], failures: dict[str, str], doubts: list[str]
 ) -> dict[str, Provider]:
-    found: dict[str, Provider] = {}
+    """Read the `[providers.NAME]` tables.
+
+    Args:
+        table: ropewalk.toml.
+        home: The directory of the project.
+        environ: The environment variables that `${NAME}` reads.
+        failures: Gets the providers that read a variable which is not set, and why they cannot be used.
+        doubts: Gets what is odd about the other providers.
+
+    Returns:
+        The usable providers by name.
+    """
+    providers: dict[str, Provider] = {}
     for name in table.table(("providers",)):
         with table.noting():
-            values = _provider(table, name)
+            values = _check_provider(table, name)
             tools = tuple(values.pop("tools", ()))
             if not values.pop("enabled", True):
                 continue
             try:
-                filled = {key: _filled(key, value, environ) for key, value in values.items()}
+                filled = {key: _fill_setting(key, value, environ) for key, value in values.items()}
             except KeyError as unset:
-                broken[name] = f"environment variable {unset.args[0]} is not set"
+                failures[name] = _unset_message(unset)
                 continue
             if "openapi" in filled and not filled["openapi"].startswith(("http://", "https://")):
                 filled["openapi"] = str(home / filled["openapi"])
             if not tools and "openapi" not in filled:
-                at = table.place(("providers", name))
-                doubts.append(
-                    f"{at.file}:{at.line}: [providers.{name}] has no tools: it needs tools or an openapi document"
-                )
-            found[name] = Provider(name=name, tools=tools, **filled)
-    return found
+                place = table.place(("providers", name))
+                message = f"[providers.{name}] has no tools: it needs tools or an openapi document"
+                doubts.append(f"{place.file}:{place.line}: {message}")
+            providers[name] = Provider(name=name, tools=tools, **filled)
+    return providers
 
 
-def _provider(table: TomlFile, name: str) -> dict[str, Any]:
-    """What a table of [providers] says; ConfigError with what is wrong in it."""
+def _check_provider(table: TomlFile, name: str) -> dict[str, Any]:
     at = ("providers", name)
     values = table.check(at, PROVIDER_KEYS)
     if "url" not in values and "openapi" not in values:
@@ -199,14 +284,121 @@ def _provider(table: TomlFile, name: str) -> dict[str, Any]:
     return values
 
 
-def _filled(key: str, value: Any, environ: Mapping[str, str]) -> Any:
-    """The setting `key` with its variables filled in; those of `_LATE` are looked at only.
-    KeyError names a variable that is not set."""
+def read_backends(table: TomlFile, environ: Mapping[str, str], failures: dict[str, str]) -> dict[str, BackendSource]:
+    """Read the `[backends.NAME]` tables. The kind of each checks its other keys, once it is registered.
+
+    Args:
+        table: ropewalk.toml.
+        environ: The environment variables that `${NAME}` reads.
+        failures: Gets the backends that read a variable which is not set, and why they cannot be used.
+    """
+    sources: dict[str, BackendSource] = {}
+    for name in table.table(("backends",)):
+        with table.noting():
+            # The tool ids of a backend begin with its name, so no server or provider may have the same name.
+            settings = dict(table.table(("backends", name)))
+            kind = settings.pop("kind", None)
+            enabled = settings.pop("enabled", True)
+            for other in ("mcp", "providers"):
+                if name in table.data.get(other, {}):
+                    table.wrong(("backends", name), f"[backends.{name}] has the name of [{other}.{name}]; rename it")
+            if not is_text(kind):
+                message = f'[backends.{name}] kind: must be text, such as kind = "shell": which kind of backend this is'
+                table.wrong(("backends", name, "kind"), message)
+            if not isinstance(enabled, bool):
+                table.wrong(("backends", name, "enabled"), f"[backends.{name}] enabled: must be true or false")
+            if not enabled:
+                continue
+            # An unset variable disables this backend only; the others still work.
+            try:
+                filled = _fill_variables(settings, environ)
+            except KeyError as unset:
+                failures[name] = _unset_message(unset)
+                continue
+            place = partial(_place_of_key, table, name)
+            sources[name] = BackendSource(name=name, kind=kind, settings=filled, place=place)
+    return sources
+
+
+def _place_of_key(table: TomlFile, name: str, key: str) -> Place:
+    return table.place(("backends", name, *key.split(".")) if key else ("backends", name))
+
+
+def _fill_variables(value: Any, environ: Mapping[str, str]) -> Any:
+    """Return a setting with all its variables filled in; KeyError names a variable that is not set."""
     if isinstance(value, list):
-        return [_filled(key, v, environ) for v in value]
+        return [_fill_variables(item, environ) for item in value]
     if isinstance(value, dict):
-        return {k: _filled(key, v, environ) for k, v in value.items()}
-    if not isinstance(value, str):
-        return value
-    filled = fill(value, environ)
-    return value if key in _LATE else filled
+        return {key: _fill_variables(item, environ) for key, item in value.items()}
+    return fill(value, environ) if isinstance(value, str) else value
+
+
+def _fill_setting(key: str, value: Any, environ: Mapping[str, str]) -> Any:
+    """Fill in the variables of a setting; those of `_FILLED_AT_CONNECT` are only checked, and stay as they are."""
+    filled = _fill_variables(value, environ)
+    return value if key in _FILLED_AT_CONNECT else filled
+
+
+_RESERVED_PREFIX: Final = "_"
+T = TypeVar("T")
+
+
+def read_workplace(table: TomlFile) -> WorkerSettings:
+    """Read `[workers]`, every `[queues.NAME]`, `[limits.tools.PATTERN]` and `[schedules.NAME]`."""
+    queues = _read_each(table, ("queues",), _queue)
+    rates = _read_each(table, ("limits", "tools"), _rate)
+    schedules = _read_each(table, ("schedules",), _schedule)
+    terms = WorkerLimits(**table.check(("workers",), SECTIONS["workers"]))
+    return WorkerSettings(terms=terms, queues=queues, rates=rates, schedules=schedules)
+
+
+def _read_each(table: TomlFile, at: tuple[str, ...], read: Callable[[TomlFile, str], T]) -> dict[str, T]:
+    """Read every table inside the one at `at`, by name."""
+    results = {}
+    with table.noting():
+        for name in table.table(at):
+            with table.noting():
+                results[name] = read(table, name)
+    return results
+
+
+def _queue(table: TomlFile, name: str) -> Queue:
+    at = ("queues", name)
+    if name.startswith(_RESERVED_PREFIX):
+        with table.noting():
+            table.wrong(at, f"[queues.{name}]: names that begin with {_RESERVED_PREFIX} are not free")
+    queue = Queue(**table.check(at, QUEUE_KEYS))
+    if queue.concurrency and queue.worker_concurrency and queue.worker_concurrency > queue.concurrency:
+        message = f"[queues.{name}] worker_concurrency: at most the concurrency, which is {queue.concurrency}"
+        table.wrong((*at, "worker_concurrency"), message)
+    return queue
+
+
+def _rate(table: TomlFile, name: str) -> Rate:
+    at = ("limits", "tools", name)
+    return Rate(**_check_required(table, at, RATE_KEYS, "per_second"), where=_locate_keys(table, at))
+
+
+def _schedule(table: TomlFile, name: str) -> Schedule:
+    at = ("schedules", name)
+    queue = table.table(at).get("queue")
+    queues = table.data.get("queues", {})
+    if is_text(queue) and isinstance(queues, dict) and queue not in queues:
+        with table.noting():
+            table.wrong((*at, "queue"), f"[schedules.{name}] queue: [queues.{queue}] is not defined")
+    values = _check_required(table, at, SCHEDULE_KEYS, "cron", "flow")
+    return Schedule(**values, where=_locate_keys(table, at))
+
+
+def _locate_keys(table: TomlFile, at: tuple[str, ...]) -> Location:
+    return lambda key: table.place((*at, key))
+
+
+def _check_required(table: TomlFile, at: tuple[str, ...], known: Mapping[str, Check], *required: str) -> dict[str, Any]:
+    missing = [key for key in required if key not in table.table(at)]
+    if missing:
+        with table.noting():
+            table.check(at, known)
+        verb = "is" if len(missing) == 1 else "are"
+        table.wrong(at, f"[{'.'.join(at)}] {' and '.join(missing)} {verb} missing")
+    return table.check(at, known)

@@ -1,16 +1,158 @@
-"""What can be set up, as frozen data. To add a setting, add a field here and its key to the
-tables of keys in `table.py`."""
+"""Everything that can be configured, as frozen data.
+
+`Config` is the whole; the other classes are its parts: limits, retention, workers, MCP servers,
+providers, backends and what `ropewalk mcp` offers. `fill` is the one place that gives `${NAME}`
+and `${NAME:-default}` a meaning. To add a setting, add a field here and its key to the tables of
+keys in toml.py.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import field
-from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
-from ..frozen import dataclass
-from .limits import Limits, Retention
-from .workplace import Workplace
+from ..errors import ConfigError, Place
+from ..fast_dataclass import dataclass
+from ..values import Json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How long a call may take, and how large a definition may be.
+
+    Attributes:
+        tool_timeout: Seconds per tool call.
+        nodes: Nodes of a definition.
+        nesting: Depth of regions, and of collections in the text of a definition.
+        file_size: Bytes of a definition's file.
+        aliases: YAML aliases in it.
+    """
+
+    tool_timeout: float = 60.0
+    nodes: int = 10_000
+    nesting: int = 64
+    file_size: int = 10_000_000
+    aliases: int = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """Which finished runs are kept: those of the last `days`, at most `runs`. None means no limit."""
+
+    days: float | None = 30.0
+    runs: int | None = 10_000
+
+
+Location: TypeAlias = Callable[[str], Place] | None
+"""Returns the place of a key in its file; None for settings made in Python."""
+
+
+def check_engine(name: str) -> str:
+    """Return the name of the engine.
+
+    Raises:
+        ConfigError: The name is neither `local` nor `dbos`.
+    """
+    if name not in ("local", "dbos"):
+        raise ConfigError(f'engine="{name}": use "local" (this process) or "dbos" (workers)')
+    return name
+
+
+CatchUp: TypeAlias = Literal["run_once", "skip", "run_all"]
+CATCH_UP: Final = get_args(CatchUp)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """A queue in which runs wait for workers. None means no limit.
+
+    Attributes:
+        concurrency: Runs at once, over all workers.
+        worker_concurrency: Runs at once in one worker.
+        limit: Runs that may begin within `period`.
+        period: Seconds.
+    """
+
+    concurrency: int | None = None
+    worker_concurrency: int | None = None
+    limit: int | None = None
+    period: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """How fast tools may be called: calls that may begin in a second, and at once after a pause (`burst`)."""
+
+    per_second: float
+    burst: int = 1
+    where: Location = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """A definition that runs at set times.
+
+    Attributes:
+        cron: When it runs, in the time of `timezone`.
+        flow: The file of the definition, relative to `ropewalk.toml`.
+        input: The input of each run.
+        timezone: A name such as "Europe/Berlin".
+        queue: The queue of the runs.
+        catch_up: What to start for due times that no worker could handle: "run_once" starts one
+            run for all of them, "skip" none, "run_all" one for each.
+        where: Returns the place of a key.
+    """
+
+    cron: str
+    flow: str
+    input: Json = None
+    timezone: str = "UTC"
+    queue: str | None = None
+    catch_up: CatchUp = "run_once"
+    where: Location = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLimits:
+    """The limits of each worker.
+
+    Attributes:
+        concurrency: Runs at once.
+        lease: Seconds without a heartbeat after which a worker counts as dead.
+        grace: Seconds that its runs have to finish when it is stopped.
+        recoveries: How often in a row a run may lose its worker before it is parked.
+        longest_block: Seconds for which a tool may block the Python interpreter of a worker
+            before the worker counts as dead.
+    """
+
+    concurrency: int = 10
+    lease: float = 2.5
+    grace: float = 30.0
+    recoveries: int = 5
+    longest_block: float = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """All settings of workers.
+
+    Attributes:
+        terms: The limits of each worker.
+        queues: The queues by name.
+        rates: How fast tools may be called, by pattern of tool ids.
+        schedules: The schedules by name.
+    """
+
+    terms: WorkerLimits = WorkerLimits()
+    queues: Mapping[str, Queue] = field(default_factory=dict)
+    rates: Mapping[str, Rate] = field(default_factory=dict)
+    schedules: Mapping[str, Schedule] = field(default_factory=dict)
+
 
 MODES: Final = ("auto", "legacy", "2026-07-28")
 """How to speak with an MCP server: ask it, with the older handshake, without one."""
@@ -20,10 +162,10 @@ MODES: Final = ("auto", "legacy", "2026-07-28")
 class McpServer:
     """An MCP server: a `command` with `args` (stdio), or a `url` (streamable HTTP).
 
-    `env` is added to the allow-listed environment of the child; `env` and `headers` are as written,
-    their variables unread; `timeout` is seconds per call, `connect_timeout` those to connect in;
-    `mode` is one of MODES; with `trust` "hints" what the server says of its tools (`readOnlyHint`) counts; `cwd` is
-    where the child starts: the directory of the file that names it, unless set.
+    `env` is added to the allow-listed environment of the child; `env`, `headers` and `auth` are as written, their
+    variables unread; `roots` are the directories that the server may ask for; `timeout` is seconds per call,
+    `connect_timeout` those to connect in; `mode` is one of MODES; with `trust` "hints" what the server says of its
+    tools (`readOnlyHint`) counts; `cwd` is where the child starts: the directory of the file that names it, unless set.
     """
 
     name: str
@@ -33,6 +175,9 @@ class McpServer:
     cwd: str | None = None
     url: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    auth: str | Mapping[str, Any] | None = field(default=None, repr=False)
+    roots: tuple[str, ...] = ()
+    sampling: bool | None = None
     timeout: float | None = None
     connect_timeout: float | None = None
     mode: str | None = None
@@ -41,9 +186,16 @@ class McpServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """An HTTP tool provider at `url` that has these `tools` (`{name, description, inputSchema, ...}`); with
-    `openapi` (a path or an address) the operations of that document, of which those in `read_only` change nothing.
-    `headers` are as written, their variables unread."""
+    """An HTTP tool provider.
+
+    Attributes:
+        url: Its address.
+        openapi: Path or address of an OpenAPI document, whose operations are the tools.
+        tools: The tools, without such a document: `{name, description, inputSchema, ...}`.
+        headers: As written; variables are filled in at each call.
+        timeout: Seconds per call.
+        read_only: The operations of the document that change nothing.
+    """
 
     name: str
     url: str | None = None
@@ -55,30 +207,116 @@ class Provider:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BackendSource:
+    """A `[backends.NAME]` table: a source of tools of a registered kind.
+
+    Attributes:
+        kind: The kind of backend.
+        settings: The other keys, with variables filled in. The kind checks them when it opens the source.
+        place: Returns the place of a key.
+    """
+
+    name: str
+    kind: str
+    settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    place: Callable[[str], Place] | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class McpServed:
-    """What `ropewalk mcp` offers: `flows` (files, directories, globs beside `ropewalk.toml`) and those that are
-    stored; with `tools` all of the toolbox, with `gateway` those of the MCP servers. Where there are more than
-    `most_listed` in all, `find_tools` is listed instead of them. `instructions` is what clients are told of the whole.
-    For `wait_for_servers` seconds from the start a list waits for MCP servers that have not answered yet."""
+    """The tools that the MCP server of the project offers.
+
+    Attributes:
+        flows: Files, directories and globs of definitions, relative to `ropewalk.toml`.
+        stored: Offer stored definitions.
+        tools: Offer all tools of the toolbox.
+        gateway: Offer the tools of the MCP servers.
+        prefix: Put `SERVER__` before the names of their tools and prompts. Without it they keep their names.
+        max_listed: If there are more tools in all, `find_tools` is listed in place of them.
+        instructions: A text about the server for its clients.
+        wait_for_servers: Seconds from the start for which a list waits for MCP servers that have not answered.
+        task_only: Names of flows that run only as tasks, because they take too long for a call.
+    """
 
     flows: tuple[str, ...] = ()
     stored: bool = True
     tools: bool = False
     gateway: bool = False
-    most_listed: int = 100
+    prefix: bool = True
+    max_listed: int = 100
     instructions: str | None = None
     wait_for_servers: float = 1.0
+    task_only: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSettings:
+    """The limits of what models may do with plans.
+
+    Attributes:
+        offer: Offer the five operations in `ropewalk mcp`.
+        approve: Which calls of a model's plan wait for an approval: "destructive", "writes" (these and those whose
+            effect is not known), or "none".
+        save: "ask" makes `save_plan` wait for an approval, "allow" does not.
+        decide: Accept an approval that an MCP client sends with `resume_run`. By default a person answers elsewhere.
+        max_result: Bytes of JSON above which a result is returned as a handle.
+        effects: What tools do, by id or pattern: "read", "write" or "destructive". It overrides their hints.
+    """
+
+    offer: bool = False
+    approve: Literal["destructive", "writes", "none"] = "destructive"
+    save: Literal["ask", "allow"] = "ask"
+    decide: bool = False
+    max_result: int = 20_000
+    effects: Mapping[str, str] = field(default_factory=dict)
+
+
+ON_REQUEST: Final = "on_request"
+POLICIES: Final = (ON_REQUEST, "on_failure")
+"""When a run is undone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoSettings:
+    """How runs are undone.
+
+    Attributes:
+        policy: "on_request", or "on_failure": a run that fails, is stopped or exceeds its timeout is undone by itself.
+        attempts: Maximum number of attempts of each undo call.
+        delay: Seconds before the second attempt; each further pause is twice as long.
+        tools: The undo of each tool by its id: `tool`, and `args` unless they follow from the names of the parameters.
+        where: Returns the place of a tool's undo in `ropewalk.toml`.
+    """
+
+    policy: Literal["on_request", "on_failure"] = "on_request"
+    attempts: int = 3
+    delay: float = 1.0
+    tools: Mapping[str, Any] = field(default_factory=dict)
+    where: Callable[[str], Place] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Everything set up for `directory`, where `file` (`ropewalk.toml`) is if there is one.
+    """The configuration of a directory.
 
-    `store` is an address for the journal, None for the default; `sync` is "normal" or "full"; `engine` says who
-    executes runs: "local", this process, or "dbos", workers, whose terms are the `workplace`;
-    `allow_hosts` may be connected to although they are not public, where an address comes from data;
-    `claude` is what is set for the model; `broken` names the servers and providers that cannot be used, and why;
-    `doubts` is what is odd of the others.
+    Attributes:
+        directory: The directory of `file`, or the one that was asked about.
+        file: `ropewalk.toml`, if there is one.
+        modules: Python modules with tools.
+        store: The address of the journal; None means the default.
+        sync: How the journal writes to disk.
+        engine: Who executes runs: "local" (this process) or "dbos" (workers).
+        workplace: The settings of workers.
+        retention: Which finished runs are kept; None keeps all.
+        allow_hosts: Hosts that an address from data may name although they are not public.
+        claude: Settings of the model.
+        mcp_server: What the MCP server of the project offers.
+        plans: What models may do with plans.
+        undo: How runs are undone.
+        secrets: The environment variables that `$secret` may read.
+        http_secrets: Those of them that definitions sent over HTTP may read, too.
+        failures: Why servers, providers and backends cannot be used, by name.
+        doubts: What is odd about the others.
     """
 
     directory: Path
@@ -86,18 +324,49 @@ class Config:
     modules: tuple[str, ...] = ()
     servers: Mapping[str, McpServer] = field(default_factory=dict)
     providers: Mapping[str, Provider] = field(default_factory=dict)
-    store: str | None = field(default=None, repr=False)  # It may hold a password.
+    backends: Mapping[str, BackendSource] = field(default_factory=dict)
+    store: str | None = field(default=None, repr=False)  # it may contain a password
     sync: Literal["normal", "full"] = "normal"
     engine: Literal["local", "dbos"] = "local"
-    workplace: Workplace = field(default_factory=Workplace)
+    workplace: WorkerSettings = field(default_factory=WorkerSettings)
     limits: Limits = field(default_factory=Limits)
     retention: Retention | None = field(default_factory=Retention)
     allow_hosts: tuple[str, ...] = ()
     claude: Mapping[str, Any] = field(default_factory=dict)
     mcp_server: McpServed = field(default_factory=McpServed)
+    plans: PlanSettings = field(default_factory=PlanSettings)
+    undo: UndoSettings = field(default_factory=UndoSettings)
     secrets: tuple[str, ...] = ()
-    """The environment variables that `$secret` may read."""
     http_secrets: tuple[str, ...] = ()
-    """Those of them that definitions sent over HTTP may read, too."""
-    broken: Mapping[str, str] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
     doubts: tuple[str, ...] = ()
+
+
+TRUST_HINTS: Final = "hints"
+"""The value of `trust` with which hints of an MCP server count, such as `readOnlyHint`."""
+
+_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+def fill(text: str, environ: Mapping[str, str], used: dict[str, str] | None = None) -> str:
+    """Replace each `${NAME}` and `${NAME:-default}` of a text. Values are not read again.
+
+    Args:
+        text: The text.
+        environ: The variables. As in a shell, the default also replaces an empty one.
+        used: Gets the variables that were read, by name.
+
+    Raises:
+        KeyError: A variable without a default is not set; the argument is its name.
+    """
+
+    def read(match: re.Match[str]) -> str:
+        name, default = match[1], match[2]
+        if default is not None and not environ.get(name):
+            return default
+        value = environ[name]
+        if used is not None:
+            used[name] = value
+        return value
+
+    return _VARIABLE.sub(read, text)

@@ -1,30 +1,34 @@
-"""Drawings of a flow: Mermaid text, an SVG picture, a tree for terminals; and the graph as data.
+"""Draw a flow: Mermaid text, an SVG picture, a tree for terminals; and the graph as data.
 
-All three are made from what the dataclass fields say (`facts`), so a new op needs no edit. They
-draw flows that the check refuses too: a wrong flow is when one wants to see it. Refused: markup,
-scripts and control characters in names, which are escaped; drawing what is nested past 64 levels.
+All are made from the dataclass fields of the nodes, so a new op needs no edit. Flows with problems can be drawn too.
+Markup, scripts and control characters in names are escaped. Regions nested past 64 levels are not drawn.
 """
 
 from __future__ import annotations
 
 from ..errors import NotFound
 from ..ir import Flow
-from ..values import closest
-from .agents import agent_in
-from .data import graph_data
-from .diagram import mermaid
-from .picture import svg
-from .tree import text
+from ..values import did_you_mean
+from .diagram import agent_in, graph_data, mermaid, text
+from .svg import svg
 
 FORMATS = {"mermaid": mermaid, "svg": svg, "text": text}
 
 
 def draw(flow: Flow, format: str) -> str:
-    """The drawing in one of FORMATS."""
+    """Return a drawing of a flow.
+
+    Args:
+        flow: The flow; it may have problems.
+        format: One of FORMATS: `mermaid`, `svg` or `text`.
+
+    Raises:
+        NotFound: The format does not exist.
+    """
     if not isinstance(format, str) or format not in FORMATS:
-        raise NotFound("drawing format", format, suggestion=closest(format, FORMATS))
-    drawn: str = FORMATS[format](flow)
-    return drawn
+        raise NotFound("drawing format", format, suggestion=did_you_mean(format, FORMATS))
+    drawing: str = FORMATS[format](flow)
+    return drawing
 
 
 __all__ = ["FORMATS", "agent_in", "draw", "graph_data", "mermaid", "svg", "text"]

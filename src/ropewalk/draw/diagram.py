@@ -1,20 +1,285 @@
-"""A flow as a Mermaid flowchart, for README files and pages that render it."""
+"""Draw a flow as a Mermaid flowchart, as data for other layouts, and as a tree of lines for terminals.
+
+`facts_of` collects what a drawing shows of a node, from the dataclass fields of its op. Agents are shown as their
+authors know them, with prompt, tools and limits, instead of the nodes of their loop.
+"""
 
 from __future__ import annotations
 
-from ..ir import Flow, Graph
-from .facts import Facts, size_of, view_of
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import ExpressionError
+from ..expr.ast import Arr, Expr, Lit, Obj, Ref, brief
+from ..expr.unlift import unlift
+from ..fast_dataclass import dataclass
+from ..ir import Flow, Graph, Node, bodies, parts
+from ..ops import MODEL, Block, Branch, Call, Loop, Map
+from ..values import Json
+
+_MAX_PROMPT = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """The details of an agent: its options, its tools, those that need approval, and its first messages."""
+
+    options: dict[str, Any]
+    tools: tuple[str, ...]
+    asks: frozenset[str]
+    start: Expr | None
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """Return its fields in words."""
+        options = {key: value for key, value in self.options.items() if key not in ("max_rounds", "must_end")}
+        plain = [f"{key}: {value}" for key, value in options.items() if isinstance(value, (str, int, float))]
+        structured = [key for key, value in options.items() if isinstance(value, (dict, list))]
+        return (
+            *(f"{role}: {_shorten_prompt(content)}" for role, content in self._messages()),
+            f"at most {self.options.get('max_rounds')} rounds",
+            *plain,
+            *(f"with {key}" for key in structured),
+        )
+
+    @property
+    def calls(self) -> tuple[str, ...]:
+        """Return a line for each tool."""
+        return tuple(f"{tool}, when somebody has approved it" if tool in self.asks else tool for tool in self.tools)
+
+    def _messages(self) -> list[tuple[str, Expr]]:
+        if isinstance(self.start, Arr):
+            messages = [dict(item.fields) for item in self.start.items if isinstance(item, Obj)]
+            roles = {"user": "prompt"}
+            return [
+                (roles.get(role.value, str(role.value)), message["content"])
+                for message in messages
+                if isinstance(role := message.get("role"), Lit) and "content" in message
+            ]
+        return [("messages", self.start)] if self.start is not None else []
+
+
+def _shorten_prompt(expr: Expr) -> str:
+    """Return the first line of a prompt, cut to the limit."""
+    try:
+        text = unlift(expr)
+    except ExpressionError:
+        text = None
+    if not isinstance(text, str):
+        return brief(expr, _MAX_PROMPT)
+    line, _, more = text.strip().partition("\n")
+    return f"{line[: _MAX_PROMPT - 1]}…" if more or len(line) > _MAX_PROMPT else line
+
+
+def agent_in(op: Any) -> Agent | None:
+    """Return the agent that a loop was built for; None for every other op.
+
+    Args:
+        op: The op of a node.
+
+    Returns:
+        The agent's details, or None.
+    """
+    if not isinstance(op, Loop):
+        return None
+    request = next(
+        (node.op.args for node in op.body.nodes if isinstance(node.op, Call) and node.op.tool == MODEL), None
+    )
+    fields = dict(request.fields) if isinstance(request, Obj) else {}
+    options, tools = fields.get("options"), fields.get("tools")
+    if not isinstance(options, Lit) or not isinstance(tools, Lit) or not isinstance(op.initial, Obj):
+        return None
+    start = dict(op.initial.fields).get("messages")
+    return Agent(options.value, tuple(tools.value), frozenset(_tools_with_approval(op.body)), start)
+
+
+def _tools_with_approval(body: Graph) -> list[str]:
+    """Return the tools whose branches begin with a question."""
+    arms = [
+        (test, arm)
+        for node in body.nodes
+        if isinstance(node.op, Map)
+        for inner in bodies(node)
+        for use in inner.nodes
+        if isinstance(use.op, Branch)
+        for test, arm in use.op.arms
+    ]
+    return [
+        str(part.value)
+        for test, arm in arms
+        if len(arm.nodes) > 1
+        for part in getattr(test, "args", ())
+        if isinstance(part, Lit)
+    ]
+
+
+_MAX_EXPRESSION = 60
+_EMPTY = (Obj(()), Lit({}))
+_HIDDEN_FIELDS = frozenset(("also",))  # arguments that a notation passes to every tool; no author wrote them
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The details of one node that drawings show: names, conditions, fields, and its regions with their labels."""
+
+    id: str
+    kind: str
+    name: str
+    conditions: tuple[str, ...]
+    details: tuple[str, ...]
+    bodies: tuple[tuple[str, Graph], ...]
+    agent: Agent | None = None
+
+    @property
+    def title(self) -> str:
+        """Return the kind and the name."""
+        return f"{self.kind} {self.name}".strip()
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Return all details, one per line."""
+        return (self.id, self.title, *self.conditions, *self.details)
+
+
+def facts_of(node: Node) -> Facts:
+    """Return the details of a node."""
+    op = node.op
+    conditions = [f"when {short_text(e)}" for e in (node.gate, node.when) if e is not None]
+    if node.gate is not None and node.meta.reached:
+        conditions[0] = f"when {node.meta.reached}"
+    exprs: dict[str, str] = {}
+    bodies: list[tuple[str, Graph]] = []
+    for field, part in parts(op):
+        if isinstance(part, Graph):
+            # A condition in a tuple with a region decides if that region runs.
+            condition = exprs.pop(f"{field[:-3]}[0]", None) if field.endswith("[1]") else None
+            # The other branch has the name of the document; the path of a run says `[else]`.
+            other = node.meta.labels.get(field, "else") if field == "default" else field
+            bodies.append((f"if {condition}" if condition is not None else other, part))
+        elif field not in _HIDDEN_FIELDS and part not in _EMPTY:
+            exprs[field] = short_text(part)
+    if len(bodies) == 1 and bodies[0][0] == "body":
+        bodies = [("", bodies[0][1])]
+    names, plain = _plain_fields(op, node.meta.labels)
+    if isinstance(op, Block) and op.body.limit is not None:
+        plain.append(f"{node.meta.labels.get('limit', 'limit')}: {op.body.limit}")
+    # An agent shows its own details instead of the fields of its loop.
+    details = [*plain, *(f"{field}: {text}" for field, text in exprs.items())]
+    agent = agent_in(op)
+    if agent is not None:
+        details = list(agent.details)
+    policy = node.policy
+    if policy.retry.attempts > 1:
+        details.append(f"attempts: {policy.retry.attempts}")
+    if policy.timeout is not None:
+        details.append(f"timeout: {policy.timeout:g} s")
+    if policy.on_error is not None:
+        word = node.meta.labels.get("policy.on_error.value", "on error")
+        details.append(node.meta.failing or f"{word}: {short_text(policy.on_error.value)}")
+    if node.result is not None and agent is None:
+        details.append(f"result: {short_text(node.result)}")
+    if node.writes is not None and (node.meta.writes or not _writes_own_output(node.writes, node)):
+        details.append(f"writes: {', '.join(node.meta.writes) or short_text(node.writes)}")
+    kind = type(op).__name__ if agent is None else "Agent"
+    return Facts(node.id, kind, " ".join(names), tuple(conditions), tuple(details), tuple(bodies), agent)
+
+
+def _writes_own_output(writes: Expr, node: Node) -> bool:
+    """Return True if a node writes its own output, which drawings do not repeat."""
+    return isinstance(writes, Ref) and writes.root == "out" and writes.path[:1] == (node.id,)
+
+
+def short_text(expr: Expr) -> str:
+    """Return the text of an expression, cut. Trees that no parser makes can be drawn too."""
+    try:
+        return brief(expr, _MAX_EXPRESSION)
+    except (ValueError, IndexError, TypeError, RecursionError):
+        return f"{type(expr).__name__}(…)"
+
+
+def _plain_fields(op: Any, labels: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Return the texts in the fields of an op, and its non-default numbers and flags by their document names."""
+    names, plain = [], []
+    for f in dataclasses.fields(op):
+        value = getattr(op, f.name)
+        if type(value) is str and value:
+            names.append(value.rstrip(":"))  # a dataset is the tool `dataset:`, without a name
+        elif type(value) in (int, float, bool) and value != f.default:
+            plain.append(f"{labels.get(f.name) or f.name}: {str(value).lower() if type(value) is bool else value}")
+    return names, plain
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The visible nodes of a region, and its edges as pairs of positions."""
+
+    nodes: tuple[Facts, ...]
+    edges: tuple[tuple[int, int], ...]
+
+
+def view_of(graph: Graph) -> View:
+    """Return what a drawing shows of a region.
+
+    Hidden nodes without regions are left out, and their dependents are connected to what they waited for. Flows with
+    unknown names or cycles can be drawn too.
+    """
+    visible: list[Facts] = []
+    place: dict[int, int] = {}
+    for i, node in enumerate(graph.nodes):
+        if not node.meta.hidden or any(isinstance(part, Graph) for _, part in parts(node.op)):
+            place[i] = len(visible)
+            visible.append(facts_of(node))
+    # In an ordered region each node follows the one before.
+    if graph.ordered:
+        return View(tuple(visible), tuple((i, i + 1) for i in range(len(visible) - 1)))
+    index: dict[str, int] = {}
+    for i, node in enumerate(graph.nodes):
+        index.setdefault(node.id, i)
+    needs = graph.needs
+    edges: dict[tuple[int, int], None] = {}
+    # Walk back over hidden nodes to the visible ones.
+    for i, to in place.items():
+        visited: set[int] = set()
+        stack = sorted(index[name] for name in needs[graph.nodes[i].id])
+        while stack:
+            before = stack.pop()
+            if before in visited:
+                continue
+            visited.add(before)
+            if before in place:
+                if before != i:
+                    edges[place[before], to] = None
+            else:
+                stack.extend(index[name] for name in needs[graph.nodes[before].id])
+    return View(tuple(visible), tuple(sorted(edges)))
+
+
+def size_of(graph: Graph) -> int:
+    """Return the number of nodes in a region, at every level."""
+    count, stack = 0, [graph]
+    while stack:
+        region = stack.pop()
+        count += len(region.nodes)
+        for node in region.nodes:
+            stack += [part for _, part in parts(node.op) if isinstance(part, Graph)]
+    return count
+
 
 _PLAIN = frozenset(" _,:./()=-+?!")
-_MOST_LABEL = 80
-_DEEPEST = 64
+_MAX_LABEL = 80
+_MAX_DEPTH = 64
 
 
 def mermaid(flow: Flow, *, limit: int = 500) -> str:
-    """The flow as Mermaid text with at most `limit` edges, the number where Mermaid gives up.
+    """Return a flow as Mermaid text.
 
-    Inner regions are drawn as groups, outer ones first; those that do not fit are one node that
-    says how many it holds. Names are escaped: nothing in them is markup.
+    Inner regions are drawn as groups, outer ones first; those that do not fit become one node with their size. Names
+    are escaped, so nothing in them is markup.
+
+    Args:
+        flow: The flow.
+        limit: The most edges; Mermaid fails with more than 500.
     """
     return _Chart(limit).draw(flow)
 
@@ -25,32 +290,32 @@ class _Chart:
         self.lines = ["flowchart TD"]
 
     def draw(self, flow: Flow) -> str:
-        self._region(flow.body, (), 1, self._affordable(flow.body))
+        self._region(flow.body, (), 1, self._regions_to_open(flow.body))
         return "\n".join(self.lines) + "\n"
 
-    def _affordable(self, body: Graph) -> set[int]:
-        """The regions drawn open: breadth first, while their edges fit."""
-        found: set[int] = set()
+    def _regions_to_open(self, body: Graph) -> set[int]:
+        """Return the regions to draw open: breadth first, while their edges fit."""
+        opened: set[int] = set()
         queue = [(body, 0)]
-        left = self.limit
+        remaining_edges = self.limit
         for graph, depth in queue:
             view = view_of(graph)
-            if graph is not body and (len(view.edges) > left or depth >= _DEEPEST):
+            if graph is not body and (len(view.edges) > remaining_edges or depth >= _MAX_DEPTH):
                 continue
-            left -= min(left, len(view.edges))
-            found.add(id(graph))
+            remaining_edges -= min(remaining_edges, len(view.edges))
+            opened.add(id(graph))
             queue += [(inner, depth + 1) for node in view.nodes for _, inner in node.bodies]
-        return found
+        return opened
 
     def _region(self, graph: Graph, at: tuple[int, ...], depth: int, opened: set[int]) -> None:
         view = view_of(graph)
         indent = "  " * depth
         nodes, edges = view.nodes, view.edges
         if len(edges) > self.limit or len(nodes) > 2 * self.limit + 1:
-            # Only the outermost region comes here: the rest is drawn closed. Keep its beginning.
+            # This is the outermost region, because others are drawn closed. Keep its beginning.
             ends = sorted(max(edge) for edge in edges)
-            most = ends[self.limit] if len(ends) > self.limit else len(nodes)
-            nodes = nodes[: min(most, 2 * self.limit + 1)]
+            count = ends[self.limit] if len(ends) > self.limit else len(nodes)
+            nodes = nodes[: min(count, 2 * self.limit + 1)]
             edges = tuple(edge for edge in edges if max(edge) < len(nodes))
         for i, node in enumerate(nodes):
             self._node(node, (*at, i), depth, opened)
@@ -72,11 +337,11 @@ class _Chart:
             self.lines.append(f'{indent}{name}["{label}"]')
             return
         self.lines.append(f'{indent}subgraph {name}["{label}"]')
-        for said, body, j in drawn:
+        for region_label, body, j in drawn:
             if len(node.bodies) == 1:
                 self._region(body, (*at, j), depth + 1, opened)
                 continue
-            self.lines.append(f'{indent}  subgraph {_name((*at, j))}g["{_escape(said) or " "}"]')
+            self.lines.append(f'{indent}  subgraph {_name((*at, j))}g["{_escape(region_label) or " "}"]')
             self._region(body, (*at, j), depth + 2, opened)
             self.lines.append(f"{indent}  end")
         self.lines.append(f"{indent}end")
@@ -87,6 +352,91 @@ def _name(at: tuple[int, ...]) -> str:
 
 
 def _escape(text: str) -> str:
-    """Text inside a quoted label: letters and digits as they are, all else by number."""
-    cut = text if len(text) <= _MOST_LABEL else text[: _MOST_LABEL - 1] + "…"
+    """Return text for a quoted label: letters and digits unchanged, everything else by number."""
+    cut = text if len(text) <= _MAX_LABEL else text[: _MAX_LABEL - 1] + "…"
     return "".join(c if c.isalnum() or c in _PLAIN else "" if not c.isprintable() else f"#{ord(c)};" for c in cut)
+
+
+def graph_data(flow: Flow) -> dict[str, Json]:
+    """Return a flow as `{name, nodes, edges}`.
+
+    Each node has its `path` (ids from the outside in, as in the paths of a run), `id`, `title`, `lines` and `groups`:
+    its regions in this same form.
+    """
+    return {"name": flow.name, **_region_data(flow.body, "", 1)}
+
+
+def _region_data(graph: Graph, prefix: str, depth: int) -> dict[str, Json]:
+    view = view_of(graph)
+    return {
+        "nodes": [_node(node, prefix, depth) for node in view.nodes],
+        "edges": [[view.nodes[before].id, view.nodes[after].id] for before, after in view.edges],
+    }
+
+
+def _node(node: Facts, prefix: str, depth: int) -> dict[str, Json]:
+    path = prefix + node.id
+    inner = [(label, body) for label, body in node.bodies if body.nodes] if depth < _MAX_DEPTH else []
+    return {
+        "path": path,
+        "id": node.id,
+        "kind": node.kind,
+        "title": node.title,
+        "lines": [*node.conditions, *node.details],
+        "groups": [{"label": label, **_region_data(body, f"{path}/", depth + 1)} for label, body in inner],
+    }
+
+
+def text(flow: Flow) -> str:
+    """Return a flow as an indented tree, a line per node: id, kind, tool, conditions, dependencies.
+
+    Control characters in names are escaped, so that they cannot control a terminal.
+    """
+    lines = [_visible(flow.name)]
+    _region_tree(flow.body, "", lines, 0)
+    return "\n".join(lines) + "\n"
+
+
+def _region_tree(graph: Graph, indent: str, lines: list[str], depth: int) -> None:
+    view = view_of(graph)
+    nothing = isinstance(graph.result, Lit) and graph.result.value is None
+    result = "" if nothing else short_text(graph.result)
+    rows = len(view.nodes) + bool(result)
+    if depth >= _MAX_DEPTH and view.nodes:
+        lines.append(f"{indent}└─ … nested deeper than {_MAX_DEPTH}")
+        return
+    after = _start_after(graph, view)
+    for i, node in enumerate(view.nodes):
+        last = i == rows - 1
+        words = [node.title, *node.conditions, *node.details]
+        if after.get(i):
+            words.append(f"after {', '.join(after[i])}")
+        lines.append(f"{indent}{'└─' if last else '├─'} {_visible(node.id)}  {_visible(' · '.join(words))}")
+        inner = indent + ("   " if last else "│  ")
+        if node.agent is not None:  # no author wrote the nodes of its loop
+            calls = node.agent.calls
+            ends = ["├─"] * (len(calls) - 1) + ["└─"]
+            lines += [f"{inner}{end} {_visible(call)}" for end, call in zip(ends, calls, strict=False)]
+            continue
+        for j, (label, body) in enumerate(node.bodies):
+            if not label:
+                _region_tree(body, inner, lines, depth + 1)
+                continue
+            end = j == len(node.bodies) - 1
+            lines.append(f"{inner}{'└─' if end else '├─'} {_visible(label)}")
+            _region_tree(body, inner + ("   " if end else "│  "), lines, depth + 1)
+    if result:
+        lines.append(f"{indent}└─ = {_visible(result)}")
+
+
+def _start_after(graph: Graph, view: View) -> dict[int, list[str]]:
+    """Return the ids that each node starts after, in unordered regions."""
+    ids: dict[int, list[str]] = {}
+    if not graph.ordered:
+        for before, node in view.edges:
+            ids.setdefault(node, []).append(view.nodes[before].id)
+    return ids
+
+
+def _visible(text: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

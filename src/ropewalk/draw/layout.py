@@ -61,7 +61,7 @@ def place(sizes: Sequence[Size], edges: Sequence[tuple[int, int]]) -> Placed:
 
 
 def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """A layer for each box, below those of the boxes it comes after."""
+    """Return a layer for each box, below those of the boxes it comes after."""
     waiting = [0] * count
     after: list[list[int]] = [[] for _ in range(count)]
     for a, b in edges:
@@ -69,26 +69,26 @@ def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
         waiting[b] += 1
     layer = [0] * count
     ready = [i for i in range(count) if not waiting[i]]
-    done = [False] * count
+    is_placed = [False] * count
     while True:
         for i in ready:
-            done[i] = True
+            is_placed[i] = True
             for j in after[i]:
                 layer[j] = max(layer[j], layer[i] + 1)
                 waiting[j] -= 1
-                if not waiting[j] and not done[j]:
+                if not waiting[j] and not is_placed[j]:
                     ready.append(j)
-        if all(done):
+        if all(is_placed):
             break
         # A cycle, which the check reports: go on with its first box as if nothing came before.
-        first = done.index(False)
+        first = is_placed.index(False)
         waiting[first] = 0
         ready = [first]
     return layer
 
 
 def _rows(layer: list[int]) -> list[int]:
-    """A row for each box: a wide layer is broken into several."""
+    """Return a row for each box. A wide layer is broken into several rows."""
     members: dict[int, list[int]] = {}
     for i, number in enumerate(layer):
         members.setdefault(number, []).append(i)
@@ -102,8 +102,10 @@ def _rows(layer: list[int]) -> list[int]:
 
 
 def _chains(items: list[_Item], edges: Sequence[tuple[int, int]], layers: list[int]) -> list[list[int]]:
-    """Each edge as the items it goes through, with place-holders in the rows between. Inside a layer
-    of several rows an edge passes behind the boxes: place-holders would only spread it."""
+    """Return each edge as the items that it passes, with place-holders in the rows between.
+
+    Inside a layer of several rows an edge passes behind the boxes, because place-holders would only spread the layer.
+    """
     holders = 0
     chains = []
     for a, b in edges:
@@ -115,16 +117,16 @@ def _chains(items: list[_Item], edges: Sequence[tuple[int, int]], layers: list[i
                 items.append(_Item(_HOLDER, 0.0, row))
             holders += span - 1
         chain.append(b)
-        for one, two in pairwise(chain):
-            if items[one].row != items[two].row:
-                items[one].down.append(two)
-                items[two].up.append(one)
+        for upper, lower in pairwise(chain):
+            if items[upper].row != items[lower].row:
+                items[upper].down.append(lower)
+                items[lower].up.append(upper)
         chains.append(chain)
     return chains
 
 
 def _ordered_rows(items: list[_Item]) -> list[list[int]]:
-    """The items of each row from left to right, near the mean of what they are joined to."""
+    """Order the items of each row from left to right, near the mean of their neighbours."""
     rows: list[list[int]] = [[] for _ in range(max(item.row for item in items) + 1)]
     for i, item in enumerate(items):
         rows[item.row].append(i)
@@ -136,6 +138,7 @@ def _ordered_rows(items: list[_Item]) -> list[list[int]]:
 
     for row in rows:
         number(row)
+    # Sort each row by its neighbours, alternately down and up.
     for sweep in range(_SWEEPS):
         down = sweep % 2 == 0
         for row in rows if down else reversed(rows):
@@ -149,7 +152,7 @@ def _ordered_rows(items: list[_Item]) -> list[list[int]]:
 
 
 def _straighten(items: list[_Item], rows: list[list[int]]) -> None:
-    """Positions that keep order and gaps and are as near as can be to the neighbours' middles."""
+    """Set positions that keep order and gaps and are as near as possible to the middles of the neighbours."""
     for row in rows:
         x = 0.0
         for member in row:
@@ -158,27 +161,28 @@ def _straighten(items: list[_Item], rows: list[list[int]]) -> None:
         shift = (x - GAP_X) / 2
         for member in row:
             items[member].x -= shift
+    # Move each row towards its neighbours, alternately down and up.
     for sweep in range(_SWEEPS):
         down = sweep % 2 == 0
         for row in rows if down else reversed(rows):
-            wanted = []
+            targets = []
             for member in row:
                 item = items[member]
                 joined = item.up if down else item.down
                 if joined:
                     middle = sum(items[j].x + items[j].width / 2 for j in joined) / len(joined)
-                    wanted.append(middle - item.width / 2)
+                    targets.append(middle - item.width / 2)
                 else:
-                    wanted.append(item.x)
-            _spread(items, row, wanted)
+                    targets.append(item.x)
+            _space_out(items, row, targets)
 
 
-def _spread(items: list[_Item], row: list[int], wanted: list[float]) -> None:
+def _space_out(items: list[_Item], row: list[int], targets: list[float]) -> None:
     """Least squares under the order: neighbours that would overlap move as one block."""
     blocks: list[list[float]] = []  # [sum of wanted starts, count]
     offset = 0.0
     offsets = []
-    for member, want in zip(row, wanted, strict=True):
+    for member, want in zip(row, targets, strict=True):
         offsets.append(offset)
         blocks.append([want - offset, 1.0])
         while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] > blocks[-1][0] / blocks[-1][1]:
@@ -202,7 +206,7 @@ def _tops(items: list[_Item], rows: list[list[int]]) -> tuple[list[float], float
 
 
 def _route(items: list[_Item], chain: list[int], corners: list[Point], tops: list[float], left: float) -> list[Point]:
-    """From the bottom of the first box, past the place-holders, to the top of the last."""
+    """Return a line from the bottom of the first box, past the place-holders, to the top of the last."""
     first, last = chain[0], chain[-1]
     points = [(corners[first][0] + items[first].width / 2, corners[first][1] + items[first].height)]
     for i in chain[1:-1]:

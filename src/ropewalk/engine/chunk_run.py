@@ -1,4 +1,7 @@
-"""Playing a chunk: a range of a map's items, as part of a run that somebody else plays. See `chunks.py`."""
+"""Run one chunk of a large map: a range of its items, as part of a run that another process executes.
+
+`map_chunks.py` describes chunks and their scope.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,20 @@ from typing import Any
 
 from ..ir import Yield
 from ..values import Json
-from .chunks import Cut, frames_of
-from .durable import said_of
+from .compile.durable import failure_to_json
+from .compile.program import Program
 from .frame import Frame
-from .program import Program
+from .map_chunks import ChunkPlan, frames_of
 from .region import many
 from .run import Ending, Run
 
 
 class ChunkRun(Run):
-    """The execution of a range of a map's items; `id` is that of the whole run."""
+    """The execution of one chunk. Its `id` is the id of the run that the chunk belongs to."""
 
     __slots__ = ("cut", "scope")
 
-    cut: Cut
+    cut: ChunkPlan
     scope: Json
 
     def _open(self) -> Frame:
@@ -31,11 +34,23 @@ class ChunkRun(Run):
         return Ending(run_id=self.id, status=status, value=value, failures=self.errors, error=error)
 
 
-async def played(
+async def run_chunk(
     program: Program, run_id: str, input: Json, log: Any, chunk: dict[str, Any], scope: Json, items: list[Json]
 ) -> Ending:
-    """Play a `chunk`: the `items` from its `first` on, of the map at its `place`. The value of one that came to its end
-    is `{items: [[value, writes], ...], errors: [...]}`."""
+    """Run one chunk of a map.
+
+    Args:
+        program: The program of the run.
+        run_id: The id of the run.
+        input: The input of the run.
+        log: Takes the journal entries of the chunk.
+        chunk: `place` (position of the map), `first` (index of the first item) and `limit` (items at once).
+        scope: The frames around the map, as JSON.
+        items: The items of the chunk.
+
+    Returns:
+        The ending. Its value, if the chunk completed, is `{items: [[value, writes], ...], errors: [...]}`.
+    """
     cut, first, limit = program.cuts[chunk["place"]], chunk["first"], chunk["limit"]
     body = cut.body
     each = many(
@@ -46,15 +61,16 @@ async def played(
     )
 
     async def play(frame: Frame) -> Yield:
-        done = await each(frame, items)
-        told: list[Json] = [[y.value, [list(write) for write in y.writes]] for y in done]
-        return Yield({"items": told, "errors": [said_of(failed) for failed in run.errors]})
+        results: list[Json] = []
+        for item in await each(frame, items):
+            results.append([item.value, [list(write) for write in item.writes]])
+        return Yield({"items": results, "errors": [failure_to_json(failed) for failed in run.errors]})
 
     part = copy.copy(program)
     part.play, part.flow = play, replace(program.flow, timeout=None)
     run = ChunkRun(part, run_id, input, log)
     run.cut, run.scope = cut, scope
     ending = await run.execute()
-    if ending.status == "partial":  # the whole run is, not the chunk
+    if ending.status == "partial":  # some items failed: partial describes the run, not the chunk
         ending.status = "completed"
     return ending

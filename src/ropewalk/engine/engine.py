@@ -1,36 +1,181 @@
-"""Running jobs against a store: open the journal, execute, record how it ended.
+"""Run jobs on a store: open the journal, execute the program, record the ending.
 
-A run is opened once: the same id again waits for, and gives, the first result. A run whose process
-died is taken over and goes on from what its journal holds.
+A run id runs once. The same id with the same definition, input and variables waits for the first
+result; with different ones it raises `RunExists`. If the process of a run died, the run is taken
+over and resumes from its journal.
+
+A cancelled durable run (by a signal, a closing server, a cancelled task) is released. A run that
+only waited becomes `waiting`, as if it was parked. Any other run is interrupted until somebody
+resumes it; a server that ends hands its runs back, and the next server resumes them.
+
+`run_flow` and `run_program` run a flow without a store.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 
-from uuid_utils import uuid7
-
-from ..errors import DefinitionChanged, InvalidValue, NoExecutor, RunBusy, RunExists, StoreError
+from ..errors import DefinitionChanged, InvalidValue, NoExecutor, RopewalkError, RunBusy, RunExists, StoreError
 from ..events import Event
-from ..frozen import dataclass
+from ..fast_dataclass import dataclass
 from ..ir import Flow
-from ..journal.journal import ENDS, Log, NewRun, RunRow, Store
-from ..journal.offloop import off_loop
+from ..journal.address import run_sync_in_thread
+from ..journal.protocol import ENDS, Entry, Key, Log, NewRun, OpenWait, RunRow, Store
+from ..journal.run_ids import new_run_id as new_run_id
+from ..journal.undo import UNSUCCESSFUL
 from ..redaction import Redaction
-from ..uncollected import uncollected_turn
-from ..values import Json, check_json
-from .again import check_given, check_same
-from .caller import Caller, Lease
-from .interruption import complete, leave
-from .program import Program, compile_flow
+from ..values import Json, check_json, digest, gc_disabled_until_next_tick
+from .compile.calls import Caller, Lease
+from .compile.program import Program, compile_flow
 from .run import Ending, Run, Watcher
 
 if TYPE_CHECKING:
-    from .chunks import Spread
+    from .ports import MapChunks
+
+
+logger: Final = logging.getLogger("ropewalk.engine")
+
+
+def check_same_run(row: RunRow, new: NewRun) -> None:
+    """Check that a request is the run that has its id: the same definition, input and variables.
+
+    Args:
+        row: The recorded run.
+        new: The request.
+
+    Raises:
+        RunExists: The id belongs to a different run.
+    """
+    if row.fingerprint and row.fingerprint != new.fingerprint:
+        raise RunExists(row.id, "another definition")
+    check_same_input(row, new)
+
+
+def check_same_input(row: RunRow, new: NewRun) -> None:
+    """Check that a request has the input and the variables of the run that has its id.
+
+    A resumed run needs only this check: the report of another definition lists the differences.
+
+    Args:
+        row: The recorded run.
+        new: The request.
+
+    Raises:
+        RunExists: The id belongs to a run with another input or other variables.
+    """
+    if row.parent is not None or new.parent is not None:
+        return  # the input of a part follows from its outer run
+    if digest(row.input) != digest(new.input):
+        raise RunExists(row.id, "another input")
+    variables = (row.context or {}).get("variables") or {}
+    new_variables = (new.context or {}).get("variables") or {}
+    if digest(variables) != digest(new_variables):
+        raise RunExists(row.id, "other variables")
+
+
+PATIENCE: Final = 2.0
+"""Seconds that a clean-up may take after a second cancellation."""
+
+
+async def complete(cleanup: Coroutine[Any, Any, None]) -> None:
+    """Wait until a clean-up is done, also if the waiting task is cancelled meanwhile.
+
+    Without this a second cancellation (a second Ctrl-C, an outer timeout, a cancel scope that repeats itself) would cut
+    off the write that releases the run, and the run would stay with a process that does not execute it. A store that is
+    away must not keep the process: PATIENCE seconds after the second cancellation the clean-up is given up.
+
+    Args:
+        cleanup: What writes to the store. Its errors are raised; cancellations that arrive meanwhile are not, since the
+            caller raises the first one afterwards.
+    """
+    task = asyncio.ensure_future(cleanup)
+    loop = asyncio.get_running_loop()
+    end: float | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task}, timeout=None if end is None else max(0.0, end - loop.time()))
+        except asyncio.CancelledError:
+            end = end or loop.time() + PATIENCE
+        if end is not None and loop.time() >= end:
+            task.cancel()
+            await asyncio.sleep(0)
+            break
+    if task.done() and not task.cancelled():
+        task.result()
+
+
+@runtime_checkable
+class RecoveryStore(Protocol):
+    """A store that records which runs a server handed back, and whose process died."""
+
+    def recoverable(self, limit: int = 1000) -> list[tuple[Any, bool]]:
+        """List the runs that a server may resume.
+
+        Args:
+            limit: Maximum number of runs.
+
+        Returns:
+            The rows of the runs, each with True if its process died and False if it handed the run back.
+        """
+        ...
+
+    def hand_back(self, run_id: str) -> None:
+        """Mark a run so that the next server resumes it.
+
+        Args:
+            run_id: The run.
+        """
+
+    def bury(self, row: Any, recoveries: int) -> int | None:
+        """Count the death of the process of a run, and park the run if it has killed too many.
+
+        Args:
+            row: The row of the run.
+            recoveries: Number of deaths without progress after which the run is parked.
+
+        Returns:
+            The number of deaths; None if another process has counted this one.
+        """
+
+    def release_parked(self, run_id: str) -> bool:
+        """Release a parked run.
+
+        Args:
+            run_id: The run.
+
+        Returns:
+            True if the run was parked.
+        """
+        ...
+
+
+async def leave(run: Any, store: Store, *, hand_back: bool) -> None:
+    """Release a run that does not end here.
+
+    Args:
+        run: The run, whose tasks have all ended.
+        store: The durable store that holds it.
+        hand_back: Whether a server may resume it without a person.
+    """
+    waits = run.waits
+    if waits is not None and waits.outer is not None and (waits.root.parked or waits.root.cut):
+        if await run.log.park(None):  # the outermost run waits, and resumes this part when it resumes
+            return
+    elif waits is not None and waits.cut:
+        dues = [wait.due for wait in waits.cut if wait.due is not None]
+        names = {wait.open_wait.name for wait in waits.cut if wait.open_wait is not None}
+        if await run.log.park(min(dues, default=None), names):
+            return
+    if hand_back and isinstance(store, RecoveryStore):
+        mark = store.hand_back
+        await run_sync_in_thread(store, lambda: mark(run.id))
+    await run.log.release()
+
 
 _LONG = 1000  # recorded facts
 POLL = 0.05  # seconds between looks at a run that another process executes
@@ -42,76 +187,123 @@ _ID_RULE: Final = "1 to 500 characters on one line, without slashes or blanks ar
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Job:
-    """What to run: a checked flow, what the store is told of it, and how its ending is written down.
+    """A checked flow with everything that is needed to run and record it.
 
-    Not changed any more once it runs; not frozen only because that doubles the cost of making one.
-    `input` is what runs get, `new.input` what is written down of it. The run may read the secrets that are `allowed`;
-    a part of another run shares the `secrets` that one knows, so that none is written down here either. One that
-    may `park` is released while it only waits, where the store is durable; its result then has the status `waiting`.
-    `parent` is the live run that this one is a part of. `begun` makes the job of a part that began under another
-    version of its flow.
+    Nobody changes it once it runs. It is not frozen, because that doubles the cost of creating one.
     """
 
     new: NewRun
+    """The row of the run in the store; `new.input` is the input with secrets redacted."""
     flow: Flow
     caller: Caller
     render: Callable[[Ending], dict[str, Json]]
+    """Makes the result of the run in the words of its notation."""
     input: Json = None
+    """The input that the flow reads."""
     state: Mapping[str, Json] | None = None
+    """Values of channels that replace their initial values."""
     watcher: Watcher | None = None
     allowed: frozenset[str] = frozenset()
+    """The secrets that the run may read."""
     secrets: Redaction | None = None
+    """The secrets that the outer run of a part knows; the part redacts them, too."""
     park: bool = False
+    """Whether a durable run is released while it only waits; its result then has the status `waiting`."""
     parent: Run | None = None
-    begun: Callable[[RunRow], Awaitable[Job]] | None = None
+    """The live run that this run is part of."""
+    job_for_row: Callable[[RunRow], Awaitable[Job]] | None = None
+    """Makes the job of a part that began under another version of its flow."""
+
+
+AfterRun: TypeAlias = Callable[[str, Watcher | None], Awaitable[Json]]
+"""Called with the id and the watcher of a run that has ended without success and has an undo policy. Returns a report
+for the result of the run, or None."""
 
 
 class Engine:
-    """Executes jobs on one store; safe to use from several event loops. With a `lease`, no tool is called
-    while it is not sure that the run is still its own."""
+    """Executes jobs on one store. Safe to use from several event loops.
+
+    Args:
+        store: Keeps the runs and their journals.
+        lease: Delays tool calls until it is certain that this process still owns the run. Default: the lease of
+            the store, which only a store that several processes share has.
+    """
 
     def __init__(self, store: Store, lease: Lease | None = None) -> None:
-        # Only a store that several processes share has one; workers have one of their own.
         self.store, self.lease = store, lease or getattr(store, "lease", None)
-        self.spread: Spread | None = None  # who plays large maps elsewhere
+        self.spread: MapChunks | None = None  # runs the chunks of large maps on workers
         self.hands_back = False
-        """Whether runs that are cancelled here are for the next server to resume: true while this is one."""
+        """Whether the next server resumes the runs that are cancelled here: true in a server."""
         self.live: dict[str, Run] = {}
+        """The runs that execute now, by id."""
+        self.after_run: AfterRun | None = None
         self.watchers: list[Watcher] = []
-        """Each is handed the events of every run that begins from now on, parts of others included."""
-        self._parts: dict[str, set[str]] = {}  # of live runs: the runs that are part of them
-        self._programs: dict[tuple[str, int, bool, bool, bool], Program] = {}
+        """Each gets the events of every run that begins from now on, parts of other runs included."""
+        self._parts: dict[str, set[str]] = {}  # by id of a live run: the ids of its parts
+        self._programs: dict[tuple[str, int, bool, bool, bool, bool], Program] = {}
 
     def program(self, job: Job) -> Program:
-        """The compiled flow, from the cache when flow, tools and mode are those of before."""
+        """Compile the flow of a job, or take the program from the cache if flow, tools and mode are the same.
+
+        Args:
+            job: The job.
+
+        Returns:
+            The program.
+
+        Raises:
+            InvalidFlow: The flow cannot be compiled.
+        """
         caller = job.caller
         watched = job.watcher is not None or bool(self.watchers)
         guarded = bool(job.secrets)
-        key = (job.new.fingerprint, id(caller), self.store.durable, watched, guarded)
-        found = self._programs.get(key)
-        if found is None or found.version != caller.version or found.caller is not caller:
-            if len(self._programs) >= PROGRAMS:
-                del self._programs[next(iter(self._programs))]
-            cut, durable = self.spread, self.store.durable
-            if cut is not None:
-                from .chunks import KINDS  # only where there are workers
+        waits = job.parent is not None and job.parent.waits is not None
+        key = (job.new.fingerprint, id(caller), self.store.durable, watched, guarded, waits)
+        program = self._programs.get(key)
+        if program is not None and program.version == caller.version and program.caller is caller:
+            return program
+        if len(self._programs) >= PROGRAMS:
+            oldest = next(iter(self._programs))
+            del self._programs[oldest]
+        chunks = self.spread
+        if chunks is not None:
+            from .map_chunks import KINDS  # imported only where there are workers
 
-                cut = cut if job.new.kind in KINDS else None
-            how: dict[str, Any] = {"durable": durable, "watched": watched, "guarded": guarded}
-            found = compile_flow(job.flow, caller, lease=self.lease, spread=cut, **how)
-            self._programs[key] = found
-        return found
+            if job.new.kind not in KINDS:
+                chunks = None
+        program = self._programs[key] = compile_flow(
+            job.flow,
+            caller,
+            durable=self.store.durable,
+            watched=watched,
+            lease=self.lease,
+            spread=chunks,
+            guarded=guarded,
+            waits=waits,
+        )
+        return program
 
     async def run(self, job: Job) -> dict[str, Json]:
-        """Execute a job to its ending and return what `render` made of it.
+        """Execute a job to its ending.
 
-        Raises RunBusy never: a run that is under way elsewhere is waited for. An outer
-        cancellation leaves a durable run as it is, to be resumed.
+        If another process executes the run, this waits for it. An outer cancellation leaves a durable run resumable.
+
+        Args:
+            job: The job.
+
+        Returns:
+            The result that `render` made.
+
+        Raises:
+            RunExists: Another run has the job's id.
+            RunTimeout: The run took longer than its timeout.
+            RunStopped: Somebody stopped the run.
         """
         while True:
+            # A run that executes on this loop has one result for everybody.
             live = self.live.get(job.new.id)
             if live is not None and live.loop is asyncio.get_running_loop():
-                check_same(live.log.run, job.new)
+                check_same_run(live.log.run, job.new)
                 try:
                     return _result(await asyncio.shield(live.ended()))
                 except _Abandoned:
@@ -123,23 +315,34 @@ class Engine:
                 if row is not None:
                     return _result(row.result)
                 continue
+            # A run that another caller began must be the same run.
             if log.resumed and log.finished is None:
                 try:
-                    check_given(log.run, job.new)
+                    check_same_input(log.run, job.new)
                 except RunExists:
                     await log.release()
                     raise
             return await self.drive(job, log)
 
     async def run_part(self, job: Job, key: str | None) -> dict[str, Json]:
-        """Run a job as part of the live run whose call has this idempotency key; the key is the id of
-        the part, so that the call made again goes on with it. A job of no live run is one of its own."""
+        """Run a job as part of the live run that makes a call with this idempotency key.
+
+        The key becomes the id of the part, so that a repeated call resumes it. Without such a live run, the
+        job runs on its own.
+
+        Args:
+            job: The job.
+            key: Idempotency key of the call; None for a call that comes from no run.
+
+        Returns:
+            The result that `render` made.
+        """
         parent = self._caller_of(key)
         if parent is None or key is None:
             return await self.run(job)
-        told = parent.redact(job.input)
         job.allowed |= parent.allowed
-        job.new, job.secrets = replace(job.new, id=key, parent=parent.id, input=told), parent.secrets
+        job.new = replace(job.new, id=key, parent=parent.id, input=parent.redact(job.input))
+        job.secrets = parent.secrets
         job.parent = parent
         self._parts.setdefault(parent.id, set()).add(key)
         try:
@@ -154,13 +357,13 @@ class Engine:
     async def _keep_version(self, job: Job, key: str) -> bool:
         """Let a part continue under the definition it began with, as its outer run does.
 
-        A part of which nothing is recorded takes the present definition: `retry` with its node started it from nothing.
+        A part without recorded steps takes the present definition, because `retry` has started its node from nothing.
 
         Returns:
-            False if it did not begin under another definition, or nobody can say what that was.
+            False if it did not begin under another definition, or if that definition is unknown.
         """
-        row = await off_loop(self.store, lambda: self.store.get_run(key))
-        if row is None or job.begun is None or row.fingerprint == job.new.fingerprint:
+        row = await run_sync_in_thread(self.store, lambda: self.store.get_run(key))
+        if row is None or job.job_for_row is None or row.fingerprint == job.new.fingerprint:
             return False
         if row.ended_at is None:
             log = await self.store.reopen(key)
@@ -170,9 +373,9 @@ class Engine:
                     return True
             finally:
                 await log.release()
-        begun = await job.begun(row)
-        job.new = replace(job.new, document=begun.new.document, fingerprint=begun.new.fingerprint)
-        job.flow, job.caller, job.render = begun.flow, begun.caller, begun.render
+        earlier = await job.job_for_row(row)
+        job.new = replace(job.new, document=earlier.new.document, fingerprint=earlier.new.fingerprint)
+        job.flow, job.caller, job.render = earlier.flow, earlier.caller, earlier.render
         return True
 
     def has_caller(self, key: str | None) -> bool:
@@ -180,39 +383,42 @@ class Engine:
         return self._caller_of(key) is not None
 
     def _caller_of(self, key: str | None) -> Run | None:
-        """The live run that a key `<run id>/<path>` comes from; both may have slashes in them."""
+        """Return the live run of a key `<run id>/<path>`. Both may contain slashes, so try every prefix."""
         while key:
             key = key.rpartition("/")[0]
-            found = self.live.get(key)
-            if found is not None:
-                return found
+            run = self.live.get(key)
+            if run is not None:
+                return run
         return None
 
     async def _elsewhere(self, new: NewRun) -> RunRow | None:
-        """Wait for a run of another process or loop; None when its owner died on the way or has parked it, or
-        when it turns out to be run on this loop."""
+        """Wait for a run of another process or loop, and return its row when it has ended.
+
+        Returns:
+            None if this loop executes it after all, or if its owner has died or parked it.
+        """
         loop, run_id = asyncio.get_running_loop(), new.id
         while True:
             live = self.live.get(run_id)
             if live is not None and live.loop is loop:
                 return None
-            row = await off_loop(self.store, lambda: self.store.get_run(run_id))
+            row = await run_sync_in_thread(self.store, lambda: self.store.get_run(run_id))
             if row is not None:
-                check_same(row, new)
+                check_same_run(row, new)
             if row is None or row.status in ENDS:
                 return row
             if row.status == "waiting":
                 return None
-            orphans = await off_loop(self.store, self.store.orphans)
+            orphans = await run_sync_in_thread(self.store, self.store.orphans)
             if any(orphan.id == run_id for orphan in orphans):
                 return None
             await asyncio.sleep(POLL)
 
     async def drive(self, job: Job, log: Log) -> dict[str, Json]:
-        """Execute with an opened journal."""
+        """Execute a job whose journal is open."""
         finished = log.finished
         if finished is not None:
-            check_same(finished, job.new)
+            check_same_run(finished, job.new)
             return _result(finished.result)
         spent = 0.0
         if log.resumed:
@@ -225,9 +431,9 @@ class Engine:
                 raise NoExecutor(job.new.id)
         try:
             program = self.program(job)
-            run = self._made(program, job, log, spent)
+            run = self._make_run(program, job, log, spent)
         except BaseException:
-            await _given_up(log)  # else this process would own a run that it does not execute
+            await _release_quietly(log)  # otherwise this process would own a run that it does not execute
             raise
         if program.secrets or job.secrets is not None:
             run.allow(job.allowed, job.secrets)
@@ -242,32 +448,45 @@ class Engine:
         try:
             if run.watcher is not None:
                 about = {"nodes": program.spots, "name": job.new.name, "kind": job.new.kind}
-                run.tell("run.resumed" if log.past else "run.started", data=about)
+                run.report("run.resumed" if log.past else "run.started", data=about)
             if len(log.past) > _LONG:
-                uncollected_turn(run.loop)  # what is read back is read back in one go
+                gc_disabled_until_next_tick(run.loop)  # the recorded steps are read back without a pause
             ending = await run.execute()
             if ending.status == "waiting":
                 result = await self._parked(job, run, ending)
             else:
-                result = await self._ended(job, run, ending)
+                result = await self._record_ending(job, run, ending)
         except BaseException as exc:
-            self._parts.pop(run.id, None)  # they go on when this run does
-            await self._broke_off(job, run, ending, exc)
+            self._parts.pop(run.id, None)  # they continue when this run is resumed
+            await self._interrupt(job, run, ending, exc)
             raise
         finally:
-            if self.live.get(run.id) is run:  # no other has gone on with it since its loop was closed
+            if self.live.get(run.id) is run:  # it is another one if somebody resumed the run after this loop was closed
                 del self.live[run.id]
             ended = getattr(job.caller, "ended", None)
             if ended is not None:
                 await ended(run.id)
         if (self._parts or log.resumed) and result.get("status") != "waiting":
-            await off_loop(self.store, lambda: self._end_parts(run.id, log.resumed))
+            await run_sync_in_thread(self.store, lambda: self._end_parts(run.id, log.resumed))
+        if log.run.undo_policy is not None and result.get("status") in UNSUCCESSFUL:
+            result = await self._undone(run.id, job.watcher, result)
         if run.waiting is not None:
             run.waiting.set_result(result)
         return result
 
-    def _made(self, program: Program, job: Job, log: Log, spent: float) -> Run:
-        """Make the run that a job is; part of its parent where that executes on this loop."""
+    async def _undone(self, run_id: str, watcher: Watcher | None, result: dict[str, Json]) -> dict[str, Json]:
+        """Undo a run by its policy and add the report to its result. If that fails, recovery does it later."""
+        if self.after_run is None:
+            return result
+        try:
+            report = await self.after_run(run_id, watcher)
+        except RopewalkError as error:
+            logger.error("run %s is not undone: %s", run_id, error)
+            return result
+        return result if report is None else {**result, "undo": report}
+
+    def _make_run(self, program: Program, job: Job, log: Log, spent: float) -> Run:
+        """Make the run of a job; it is part of its parent if that executes on this loop."""
         watcher = everyone(self.watchers, job.watcher) if self.watchers else job.watcher
         parent = job.parent if job.parent is not None and job.parent.loop is asyncio.get_running_loop() else None
         return Run(
@@ -275,12 +494,12 @@ class Engine:
             state=job.state, spent=spent, watcher=watcher, listener=job.watcher, parent=parent,
         )  # fmt: skip
 
-    async def _ended(self, job: Job, run: Run, ending: Ending) -> dict[str, Json]:
-        """Record the ending; returns it in the words of its notation."""
+    async def _record_ending(self, job: Job, run: Run, ending: Ending) -> dict[str, Json]:
+        """Record the ending of a run, and return the result in the words of its notation."""
         run.log.touch("", ending.duration)
         try:
             result, status = await _recorded(job, run, ending)
-        except InvalidValue as exc:  # Together its values are more than a store takes: it would never end.
+        except InvalidValue as exc:  # its values together are too large for a store, so end it without them
             ending.status, ending.error = "failed", exc
             ending.value, ending.state, ending.outputs = None, {}, {}
             result, status = await _recorded(job, run, ending)
@@ -288,26 +507,26 @@ class Engine:
             ending.status = status
             result = job.render(ending)
         if run.watcher is not None:
-            run.tell("run.finished", data={"status": status, "ms": round(ending.duration * 1000, 3)})
+            run.report("run.finished", data={"status": status, "ms": round(ending.duration * 1000, 3)})
         return result
 
     async def _parked(self, job: Job, run: Run, ending: Ending) -> dict[str, Json]:
-        """What is said of a run that was released while it only waits; `waitingFor` lists for what."""
-        from ..journal.waiting import shown
+        """Return the result of a parked run; its `waitingFor` lists the open waits."""
+        from ..journal.open_waits import wait_to_json
 
-        row = await off_loop(self.store, lambda: self.store.get_run(run.id))
+        row = await run_sync_in_thread(self.store, lambda: self.store.get_run(run.id))
         if row is not None and row.status == "stopped":
-            ending.status = row.status  # by somebody who came right after
+            ending.status = row.status  # somebody stopped it right after it was parked
         if run.watcher is not None:
-            run.tell("run.waiting" if ending.status == "waiting" else "run.finished", data={"status": ending.status})
+            run.report("run.waiting" if ending.status == "waiting" else "run.finished", data={"status": ending.status})
         waiting = run.waits.parked if run.waits is not None else []
-        return {**job.render(ending), "waitingFor": [shown(entry) for entry in waiting]}
+        return {**job.render(ending), "waitingFor": [wait_to_json(entry) for entry in waiting]}
 
-    async def _broke_off(self, job: Job, run: Run, ending: Ending | None, exc: BaseException) -> None:
-        """Let go of a run that has not come to an ending, or whose ending could not be recorded."""
+    async def _interrupt(self, job: Job, run: Run, ending: Ending | None, exc: BaseException) -> None:
+        """Release a run that has no ending, or the record of its ending failed."""
         root = run.waits.root if run.waits is not None and self.store.durable else None
         parked = root is not None and bool(root.parked or root.cut)
-        run.tell("run.waiting" if parked else "run.interrupted", data={"status": "waiting"} if parked else None)
+        run.report("run.waiting" if parked else "run.interrupted", data={"status": "waiting"} if parked else None)
         try:
             if isinstance(exc, GeneratorExit):  # a closed coroutine cannot wait for anything
                 await self._release(job, run, ending, exc)
@@ -316,12 +535,12 @@ class Engine:
         finally:
             if run.waiting is not None:
                 run.waiting.set_exception(exc if isinstance(exc, Exception) else _Abandoned())
-                run.waiting.exception()  # retrieved: whoever waits may be gone
+                run.waiting.exception()  # mark it as retrieved, because nobody may be waiting any more
 
     async def _release(self, job: Job, run: Run, ending: Ending | None, exc: BaseException) -> None:
-        """Write down that this process no longer executes a run."""
+        """Record that this process no longer executes a run."""
         if ending is not None or not isinstance(exc, asyncio.CancelledError):
-            await _given_up(run.log)  # so that it can be ended again
+            await _release_quietly(run.log)  # so that somebody can resume it and end it again
         elif self.store.durable:
             await leave(run, self.store, hand_back=self.hands_back)
         elif run.waiting is not None:
@@ -332,16 +551,24 @@ class Engine:
             await run.log.finish("stopped", None)
 
     def stop(self, run_id: str) -> bool:
-        """Mark a running execution as stopped at once; its process cancels what is in flight. What is
-        part of it is stopped, too: it may be that nobody runs them."""
+        """Stop a run and its parts.
+
+        The store marks the run at once, and its process then cancels the steps in progress. The parts are marked
+        here, too, since it may be that no process executes them.
+
+        Args:
+            run_id: Id of the run.
+
+        Returns:
+            False if the run does not execute.
+        """
         stopped = self.store.request_stop(run_id)
         if stopped:
             self._end_parts(run_id, True)
         return stopped
 
     def _end_parts(self, run_id: str, look: bool) -> None:
-        """Nobody goes on with the unfinished parts of a run that has ended. Those that another process
-        began are looked for in the store."""
+        """Stop the unfinished parts of a run that has ended; with `look`, also parts that another process began."""
         parts = self._parts.pop(run_id, set())
         if look:
             parts = parts | {row.id for row in self.store.list_runs(parent=run_id, status="running", limit=MOST_PARTS)}
@@ -349,53 +576,60 @@ class Engine:
             self.stop(part)
 
 
-def everyone(watchers: Sequence[Watcher], own: Watcher | None) -> Watcher:
-    """One watcher for all: what one of them raises is told when all have heard of the event."""
-    told = (*watchers, own) if own is not None else tuple(watchers)
+def everyone(watchers: Sequence[Watcher], more: Watcher | None) -> Watcher:
+    """Make one watcher that passes each event to all of them.
 
-    def tell(event: Event) -> None:
-        raised = None
-        for watcher in told:
+    If a watcher raises, the others still get the event; then the last error is raised.
+    """
+    receivers = (*watchers, more) if more is not None else tuple(watchers)
+
+    def emit(event: Event) -> None:
+        error = None
+        for watcher in receivers:
             try:
                 watcher(event)
-            except Exception as exc:  # noqa: BLE001 - the others hear of it all the same
-                raised = exc
-        if raised is not None:
-            raise raised
+            except Exception as exc:  # noqa: BLE001 - raised when all watchers have the event
+                error = exc
+        if error is not None:
+            raise error
 
-    return tell
-
-
-def new_run_id() -> str:
-    """A time-ordered id (UUID version 7)."""
-    return str(uuid7())
+    return emit
 
 
-def check_run_id(given: object, place: str = "run id") -> None:
-    """Refuse (InvalidValue) an id chosen for a run that cannot stand in an address or in a line; None: none is chosen.
-    Those of parts of runs, which nobody chooses, have slashes."""
-    if given is None:
+def check_run_id(id: object, place: str = "run id") -> None:
+    """Check that an id can name a run in a URL and on one line.
+
+    None means that no id is chosen. Ids of parts of runs contain slashes, but nobody chooses these.
+
+    Args:
+        id: The id, or None.
+        place: What the id is, for the error.
+
+    Raises:
+        InvalidValue: The id is not a string, is too long, or has other characters.
+    """
+    if id is None:
         return
-    check_json(given, place)
-    if not isinstance(given, str) or not re.fullmatch(_RUN_ID, given) or given.strip() != given:
-        said = f"{given[:80]}..." if isinstance(given, str) and len(given) > 80 else given
-        raise InvalidValue(place, f"{said!r} is no id of a run: {_ID_RULE}")
+    check_json(id, place)
+    if not isinstance(id, str) or not re.fullmatch(_RUN_ID, id) or id.strip() != id:
+        excerpt = f"{id[:80]}..." if isinstance(id, str) and len(id) > 80 else id
+        raise InvalidValue(place, f"{excerpt!r} is not a valid run id; write {_ID_RULE}")
 
 
 async def _recorded(job: Job, run: Run, ending: Ending) -> tuple[dict[str, Json], str]:
-    """The ending in the words of its notation, and the status that stands in the store."""
+    """Record an ending; return the result in the words of its notation, and the status in the store."""
     result, error = job.render(ending), ending.error
-    told = None if error is None else {"message": str(error), "kind": type(error).__name__}
+    payload = None if error is None else {"message": str(error), "kind": type(error).__name__}
     counts = {"results": len(ending.outputs), "errors": max(len(ending.failures), int(error is not None))}
-    return result, await run.log.finish(ending.status, result, told, **counts)
+    return result, await run.log.finish(ending.status, result, payload, **counts)
 
 
 class _Abandoned(Exception):
-    """The task that executed a run was cancelled; somebody who waits for it takes over."""
+    """The task that executed a run was cancelled; whoever waits for the run takes over."""
 
 
-async def _given_up(log: Log) -> None:
-    """Let go of a run that cannot go on here; the error that is on its way matters more."""
+async def _release_quietly(log: Log) -> None:
+    """Release a run that cannot continue here. An error of the store is dropped: the caller raises a worse one."""
     try:
         await log.release()
     except StoreError:
@@ -404,3 +638,53 @@ async def _given_up(log: Log) -> None:
 
 def _result(value: Any) -> dict[str, Json]:
     return value if isinstance(value, dict) else {}
+
+
+class NullLog:
+    """The log of a run without a journal."""
+
+    past: Mapping[Key, Entry] = {}
+    on_stop: Callable[[], None] | None = None
+    on_signal: Callable[[], None] | None = None
+
+    def append(self, entry: Entry, /) -> asyncio.Future[None]:
+        raise AssertionError("a run without a journal appends nothing")
+
+    async def take(self, waits: Sequence[OpenWait], /) -> list[Entry]:
+        """Return nothing, since nobody can send an event."""
+        return []
+
+    def touch(self, current_node: str, spent: float, /) -> None:
+        """Do nothing, since nobody looks from outside."""
+
+
+async def run_program(
+    program: Program, input: Json = None, *, run_id: str = "run", watcher: Watcher | None = None
+) -> Ending:
+    """Run a compiled program once, in the caller's task.
+
+    Args:
+        program: The program.
+        input: The input that the flow reads.
+        run_id: Id of the run, for paths and events.
+        watcher: Gets the events of the run.
+
+    Returns:
+        The ending, with value, state and errors.
+    """
+    log: Any = NullLog()
+    return await Run(program, run_id, input, log, watcher=watcher, listener=watcher).execute()
+
+
+async def run_flow(flow: Flow, caller: Caller, input: Json = None) -> Ending:
+    """Compile and run a checked flow once.
+
+    Args:
+        flow: The flow.
+        caller: Calls its tools.
+        input: The input that the flow reads.
+
+    Returns:
+        The ending, with value, state and errors.
+    """
+    return await run_program(compile_flow(flow, caller), input)

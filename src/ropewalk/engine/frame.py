@@ -27,15 +27,15 @@ PATH: Final = 10  # cached path prefix
 FIRST: Final = 11  # slot of the first node
 
 
-# The step record of a line of nodes: what is where in it.
+# The step record of a line of nodes is a list with these positions.
 LINE: Final = 0  # the frame
 NODES: Final = 1  # its spots in order; None in the record of a graph
-ROUNDS: Final = 2  # the slots from FIRST on, round for round, where the frame is used again; else None
-CLOCKS: Final = 3  # here clock readings begin: before the first node, then after each
+ROUNDS: Final = 2  # the slots from FIRST on of each iteration, if iterations share the frame; else None
+CLOCKS: Final = 3  # from here on clock readings: before the first node, then after each
 
 
 class Outcome:
-    """Stands in a node's slot for anything but a plain value: the node did not run, or failed."""
+    """The content of a node's slot if it is not a plain value: the node did not run, or failed."""
 
     __slots__ = ("error", "status", "value")
 
@@ -51,17 +51,17 @@ DEAD: Final = Outcome("dead")
 
 
 def value_in(slot: Any) -> Json:
-    """The value that references see for what stands in a slot."""
+    """Return the value that references see for the content of a slot."""
     return slot.value if type(slot) is Outcome else slot
 
 
 def status_in(slot: Any) -> str:
-    """ok, failed, skipped (its own condition) or dead (not reached)."""
+    """Return the status for the content of a slot: ok, failed, skipped (its own condition) or dead (not reached)."""
     return str(slot.status) if type(slot) is Outcome else "ok"
 
 
-class Spot:
-    """What compiling knows of one node: where it stands and which slots it uses."""
+class NodeSlot:
+    """A node as the compiler knows it: its place and the slots that it uses."""
 
     __slots__ = (
         "attempt_slot",
@@ -79,6 +79,7 @@ class Spot:
         "soft",
         "tool",
         "tried",
+        "undo",
         "view_slot",
         "writes_slot",
     )
@@ -90,12 +91,13 @@ class Spot:
         policy, guarded = node.policy, node.gate is not None or node.when is not None
         self.soft = guarded or policy.on_error is not None
         self.tried = policy.on_error is not None or policy.timeout is not None or policy.retry.attempts > 1
-        """A policy looks at each try, so that a call here must keep its own deadline."""
+        """True if a policy depends on each attempt, so that a call must keep its own timeout."""
         self.bare = not (guarded or self.tried) and node.result is None
-        """Its value is what its op gives, with nothing around."""
+        """True if the value of the node is that of its op, without any wrapper."""
         self.limit: float | None = None  # seconds that the lane's watch allows a plain call here
         self.tool: str | None = None
         self.repeatable = False  # whether its tool may be called again after a call that took effect
+        self.undo: Any = None  # makes the call that takes back a finished call of its tool
         self.direct: Any = None  # the parts of a tool call that the region's loop makes itself
         self.attempt_slot: int | None = None
         self.error_slot: int | None = None
@@ -103,11 +105,11 @@ class Spot:
         self.writes_slot: int | None = None
 
     def __repr__(self) -> str:
-        return f"Spot({self.id!r})"
+        return f"NodeSlot({self.id!r})"
 
 
 class Region:
-    """What compiling knows of one region: its place in the tree and the slots of its nodes."""
+    """A region as the compiler knows it: its place in the tree and the slots of its nodes."""
 
     __slots__ = (
         "binds",
@@ -123,27 +125,29 @@ class Region:
         "writes",
     )
 
-    def __init__(self, graph: Graph, outer: Region | None, owner: Spot | None, label: str, binds: str) -> None:
+    def __init__(self, graph: Graph, outer: Region | None, owner: NodeSlot | None, label: str, binds: str) -> None:
         self.graph, self.outer, self.owner, self.label, self.binds = graph, outer, owner, label, binds
-        self.spots: dict[str, Spot] = {}
+        self.spots: dict[str, NodeSlot] = {}
         slot = FIRST
         for node in graph.nodes:
-            self.spots[node.id] = Spot(node, self, slot)
+            self.spots[node.id] = NodeSlot(node, self, slot)
             slot += 1
         self.size = slot
         self.writes = False
-        self.flat = graph.ordered and not any(spot.bodies for spot in self.spots.values())  # its rounds share a frame
-        self.sequential = graph.ordered  # also where the needs leave but one order
-        self.searched = True  # whether something in it may look for the lane of its task
+        self.flat = graph.ordered and not any(
+            spot.bodies for spot in self.spots.values()
+        )  # its iterations share a frame
+        self.sequential = graph.ordered  # also True for a graph whose nodes can run in one order only
+        self.searched = True  # whether a node may look for the deadline of its task
 
     def slot(self) -> int:
-        """One more slot."""
+        """Add a slot to the frames of the region and return its position."""
         self.size += 1
         return self.size - 1
 
 
 def round_of(last: Frame, rounds: list[Any], count: int) -> Frame:
-    """The frame of a line as it was in a round; the slots of the one that runs are in the frame still."""
+    """Return the frame of a line as it was in an earlier iteration; the current iteration is in the frame itself."""
     frame, size = last.copy(), len(last) - FIRST
     frame[KEY], frame[PATH] = count, None
     if count * size < len(rounds):
@@ -151,14 +155,14 @@ def round_of(last: Frame, rounds: list[Any], count: int) -> Frame:
     return frame
 
 
-def node_at(track: list[Any]) -> Spot:
-    """The node of a line that is running: the readings of those before it are there."""
-    nodes: tuple[Spot, ...] = track[NODES]
+def node_at(track: list[Any]) -> NodeSlot:
+    """Return the node of a line that is running: the record has one clock reading for each node before it."""
+    nodes: tuple[NodeSlot, ...] = track[NODES]
     return nodes[(len(track) - CLOCKS - 1) % len(nodes)]
 
 
 def prefix_of(frame: Frame) -> str:
-    """The path of the region instance, with a trailing slash; empty for the whole flow."""
+    """Return the path of the region instance with a trailing slash; "" for the whole flow."""
     cached = frame[PATH]
     if cached is not None:
         return str(cached)
@@ -176,15 +180,15 @@ def prefix_of(frame: Frame) -> str:
     return text
 
 
-def path_of(frame: Frame, spot: Spot) -> str:
-    """The path of a node instance: a function of position, index and attempt, never of time."""
+def path_of(frame: Frame, spot: NodeSlot) -> str:
+    """Return the path of a node instance: a function of position, index and attempt, never of time."""
     if spot.attempt_slot is not None and (frame[spot.attempt_slot] or 1) > 1:
         return f"{prefix_of(frame)}{spot.id}@{frame[spot.attempt_slot]}"
     return prefix_of(frame) + spot.id
 
 
-def key_of(frame: Frame, spot: Spot) -> str:
-    """The same without attempts: what an idempotency key is made of."""
+def key_of(frame: Frame, spot: NodeSlot) -> str:
+    """Return the idempotency key of a node instance: its path without attempts."""
     inner = ""
     while True:
         region: Region = frame[REGION]

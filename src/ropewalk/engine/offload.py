@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..deadline import in_thread
-from ..expr.budget import Slow, in_slices
+from ..expr.operators import Slow, in_slices
 from ..ir import Getter, Step, whole
 from ..values import Json
-from .frame import Frame
+from .frame import SKIPPED, Frame
 
 
 async def evaluated(get: Getter, frame: Frame) -> Json:
@@ -36,6 +36,15 @@ def offloaded(step: Step) -> Step:
     if go is None:
         return Step(whole, compute)
     return Step(whole, _followed(get, go))
+
+
+def offloaded_condition(go: Callable[[Frame], Awaitable[Any]], when: Callable[[Frame], bool]) -> Any:
+    """Return the start of a node whose condition may leave the event loop; a skipped node does nothing."""
+
+    async def run(frame: Frame) -> Any:
+        return await go(frame) if await evaluated(when, frame) else SKIPPED
+
+    return run
 
 
 def _followed(get: Getter, go: Callable[[Any], Awaitable[Any]]) -> Callable[[Frame], Awaitable[Any]]:

@@ -1,9 +1,10 @@
-"""Running a region: one line of nodes in order, or a graph of nodes as their needs are met.
+"""Run a region: `line` runs nodes in order, `graph` runs each node as soon as its needs are met.
 
-A node is a pair (start, slot): `frame[slot] = await start(frame)`, without the await for what
-needs none. A plain tool call is made by the loop itself: no coroutine of ours stands around
-the tool's. Everything else (retry, conditions, state, journal) was wrapped around the
-triple when the program was built, so what a flow does not use is not even an `if` here.
+A node is a `RegionStep`: a tuple that the loops below unpack and execute. The loop awaits the
+coroutine of a plain tool call itself, without a coroutine of ours around it. Everything else (retry,
+conditions, state, journal) is wrapped around `start` when the program is built, so a feature that
+a flow does not use is not even an `if` here. To add a feature of nodes, wrap the step in
+`compile/program.py`; do not add to these loops, which run once per node.
 """
 
 from __future__ import annotations
@@ -16,42 +17,43 @@ from typing import Any
 
 from ..ir import Getter, Yield
 from ..values import NOT_JSON, Json
-from .durable import Pledge
-from .failure import failure
-from .frame import FIRST, LANE, RUN, Frame, Spot, node_at
-from .lane import Lane, clock, lane_of_task
-from .spill import Spill
+from .compile.durable import PendingCommit
+from .compile.failures import failure
+from .frame import FIRST, LANE, RUN, Frame, NodeSlot, node_at
+from .lazy_task_group import LazyTaskGroup
+from .timeouts import TaskDeadline, clock, lane_of_task
 
 Hook = Callable[[Frame, Json], None]
-Cell = tuple[Callable[[Any], Any], bool, Callable[[Any], Any] | None, Hook | None, int]
-"""start, waits, take, write, slot: `start(frame)` is the value or, where the node waits, what to
-await; `take` checks and copies the result of a direct tool call, `write` folds in what the node
-writes; None where there is no such thing."""
+RegionStep = tuple[Callable[[Any], Any], bool, Callable[[Any], Any] | None, Hook | None, int]
+"""A node as (start, waits, take, write, slot).
+
+`start(frame)` gives the value, or an awaitable of it where `waits` is true. `take` checks and copies
+the result of a direct tool call. `write` folds in what the node writes. Both may be None. The value
+goes to `frame[slot]`.
+"""
 Follow = Callable[[Frame, Json], Frame | None]
 Run = Callable[..., Awaitable[Yield]]
-"""`run(frame)`, or for rounds `run(frame, follow)`: see `ir.Body.run`."""
+"""`run(frame)`, or `run(frame, follow)` for a loop: see `ir.Body.run`."""
 Finish = Callable[[Frame], Yield]
 Tell = Callable[[Frame, int], None] | None
 Needs = list[list[int]]
-Made = Callable[..., Spill]
 _Work = tuple[list[Any], list[int], list[int], int | None, int, bool, Finish, Tell, bool]
-"""A graph as it was compiled: its nodes with those that wait for each, how many each waits for, those
-that wait for none, how many at once, how many may wait for their commits, and so on."""
+"""A compiled graph: its nodes, each with the nodes that need it; how many nodes each needs; the nodes that
+need none; the limit of nodes at once, and of pending commits; then the arguments of `graph`."""
 
 
-def line(cells: list[Cell], spots: list[Spot], result: Getter, finish: Finish, flat: bool) -> Run:
-    """Run the nodes one after another in the caller's task.
+def line(cells: list[RegionStep], spots: list[NodeSlot], result: Getter, finish: Finish, flat: bool) -> Run:
+    """Return the function that runs nodes one after another in the task of the caller.
 
-    The step record of a line is a flat list: the frame, the nodes, the values of rounds or None, then
-    clock readings, one before the first node and one after each. That is one reading and one append
-    per node, nothing that the garbage collector tracks, and the lane's watch reads off it which
-    node runs since when. The rounds of a `flat` line (no regions inside) go on in the same frame and
-    the same record.
+    The step record is a flat list that costs one clock reading and one append per node: the frame, the
+    nodes, the values of iterations or None, then clock readings, before the first node and after each.
+    The deadline timer reads from it which node runs, and since when. The iterations of a `flat` line (no
+    node has a region inside) share one frame and one record. From `result`, a loop decides if it continues.
     """
     table, order = tuple(cells), tuple(spots)
 
     async def run(frame: Frame, follow: Follow | None = None) -> Yield:
-        lane: Lane = frame[LANE]
+        lane: TaskDeadline = frame[LANE]
         run_, outer = frame[RUN], lane.track
         values: list[Any] = []
         track: list[Any] = [frame, order, values if flat and follow is not None else None, clock()]
@@ -65,7 +67,7 @@ def line(cells: list[Cell], spots: list[Spot], result: Getter, finish: Finish, f
                     if waits:
                         value = await value
                         if lane.late is not None or (run_.ending and lane.cancelled()):
-                            raise asyncio.CancelledError  # the tool kept its own to itself: this comes too late
+                            raise asyncio.CancelledError  # the tool swallowed the first: its value comes too late
                         if take is not None:
                             raw, value = value, take(value)
                             if value is NOT_JSON:
@@ -76,7 +78,7 @@ def line(cells: list[Cell], spots: list[Spot], result: Getter, finish: Finish, f
                     add(now := clock())
                     if now >= run_.turn:
                         await run_.give_way()
-                between = True
+                between = True  # an error from here on belongs to the region, not to a node
                 if follow is None:
                     return finish(frame)
                 if flat:
@@ -102,21 +104,21 @@ def line(cells: list[Cell], spots: list[Spot], result: Getter, finish: Finish, f
 
 
 def in_rounds(once: Callable[[Frame], Awaitable[Yield]]) -> Run:
-    """The same for what knows of no rounds."""
+    """Return `once` as a function that can also repeat: it runs again while `follow` gives a frame."""
 
     async def run(frame: Frame, follow: Follow | None = None) -> Yield:
         while True:
-            done = await once(frame)
-            following = follow(frame, done.value) if follow is not None else None
+            outcome = await once(frame)
+            following = follow(frame, outcome.value) if follow is not None else None
             if following is None:
-                return done
+                return outcome
             frame = following
 
     return run
 
 
-def bare_line(cells: list[Cell], spots: list[Spot], finish: Finish) -> Run:
-    """The same without records and without the lane's watch: for measuring what those cost."""
+def bare_line(cells: list[RegionStep], spots: list[NodeSlot], finish: Finish) -> Run:
+    """Return the function that runs a line without step records and deadlines, to measure what these cost."""
     table, order = tuple(cells), tuple(spots)
 
     async def run(frame: Frame) -> Yield:
@@ -127,7 +129,7 @@ def bare_line(cells: list[Cell], spots: list[Spot], finish: Finish) -> Run:
                 frame[slot] = value = await value if waits else value
                 if write is not None:
                     write(frame, value)
-        except BaseException as exc:  # noqa: BLE001 - it goes on
+        except BaseException as exc:  # noqa: BLE001 - raised again as the failure of its node
             raised = failure(exc, next(s for s in order if s.slot == slot), frame)
             raise raised from raised.__cause__
         return finish(frame)
@@ -136,56 +138,74 @@ def bare_line(cells: list[Cell], spots: list[Spot], finish: Finish) -> Run:
 
 
 def graph(
-    cells: list[Cell], spots: list[Spot], needs: Needs, limit: int | None, finish: Finish, tell: Tell, waits: bool
+    cells: list[RegionStep],
+    spots: list[NodeSlot],
+    needs: Needs,
+    limit: int | None,
+    finish: Finish,
+    report: Tell,
+    waits: bool,
 ) -> Run:
-    """Start each node as soon as the nodes it needs are done, at most `limit` at once. The step
-    record is a flat list too: the frame, None, then node, start, end in the order they ended.
+    """Return the function that starts each node as soon as the nodes that it needs are done.
 
-    A node whose call has come to its end and only has to be committed is left aside until nothing
-    else is ready: so a hundred that return at once are one batch, for which there is one more task at most."""
-    table = [(*cell, spot, after) for cell, spot, after in zip(cells, spots, _waiting(needs), strict=True)]
-    counts, found, most = [len(before) for before in needs], searched(cells), limit or len(cells)
-    roots = [index for index, left in enumerate(counts) if not left]
+    The step record is a flat list: the frame, None, then node, start and end in the order of the ends.
 
-    return in_rounds(partial(_play, (table, counts, roots, limit, most, found, finish, tell, waits)))
+    A node that only waits for the commit of its call is set aside until no other node is ready. So
+    the commits of a hundred calls that return at once are one batch, with one further task at most.
+
+    Args:
+        cells: The steps.
+        spots: The slots of the same nodes.
+        needs: For each node the positions of the nodes that it needs.
+        limit: The largest number of nodes that run at once; None for no limit.
+        finish: Makes the result and the writes of the region at its end.
+        report: Reports a node that has become ready; None where nobody watches.
+        waits: Whether the flow has waits, so that the tasks of its runs are counted.
+    """
+    table = [(*cell, spot, after) for cell, spot, after in zip(cells, spots, _dependents(needs), strict=True)]
+    counts = [len(before) for before in needs]
+    roots = [index for index, count in enumerate(counts) if not count]
+    max_commits = limit or len(cells)
+    work = (table, counts, roots, limit, max_commits, searched(cells), finish, report, waits)
+    return in_rounds(partial(_play, work))
 
 
 async def _play(work: _Work, frame: Frame) -> Yield:
     """Run one instance of a graph to its end."""
-    table, counts, roots, limit, most, found, finish, tell, waits = work
+    table, counts, roots, limit, max_commits, uses_lane, finish, report, waits = work
     run_, home, track = frame[RUN], frame[LANE], list[Any]((frame, None))
     run_.records.append(track)
-    add, left, ready = track.extend, counts.copy(), deque(roots)
-    pledged: deque[tuple[Pledge, Any, Hook | None, int, Spot, float]] = deque()
-    pop, push = ready.popleft, ready.append if tell is None else _told(tell, frame, ready)
+    add, missing_counts, ready = track.extend, counts.copy(), deque(roots)
+    commits: deque[tuple[PendingCommit, Any, Hook | None, int, NodeSlot, float]] = deque()
+    pop, push = ready.popleft, ready.append if report is None else _reporting_push(report, frame, ready)
 
-    async def drain(lane: Lane) -> None:
-        if (helps := lane is not home) and found:
-            spill.join(lane)
+    async def drain(lane: TaskDeadline) -> None:
+        if (helps := lane is not home) and uses_lane:  # the task of a helper
+            group.join(lane)
         spot: Any = None
         outer, lane.track = lane.track, None
         try:
-            while (ready or pledged) and not spill.closing:
-                if ready and len(pledged) < most:
+            while (ready or commits) and not group.closing:
+                if ready and len(commits) < max_commits:
                     start, waits, take, write, slot, spot, after = table[pop()]
-                    if (ready or pledged) and spill.handle is None:
-                        spill.offer()
+                    if (ready or commits) and group.handle is None:
+                        group.offer()  # helpers start only if this node suspends
                     lane.spot, lane.since = spot, (began := clock())
                     value = start(frame)
                     if waits:
                         value = await value
-                        if lane.late is not None or ((run_.ending or spill.closing) and lane.cancelled()):
-                            raise asyncio.CancelledError
+                        if lane.late is not None or ((run_.ending or group.closing) and lane.cancelled()):
+                            raise asyncio.CancelledError  # the tool swallowed the first
                         if take is not None:
                             raw, value = value, take(value)
                             value = spot.direct.settle(raw) if value is NOT_JSON else value
-                        elif type(value) is Pledge:
-                            pledged.append((value, after, write, slot, spot, began))
+                        elif type(value) is PendingCommit:
+                            commits.append((value, after, write, slot, spot, began))
                             continue
-                else:
-                    pledge, after, write, slot, spot, began = pledged.popleft()
+                else:  # finish the oldest call that only has to be committed
+                    commit, after, write, slot, spot, began = commits.popleft()
                     lane.spot, lane.since = spot, began
-                    value = pledge.kept() if pledge.committed.done() else await pledge
+                    value = commit.result() if commit.committed.done() else await commit
                 frame[slot] = value
                 if write is not None:
                     write(frame, value)
@@ -194,93 +214,106 @@ async def _play(work: _Work, frame: Frame) -> Yield:
                     lane.spot = None
                     await run_.give_way()
                 for index in after:
-                    left[index] = now = left[index] - 1
-                    if not now:
+                    missing_counts[index] = count = missing_counts[index] - 1
+                    if not count:
                         push(index)
-        except BaseException as exc:  # noqa: BLE001 - it goes on
+        except BaseException as exc:  # noqa: BLE001 - raised again as the failure of its node
             raised = failure(exc, spot, frame, lane)
-            if helps and spill.fail(raised, lane):
-                return
+            if helps and group.fail(raised, lane):
+                return  # the caller raises it
             raise raised from raised.__cause__
         finally:
             lane.spot, lane.track = None, outer
             if helps:
-                spill.leave(lane)
+                group.leave(lane)
 
-    spill = _spill(run_, waits)(drain, lambda: len(ready) + bool(pledged), limit, home, found)
-    await spill.run()
+    group = _task_group(run_, waits)(drain, lambda: len(ready) + bool(commits), limit, home, uses_lane)
+    await group.run()
     return finish(frame)
 
 
-def _spill(run: Any, waits: bool) -> Made:
-    """What runs things at once; in a flow that has waits, it is known when they are all that is left."""
+def _task_group(run: Any, waits: bool) -> Callable[..., LazyTaskGroup]:
+    """Return the class of task groups for a run; a flow with waits counts its tasks, to know when all of them wait."""
     if not waits:
-        return Spill
+        return LazyTaskGroup
     from .waits import Counted
 
     return partial(Counted, run.waits)
 
 
-def _told(tell: Callable[[Frame, int], None], frame: Frame, ready: deque[int]) -> Callable[[int], None]:
-    """Tell which nodes are ready, and which become so."""
+def _reporting_push(report: Callable[[Frame, int], None], frame: Frame, ready: deque[int]) -> Callable[[int], None]:
+    """Report the ready nodes, and return the function that adds one more and reports it."""
     for index in ready:
-        tell(frame, index)
+        report(frame, index)
 
     def push(index: int) -> None:
-        tell(frame, index)
+        report(frame, index)
         ready.append(index)
 
     return push
 
 
-def _waiting(needs: list[list[int]]) -> list[tuple[int, ...]]:
-    """For each node the nodes that wait for it."""
-    then: list[list[int]] = [[] for _ in needs]
+def _dependents(needs: Needs) -> list[tuple[int, ...]]:
+    """Return for each node the nodes that need it."""
+    dependents: Needs = [[] for _ in needs]
     for index, before in enumerate(needs):
         for need in before:
-            then[need].append(index)
-    return [tuple(after) for after in then]
+            dependents[need].append(index)
+    return [tuple(after) for after in dependents]
 
 
-def searched(cells: list[Cell]) -> bool:
-    """Whether a node may look for its lane: those that wait for more than a tool may."""
+def searched(cells: list[RegionStep]) -> bool:
+    """Return True if a step may look up the deadline of its task, as any step that awaits more than a tool may."""
     return any(waits and take is None for _, waits, take, _, _ in cells)
 
 
 def many(
-    open_: Callable[[Frame, int, Json, Lane], Frame], run: Run, limit: int | None, found: bool, waits: bool = False
+    open_: Callable[[Frame, int, Json, TaskDeadline], Frame],
+    run: Run,
+    limit: int | None,
+    uses_lane: bool,
+    waits: bool = False,
 ) -> Callable[[Frame, list[Json]], Awaitable[list[Yield]]]:
-    """Run a body once per item, at most `limit` at once; results in item order."""
+    """Return the function that runs a body once per item, and gives the results in item order.
+
+    Args:
+        open_: Makes the frame of an item: `open_(outer frame, index, item, lane)`.
+        run: Runs the body in that frame.
+        limit: The largest number of items that run at once; None for no limit.
+        uses_lane: Whether anything in the body looks up the deadline of its task.
+        waits: Whether the flow has waits, so that the tasks of its runs are counted.
+    """
 
     async def each(frame: Frame, items: list[Json]) -> list[Yield]:
         count = len(items)
         out: list[Any] = [None] * count
-        claimed = 0
+        claimed = 0  # items before this index are running or done
         alone, home = limit == 1 or count == 1, lane_of_task()
 
-        async def drain(lane: Lane) -> None:
+        async def drain(lane: TaskDeadline) -> None:
             nonlocal claimed
-            helps = lane is not home
-            if helps and found:
-                spill.join(lane)
+            helps = lane is not home  # this is the task of a helper, not of the caller
+            if helps and uses_lane:
+                group.join(lane)
             try:
-                while claimed < count and not spill.closing:
+                while claimed < count and not group.closing:
                     index = claimed
                     claimed = index + 1
-                    if spill.handle is None and claimed < count and not alone:
-                        spill.offer()
+                    # Helpers start only if this item suspends.
+                    if group.handle is None and claimed < count and not alone:
+                        group.offer()
                     out[index] = await run(open_(frame, index, items[index], lane))
             except BaseException as exc:
-                if helps and spill.fail(exc, lane):
-                    return
+                if helps and group.fail(exc, lane):
+                    return  # the caller raises it
                 raise
             finally:
                 if helps:
-                    spill.leave(lane)
+                    group.leave(lane)
 
-        spill = _spill(frame[RUN], waits)(drain, lambda: count - claimed, limit, home, found)
+        group = _task_group(frame[RUN], waits)(drain, lambda: count - claimed, limit, home, uses_lane)
         if count:
-            await spill.run()
+            await group.run()
         return out
 
     return each

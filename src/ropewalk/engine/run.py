@@ -1,4 +1,12 @@
-"""One execution: a program, its input, what it has recorded, and how it ends."""
+"""One execution of a program: its input, its step records, and its ending.
+
+A `Run` keeps flat step records in memory (see `region.py` and the constants of `frame.py`). For a
+store without a journal, `entries` turns these records into journal entries when somebody asks.
+The steps of a durable run contain the code that writes its journal: `compile/durable.py` for calls and decisions,
+`compile/events.py` for failures and skips, `compile/waits.py` for waits.
+
+To add a fact about an ended run, add a field to `Ending` and fill it in `Run._ending`.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ExpressionError, InvalidValue, NodeFailed, RunStopped, RunTimeout
 from ..events import Event
-from ..frozen import dataclass
+from ..fast_dataclass import dataclass
 from ..ir import Node
-from ..journal.journal import Entry, Log
 from ..journal.past import keys_of, latest_start
+from ..journal.protocol import Entry, Log
 from ..redaction import Redaction
-from ..values import Json, own
-from .durable import attempt_of
+from ..values import Json, copy_json
+from .compile.durable import attempt_data, attempt_of
+from .compile.program import Program
 from .frame import (
     CLOCKS,
     DEAD,
@@ -31,57 +40,61 @@ from .frame import (
     SKIPPED,
     STATE,
     Frame,
+    NodeSlot,
     Outcome,
-    Spot,
     path_of,
     round_of,
     status_in,
     value_in,
 )
-from .lane import INSIST, Lane, arrived, clock, watch_of
-from .program import Program
+from .timeouts import RECANCEL_AFTER, TaskDeadline, arrived, clock, interrupt_inside, watch_of
 
 if TYPE_CHECKING:
     from .waits import Waits
 
 Watcher = Callable[[Event], None]
-TURN = 0.01  # seconds; a run may have the loop to itself for two of these, but for the node that runs then
-_MARKS = r"@\d+|\[[^\]]*\]"  # of attempts, arms and rounds in a path
+TURN = 0.01  # seconds; after at most two of these, a run lets other tasks use the loop when a node ends
+_PATH_SUFFIXES = r"@\d+|\[[^\]]*\]"  # attempts, arms and iterations in a path
 
 
 @dataclass(slots=True, kw_only=True)
 class Ending:
-    """How a run ended. `value` is the flow's value (None unless it ran to its end), `state` the
-    channels, `outputs` the values of the main region's nodes that were decided, `failures` every
-    failure that was reported, the last one being what ended a failed run; `skipped` names the nodes
-    that did not run, where the value of the flow is not that of its nodes."""
+    """How a run ended, with every secret replaced by its reference."""
 
     run_id: str
     status: str
+    """completed, partial, failed, stopped, timeout or waiting."""
     value: Json = None
+    """The value of the flow; None unless the status is completed or partial."""
     state: dict[str, Json] = field(default_factory=dict)
+    """The channels."""
     outputs: dict[str, Json] = field(default_factory=dict)
+    """The values of the decided nodes of the main region, by node id."""
     failures: list[NodeFailed] = field(default_factory=list)
+    """Every reported failure; the last one ended a failed run."""
     skipped: frozenset[str] = frozenset()
+    """The nodes that did not run. Empty where the value of the flow lists the values of its nodes."""
     error: Exception | None = None
     started: float = 0.0
+    """Wall-clock seconds."""
     duration: float = 0.0
+    """Seconds of execution, those of earlier processes included."""
     ran: Callable[[], set[str]] = set
-    """The ids of the nodes that ran, those included that failed, and those of the processes before."""
+    """Returns the ids of the nodes that ran or failed, also in earlier processes."""
     calls: Callable[[], Iterable[tuple[Node, Json]]] = tuple
-    """Every tool call that gave a value, rounds included, with its node."""
+    """Returns every tool call that gave a value, with its node; one per iteration."""
 
 
-class Run(Lane):
-    """The execution in progress: what frames and steps reach through `frame[RUN]`.
+class Run(TaskDeadline):
+    """An execution in progress, which frames and steps reach through `frame[RUN]`.
 
-    It is the lane of the task it runs in, and the watch's timer for its own timeout, at `when`.
+    It is also the `TaskDeadline` of its task, and the `Timer` of its own timeout, due at `when`.
     """
 
     __slots__ = (
         "allowed", "attempts", "ending", "errors", "frame", "halted", "id", "input", "listener", "log", "loop", "mono",
         "parent", "playing", "program", "records", "round", "secrets", "spent", "state", "stopping", "timeouts", "turn",
-        "waiting", "waits", "wall", "watch", "watcher", "when",
+        "undo_clock", "undos", "waiting", "waits", "wall", "watch", "watcher", "when",
     )  # fmt: skip
 
     def __init__(
@@ -98,29 +111,37 @@ class Run(Lane):
         parent: Run | None = None,
     ) -> None:
         self.program, self.id, self.input, self.log, self.watcher = program, run_id, input, log, watcher
-        self.listener = listener  # the watcher of this run alone: it also takes the events of runs inside this one
+        self.listener = listener  # watches this run only, and takes the events of the runs inside it
         self.state, self.spent, self.parent = state, spent, parent
-        self.records: list[list[Any]] = []  # a flat track per region instance, see region.py
+        self.records: list[list[Any]] = []  # one flat step record per region instance, see region.py
         self.errors: list[NodeFailed] = []
         self.attempts: list[tuple[str, str, NodeFailed, float | None, float, float, bool]] = []
+        self.undos: list[Entry] = []  # of a run without a journal: how its calls can be undone
+        self.undo_clock = 0.0
         self.allowed: frozenset[str] = frozenset()
         self.secrets: Redaction | None = None
         self.playing = False
-        self.ending = False  # no node starts any more
-        self.turn, self.round = 0.0, -1  # when a node that ends gives the loop a turn, or is the last: see `give_way`
-        self.stopping = self.timeouts = 0  # how often it was cancelled to stop it, and for its timeout
+        self.ending = False  # True: no further node starts
+        self.turn, self.round = 0.0, -1  # when to call `give_way`, and the iteration of the loop at the last call
+        self.stopping = self.timeouts = 0  # cancellations of the task by `stop` and by `expire`
         self.loop = asyncio.get_running_loop()
         self.waiting: asyncio.Future[Any] | None = None
         self.wall, self.mono = time.time(), clock()
-        self.halted: float | None = None  # since when it only waits, or is over
+        self.halted: float | None = None  # since when the run only waits, or has ended
         if log.past:
             self.wall = max(self.wall, latest_start(log.past))
         self.frame: Frame | None = None
-        self.waits = _waits(self) if program.waits else None
+        self.waits: Waits | None = None
+        if program.waits:
+            from .waits import Waits  # imported only by runs of flows that wait
+
+            self.waits = Waits(self)
 
     def outermost(self) -> tuple[str, str]:
-        """Return the id of the run that people resume, and the path of its node that calls the flow which this run is
-        in: "" for a run that is part of no other."""
+        """Return the id of the run that people resume, and the path of its node that contains this run.
+
+        The path is "" for a run that is not part of another run.
+        """
         run, call, parent = self, "", self.parent
         while parent is not None:
             call = run.id.removeprefix(f"{parent.id}/")
@@ -128,30 +149,39 @@ class Run(Lane):
         return run.id, call
 
     def now(self) -> float:
-        """Wall-clock seconds that never go back, not even from what the journal holds: a clock that is set back
-        would make every pause longer by as much."""
+        """Return wall-clock seconds that never go back, not even behind the times in the journal.
+
+        A clock that somebody sets back would otherwise lengthen every pause.
+        """
         return max(time.time(), self.wall + clock() - self.mono)
 
     def elapsed(self) -> float:
-        """See `Live`."""
-        halted = self.halted  # first: `spent` is lowered before this is cleared
+        """Return seconds of execution so far, those of earlier owners included; waiting does not count."""
+        # Another thread may ask: read `halted` before `spent`, since `Waits` lowers `spent` before it clears `halted`.
+        halted = self.halted
         return self.spent + (clock() if halted is None else halted) - self.mono
 
     def ended(self) -> asyncio.Future[Any]:
-        """Done when the run is over, with its result; made for the first who asks."""
+        """Return a future that gets the result when the run is over."""
         if self.waiting is None:
             self.waiting = self.loop.create_future()
         return self.waiting
 
     def allow(self, names: frozenset[str], known: Redaction | None) -> None:
-        """Let the run read these secrets. All of them are redacted from now on, with those that are `known` already:
-        one that is read later can be a part of a result that comes before."""
-        from ..config.secret import SHORTEST, note  # only flows that read secrets
+        """Let the run read secrets, and redact all of them from now on.
+
+        A result may contain a secret before the flow reads it, so reading comes too late for redaction.
+
+        Args:
+            names: The secrets that the run may read.
+            known: The secrets of the outer run; None for a run of its own.
+        """
+        from ..config.secrets import SHORTEST, note  # imported only by flows that read secrets
 
         self.allowed, self.secrets = names, Redaction() if known is None else known
-        held = {name: os.environ.get(name, "") for name in sorted(names)}
-        note(held.values())  # for the logs of this process
-        for name, value in held.items():
+        values = {name: os.environ.get(name, "") for name in sorted(names)}
+        note(values.values())  # the logs of this process redact them, too
+        for name, value in values.items():
             if len(value) >= SHORTEST:
                 self.secrets.add(value, f"$secret.{name}")
 
@@ -162,7 +192,7 @@ class Run(Lane):
             ExpressionError: The run may not read it, or it is not set.
         """
         if name not in self.allowed or self.secrets is None:
-            from ..config.secret import refused
+            from ..config.secrets import refused
 
             raise ExpressionError(refused(name))
         value = os.environ.get(name)
@@ -172,40 +202,58 @@ class Run(Lane):
         return value
 
     def redact(self, value: Json) -> Json:
-        """The value with every secret used so far replaced by its reference."""
+        """Return the value with every known secret replaced by its reference."""
         return self.secrets.value(value) if self.secrets else value
 
     def past_attempt(self, path: str) -> tuple[NodeFailed, float | None] | None:
+        """Return the journaled failure of an attempt, and when the next attempt is due; None if there is none."""
         entry = self.log.past.get((path, "attempt"))
         return None if entry is None else attempt_of(entry)
 
     def failed_attempt(
-        self, frame: Frame, spot: Spot, count: int, failed: NodeFailed, due: float | None, took: float, handled: bool
+        self,
+        frame: Frame,
+        spot: NodeSlot,
+        count: int,
+        failed: NodeFailed,
+        due: float | None,
+        took: float,
+        handled: bool,
     ) -> None:
+        """Record a failed attempt of a node and report it.
+
+        Args:
+            count: The number of the attempt, from 1.
+            due: Wall-clock seconds of the next attempt; None if there is none.
+            took: Seconds that the attempt took.
+            handled: Whether the error strategy of the node takes the failure.
+        """
         path, now = path_of(frame, spot), self.now()
         self.attempts.append((path, spot.name, failed, due, now - took, now, handled))
         if self.watcher is not None:
             data = {"message": failed.message, "kind": failed.kind, "attempt": count, "due": due}
             data |= {"replayed": True} if (path, "attempt") in self.log.past else {}
-            self.tell("attempt.failed", path, spot.name, data)
+            self.report("attempt.failed", path, spot.name, data)
 
     def disown(self, path: str) -> None:
-        """Drop what was reported inside a node instance that failed after all: its failure stands
-        for it, and a resumed run, which does not enter it again, would not have it either."""
+        """Drop the failures inside a node instance that failed itself: its own failure replaces them.
+
+        A resumed run does not enter this node again, so it would not have these failures either.
+        """
         if self.errors:
             inside = (path + "/", path + "[")
-            self.errors = [e for e in self.errors if not e.path.startswith(inside)]
+            self.errors = [error for error in self.errors if not error.path.startswith(inside)]
 
-    def tell(self, kind: str, path: str = "", node: str = "", data: Json = None) -> None:
-        """Hand an event to the watcher; a watcher that raises does not break the run."""
+    def report(self, kind: str, path: str = "", node: str = "", data: Json = None) -> None:
+        """Emit an event to the watcher; an error of the watcher does not break the run."""
         if self.watcher is not None:
             self.emit(self.watcher, Event(run_id=self.id, kind=kind, at=self.now(), path=path, node=node, data=data))
 
     def emit(self, watcher: Watcher, event: Event) -> None:
-        """Hand a finished event to a watcher. What the watcher raises goes to the handler of the event loop."""
+        """Pass an event to a watcher. An error of the watcher goes to the exception handler of the event loop."""
         try:
             watcher(event)
-        except Exception as exc:  # noqa: BLE001 - told to the loop's handler, never to the run
+        except Exception as exc:  # noqa: BLE001 - reported to the handler of the loop, never to the run
             asyncio.get_running_loop().call_exception_handler(
                 {"message": f"the watcher of run {self.id} raised on {event.kind}", "exception": exc}
             )
@@ -213,58 +261,82 @@ class Run(Lane):
     # --- running ------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Cancel what is in flight; the run ends as stopped. Called on the run's own loop."""
+        """Cancel the steps in progress, so that the run ends as stopped. Call it on the loop of the run."""
         if self.playing:
             self.stopping += 1
             self.ending, self.turn = True, 0.0
-            self.task.cancel()
-            # A tool that keeps the cancellation to itself gets another one.
-            self.loop.call_later(INSIST, self.stop)
+            interrupt_inside(self)
+            # A tool may swallow the cancellation, so it gets another one.
+            self.loop.call_later(RECANCEL_AFTER, self.stop)
 
     def expire(self) -> None:
-        """Its time is over: no node starts any more, whatever a tool makes of its cancellation."""
+        """End the run because its timeout is over; no further node starts, even if a tool swallows the cancellation."""
         self.timeouts += 1
         self.ending, self.turn = True, 0.0
-        self.task.cancel()
+        interrupt_inside(self)
 
     async def give_way(self) -> None:
-        """Between nodes, when `turn` is over: where nothing suspends, deadlines and stops are not heard of, and nobody
-        else has the loop. Where something has suspended since this was last asked, the loop has come round."""
+        """Let the event loop run other tasks. Called between nodes, when `turn` is over.
+
+        Without this, a run whose tools never suspend would keep the loop: no deadline and no stop would
+        reach it.
+
+        Raises:
+            asyncio.CancelledError: The run is ending.
+        """
         if not self.ending:
             before, self.round = self.round, self.watch.round()
-            self.turn = (now := clock()) + TURN
+            now = clock()
+            self.turn = now + TURN
             if self.round != before:
-                return
+                return  # a tool has suspended since the last call, so the loop has run already
             if self.watch.when <= now:
                 self.watch.look()
         await asyncio.sleep(0)
         if self.ending:
-            raise asyncio.CancelledError  # the tool kept its own to itself
+            raise asyncio.CancelledError  # a tool swallowed the first one
 
     def begins(self, node: str, at: float) -> float:
-        """Say where a durable run is, for people who look from outside; what `now` is `at` that clock reading."""
-        passed = at - self.mono
-        self.log.touch(node, self.spent + passed)
-        return max(time.time(), self.wall + passed)
+        """Record the current node of a durable run, for people who look from outside.
 
-    async def execute(self) -> Ending:
-        """Run to an ending. Only what is no ending is raised: an outer cancellation, a journal
-        that does not fit, a store that fails."""
-        program = self.program
+        Args:
+            node: The id of the node that begins.
+            at: A reading of `clock`.
+
+        Returns:
+            The wall-clock seconds of that reading.
+        """
+        elapsed = at - self.mono
+        self.log.touch(node, self.spent + elapsed)
+        return max(time.time(), self.wall + elapsed)
+
+    def _begin(self) -> None:
         task = asyncio.current_task()
         assert task is not None
-        Lane.__init__(self, task)
-        watch = self.watch = watch_of(self.loop)
-        watch.add(self, program.limit, self.mono)
+        TaskDeadline.__init__(self, task)
+        self.watch = watch_of(self.loop)
+        self.watch.add(self, self.program.limit, self.mono)
         self.playing, self.turn = True, self.mono + TURN
         self.log.on_stop = self.stop
-        limit = program.flow.timeout
+        # The timeout covers all processes of the run, so the time that they spent counts.
+        limit = self.program.flow.timeout
         if limit is not None:
             self.when = self.mono + max(0.0, limit - self.spent)
-            watch.set(self)
-        waits = self.waits
-        if waits is not None:
-            waits.begin()
+            self.watch.set(self)
+        if self.waits is not None:
+            self.waits.begin()
+
+    async def execute(self) -> Ending:
+        """Run the program to its end and return how it ended, failures included.
+
+        Raises:
+            asyncio.CancelledError: The caller cancelled the task; the run has no ending.
+            JournalConflict: The journal does not fit the flow.
+            StoreError: The store failed.
+        """
+        self._begin()
+        program, task, watch, waits = self.program, self.task, self.watch, self.waits
+        limit = program.flow.timeout
         frame = self.frame = self._open()
         value: Json = None
         status = ""
@@ -277,7 +349,7 @@ class Run(Lane):
             status, error = "failed", exc
             self.errors.append(exc)
         except (ExpressionError, InvalidValue) as exc:
-            # No node's: what is left once they are all done is the result of the flow.
+            # Nodes raise NodeFailed, so this comes from the result expression of the flow.
             status, error = "failed", ExpressionError(f"result: {exc}")
             error.__cause__ = exc
         except asyncio.CancelledError as exc:
@@ -287,10 +359,10 @@ class Run(Lane):
             self.halted = self.halted or clock()
             if self.ending:
                 cancelled = await arrived() or cancelled
-            # Whatever became of our own cancellations, the caller's task must not keep them.
+            # The task of the caller must not keep the cancellations that this run made itself.
             parked = waits is not None and bool(waits.parked)
-            ours = self.stopping + self.timeouts + parked
-            for _ in range(ours):
+            own_cancellations = self.stopping + self.timeouts + parked
+            for _ in range(own_cancellations):
                 task.uncancel()
             if limit is not None:
                 watch.unset(self)
@@ -298,7 +370,8 @@ class Run(Lane):
             watch.remove(self)
             if waits is not None:
                 await waits.end()
-        if cancelled is not None and (not ours or task.cancelling() > self.before):
+        # Parking, stopping and the timeout are endings; a cancellation by the caller is not.
+        if cancelled is not None and (not own_cancellations or task.cancelling() > self.before):
             raise cancelled
         if parked:
             status = "waiting"
@@ -309,14 +382,16 @@ class Run(Lane):
         return self._ending(frame, status, value, error)
 
     def broken_off(self) -> Ending | None:
-        """What it came to when its caller was cancelled; None where it had not begun."""
-        return self._ending(self.frame, "stopped", None, RunStopped(self.id)) if self.frame is not None else None
+        """Return the ending of a run whose caller was cancelled; None if it had not begun."""
+        if self.frame is None:
+            return None
+        return self._ending(self.frame, "stopped", None, RunStopped(self.id))
 
     def _open(self) -> Frame:
         program = self.program
         region = program.region
-        # Each run has its own: whoever is handed the result may change it.
-        state = {name: own(c.initial) for name, c in program.flow.state.items() if c.present}
+        # Copied: who receives the result may change it.
+        state = {name: copy_json(c.initial) for name, c in program.flow.state.items() if c.present}
         if self.state:
             state.update(self.state)
         if program.flow.seeds and type(self.input) is dict:
@@ -325,24 +400,33 @@ class Run(Lane):
         return [None, self, region, 1, None, None, None, state, log, self, "", *([None] * (region.size - FIRST))]
 
     def _ending(self, frame: Frame, status: str, value: Json, error: Exception | None) -> Ending:
-        whole = status in ("completed", "partial")
-        state, outputs, skipped = frame[STATE], {}, set()
-        if not whole or not self.program.lists_nodes:
-            main = self.program.main
-            # A region that came to its end has decided all its nodes: no need to go through the records.
-            mine = whole and main is self.program.region
-            for spot, inner in zip(main.spots.values(), repeat(frame)) if mine else self._decided():
-                if not spot.node.meta.hidden:
-                    slot = inner[spot.slot]
-                    outputs[spot.id] = value_in(slot)
-                    if slot is SKIPPED or slot is DEAD:
-                        skipped.add(spot.id)
-            if not whole:
-                # In loop mode the state is with the last round's frame.
-                rounds = [track[0] for track in self.records if track[0][REGION] is main and main.sequential]
-                state = self.program.folded(frame, rounds[-1][STATE] if rounds else state)
-        elif type(value) is dict:
-            outputs = value
+        finished = status in ("completed", "partial")
+        state, main = frame[STATE], self.program.main
+        outputs: dict[str, Json] = {}
+        skipped: set[str] = set()
+        if finished and self.program.lists_nodes:
+            # The value of the flow has the values of all nodes already.
+            if type(value) is dict:
+                outputs = value
+        else:
+            decided: Iterable[tuple[NodeSlot, Frame]]
+            if finished and main is self.program.region:
+                # A finished region has decided all its nodes: no need to go through the records.
+                decided = zip(main.spots.values(), repeat(frame))
+            else:
+                decided = self._decided()
+            for spot, inner in decided:
+                if spot.node.meta.hidden:
+                    continue
+                slot = inner[spot.slot]
+                outputs[spot.id] = value_in(slot)
+                if slot is SKIPPED or slot is DEAD:
+                    skipped.add(spot.id)
+        if not finished:
+            # In loop mode, the frame of the last iteration has the state.
+            frames = [track[LINE] for track in self.records]
+            iterations = [inner for inner in frames if inner[REGION] is main and main.sequential]
+            state = self.program.folded(frame, iterations[-1][STATE] if iterations else state)
         return Ending(
             run_id=self.id,
             status=status,
@@ -359,38 +443,49 @@ class Run(Lane):
         )
 
     def ran(self) -> set[str]:
-        """See `Ending.ran`. What ran inside a node that failed after all is known from its failure, or from
-        the journal where a resumed run does not enter it again."""
-        found = {spot.id for spot, inner, _, _ in self.steps() if status_in(inner[spot.slot]) in ("ok", "failed")}
-        for some in keys_of(self.log.past):
-            found |= _ids_in(path for path, kind in some if kind not in ("skip", "ending", "offer"))
+        """Return the ids of the nodes that ran or failed, also in earlier processes."""
+        ids = {spot.id for spot, inner, _, _ in self.steps() if status_in(inner[spot.slot]) in ("ok", "failed")}
+        # A resumed run does not enter a finished node again: only the journal knows what ran inside it.
+        for keys in keys_of(self.log.past):
+            ids |= _ids_in(path for path, kind in keys if kind not in ("skip", "ending", "offer"))
+        # A failure names the nodes inside a node that failed.
         paths = [failed.path for failed in self.errors]
         paths += [attempt[2].path for attempt in self.attempts]
+        ids |= _ids_in(paths)
+        # A node with a region inside may still be running.
         for track in self.records:
-            owner = track[0][REGION].owner
+            owner = track[LINE][REGION].owner
             while owner is not None:
-                found.add(owner.id)
+                ids.add(owner.id)
                 owner = owner.region.owner
-        return found | _ids_in(paths)
+        return ids
 
-    def _decided(self) -> Iterator[tuple[Spot, Frame]]:
-        """Every node of the main region that was decided, in loop mode in the last round in which any was."""
+    def _decided(self) -> Iterator[tuple[NodeSlot, Frame]]:
+        """Yield every decided node of the main region; in loop mode, of the last iteration that decided any."""
         main = self.program.main
-        for track in reversed([track for track in self.records if track[LINE][REGION] is main]):
-            nodes, done = track[NODES], len(track) - CLOCKS - 1
-            found = track[2::3] if nodes is None else nodes[: done and (done - 1) % len(nodes) + 1]
-            if found:
-                yield from zip(found, repeat(track[LINE]))
+        for track in reversed(self.records):
+            if track[LINE][REGION] is not main:
+                continue
+            nodes = track[NODES]
+            if nodes is None:
+                decided = track[2::3]  # the record of a graph: node, start, end
+            else:
+                finished_count = len(track) - CLOCKS - 1  # clock readings after nodes, of all iterations
+                decided = nodes[: finished_count and (finished_count - 1) % len(nodes) + 1]
+            if decided:
+                yield from zip(decided, repeat(track[LINE]))
                 return
 
-    def steps(self) -> Iterator[tuple[Spot, Frame, float, float]]:
-        """Every node instance that was decided, with when it started and ended."""
-        for track in list(self.records):
+    def steps(self) -> Iterator[tuple[NodeSlot, Frame, float, float]]:
+        """Yield every decided node instance, its frame, and the clock readings of its start and end."""
+        for track in list(self.records):  # a copy: another thread may ask while the run adds records
             frame, nodes = track[LINE], track[NODES]
             if nodes is None:
+                # The record of a graph: node, start, end.
                 for i in range(2, len(track) - 2, 3):
                     yield track[i], frame, track[i + 1], track[i + 2]
                 continue
+            # The record of a line: each node starts at the clock reading at which the node before it ended.
             times, rounds = track[CLOCKS:], track[ROUNDS]
             for i in range(len(times) - 1):
                 if rounds is not None and not i % len(nodes):
@@ -398,30 +493,55 @@ class Run(Lane):
                 yield nodes[i % len(nodes)], frame, times[i], times[i + 1]
 
     def calls(self) -> Iterator[tuple[Node, Json]]:
-        """Every tool call that gave a value, with its node."""
+        """Yield every tool call that gave a value, with its node."""
         for spot, frame, _, _ in self.steps():
             if spot.tool is not None and type(frame[spot.slot]) is not Outcome:
                 yield spot.node, self.redact(frame[spot.slot])
 
     def position(self) -> str | None:
-        """The node that the run's own task is at."""
+        """Return the id of the node that the task of the run executes; None between nodes."""
         spot = self.at()[0] if self.frame is not None else None
-        return spot.id if spot is not None and not spot.node.meta.hidden else None
+        if spot is None or spot.node.meta.hidden:
+            return None
+        return spot.id
 
     def entries(self) -> list[Entry]:
-        """The journal of a run whose store keeps none."""
-        from .entries import entries  # only where somebody looks
-
+        """Return the journal so far, made from the step records; see `entries`."""
         return entries(self)
 
 
 def _ids_in(paths: Iterable[str]) -> set[str]:
-    """The ids of all nodes that these paths lead to or through."""
-    plain = re.sub(_MARKS, "", "\0".join(paths)).split("\0")
+    """Return the ids of all nodes on these paths."""
+    plain = re.sub(_PATH_SUFFIXES, "", "\0".join(paths)).split("\0")
     return set[str]().union(*(path.split("/") for path in set(plain) if path))
 
 
-def _waits(run: Run) -> Waits:
-    from .waits import Waits  # only runs of flows that have any
+def entries(run: Run) -> list[Entry]:
+    """Return the journal of a run whose store keeps none, made from its step records.
 
-    return Waits(run)
+    Returns:
+        An entry for every decided node, failed attempt and open wait, in the order in which they ended.
+    """
+    shift = run.wall - run.mono  # from a reading of the clock to wall-clock seconds
+    journal: list[Entry] = []
+    for spot, frame, start, end in run.steps():
+        if spot.node.meta.hidden:
+            continue
+        value = frame[spot.slot]
+        kind: str = "call" if spot.tool is not None else "node"
+        data: Any = value
+        if type(value) is Outcome:
+            if value.status == "failed":
+                kind, data = "node", value.value
+            else:
+                kind, data = "skip", {"reason": value.status}
+        path, data = path_of(frame, spot), run.redact(data)
+        journal.append(Entry(path, kind, spot.id, data, "", start + shift, end + shift))
+    for path, node, failed, due_at, began, ended_at, handled in run.attempts:
+        data = attempt_data(failed, due_at, handled)
+        journal.append(Entry(path, "attempt", node, data, "", began, ended_at))
+    journal += run.undos
+    if run.waits is not None:
+        journal += run.waits.waiting()
+    journal.sort(key=lambda entry: entry.ended)
+    return journal

@@ -1,6 +1,6 @@
-"""The closures of the operators, the commonest shapes written out by hand.
+"""Build the closures of the operators, with the most common shapes written out by hand.
 
-To add an operator, give it an entry in SPECIAL.
+To add an operator, add its builder to SPECIAL.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from typing import Any, Final
 from ..errors import ExpressionError
 from ..values import Json
 from . import operators as ops
+from .accessors import ABSENT, Getter
 from .ast import Expr, Fn, Lit, Ref
-from .budget import ERROR, Budget, OverBudget, toil
-from .getters import ABSENT, Getter
-from .operators import MISSING, at_index, less, same, within
+from .operators import ERROR, MISSING, Budget, OverBudget, charge, get_element, is_equal, is_in, is_ordered
 from .scope import Scope, Test
 
 _ORDER: Final[dict[str, Callable[[Any, Any], Any]]] = {
@@ -31,24 +30,23 @@ _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 # --- logic -----------------------------------------------------------------------------------
 
 
-def _logic(expr: Fn, scope: Scope) -> Test:
-    """`&&` and `||`. As in CEL the order of the operands does not matter: an error on one side
-    is dropped when another side alone decides."""
+def _logical_test(expr: Fn, scope: Scope) -> Test:
+    """Build `&&` and `||`. As in CEL, an error on one side is dropped if another side alone decides."""
     tests = [scope.test(arg) for arg in expr.args]
     decides = expr.name == "||"
     if len(tests) == 2:
-        return _left_first(tests[0], tests[1], decides, scope.budget)
-    return _any_order(tests, decides, scope.budget)
+        return _two_tests(tests[0], tests[1], decides, scope.budget)
+    return _many_tests(tests, decides, scope.budget)
 
 
-def _left_first(left: Test, right: Test, decides: bool, budget: Callable[[Any], Budget | None]) -> Test:
+def _two_tests(left: Test, right: Test, decides: bool, budget: Callable[[Any], Budget | None]) -> Test:
     def test(frame: Any) -> bool:
         try:
             holds = left(frame)
         except OverBudget:
             raise
         except ExpressionError as error:
-            toil(budget(frame), ERROR)
+            charge(budget(frame), ERROR)
             failed = error
         else:
             return decides if holds is decides else right(frame)
@@ -59,17 +57,17 @@ def _left_first(left: Test, right: Test, decides: bool, budget: Callable[[Any], 
     return test
 
 
-def _any_order(tests: list[Test], decides: bool, budget: Callable[[Any], Budget | None]) -> Test:
+def _many_tests(tests: list[Test], decides: bool, budget: Callable[[Any], Budget | None]) -> Test:
     def test(frame: Any) -> bool:
         failed: ExpressionError | None = None
-        for one in tests:
+        for operand in tests:
             try:
-                if one(frame) is decides:
+                if operand(frame) is decides:
                     return decides
             except OverBudget:
                 raise
             except ExpressionError as error:
-                toil(budget(frame), ERROR)
+                charge(budget(frame), ERROR)
                 failed = failed or error
         if failed is not None:
             raise failed
@@ -78,12 +76,12 @@ def _any_order(tests: list[Test], decides: bool, budget: Callable[[Any], Budget 
     return test
 
 
-def _not(expr: Fn, scope: Scope) -> Test:
+def _not_test(expr: Fn, scope: Scope) -> Test:
     test = scope.test(expr.args[0])
     return lambda frame: not test(frame)
 
 
-def _choice(expr: Fn, scope: Scope) -> Getter:
+def _choice_getter(expr: Fn, scope: Scope) -> Getter:
     test = scope.test(expr.args[0])
     yes, no = scope.operand(expr.args[1]), scope.operand(expr.args[2])
     return lambda frame: yes(frame) if test(frame) else no(frame)
@@ -92,20 +90,21 @@ def _choice(expr: Fn, scope: Scope) -> Getter:
 # --- comparisons -----------------------------------------------------------------------------
 
 
-def _ordered(expr: Fn, scope: Scope) -> Test:
+def _order_test(expr: Fn, scope: Scope) -> Test:
     left, right = expr.args
     name = expr.name
     if isinstance(left, Lit) and not isinstance(right, Lit):
         left, right, name = right, left, _MIRRORED[name]
     if isinstance(right, Lit) and (type(right.value) is int or type(right.value) is float):
-        return _ordered_by_number(name, left, right.value, expr, scope)
+        return _number_order_test(name, left, right.value, expr, scope)
     a, b = scope.operand(left), scope.operand(right)
     budget = scope.budget
-    return lambda frame: less(a(frame), b(frame), name, expr, budget(frame))
+    return lambda frame: is_ordered(a(frame), b(frame), name, expr, budget(frame))
 
 
-def _ordered_by_number(name: str, left: Expr, limit: float, expr: Fn, scope: Scope) -> Test:
+def _number_order_test(name: str, left: Expr, limit: float, expr: Fn, scope: Scope) -> Test:
     compare = _ORDER[name]
+    # A key of a reference compared with a number is the most common condition.
     if isinstance(left, Ref) and not scope.active and not left.elide:
         base, path = scope.resolve(left)
         if len(path) == 1 and type(path[0]) is str:
@@ -120,9 +119,10 @@ def _ordered_by_number(name: str, left: Expr, limit: float, expr: Fn, scope: Sco
                 kind = type(value)
                 if kind is int or kind is float:
                     return compare(value, limit)  # type: ignore[no-any-return]
-                return less(value, limit, name, expr)
+                return is_ordered(value, limit, name, expr)
 
             return one_key
+    # Other operands take the general closure.
     get = scope.operand(left)
 
     def test(frame: Any) -> bool:
@@ -130,61 +130,61 @@ def _ordered_by_number(name: str, left: Expr, limit: float, expr: Fn, scope: Sco
         kind = type(value)
         if kind is int or kind is float:
             return compare(value, limit)  # type: ignore[no-any-return]
-        return less(value, limit, name, expr)
+        return is_ordered(value, limit, name, expr)
 
     return test
 
 
-def _equal(expr: Fn, scope: Scope) -> Test:
+def _equality_test(expr: Fn, scope: Scope) -> Test:
     left, right = expr.args
     if isinstance(left, Lit):
         left, right = right, left
     if isinstance(right, Lit) and not isinstance(right.value, list | dict):
-        return _equal_to(right.value, scope.operand(left))
+        return _constant_equality_test(right.value, scope.operand(left))
     a, b, budget = scope.operand(left), scope.operand(right), scope.budget
-    return lambda frame: same(a(frame), b(frame), budget(frame))
+    return lambda frame: is_equal(a(frame), b(frame), budget(frame))
 
 
-def _equal_to(wanted: Json, get: Getter) -> Test:
-    """Equality with a constant scalar: Python's `==` but for the booleans, which it takes for 0 and 1."""
-    if wanted is None or type(wanted) is bool:
-        return lambda frame: get(frame) is wanted
-    if type(wanted) is str:
-        return lambda frame: get(frame) == wanted
+def _constant_equality_test(constant: Json, get: Getter) -> Test:
+    """Build the comparison with a constant scalar: Python's `==`, except that booleans are not numbers."""
+    if constant is None or type(constant) is bool:
+        return lambda frame: get(frame) is constant
+    if type(constant) is str:
+        return lambda frame: get(frame) == constant
 
     def test(frame: Any) -> bool:
         value = get(frame)
-        return bool(value == wanted) and type(value) is not bool
+        return bool(value == constant) and type(value) is not bool
 
     return test
 
 
-def _unequal(expr: Fn, scope: Scope) -> Test:
-    test = _equal(expr, scope)
+def _inequality_test(expr: Fn, scope: Scope) -> Test:
+    test = _equality_test(expr, scope)
     return lambda frame: not test(frame)
 
 
-def _within(expr: Fn, scope: Scope) -> Test:
+def _membership_test(expr: Fn, scope: Scope) -> Test:
     item, holder, budget = scope.operand(expr.args[0]), scope.operand(expr.args[1]), scope.budget
     constant = expr.args[1]
     if isinstance(constant, Lit) and type(constant.value) is list and all(type(v) is str for v in constant.value):
         words = frozenset(constant.value)
 
-        def among(frame: Any) -> bool:
+        def is_one_of_words(frame: Any) -> bool:
             value = item(frame)
             return type(value) is str and value in words
 
-        return among
+        return is_one_of_words
     if isinstance(constant, Lit):
         fixed = constant.value
-        return lambda frame: within(item(frame), fixed, expr, budget(frame))
-    return lambda frame: within(item(frame), holder(frame), expr, budget(frame))
+        return lambda frame: is_in(item(frame), fixed, expr, budget(frame))
+    return lambda frame: is_in(item(frame), holder(frame), expr, budget(frame))
 
 
 # --- arithmetic ------------------------------------------------------------------------------
 
 
-def _plus(expr: Fn, scope: Scope) -> Getter:
+def _sum_getter(expr: Fn, scope: Scope) -> Getter:
     budget = scope.budget
     first, second, *more = [scope.operand(arg) for arg in expr.args]
     if more:
@@ -207,7 +207,7 @@ def _plus(expr: Fn, scope: Scope) -> Getter:
     return two
 
 
-def _times(expr: Fn, scope: Scope) -> Getter:
+def _product_getter(expr: Fn, scope: Scope) -> Getter:
     first, *rest = [scope.operand(arg) for arg in expr.args]
 
     def chain(frame: Any) -> Json:
@@ -219,7 +219,7 @@ def _times(expr: Fn, scope: Scope) -> Getter:
     return chain
 
 
-def _arithmetic(run: Callable[[Json, Json, Expr], Json]) -> Callable[[Fn, Scope], Getter]:
+def _arithmetic_builder(run: Callable[[Json, Json, Expr], Json]) -> Callable[[Fn, Scope], Getter]:
     def build(expr: Fn, scope: Scope) -> Getter:
         left, right = scope.operand(expr.args[0]), scope.operand(expr.args[1])
         return lambda frame: run(left(frame), right(frame), expr)
@@ -227,12 +227,12 @@ def _arithmetic(run: Callable[[Json, Json, Expr], Json]) -> Callable[[Fn, Scope]
     return build
 
 
-def _negative(expr: Fn, scope: Scope) -> Getter:
+def _negation_getter(expr: Fn, scope: Scope) -> Getter:
     get = scope.operand(expr.args[0])
     return lambda frame: ops.negate(get(frame), expr)
 
 
-def _index(expr: Fn, scope: Scope) -> Getter:
+def _index_getter(expr: Fn, scope: Scope) -> Getter:
     holder, key = expr.args
     get = scope.operand(holder)
     if isinstance(key, Lit) and type(key.value) is str:
@@ -244,27 +244,27 @@ def _index(expr: Fn, scope: Scope) -> Getter:
 
         return field
     at = scope.operand(key)
-    return lambda frame: at_index(get(frame), at(frame))
+    return lambda frame: get_element(get(frame), at(frame))
 
 
 SPECIAL: Final[dict[str, Callable[[Fn, Scope], Getter]]] = {
-    "&&": _logic,
-    "||": _logic,
-    "!": _not,
-    "?:": _choice,
-    "==": _equal,
-    "!=": _unequal,
-    "<": _ordered,
-    "<=": _ordered,
-    ">": _ordered,
-    ">=": _ordered,
-    "in": _within,
-    "+": _plus,
-    "-": _arithmetic(ops.subtract),
-    "*": _times,
-    "/": _arithmetic(ops.divide),
-    "%": _arithmetic(ops.remainder),
-    "neg": _negative,
-    "[]": _index,
+    "&&": _logical_test,
+    "||": _logical_test,
+    "!": _not_test,
+    "?:": _choice_getter,
+    "==": _equality_test,
+    "!=": _inequality_test,
+    "<": _order_test,
+    "<=": _order_test,
+    ">": _order_test,
+    ">=": _order_test,
+    "in": _membership_test,
+    "+": _sum_getter,
+    "-": _arithmetic_builder(ops.subtract),
+    "*": _product_getter,
+    "/": _arithmetic_builder(ops.divide),
+    "%": _arithmetic_builder(ops.remainder),
+    "neg": _negation_getter,
+    "[]": _index_getter,
 }
-"""Every operator, by its name in the tree."""
+"""By name of an operator in the tree: the function that builds its closure."""

@@ -1,54 +1,74 @@
-"""Every function of the language, one decorated definition each: this is the place to add one.
+"""The functions and macros of the language. Add a function here, as one decorated definition:
 
     @function("double", 1, returns="number")
     def _double(value): ...
 
-Arguments are JSON; a missing one comes as null unless `raw`. A function that builds text or lists
-takes the budget first and asks it for room. A secret is refused as an argument, unless the definition
-says `keeps` or `asks` (see `table.Function`). Refused: side effects, clocks, randomness; raise
-ExpressionError (through `wants`) for a wrong type.
+Arguments are JSON; missing values are null unless `raw` is set. A function that builds text or lists takes the budget
+first and reserves room. Secrets are refused as arguments unless the definition has `keeps` or `asks` (`Function` in
+`function_registry.py` explains both). Functions have no side effects, no clock and no randomness. They raise
+ExpressionError (through `wrong_type`) for a wrong type.
+
+A macro evaluates a body for every element of a list. `list.map(e, e.x)` names the element; `list.map($item.x)` uses
+`$item` and `$index` (and `$acc`). To add a macro, add its forms to MACROS and its builder to RUNNERS (`calls.py`).
 """
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable
 from itertools import chain
 from typing import Any, Final
 
-from ..errors import ExpressionError
-from ..values import Json, closest
-from .ast import Expr, Lit
-from .budget import LIST_ELEMENT, LONG_TEXT, Budget, grow
-from .identity import identity
-from .operators import MISSING, divide, is_number, json_text, kind_of, number, same, text_of
-from .patterns import matched, pattern_of
-from .table import EVERY, MANY, function, listed, wants
+from ..content import about_of, content_bytes
+from ..errors import ExpressionError, InvalidValue, NotFound
+from ..fast_dataclass import dataclass
+from ..values import Json, did_you_mean
+from .ast import Each, Expr, Lit
+from .function_registry import EVERY, MANY, function, list_argument, wrong_type
+from .jsonpath import is_match, pattern_of
+from .operators import (
+    LIST_ELEMENT,
+    LONG_TEXT,
+    MISSING,
+    Budget,
+    check_number,
+    divide,
+    grow,
+    identity_key,
+    is_equal,
+    is_number,
+    json_text,
+    kind_of,
+    text_of,
+)
 
 
 def _text(name: str, value: Json) -> str:
     if type(value) is str:
         return value
-    raise wants(name, "a string", value)
+    raise wrong_type(name, "a string", value)
 
 
 def check_constants(name: str, args: list[Expr]) -> None:
-    """Raise ExpressionError for a constant argument that can never work: a bad pattern or query, a transform that
-    nobody registered, what is no order of a sort (whose arguments are the list, the key and the order)."""
+    """Raise ExpressionError for a constant argument that can never work.
+
+    These are bad patterns and queries, transforms that are not registered, and wrong orders of a sort.
+    """
     first, last = args[0] if args else None, args[-1] if len(args) > 1 else None
     if name == "custom" and isinstance(first, Lit):
-        from .reshape import registered
+        from .reshape import registered_transform
 
-        registered(first.value)
+        registered_transform(first.value)
     elif name == "sort" and len(args) == 3 and isinstance(last, Lit):
-        descending(last.value)
+        is_descending(last.value)
     if isinstance(last, Lit) and type(last.value) is str:
         if name == "matches":
             pattern_of(last.value)
         elif name == "query":
-            from .query import compiled
+            from .jsonpath import compile_query
 
-            compiled(last.value)
+            compile_query(last.value)
 
 
 # --- about values ----------------------------------------------------------------------------
@@ -78,7 +98,7 @@ def _length(value: Json) -> int:
         return len(value)
     if value is None:
         return 0
-    raise wants("length", "a string, a list or an object", value)
+    raise wrong_type("length", "a string, a list or an object", value)
 
 
 # --- texts -----------------------------------------------------------------------------------
@@ -88,7 +108,7 @@ def _length(value: Json) -> int:
 def _contains(budget: Budget | None, holder: Json, part: Json) -> bool:
     if type(holder) is str:
         return _text("contains", part) in holder
-    return any(same(item, part, budget) for item in listed("contains", holder))
+    return any(is_equal(item, part, budget) for item in list_argument("contains", holder))
 
 
 @function("startsWith", 2, returns="boolean", asks=EVERY)
@@ -103,20 +123,20 @@ def _ends_with(text: Json, part: Json) -> bool:
 
 @function("lower", 1, returns="string", budget=True)
 def _lower(budget: Budget | None, text: Json) -> Json:
-    return _mapped("lower", budget, text, str.lower)
+    return _convert_text("lower", budget, text, str.lower)
 
 
 @function("upper", 1, returns="string", budget=True)
 def _upper(budget: Budget | None, text: Json) -> Json:
-    return _mapped("upper", budget, text, str.upper)
+    return _convert_text("upper", budget, text, str.upper)
 
 
 @function("trim", 1, returns="string", budget=True)
 def _trim(budget: Budget | None, text: Json) -> Json:
-    return _mapped("trim", budget, text, str.strip)
+    return _convert_text("trim", budget, text, str.strip)
 
 
-def _mapped(name: str, budget: Budget | None, text: Json, run: Callable[[str], str]) -> Json:
+def _convert_text(name: str, budget: Budget | None, text: Json, run: Callable[[str], str]) -> Json:
     if text is None:
         return None
     grow(budget, len(_text(name, text)))
@@ -137,28 +157,28 @@ def _replace(budget: Budget | None, text: Json, old: Json, new: Json) -> Json:
 def _split(budget: Budget | None, text: Json, by: Json = None) -> Json:
     if text is None:
         return []
-    whole = _text("split", text)
-    parts = len(whole) if by == "" else len(whole) // 2 if by is None else whole.count(_text("split", by))
-    grow(budget, 60 * (parts + 1) + len(whole))
-    return list(whole) if by == "" else whole.split(by)
+    string = _text("split", text)
+    parts = len(string) if by == "" else len(string) // 2 if by is None else string.count(_text("split", by))
+    grow(budget, 60 * (parts + 1) + len(string))
+    return list(string) if by == "" else string.split(by)
 
 
 @function("join", 1, 2, returns="string", budget=True, keeps=EVERY)
 def _join(budget: Budget | None, items: Json, by: Json = "") -> str:
     between = _text("join", "" if by is None else by)
-    parts = listed("join", items)
+    parts = list_argument("join", items)
     grow(budget, max(0, len(parts) - 1) * len(between))
     texts = []
     for item in parts:
         if type(item) is list or type(item) is dict:
-            raise wants("join", "strings, numbers and booleans", item)
+            raise wrong_type("join", "strings, numbers and booleans", item)
         texts.append(text_of(item, budget))
     return between.join(texts)
 
 
 @function("matches", 2, returns="boolean", budget=True, asks=(0,))
 def _matches(budget: Budget | None, text: Json, pattern: Json) -> bool:
-    return matched(budget, None if text is None else _text("matches", text), _text("matches", pattern))
+    return is_match(budget, None if text is None else _text("matches", text), _text("matches", pattern))
 
 
 # --- numbers ---------------------------------------------------------------------------------
@@ -168,21 +188,21 @@ _FLOAT: Final = re.compile(r"[+-]?[0-9]{1,400}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1
 
 
 def _numbers(name: str, items: Json) -> list[int | float]:
-    for item in listed(name, items):
+    for item in list_argument(name, items):
         if not is_number(item):
-            raise wants(name, "a list of numbers", item)
+            raise wrong_type(name, "a list of numbers", item)
     return items or []
 
 
 @function("sum", 1, returns="number")
 def _sum(items: Json) -> int | float:
-    return number(sum(_numbers("sum", items)))
+    return check_number(sum(_numbers("sum", items)))
 
 
 @function("avg", 1, returns="number")
 def _avg(items: Json) -> Json:
-    found = _numbers("avg", items)
-    return divide(number(sum(found)), len(found), Lit(None)) if found else None
+    numbers = _numbers("avg", items)
+    return divide(check_number(sum(numbers)), len(numbers), Lit(None)) if numbers else None
 
 
 @function("min", 1, MANY, budget=True, keeps=EVERY)
@@ -195,37 +215,39 @@ def _max(budget: Budget | None, *items: Json) -> Json:
     return _extreme("max", budget, items, max)
 
 
-def _letters(items: list[Json]) -> int:
-    """What comparing the texts among these takes, in steps."""
+def _comparison_steps(items: list[Json]) -> int:
+    """Return the steps that comparing the texts among these values costs."""
     return sum([len(item) for item in items if type(item) is str]) >> LONG_TEXT
 
 
 def _extreme(name: str, budget: Budget | None, items: tuple[Json, ...], pick: Callable[[list[Json]], Json]) -> Json:
-    found = listed(name, items[0]) if len(items) == 1 else list(items)
-    first = found[0] if found else None
+    values = list_argument(name, items[0]) if len(items) == 1 else list(items)
+    first = values[0] if values else None
     fits = is_number if is_number(first) else (lambda item: type(item) is str)
-    for item in found:
+    for item in values:
         if not fits(item):
-            raise ExpressionError(f"{name} needs only numbers or only strings, not {kind_of(first)} and {kind_of(item)}"
-                                  if is_number(first) or type(first) is str else
-                                  f"{name} needs numbers or strings, not {kind_of(item)}")  # fmt: skip
+            raise ExpressionError(
+                f"{name} needs only numbers or only strings, not {kind_of(first)} and {kind_of(item)}"
+                if is_number(first) or type(first) is str
+                else f"{name} needs numbers or strings, not {kind_of(item)}"
+            )
     if budget is not None:
-        budget.spend(_letters(found))
-    return pick(found) if found else None
+        budget.spend(_comparison_steps(values))
+    return pick(values) if values else None
 
 
 @function("abs", 1, returns="number")
 def _abs(value: Json) -> int | float:
     if not is_number(value):
-        raise wants("abs", "a number", value)
-    return number(abs(value))
+        raise wrong_type("abs", "a number", value)
+    return check_number(abs(value))
 
 
 @function("round", 1, 2, returns="number")
 def _round(value: Json, digits: Json = 0) -> int | float:
-    """To the nearest, halves away from zero, by the digits the number is written with."""
+    """Round to the nearest number, halves away from zero, by the digits that the number is written with."""
     if not is_number(value) or not is_number(digits):
-        raise wants("round", "numbers", digits if is_number(value) else value)
+        raise wrong_type("round", "numbers", digits if is_number(value) else value)
     if digits != int(digits) or not 0 <= digits <= 15:
         raise ExpressionError("round needs 0 to 15 digits")
     if type(value) is int:
@@ -233,32 +255,36 @@ def _round(value: Json, digits: Json = 0) -> int | float:
     from decimal import ROUND_HALF_UP, Context, Decimal
 
     exact = Decimal(repr(value)).quantize(Decimal(1).scaleb(-int(digits)), ROUND_HALF_UP, Context(prec=400))
-    return number(float(exact) if digits else int(exact))
+    return check_number(float(exact) if digits else int(exact))
 
 
 @function("int", 1, returns="integer")
 def _int(value: Json) -> Json:
     if type(value) is str and _INTEGER.fullmatch(value):
-        return number(int(value))
+        return check_number(int(value))
     if is_number(value):
-        return number(int(value))
+        return check_number(int(value))
     if type(value) is bool or value is None:
         return None if value is None else int(value)
-    raise ExpressionError(f"int cannot read {value[:40]!r}" if type(value) is str else _unfit("int", value))
+    raise ExpressionError(
+        f"int cannot read {value[:40]!r}" if type(value) is str else _conversion_message("int", value)
+    )
 
 
 @function("float", 1, returns="number")
 def _float(value: Json) -> Json:
     if type(value) is str and _FLOAT.fullmatch(value):
-        return number(float(value))
+        return check_number(float(value))
     if is_number(value):
         return float(value)
     if value is None:
         return None
-    raise ExpressionError(f"float cannot read {value[:40]!r}" if type(value) is str else _unfit("float", value))
+    raise ExpressionError(
+        f"float cannot read {value[:40]!r}" if type(value) is str else _conversion_message("float", value)
+    )
 
 
-def _unfit(name: str, value: Json) -> str:
+def _conversion_message(name: str, value: Json) -> str:
     return f"{name} needs a number or a string that holds one, not {kind_of(value)}"
 
 
@@ -274,8 +300,8 @@ def _bool(value: Json) -> bool:
         return False
     if type(value) is str and value in _TRUE:
         return True
-    told = repr(value[:40]) if type(value) is str else kind_of(value)
-    raise ExpressionError(f'bool needs a boolean, "true" or "false", not {told}')
+    shown_value = repr(value[:40]) if type(value) is str else kind_of(value)
+    raise ExpressionError(f'bool needs a boolean, "true" or "false", not {shown_value}')
 
 
 @function("string", 1, returns="string", budget=True, keeps=EVERY, writes_json=True)
@@ -294,7 +320,7 @@ def _interpolate(budget: Budget | None, *parts: Json) -> str:
 @function("keys", 1, returns="array", budget=True, keeps=EVERY)
 def _keys(budget: Budget | None, value: Json) -> list[Json]:
     if type(value) is not dict and value is not None:
-        raise wants("keys", "an object", value)
+        raise wrong_type("keys", "an object", value)
     grow(budget, LIST_ELEMENT * len(value or ()))
     return list(value or ())
 
@@ -302,7 +328,7 @@ def _keys(budget: Budget | None, value: Json) -> list[Json]:
 @function("values", 1, returns="array", budget=True, keeps=EVERY)
 def _values(budget: Budget | None, value: Json) -> list[Json]:
     if type(value) is not dict and value is not None:
-        raise wants("values", "an object", value)
+        raise wrong_type("values", "an object", value)
     grow(budget, LIST_ELEMENT * len(value or ()))
     return list(value.values()) if value else []
 
@@ -319,41 +345,41 @@ def _all(items: Json) -> bool:
 
 def _booleans(name: str, items: Json) -> list[bool]:
     out = []
-    for item in listed(name, items):
+    for item in list_argument(name, items):
         if type(item) is not bool and item is not None:
-            raise wants(name, "a list of booleans", item)
+            raise wrong_type(name, "a list of booleans", item)
         out.append(item is True)
     return out
 
 
 @function("unique", 1, returns="array", budget=True, keeps=EVERY)
 def _unique(budget: Budget | None, items: Json) -> list[Json]:
-    found = listed("unique", items)
-    grow(budget, LIST_ELEMENT * len(found))
-    seen: dict[str | bytes, Json] = {}
-    for item in found:
-        seen.setdefault(identity(item, budget), item)
-    return list(seen.values())
+    elements = list_argument("unique", items)
+    grow(budget, LIST_ELEMENT * len(elements))
+    first_by_key: dict[str | bytes, Json] = {}
+    for item in elements:
+        first_by_key.setdefault(identity_key(item, budget), item)
+    return list(first_by_key.values())
 
 
 @function("flatten", 1, returns="array", budget=True, keeps=EVERY)
 def _flatten(budget: Budget | None, items: Json) -> list[Json]:
-    found = listed("flatten", items)
-    grow(budget, LIST_ELEMENT * sum(len(item) if type(item) is list else 1 for item in found))
-    return list(chain.from_iterable(item if type(item) is list else (item,) for item in found))
+    elements = list_argument("flatten", items)
+    grow(budget, LIST_ELEMENT * sum(len(item) if type(item) is list else 1 for item in elements))
+    return list(chain.from_iterable(item if type(item) is list else (item,) for item in elements))
 
 
 @function("sort", 1, returns="array", budget=True, keeps=EVERY)
 def _sort(budget: Budget | None, items: Json) -> list[Json]:
-    found = listed("sort", items)
-    grow(budget, LIST_ELEMENT * len(found))
+    elements = list_argument("sort", items)
+    grow(budget, LIST_ELEMENT * len(elements))
     if budget is not None:
-        budget.spend(_letters(found))
-    return sorted(found, key=rank)
+        budget.spend(_comparison_steps(elements))
+    return sorted(elements, key=rank)
 
 
 def rank(value: Json) -> tuple[int, Any]:
-    """Where a value sorts: null, then booleans, numbers, strings, then all else as it stands."""
+    """Return the sort key of a value: null, booleans, numbers, strings, then everything else in its order."""
     kind = type(value)
     if kind is int or kind is float:
         return (2, value)
@@ -364,17 +390,140 @@ def rank(value: Json) -> tuple[int, Any]:
     return (0, 0) if value is None or value is MISSING else (4, 0)
 
 
-def descending(order: Json) -> bool:
-    """Whether the order of a sort is "desc" and not "asc", in any letter case; ExpressionError for what is neither."""
+def is_descending(order: Json) -> bool:
+    """Return True for "desc", False for "asc", in any letter case; raise ExpressionError otherwise."""
     word = order.lower() if type(order) is str else ""
     if word not in ("asc", "desc"):
-        raise ExpressionError('the order of a sort is "asc" or "desc"', suggestion=closest(word, ("asc", "desc")))
+        raise ExpressionError('the order of a sort is "asc" or "desc"', suggestion=did_you_mean(word, ("asc", "desc")))
     return word == "desc"
 
 
 @function("query", 2, returns="array", budget=True, keeps=(0,))
 def _query(budget: Budget | None, value: Json, path: Json) -> list[Json]:
-    """Everything an RFC 9535 JSONPath selects below `value`."""
-    from .query import compiled
+    """Return everything that an RFC 9535 JSONPath selects in a value."""
+    from .jsonpath import compile_query
 
-    return compiled(_text("query", path))(budget, value)
+    return compile_query(_text("query", path))(budget, value)
+
+
+@function("base64", 1, returns="string", budget=True)
+def _base64(budget: Budget | None, value: Json) -> Json:
+    return None if value is None else _encode_content("base64", budget, value)
+
+
+@function("dataUri", 1, returns="string", budget=True)
+def _data_uri(budget: Budget | None, value: Json) -> Json:
+    if value is None:
+        return None
+    about = about_of(value)
+    if about is None:
+        raise wrong_type("dataUri", "a part of content", value)
+    return (
+        f"data:{about.get('mimeType') or 'application/octet-stream'};base64,{_encode_content('dataUri', budget, value)}"
+    )
+
+
+def _encode_content(name: str, budget: Budget | None, value: Json) -> str:
+    if type(value) is str:
+        data = value.encode()
+    elif about_of(value) is None:
+        raise wrong_type(name, "a string or a part of content", value)
+    else:
+        try:
+            data = content_bytes(value)
+        except (InvalidValue, NotFound) as error:
+            raise ExpressionError(f"{name}: {error}") from error
+    grow(budget, len(data) * 4 // 3)
+    return base64.b64encode(data).decode()
+
+
+_ELEMENT: Final = ("$item", "$index")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One way to call a macro: the number of names, bodies and further arguments, in that order."""
+
+    kind: str
+    names: int
+    bodies: int = 1
+    extra: int = 0
+    implicit: tuple[str, ...] = _ELEMENT
+
+    @property
+    def count(self) -> int:
+        return self.names + self.bodies + self.extra
+
+    def build(
+        self, source: Expr, names: tuple[str, ...], bodies: tuple[Expr, ...], extra: tuple[Expr, ...], column: int
+    ) -> Expr:
+        """Return the tree of a call in this form."""
+        if self.bodies == 2:  # CEL's map(e, condition, value)
+            source = Each("filter", source, names, bodies[0], (), column)
+        if self.kind == "reduce" and self.names:
+            names = (names[1], names[0])
+        return Each(self.kind, source, names, bodies[-1], extra, column)
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """A macro: its name, its forms, an example for messages, and the JSON type of its result."""
+
+    name: str
+    forms: tuple[Form, ...]
+    example: str
+    returns: str | None
+
+
+def _macro(name: str, returns: str | None, *, kind: str = "", ordered: bool = False, pairs: bool = False) -> Macro:
+    kind = kind or name
+    forms = [Form(kind, 0), Form(kind, 1)]
+    if pairs:
+        forms.append(Form(kind, 1, bodies=2))
+    if ordered:
+        forms += [Form(kind, 0, extra=1), Form(kind, 1, extra=1)]
+    return Macro(name, tuple(forms), f"list.{name}(e, ...)", returns)
+
+
+MACROS: Final[dict[str, Macro]] = {
+    macro.name: macro
+    for macro in (
+        _macro("all", "boolean"),
+        _macro("exists", "boolean"),
+        _macro("any", "boolean", kind="exists"),
+        _macro("exists_one", "boolean"),
+        _macro("map", "array", pairs=True),
+        _macro("filter", "array"),
+        _macro("flat_map", "array"),
+        _macro("group_by", "object"),
+        _macro("sort", "array", ordered=True),
+        Macro(
+            "reduce",
+            (
+                Form("reduce", 0, extra=1, implicit=("$item", "$acc", "$index")),
+                Form("reduce", 2, extra=1),
+            ),
+            "list.reduce(acc, e, acc + e, 0)",
+            None,
+        ),
+    )
+}
+"""Every macro by name. `FUNCTIONS` may have the same name for a call without a body."""
+
+KINDS: Final = frozenset(find_form.kind for macro in MACROS.values() for find_form in macro.forms)
+"""Every kind of Each."""
+
+
+def find_form(name: str, count: int, has_name: bool | None) -> Form | None:
+    """Return the form of a macro with a number of arguments after the list; None if there is none.
+
+    Args:
+        name: The macro.
+        count: The number of arguments.
+        has_name: True if a plain name comes first; None if that is not known yet.
+    """
+    fitting = [form for form in MACROS[name].forms if form.count == count]
+    for form in fitting:
+        if has_name is None or has_name == bool(form.names):
+            return form
+    return fitting[0] if fitting else None

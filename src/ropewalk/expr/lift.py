@@ -1,8 +1,8 @@
-"""Documents to trees: which strings are references, which are interpolated, which are text.
+"""Convert values of documents to trees: strings are references, interpolated, or plain text.
 
-A string that begins with `$` is a reference, one that contains `${` is interpolated, `$$` at the
-start and `$${` anywhere are escapes; every other value is itself. Refused: unknown roots and bad
-syntax, each with the path of the string in its document.
+A string that begins with `$` is a reference. One that contains `${` is interpolated. `$$` at the start and
+`$${` anywhere are escapes. Every other value is a constant. Unknown roots and bad syntax are reported, each
+with the path of the string in its document.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Any, Final, Literal, TypeAlias
 
 from ..deadline import look_at_clock
 from ..errors import ExpressionError, Problem
-from ..values import MAX_DEPTH, Json, closest
-from .ast import NULL, Arr, Expr, Fn, Lit, Obj, Ref, moved, refs
-from .faults import MAX_TEXT, fault
-from .paths import ROOTS, walk
+from ..values import MAX_DEPTH, Json, did_you_mean
+from .ast import NULL, Arr, Expr, Fn, Lit, Obj, Ref, refs, shift_columns
+from .lexer import MAX_TEXT, fault
+from .reference_paths import ROOTS, read_path
 
 Unknown: TypeAlias = Literal["problem", "literal"]
 
 _ROOT: Final = re.compile(r"\$([^\W\d]\w*)?")
-_SEEMS_EXPRESSION: Final = r"\s*(?:[-+*/%<>=!&|?]|in\b|and\b|or\b|\()"
-_STRANGE_NAME: Final = r"(\$\w+)\.([^\s.\[\]/@\"\\,;:!?()]+)([.\[].*)?$"
-"""A reference to a node whose id has characters that end a name elsewhere."""
-_KEPT: Final = Lit(None)
-"""Stands for "nothing inside is a reference": the value itself is the constant."""
+_LIKE_EXPRESSION: Final = r"\s*(?:[-+*/%<>=!&|?]|in\b|and\b|or\b|\()"
+_NAME_TO_QUOTE: Final = r"(\$\w+)\.([^\s.\[\]/@\"\\,;:!?()]+)([.\[].*)?$"
+"""A reference to a node with characters in its id that must be quoted."""
+_CONSTANT: Final = Lit(None)
+"""The marker for a value without references inside, which becomes one constant."""
 
 
 def lift(
@@ -36,16 +36,23 @@ def lift(
     path: str = "",
     problems: list[Problem] | None = None,
 ) -> Expr:
-    """The tree of a document with references; what holds none becomes one constant.
+    """Convert a value of a document to a tree; a value without references becomes one constant.
 
-    `roots` are the names that may follow `$`. A problem is appended with its path in the document
-    (below `path`) and the column in the string, and null stands in; without a list the first one
-    raises ExpressionError. With `unknown="literal"` a string that is no reference here is itself,
-    and the problem, then marked by the keyword `unresolved`, is only told to the list.
+    Args:
+        value: The value.
+        roots: The names that may follow `$`.
+        unknown: With `"literal"`, a string that is not a valid reference stays text, and its problem has the keyword
+            `unresolved`.
+        path: The place of the value in its document.
+        problems: Collects the problems, each with its path and column; null replaces the value. None: the first
+            problem raises.
+
+    Raises:
+        ExpressionError: There is a problem, and `problems` is None.
     """
     reader = _Reader(roots, unknown, path, problems)
-    found = reader.read(value, None, 0)
-    return Lit(value) if found is _KEPT else found
+    expr = reader.read(value, None, 0)
+    return Lit(value) if expr is _CONSTANT else expr
 
 
 Where: TypeAlias = "tuple[Any, str | int] | None"
@@ -60,76 +67,76 @@ class _Reader:
     def read(self, value: Json, where: Where, depth: int) -> Expr:
         kind = type(value)
         if kind is str:
-            return self._string(value, where) if "$" in value else _KEPT
+            return self._string(value, where) if "$" in value else _CONSTANT
         if kind is dict or kind is list:
             if depth > MAX_DEPTH:
-                return self._problem(ExpressionError(f"nested deeper than {MAX_DEPTH}"), where, "")
+                return self._report(ExpressionError(f"nested deeper than {MAX_DEPTH}"), where, "")
             return self._fields(value, where, depth) if kind is dict else self._items(value, where, depth)
-        return _KEPT
+        return _CONSTANT
 
     def _fields(self, value: dict[str, Json], where: Where, depth: int) -> Expr:
-        kept = constant = True
+        has_no_reference = is_constant = True
         fields: list[tuple[str, Expr]] = []
         for key, item in value.items():
-            found = _KEPT if item is None else self.read(item, (where, key), depth + 1)
-            if found is _KEPT:
-                found = Lit(item)
+            inner = _CONSTANT if item is None else self.read(item, (where, key), depth + 1)
+            if inner is _CONSTANT:
+                inner = Lit(item)
             else:
-                kept = False
-                constant = constant and type(found) is Lit
-            fields.append((key, found))
-        if kept:
-            return _KEPT
-        if constant:
-            return Lit({key: one.value for key, one in fields if isinstance(one, Lit)})
+                has_no_reference = False
+                is_constant = is_constant and type(inner) is Lit
+            fields.append((key, inner))
+        if has_no_reference:
+            return _CONSTANT
+        if is_constant:
+            return Lit({key: field.value for key, field in fields if isinstance(field, Lit)})
         return Obj(tuple(fields))
 
     def _items(self, value: list[Json], where: Where, depth: int) -> Expr:
-        kept = constant = True
+        has_no_reference = is_constant = True
         items: list[Expr] = []
         for i, item in enumerate(value):
-            found = _KEPT if item is None else self.read(item, (where, i), depth + 1)
-            if found is _KEPT:
-                found = Lit(item)
+            inner = _CONSTANT if item is None else self.read(item, (where, i), depth + 1)
+            if inner is _CONSTANT:
+                inner = Lit(item)
             else:
-                kept = False
-                constant = constant and type(found) is Lit
-            items.append(found)
-        if kept:
-            return _KEPT
-        if constant:
-            return Lit([one.value for one in items if isinstance(one, Lit)])
+                has_no_reference = False
+                is_constant = is_constant and type(inner) is Lit
+            items.append(inner)
+        if has_no_reference:
+            return _CONSTANT
+        if is_constant:
+            return Lit([element.value for element in items if isinstance(element, Lit)])
         return Arr(tuple(items))
 
     def _string(self, text: str, where: Where) -> Expr:
         look_at_clock()
         try:
-            found = read_string(text)
-            if found is None:
-                return _KEPT
-            self._known(found, text)
+            expr = read_string(text)
+            if expr is None:
+                return _CONSTANT
+            self._check_roots(expr, text)
         except ExpressionError as error:
-            return self._problem(error, where, text)
-        return found
+            return self._report(error, where, text)
+        return expr
 
-    def _known(self, found: Expr, text: str) -> None:
+    def _check_roots(self, expr: Expr, text: str) -> None:
         if text == "$" and "state" not in self.roots:
-            raise _no_reference(text)  # it is the state where there is one
-        strange = [ref for ref in ((found,) if isinstance(found, Ref) else refs(found)) if ref.root not in self.roots]
-        _raise_all([_unknown(ref.root, self.roots, text, ref.column - 1) for ref in strange])
+            raise _not_a_reference(text)  # `$` alone is the state, which this notation does not have
+        unknown = [ref for ref in ((expr,) if isinstance(expr, Ref) else refs(expr)) if ref.root not in self.roots]
+        _raise_together([_unknown_root(ref.root, self.roots, text, ref.column - 1) for ref in unknown])
 
-    def _problem(self, error: ExpressionError, where: Where, text: str) -> Expr:
+    def _report(self, error: ExpressionError, where: Where, text: str) -> Expr:
         if self.literal and text:
             if self.problems is not None:
                 message = f'Unresolved reference "{text}" treated as literal'
-                self.problems.append(self._told(message, error, where, "unresolved"))
+                self.problems.append(self._problem_of(message, error, where, "unresolved"))
             return Lit(text)
         if self.problems is None:
             raise error
-        self.problems += [self._told(one.message, one, where, None) for one in (error, *error.others)]
+        self.problems += [self._problem_of(each.message, each, where, None) for each in (error, *error.others)]
         return Lit(None)
 
-    def _told(self, message: str, error: ExpressionError, where: Where, keyword: str | None) -> Problem:
+    def _problem_of(self, message: str, error: ExpressionError, where: Where, keyword: str | None) -> Problem:
         return Problem(
             path=self._path_of(where),
             message=message,
@@ -147,15 +154,15 @@ class _Reader:
         return text[1:] if text.startswith(".") else text
 
 
-def _raise_all(found: list[ExpressionError]) -> None:
-    """Raise the first of what is wrong with one text, with the others."""
-    if found:
-        found[0].others = tuple(found[1:])
-        raise found[0]
+def _raise_together(errors: list[ExpressionError]) -> None:
+    """Raise the first error of a text, with the others attached."""
+    if errors:
+        errors[0].others = tuple(errors[1:])
+        raise errors[0]
 
 
-def _unknown(name: str, roots: frozenset[str], text: str, at: int) -> ExpressionError:
-    near = closest(name, roots)
+def _unknown_root(name: str, roots: frozenset[str], text: str, at: int) -> ExpressionError:
+    near = did_you_mean(name, roots)
     known = ", ".join(f"${root}" for root in sorted(roots))
     message = f"${name} is not known here" if name in ROOTS else f"unknown reference ${name}"
     return fault(text, max(at, 0), f"{message}; known: {known}", f"${near}" if near else None)
@@ -163,7 +170,7 @@ def _unknown(name: str, roots: frozenset[str], text: str, at: int) -> Expression
 
 @lru_cache(maxsize=8192)
 def read_string(text: str) -> Expr | None:
-    """What a string of a document stands for; None when it is just text. Raises ExpressionError."""
+    """Return the tree of a string in a document; None if it is plain text. Raises ExpressionError."""
     if text.startswith("$") and not text.startswith(("$$", "${")):
         return _reference(text)
     if "${" not in text and not text.startswith("$$"):
@@ -172,41 +179,42 @@ def read_string(text: str) -> Expr | None:
 
 
 def plain_parts(text: str) -> list[str]:
-    """What of a string of a document is plain text, as it will stand there; nothing of one that cannot be read."""
+    """Return the plain text parts of a string in a document; [] if it cannot be read."""
     if "$" not in text:
         return [text]
     try:
-        found = read_string(text)
+        expr = read_string(text)
     except ExpressionError:
         return []
-    if found is None:
+    if expr is None:
         return [text]
-    parts = found.args if isinstance(found, Fn) and found.name == "${}" else (found,)
+    parts = expr.args if isinstance(expr, Fn) and expr.name == "${}" else (expr,)
     return [part.value for part in parts if isinstance(part, Lit) and type(part.value) is str]
 
 
-def _no_reference(text: str) -> ExpressionError:
+def _not_a_reference(text: str) -> ExpressionError:
     return fault(text, 0, "not a reference; for the text itself write $$ at its start", "$" + text)
 
 
 def _reference(text: str) -> Expr:
-    found = _ROOT.match(text)
-    name = found[1] if found is not None else None
-    at = found.end() if found is not None else 1
+    match = _ROOT.match(text)
+    name = match[1] if match is not None else None
+    at = match.end() if match is not None else 1
     if len(text) > MAX_TEXT:
         raise fault(text, 0, f"the reference has more than {MAX_TEXT:,} characters")
     if name is None:
         if at < len(text) and text[at] not in ".[":
-            raise _no_reference(text)
+            raise _not_a_reference(text)
         name = "state"
     elif name not in ROOTS:
-        near = closest(name, ROOTS)
+        near = did_you_mean(name, ROOTS)
         raise fault(text, 0, f"unknown reference ${name}", f"${near}{text[at:]}" if near else None)
     state = name == "state"
-    path, end = walk(text, at, state=state, loose=True)
+    # Read the constant path; if it ends before the text does, find the reason.
+    path, end = read_path(text, at, state=state, loose=True)
     if end == len(text):
         return Ref(name, path)
-    from .segments import is_query
+    from .reference_paths import is_query
 
     if is_query(text, end):
         if not state:
@@ -216,28 +224,29 @@ def _reference(text: str) -> Expr:
         tree, end = query_tree(text, at, end, path, 1)
         if end == len(text):
             return tree
-    if re.match(_SEEMS_EXPRESSION, text[end:]) and _fits(f"${{{text}}}"):
+    # Suggest what the author probably meant, if that can be read.
+    if re.match(_LIKE_EXPRESSION, text[end:]) and _is_readable(f"${{{text}}}"):
         raise fault(text, end, "a reference ends here; an expression belongs in ${...}", f"${{{text}}}"[:80])
     if text[end:] == ".":
         raise fault(text, end, "a name is missing after the dot", text[:end])
     if text[end] == "[" and "]" not in text[end:]:
-        raise fault(text, end, "[ is not closed", f"{text}]" if _fits(f"{text}]") else None)
+        raise fault(text, end, "[ is not closed", f"{text}]" if _is_readable(f"{text}]") else None)
     unexpected = f"unexpected {text[end]!r} in a reference"
-    named = re.match(_STRANGE_NAME, text)
-    quoted = f'{named[1]}["{named[2]}"]{named[3] or ""}' if named is not None else ""
-    if quoted and _fits(quoted):
-        raise fault(text, end, f"{unexpected}; a name with such characters is written in quotes", quoted)
-    meant = f"${{{text[:end]}}}"
-    longer = f"{meant}{text[end:]}"
+    quotable = re.match(_NAME_TO_QUOTE, text)
+    quoted = f'{quotable[1]}["{quotable[2]}"]{quotable[3] or ""}' if quotable is not None else ""
+    if quoted and _is_readable(quoted):
+        raise fault(text, end, f"{unexpected}; put a name with such characters in quotes", quoted)
+    reference = f"${{{text[:end]}}}"
+    longer = f"{reference}{text[end:]}"
     raise fault(
         text,
         end,
-        f"{unexpected}; inside a longer text write {meant}",
-        longer if len(longer) <= 80 and _fits(longer) else None,
+        f"{unexpected}; inside a longer text write {reference}",
+        longer if len(longer) <= 80 and _is_readable(longer) else None,
     )
 
 
-def _fits(text: str) -> bool:
+def _is_readable(text: str) -> bool:
     try:
         return len(text) <= MAX_TEXT and read_string(text) is not None
     except ExpressionError:
@@ -247,11 +256,12 @@ def _fits(text: str) -> bool:
 def _interpolated(text: str) -> Expr:
     parts: list[Expr] = []
     plain: list[str] = []
-    wrong: list[ExpressionError] = []
+    errors: list[ExpressionError] = []
     at = 0
     if text.startswith("$$"):
         plain.append("$")
         at = 2
+    # Alternate between plain text and `${...}`; collect the errors of all expressions.
     while True:
         start = text.find("${", at)
         if start < 0:
@@ -264,19 +274,20 @@ def _interpolated(text: str) -> Expr:
         plain.append(text[at:start])
         end = _expression_end(text, start + 2)
         try:
-            inner = _inner(text, start + 2, end)
+            inner = _parse_inner(text, start + 2, end)
         except ExpressionError as error:
-            wrong.append(error)
+            errors.append(error)
             inner = NULL
+        # A single `${...}` keeps the type of its value; anything else is text.
         if start == 0 and end + 1 == len(text):
-            _raise_all(wrong)
+            _raise_together(errors)
             return inner
         if before := "".join(plain):
             parts.append(Lit(before))
         plain.clear()
         parts.append(inner)
         at = end + 1
-    _raise_all(wrong)
+    _raise_together(errors)
     if after := "".join(plain):
         parts.append(Lit(after))
     if all(isinstance(part, Lit) and type(part.value) is str for part in parts):
@@ -284,39 +295,41 @@ def _interpolated(text: str) -> Expr:
     return Fn("${}", tuple(parts))
 
 
-_TWO_BRACES: Final = re.compile(r"\{\s*(\$?[^\W\d][^\"'{}:,]*)\}")
-"""What stands in `${{ input.url }}`, as other notations have it; an object has keys in quotes. The spaces at its end
-are left to `rstrip`: looked for here, a run of spaces would be gone through from each of them."""
+_DOUBLE_BRACES: Final = re.compile(r"\{\s*(\$?[^\W\d][^\"'{}:,]*)\}")
+"""The inside of `${{ input.url }}`, as other tools write it; the keys of an object are quoted. `rstrip` removes the
+spaces at the end, because matching them here would take quadratic time."""
 
 
-def _inner(text: str, start: int, end: int) -> Expr:
-    from .parser import parse  # plain references do without the parser and its functions
+def _parse_inner(text: str, start: int, end: int) -> Expr:
+    from .parser import parse  # loaded late: plain references need no parser
 
     if not text[start:end].strip():
         raise fault(text, start, "${} needs an expression; for the text itself write $${}")
-    braces = _TWO_BRACES.fullmatch(text, start, end)
+    braces = _DOUBLE_BRACES.fullmatch(text, start, end)
     if braces is not None:
-        meant = f"{text[: start - 2]}${{{braces[1].rstrip()}}}{text[end + 1 :]}"
-        raise fault(text, start, "an expression stands in one pair of braces", meant if _fits(meant) else None)
+        corrected = f"{text[: start - 2]}${{{braces[1].rstrip()}}}{text[end + 1 :]}"
+        raise fault(
+            text, start, "an expression needs only one pair of braces", corrected if _is_readable(corrected) else None
+        )
     try:
         tree = parse(text[start:end])
     except ExpressionError as error:
         raise fault(text, start + error.at, error.message, error.suggestion) from error
-    return moved(tree, start)
+    return shift_columns(tree, start)
 
 
 def _unclosed(text: str, start: int, at: int, long: bool) -> ExpressionError:
-    """Why no brace closes the expression that begins at `start`; what is read of it ends at `at`."""
+    """Return the error for a `${` without a closing brace."""
     if "}" not in text[at:]:
         return fault(text, start - 2, "${ is not closed; for the text itself write $${")
     if long:
         return fault(text, start - 2, f"the expression in ${{...}} has more than {MAX_TEXT:,} characters")
-    return fault(text, text.index("//", at), "the comment goes on to the end of the line, and takes in the } of ${...}")
+    return fault(text, text.index("//", at), "the comment extends to the end of the line and hides the } of ${...}")
 
 
 def _expression_end(text: str, start: int) -> int:
-    """The position of the brace that closes the expression beginning at `start`."""
-    from .tokens import next_token
+    """Return the position of the brace that closes the expression beginning at `start`."""
+    from .lexer import next_token
 
     level, at = 0, start
     while True:

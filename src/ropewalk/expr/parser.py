@@ -1,4 +1,4 @@
-"""Expression text to tree: CEL's syntax, JSON's values, a position in every error.
+"""Parse the text of an expression to a tree: CEL's syntax, JSON's values, a position in every error.
 
 Refused: text past 10,000 characters, nesting past 64, unknown names and functions, wrong numbers
 of arguments, tokens left over. To add syntax, add it here and to `show`, which must agree.
@@ -11,16 +11,12 @@ from functools import lru_cache
 from typing import Final
 
 from ..errors import ExpressionError
-from ..values import closest
-from .ast import Arr, Expr, Fn, Lit, Obj, Ref, Var, binary, children, select
-from .calls import FUNCTIONS
-from .faults import MAX_TEXT, fault
-from .functions import check_constants
-from .macros import MACROS, Form, form
-from .paths import ROOTS, walk
-from .segments import is_query, query_end
-from .show import POWERS
-from .tokens import Token, next_token, number_value, string_value
+from ..values import did_you_mean
+from .ast import POWERS, Arr, Expr, Fn, Lit, Obj, Ref, Var, binary, children, select
+from .function_registry import FUNCTIONS
+from .functions import MACROS, Form, check_constants, find_form
+from .lexer import MAX_TEXT, Token, fault, next_token, number_value, string_value
+from .reference_paths import ROOTS, is_query, query_end, read_path
 
 MAX_NESTING: Final = 64
 
@@ -33,7 +29,11 @@ _MESSAGE_END: Final = "the expression ends too early"
 
 @lru_cache(maxsize=8192)
 def parse(text: str) -> Expr:
-    """The tree of an expression, roots as written; raises ExpressionError with line and column."""
+    """Parse an expression; references keep the roots as written.
+
+    Raises:
+        ExpressionError: The text is not valid; the error has its line and column.
+    """
     plain = _PLAIN.fullmatch(text)
     if plain is not None and plain[1] in ROOTS and len(text) <= MAX_TEXT:
         return Ref(plain[1], tuple(plain[2].split(".")[1:]))
@@ -45,23 +45,23 @@ def parse(text: str) -> Expr:
     tree = parser.expression()
     token = parser.token
     if token.kind != "end":
-        raise _left_over(text, token)
+        raise _trailing_token(text, token)
     if _too_deep(tree):
         raise ExpressionError(f"the expression nests deeper than {MAX_NESTING}", text=text)
     return tree
 
 
-def _left_over(text: str, token: Token) -> ExpressionError:
+def _trailing_token(text: str, token: Token) -> ExpressionError:
     if token.text in (")", "]", "}"):
         return fault(text, token.at, f"{token.text!r} closes nothing")
     if token.text == "{" and text[token.at - 1] == "$":
-        whole = text.strip()
-        alone = whole.startswith("${") and whole.endswith("}") and whole.count("${") == 1
+        stripped = text.strip()
+        alone = stripped.startswith("${") and stripped.endswith("}") and stripped.count("${") == 1
         return fault(
             text,
             token.at - 1,
-            "this text is an expression already: write what is in ${...} without it",
-            whole[2:-1].strip() if alone else None,
+            "this text is already an expression; remove the ${ }",
+            stripped[2:-1].strip() if alone else None,
         )
     return fault(text, token.at, f"unexpected {token.text!r} after the end of the expression")
 
@@ -76,7 +76,7 @@ def _too_deep(tree: Expr) -> bool:
 
 
 class _Parser:
-    """A Pratt parser over one text: `token` is the next one not yet used."""
+    """A Pratt parser of one text: `token` is the next unused token."""
 
     __slots__ = ("bound", "depth", "text", "token")
 
@@ -98,11 +98,11 @@ class _Parser:
 
     def expect(self, text: str, where: str) -> None:
         if not self.accept(text):
-            found = f"not {self.token.text!r}" if self.token.kind != "end" else _MESSAGE_END
-            raise fault(self.text, self.token.at, f"expected {text!r} {where}, {found}")
+            actual = f"not {self.token.text!r}" if self.token.kind != "end" else _MESSAGE_END
+            raise fault(self.text, self.token.at, f"expected {text!r} {where}, {actual}")
 
     def expression(self, power: int = 1) -> Expr:
-        """Everything from here on whose operators bind at least as tightly as `power`."""
+        """Parse as long as the operators bind at least as tightly as `power`."""
         self.depth += 1
         if self.depth > MAX_NESTING:
             raise fault(self.text, self.token.at, f"the expression nests deeper than {MAX_NESTING}")
@@ -110,17 +110,17 @@ class _Parser:
         while True:
             token = self.token
             name = self._operator(token)
-            own = POWERS["?:"] if name == "?" else POWERS.get(name, 0)
-            if own < power or own == 0 or name == "!":
+            operator_power = POWERS["?:"] if name == "?" else POWERS.get(name, 0)
+            if operator_power < power or operator_power == 0 or name == "!":
                 break
             self.step()
             column = token.at + 1
             if name == "?":
-                chosen = self.expression()
+                if_true = self.expression()
                 self.expect(":", "between the two values of `? :`")
-                left = Fn("?:", (left, chosen, self.expression(POWERS["?:"])), column)
+                left = Fn("?:", (left, if_true, self.expression(POWERS["?:"])), column)
                 continue
-            left = binary(name, left, self.expression(own + 1), column)
+            left = binary(name, left, self.expression(operator_power + 1), column)
         self.depth -= 1
         return left
 
@@ -135,7 +135,7 @@ class _Parser:
         name = self._operator(token)
         if name == "!":
             self.step()
-            # Loose as Python's `not` where it stands first, tight as CEL's `!` inside a comparison.
+            # At the start it binds loosely like Python's `not`, inside a comparison tightly like CEL's `!`.
             inner = self.expression(POWERS["!"] if power <= POWERS["!"] else POWERS["neg"])
             return Fn("!", (inner,), token.at + 1)
         if name == "-":
@@ -162,12 +162,13 @@ class _Parser:
             self.expect(")", "to close the parenthesis")
             return inner
         if token.text == "[":
-            items = self._listed("]")
+            items = self._arguments_until("]")
             if all(isinstance(item, Lit) for item in items):
                 return Lit([item.value for item in items if isinstance(item, Lit)])
             return Arr(tuple(items))
         if token.text == "{":
             return self._object()
+        # Nothing that begins a value.
         message = _MESSAGE_END if kind == "end" else f"unexpected {token.text!r}: a value belongs here"
         raise fault(self.text, token.at, message)
 
@@ -176,7 +177,7 @@ class _Parser:
         if after.kind == "name" and after.at == number.at + len(number.text) and after.text not in _RESERVED:
             raise fault(self.text, after.at, f"unexpected {after.text!r} after a number", number.text)
 
-    def _listed(self, end: str) -> list[Expr]:
+    def _arguments_until(self, end: str) -> list[Expr]:
         items: list[Expr] = []
         while not self.accept(end):
             items.append(self.expression())
@@ -194,7 +195,7 @@ class _Parser:
                 raise fault(self.text, key.at, "a key of an object is a string in quotes", hint)
             name = string_value(self.text, key)
             if name in fields:
-                raise fault(self.text, key.at, f"the key {name!r} stands twice")
+                raise fault(self.text, key.at, f"the key {name!r} is defined twice")
             self.expect(":", "after the key")
             fields[name] = self.expression()
             if not self.accept(","):
@@ -213,7 +214,7 @@ class _Parser:
                 raise fault(self.text, token.at, "`$` needs a name after it", "$input")
             name = "state"
         if name not in ROOTS:
-            near = closest(name, ROOTS)
+            near = did_you_mean(name, ROOTS)
             raise fault(self.text, token.at, f"unknown reference ${name}", f"${near}" if near else None)
         tree, end = self._path(name, token.at + len(token.text), token.at + 1)
         self.token = next_token(self.text, end)
@@ -221,7 +222,7 @@ class _Parser:
 
     def _path(self, name: str, at: int, column: int) -> tuple[Expr, int]:
         state = name == "state"
-        path, end = walk(self.text, at, state=state)
+        path, end = read_path(self.text, at, state=state)
         if not is_query(self.text, end):
             return Ref(name, path, column=column), end
         if not state:
@@ -240,12 +241,13 @@ class _Parser:
             return Ref(name, column=token.at + 1)
         if name in _RESERVED:
             raise fault(self.text, token.at, f"unexpected {name!r}: a value belongs here")
-        near = closest(name, (*ROOTS, *self.bound, *_CONSTANTS))
+        near = did_you_mean(name, (*ROOTS, *self.bound, *_CONSTANTS))
         raise fault(self.text, token.at, f"unknown name {name!r}", near)
 
     def postfix(self, left: Expr) -> Expr:
         while True:
             token = self.token
+            # The lexer reads `.0` after a list as a number.
             if token.kind == "number" and re.fullmatch(r"\.\d{1,15}", token.text):
                 self.step()
                 left = select(left, int(token.text[1:]), token.at + 1)
@@ -274,7 +276,7 @@ class _Parser:
             return Fn("[]", (left, index), token.at + 1)
         key = index.value
         if type(key) is float and key.is_integer():
-            if key >= 2**63:  # no position of any list, and no integer of the language
+            if key >= 2**63:  # larger than any position and any integer of the language
                 return Fn("[]", (left, index), token.at + 1)
             key = int(key)
         if type(key) is not str and type(key) is not int:
@@ -289,44 +291,44 @@ class _Parser:
         known = FUNCTIONS.get(name)
         macro = MACROS.get(name)
         if name == "interpolate":
-            return Fn("${}", tuple(self._listed(")")), token.at + 1)
+            return Fn("${}", tuple(self._arguments_until(")")), token.at + 1)
         if macro is not None:
             tree = self._macro(token, target)
             if tree is not None:
                 return tree
-            if known is None:  # before its names, which only the macro knows, are told as unknown
-                given = max(0, self._count_arguments() - (target is None))
-                counted = f"{given} argument{'s' if given != 1 else ''}"
+            if known is None:  # report this first, or the macro's names would be unknown
+                count = max(0, self._count_arguments() - (target is None))
+                counted = f"{count} argument{'s' if count != 1 else ''}"
                 after = "after the list" if target is None else "in brackets"
                 raise fault(self.text, token.at, f"{name} is written {macro.example}, not with {counted} {after}")
         elif known is None:
-            raise fault(self.text, token.at, f"unknown function {name!r}", closest(name, (*FUNCTIONS, *MACROS)))
-        args = ([target] if target is not None else []) + self._listed(")")
+            raise fault(self.text, token.at, f"unknown function {name!r}", did_you_mean(name, (*FUNCTIONS, *MACROS)))
+        args = ([target] if target is not None else []) + self._arguments_until(")")
         if known is None or len(args) < known.least or (known.most is not None and len(args) > known.most):
-            wanted = known.counts if known is not None else f"as in {MACROS[name].example}"
-            raise fault(self.text, token.at, f"{name} takes {wanted}, not {len(args)}")
-        self._constants(token, args)
+            expected = known.counts if known is not None else f"as in {MACROS[name].example}"
+            raise fault(self.text, token.at, f"{name} takes {expected}, not {len(args)}")
+        self._check_constants(token, args)
         return Fn(name, tuple(args), token.at + 1)
 
-    def _constants(self, token: Token, args: list[Expr]) -> None:
+    def _check_constants(self, token: Token, args: list[Expr]) -> None:
         try:
             check_constants(token.text, args)
         except ExpressionError as error:
             raise fault(self.text, token.at, error.message, error.suggestion) from error
 
     def _macro(self, token: Token, target: Expr | None) -> Expr | None:
-        """The macro called here; None, with nothing read, when it is a call of a plain function."""
+        """Parse the call of a macro; return None without reading anything if it is a plain function."""
         before = self.token
         source = target
         count = self._count_arguments() - (target is None)
-        named = self._name_follows() if target is not None else None
-        shape = form(token.text, count, named)
+        has_name = self._name_follows() if target is not None else None
+        shape = find_form(token.text, count, has_name)
         if shape is None:
             return None
         if source is None:
             source = self.expression()
             self.expect(",", f"after the list of {token.text}")
-            shape = form(token.text, count, self._name_follows()) or shape
+            shape = find_form(token.text, count, self._name_follows()) or shape
         names = [self._binding(token.text) for _ in range(shape.names)]
         if len(set(names)) < len(names):
             raise fault(self.text, before.at, f"{token.text} binds one name twice")
@@ -338,17 +340,17 @@ class _Parser:
 
     def _bodies(self, token: Token, source: Expr, shape: Form, names: list[str]) -> Expr:
         outer = self.bound
-        written = names or list(shape.implicit)
-        self.bound = {**outer, **{name: name for name in written}}
+        variables = names or list(shape.implicit)
+        self.bound = {**outer, **{name: name for name in variables}}
         if not names:
-            self.bound.update({name[1:]: name for name in written})
+            self.bound.update({name[1:]: name for name in variables})
         bodies = [self._separated(i > 0) for i in range(shape.bodies)]
         self.bound = outer
         extra = [self._separated(True) for _ in range(shape.extra)]
         self.accept(",")
         self.expect(")", f"to close {token.text}(")
-        self._constants(token, [source, *bodies, *extra])
-        return shape.build(source, tuple(written), tuple(bodies), tuple(extra), token.at + 1)
+        self._check_constants(token, [source, *bodies, *extra])
+        return shape.build(source, tuple(variables), tuple(bodies), tuple(extra), token.at + 1)
 
     def _separated(self, comma: bool) -> Expr:
         if comma:
@@ -363,7 +365,7 @@ class _Parser:
         return name.text
 
     def _count_arguments(self) -> int:
-        """How many arguments stand between here and the closing parenthesis."""
+        """Return the number of arguments up to the closing parenthesis."""
         at, level, count, empty = self.token.at, 0, 1, True
         while True:
             token = next_token(self.text, at, lenient=True)
@@ -384,16 +386,16 @@ class _Parser:
 
 
 def query_tree(text: str, at: int, end: int, path: tuple[str | int, ...], column: int) -> tuple[Expr, int]:
-    """The query that begins with the constant `path` from `at` to `end`, as a call of `query`.
+    """Parse a query that begins with the constant `path` from `at` to `end`, as a call of `query`.
 
-    The constant steps stay in the reference, so that it reads no more state than it must, unless
-    a filter speaks of the root.
+    The constant steps stay in the reference, so that it reads no more state than needed, unless a filter refers to
+    the root.
     """
     stop = query_end(text, end)
     rest = text[end:stop]
-    whole = "$" in re.sub(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'", "", rest)
-    query = "$" + (text[at:stop] if whole else rest)
-    ref = Ref("state", () if whole else path, column=column)
+    reads_root = "$" in re.sub(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'", "", rest)
+    query = "$" + (text[at:stop] if reads_root else rest)
+    ref = Ref("state", () if reads_root else path, column=column)
     try:
         check_constants("query", [ref, Lit(query)])
     except ExpressionError as error:

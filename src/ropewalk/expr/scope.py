@@ -1,4 +1,4 @@
-"""What a closure is built against: how names resolve, and how to build the closures inside it.
+"""The scope in which closures are built: how names resolve, and how inner closures are built.
 
 Where an expression has macros (or builds more than one text or list) closures get an *activation*
 instead of the engine's frame: a tuple `(frame, budget, *bound values)` made for one evaluation; a
@@ -11,14 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Any, Final, TypeAlias
 
-from ..frozen import dataclass
+from ..fast_dataclass import dataclass
 from ..redaction import Redaction
 from ..values import Json
+from .accessors import Getter
 from .ast import Expr, Fn, Path, Ref, Var
-from .budget import Budget
-from .getters import Getter
-from .operators import MISSING, complain, kind_of
-from .table import FUNCTIONS
+from .function_registry import find_function
+from .operators import MISSING, Budget, evaluation_error, kind_of
 
 Resolve: TypeAlias = Callable[[Ref], tuple[Getter, Path]]
 Test: TypeAlias = Callable[[Any], bool]
@@ -29,13 +28,22 @@ BUDGET: Final = 1
 _FIRST_SLOT: Final = 2
 
 BOOLEAN: Final = frozenset(("&&", "||", "!", "==", "!=", "<", "<=", ">", ">=", "in"))
-"""The operators whose value is always true or false."""
+"""The operators that give true or false."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """`make` builds an operand, `active` says that frames are activations, `slots` where each
-    bound name sits in one, `in_body` that the closure runs once per element, `secrets` which ones a frame knows."""
+    """The scope of one closure.
+
+    Args:
+        resolve: Returns, for a reference, a getter of the base value and the rest of the path.
+        make: Builds the closure of an operand.
+        active: True if closures get activations instead of frames.
+        slots: The position of each bound name in an activation.
+        size: The length of an activation here.
+        in_body: True if the closure runs once per element of a macro.
+        secrets: Returns the secrets of a frame.
+    """
 
     resolve: Resolve
     make: Callable[[Expr, Scope], Getter]
@@ -46,40 +54,40 @@ class Scope:
     secrets: SecretsOf | None = None
 
     def bind(self, names: tuple[str, ...]) -> Scope:
-        """The scope of a macro's body: `names` come next in the activation."""
+        """Return the scope of a macro's body, where `names` are added to the activation."""
         added = {name: self.size + i for i, name in enumerate(names)}
         return replace(self, slots={**self.slots, **added}, size=self.size + len(names), in_body=True)
 
     @property
     def budget(self) -> Callable[[Any], Budget | None]:
-        """Gets the budget of the evaluation from a frame."""
+        """Return the function that gets the budget of the evaluation from a frame."""
         return _active_budget if self.active else _no_budget
 
     def secrets_of(self, frame: Any) -> Redaction | None:
-        """The secrets that must not be made another text, given what closures get."""
+        """Return the secrets that functions must not change, from the argument of a closure."""
         return None if self.secrets is None else self.secrets(frame[FRAME] if self.active else frame)
 
     def operand(self, expr: Expr) -> Getter:
-        """The closure of `expr` inside another expression: a missing value stays MISSING."""
+        """Build the closure of an operand: a missing value stays MISSING."""
         return self.make(expr, self)
 
     def value(self, expr: Expr) -> Getter:
-        """The closure of `expr` as a result: missing is null."""
+        """Build the closure of a result: a missing value becomes null."""
         get = self.make(expr, self)
         if not (isinstance(expr, Ref | Var) or (isinstance(expr, Fn) and expr.name in ("[]", "?:"))):
             return get
 
-        def settled(frame: Any) -> Json:
+        def null_if_missing(frame: Any) -> Json:
             value = get(frame)
             return None if value is MISSING else value
 
-        return settled
+        return null_if_missing
 
     def test(self, expr: Expr) -> Test:
-        """The closure of `expr` as a condition: false, null and missing do not hold."""
+        """Build the closure of a condition: false, null and missing are False."""
         get = self.make(expr, self)
         if isinstance(expr, Fn):
-            known = FUNCTIONS.get(expr.name)
+            known = find_function(expr.name)
             if expr.name in BOOLEAN or (known is not None and known.returns == "boolean"):
                 return get
 
@@ -89,20 +97,20 @@ class Scope:
                 return True
             if value is False or value is None or value is MISSING:
                 return False
-            raise complain(f"a condition must be true or false, not {_told(value)}", expr)
+            raise evaluation_error(f"a condition must be true or false, not {_describe(value)}", expr)
 
         return decide
 
 
-def _told(value: Json) -> str:
+def _describe(value: Json) -> str:
     kind = kind_of(value)
     short = kind == "number" or (kind == "string" and len(value) < 40)
     return f"{kind} ({value!r})" if short else kind
 
 
 def _active_budget(frame: Any) -> Budget:
-    found: Budget = frame[BUDGET]
-    return found
+    budget: Budget = frame[BUDGET]
+    return budget
 
 
 def _no_budget(frame: Any) -> None:

@@ -1,31 +1,84 @@
-"""From the address of a store to the store: `memory`, `sqlite:///path`, `postgresql://...`, a plain path.
+"""Open a store by its URL: `memory`, `sqlite:///path`, `postgresql://...`, or a plain path.
 
-To add a store, name its scheme here.
+To add a store, call `register_store` with its scheme, or name it as an entry point in the group `ropewalk.stores`.
+
+This module also calls a store from an event loop without blocking the loop, and copies one store to another of any
+kind: definitions with their versions, runs with their facts, signals and big values. Each run is copied in one
+transaction, so copying can be interrupted and repeated; existing rows are kept. Refused: a run that some process is
+executing. Copy it after it has ended. A new table has a column `run` or is named here.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
+import re
+import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import field
 from os import PathLike
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
+from ..argument_checks import wrong_type
 from ..errors import StoreError
-from ..errors.given import wants
-from ..values import closest
-from .journal import Store
+from ..fast_dataclass import dataclass
+from ..values import did_you_mean
 from .memory import MemoryStore
+from .protocol import Store
+from .sql.leases import Owner, judge
+from .sql.rows import Connection, fetch
+from .sql.store import SqlStore
+from .sql.writer import Writer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 DEFAULT: Final = ".ropewalk/ropewalk.db"
 _SCHEMES: Final = ("memory", "sqlite", "postgresql")
+_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]{0,31}")
+GROUP: Final = "ropewalk.stores"
+"""The entry point group in which an installed package names what opens its addresses, by scheme."""
+_registered: Final[dict[str, Callable[[str], Store]]] = {}
 _SQLITES_OWN: Final = (":memory:", "file:")
-_RIGHT: Final = (
+_VALID_ADDRESSES: Final = (
     "right are: memory, sqlite:///relative/path.db, sqlite:////absolute/path.db, postgresql://user@host/database,"
     " or a path"
 )
+
+
+def register_store(scheme: str, open_url: Callable[[str], Store]) -> None:
+    """Have addresses that begin with `scheme://` open a store of your own.
+
+    Args:
+        scheme: The part before `://`: lower case letters, digits, `+`, `.` and `-`.
+        open_url: Gets the whole address and returns the store; raises StoreError for an address it cannot use.
+
+    Raises:
+        StoreError: The scheme is not usable, or belongs to a built-in store.
+    """
+    if not isinstance(scheme, str) or not _SCHEME.fullmatch(scheme):
+        raise StoreError(f"the scheme of a store is lower case letters, digits, +, . and -, not {scheme!r}")
+    if scheme in (*_SCHEMES, "postgres", "file"):
+        raise StoreError(f"the scheme {scheme!r} is built in; choose another")
+    if not callable(open_url):
+        raise StoreError(f"the scheme {scheme!r} needs a function of an address, not {type(open_url).__name__}")
+    _registered[scheme] = open_url
+
+
+def _opener(scheme: str) -> Callable[[str], Store] | None:
+    """Return the function that opens addresses of a scheme: a registered one, or that of an installed package."""
+    opener = _registered.get(scheme)
+    if opener is None and _SCHEME.fullmatch(scheme):
+        from importlib.metadata import entry_points  # imported only for schemes that are not built in
+
+        for point in entry_points(group=GROUP, name=scheme):
+            try:
+                register_store(scheme, point.load())
+            except ImportError as error:
+                raise StoreError(f"{scheme}:// cannot be opened: {point.value} cannot be imported: {error}") from error
+            opener = _registered[scheme]
+    return opener
 
 
 def open_store(
@@ -35,10 +88,22 @@ def open_store(
     *,
     existing: bool = False,
 ) -> Store:
-    """The store at `url`; None is `.ropewalk/ropewalk.db` under `directory` (the working directory),
-    made on demand. `sync` is what a store in a file survives: "normal" the death of the process, "full"
-    that of the machine; a server decides that for itself. With `existing` no file is made. Raises StoreError
-    for an address that names no store."""
+    """Open a store.
+
+    Args:
+        url: "memory", the path of a SQLite file, or a URL such as `postgresql://user@host/database`. None: the file
+            `.ropewalk/ropewalk.db` in `directory`, made on demand.
+        directory: The project directory. Default: the working directory.
+        sync: "normal" if a store in a file must survive the death of the process, "full" if it must survive the death
+            of the machine. A server decides that itself.
+        existing: Whether to refuse a file that does not exist.
+
+    Returns:
+        The store.
+
+    Raises:
+        StoreError: The address names no store, or the store cannot be opened.
+    """
     if url == "memory":
         return MemoryStore()
     from pathlib import Path  # a store in memory does without
@@ -50,36 +115,59 @@ def open_store(
     scheme, colon, rest = url.partition("://")
     if not colon:
         if url.startswith(("postgresql:", "postgres:")):
-            raise StoreError(f"the address of a Postgres store begins with postgresql://; {_RIGHT}")
+            raise StoreError(f"the address of a Postgres store begins with postgresql://; {_VALID_ADDRESSES}")
         if not url.strip():
-            raise StoreError(f"the store's address is empty; {_RIGHT}")
+            raise StoreError(f"the store's address is empty; {_VALID_ADDRESSES}")
         _refuse_sqlites_own(url, url)
         if "/" not in url and (near := _near(url)):
-            raise StoreError(f"{url!r} is no store; did you mean {near!r}? ({_RIGHT}; ./{url} for a file)")
+            raise StoreError(f"{url!r} is not a store; did you mean {near!r}? ({_VALID_ADDRESSES}; ./{url} for a file)")
         return _sqlite(Path(url), sync, existing)
     if scheme == "sqlite":
         if not rest.startswith("/") or len(rest) == 1:
-            raise StoreError(f"{url!r}: a file must follow three slashes, or four when absolute; {_RIGHT}")
+            raise StoreError(f"{url!r}: a file must follow three slashes, or four when absolute; {_VALID_ADDRESSES}")
         _refuse_sqlites_own(url, rest[1:])
         return _sqlite(Path(rest[1:]), sync, existing)
     if is_postgres(url):
-        from .postgres import PostgresStore
+        from .postgres.store import PostgresStore
 
         return PostgresStore(url)
+    if (opener := _opener(scheme)) is not None:
+        store = opener(url)
+        if named_store(store) is None or isinstance(store, (str, PathLike)):
+            raise StoreError(f"the function for {scheme}:// returned {type(store).__name__}, not a Store")
+        return store
     near = _near(scheme)
     hint = f"did you mean {near}? " if near else ""
-    raise StoreError(f"{scheme}:// is no kind of store; {hint}{_RIGHT}")
+    raise StoreError(f"unsupported store URL {scheme}://; {hint}{_VALID_ADDRESSES}")
 
 
-def named_store(given: str | Path | Store | None) -> str | Path | Store | None:
-    """What somebody gave as a store, when it is an address, a path or a store; it is opened later."""
-    if given is None or isinstance(given, (str, PathLike)) or hasattr(given, "get_run"):
-        return given
-    raise wants("store", "an address, a path or a Store", given)
+def named_store(store: str | Path | Store | None) -> str | Path | Store | None:
+    """Check an argument that selects a store.
+
+    Args:
+        store: An address, a path, a store, or None for the default.
+
+    Returns:
+        The argument.
+
+    Raises:
+        InvalidInput: It is something else.
+    """
+    if store is None or isinstance(store, (str, PathLike)) or hasattr(store, "get_run"):
+        return store
+    raise wrong_type("store", "an address, a path or a Store", store)
 
 
 def file_of(url: str | Path | None, directory: Path | str | None = None) -> Path | None:
-    """The file that an address names, there or not; None for memory, a server, and what is no address."""
+    """Find the file that an address names.
+
+    Args:
+        url: An address or a path; None for the default file.
+        directory: The project directory; None for the working directory.
+
+    Returns:
+        The path, even of a missing file; None for memory, a server or a wrong address.
+    """
     from pathlib import Path
 
     if url is None:
@@ -88,64 +176,101 @@ def file_of(url: str | Path | None, directory: Path | str | None = None) -> Path
         return Path(url)
     scheme, colon, rest = url.partition("://")
     if colon:
-        named = scheme == "sqlite" and len(rest) > 1 and rest.startswith("/") and not rest[1:].startswith(_SQLITES_OWN)
-        return Path(rest[1:]) if named else None
+        names_file = (
+            scheme == "sqlite" and len(rest) > 1 and rest.startswith("/") and not rest[1:].startswith(_SQLITES_OWN)
+        )
+        return Path(rest[1:]) if names_file else None
     nothing = not url.strip() or url == "memory" or url.startswith(("postgresql:", "postgres:", *_SQLITES_OWN))
     return None if nothing or ("/" not in url and _near(url)) else Path(url)
 
 
 def is_there(path: Path) -> bool:
-    """Whether there is something at the path; raises StoreError where that cannot be told."""
+    """Return True if the path exists.
+
+    Args:
+        path: A path.
+
+    Returns:
+        False if nothing is there.
+
+    Raises:
+        StoreError: The system cannot tell.
+    """
     try:
         return path.exists()
     except OSError as error:
-        raise StoreError(f"{path} cannot be looked for: {error.strerror}") from error
+        raise StoreError(f"{path}: cannot check if it exists: {error.strerror}") from error
 
 
 def _near(name: str) -> str | None:
-    return name.lower() if name.lower() in _SCHEMES else closest(name.lower(), _SCHEMES)
+    schemes = (*_SCHEMES, *_registered)
+    return name.lower() if name.lower() in schemes else did_you_mean(name.lower(), schemes)
 
 
 def _refuse_sqlites_own(url: str, path: str) -> None:
-    """What SQLite itself reads as an address would be the name of a file here."""
+    """Refuse special names of SQLite, which would be names of files here."""
     if path.startswith(":memory:"):
-        raise StoreError(f"{url!r} is no store; did you mean 'memory'? ({_RIGHT})")
+        raise StoreError(f"{url!r} is not a store; did you mean 'memory'? ({_VALID_ADDRESSES})")
     if path.startswith("file:"):
-        raise StoreError(f"{url!r}: URIs of SQLite are not read, nor are their options; {_RIGHT} (./{path} for a file)")
+        raise StoreError(f"{url!r}: URIs of SQLite are not supported; {_VALID_ADDRESSES} (./{path} for a file)")
 
 
-class Unmade(MemoryStore):
-    """Where the store will be that nobody has made yet: nothing is in it. Who only looks makes no file. `given` says
-    that somebody chose the place: it may be a wrong one."""
+class MissingStore(MemoryStore):
+    """An empty store in the place of one that does not exist yet, so that reading commands make no file.
 
-    def __init__(self, path: Path, *, given: bool) -> None:
+    `is_explicit` is True if the user chose the place, which may then be a wrong one.
+    """
+
+    def __init__(self, path: Path, *, is_explicit: bool) -> None:
         super().__init__()
-        self.path, self.given = path, given
+        self.path, self.is_explicit = path, is_explicit
+
+
+def has_scheme_of_others(url: str | Path | None) -> bool:
+    """Return True if the address begins with a scheme that is not built in.
+
+    Args:
+        url: An address, a path or None.
+
+    Returns:
+        False for a built-in scheme and for a path.
+    """
+    scheme, colon, _ = url.partition("://") if isinstance(url, str) else ("", "", "")
+    return bool(colon) and scheme not in (*_SCHEMES, "postgres")
 
 
 def is_postgres(url: str) -> bool:
+    """Check an address.
+
+    Args:
+        url: The address of a store.
+
+    Returns:
+        True if it is an address of a Postgres store.
+    """
     return url.startswith(("postgresql://", "postgres://"))
 
 
 def _default_file(directory: Path) -> Path:
+    """Return the path of the project's store, and make its directory with a .gitignore."""
     file = directory / DEFAULT
     home = file.parent
     ignore = home / ".gitignore"
     try:
-        home.mkdir(mode=0o700, exist_ok=True)  # what runs saw and did is nobody else's business
+        home.mkdir(mode=0o700, exist_ok=True)  # runs may contain private data
         with suppress(FileExistsError):  # also a link, which may lead elsewhere
             # Not `create_file`: a first run does not load that package.
             handle = os.open(ignore, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
             with open(handle, "wb") as file_of_git:
                 file_of_git.write(b"# Runs and definitions of this machine.\n*\n")
     except OSError as error:
-        taken = isinstance(error, FileExistsError | NotADirectoryError)
-        why = "a file of that name is in its place; move it away" if taken else error.strerror
+        is_occupied = isinstance(error, FileExistsError | NotADirectoryError)
+        why = "a file of that name is in its place; move it away" if is_occupied else error.strerror
         raise StoreError(
             f"cannot make {home.name}/ in {directory.resolve()}: {why}, or choose another store (ROPEWALK_STORE)"
         ) from error
     if file.is_symlink() and not file.exists():
-        # It may have come with the directory, and a new store would be a file of somebody else's choice.
+        # The link may have come with the directory; a new store would be at a place that somebody else chose.
         why = f"is a link to {file.readlink()}, where no store is"
         raise StoreError(f"{file} {why}; remove the link, or choose another store (ROPEWALK_STORE)")
     return file
@@ -153,7 +278,222 @@ def _default_file(directory: Path) -> Path:
 
 def _sqlite(path: Path, sync: Literal["normal", "full"], existing: bool = False) -> Store:
     if existing and not is_there(path):
-        raise StoreError(f"{path}: there is no such store")
-    from .sqlite import SqliteStore  # Only those who use it pay for its import.
+        raise StoreError(f"{path}: this store does not exist")
+    from .sqlite.store import SqliteStore  # imported only by programs that use it
 
     return SqliteStore(path, sync)
+
+
+T = TypeVar("T")
+
+
+async def run_sync_in_thread(store: Store, work: Callable[[], T]) -> T:
+    """Call plain methods of a store without blocking the event loop.
+
+    The work runs on another thread, unless the store is in memory: its methods are look-ups, which cost less than a
+    thread.
+
+    Args:
+        store: The store.
+        work: Calls its methods.
+
+    Returns:
+        The result of `work`.
+    """
+    return work() if type(store) is MemoryStore else await asyncio.to_thread(work)
+
+
+class Lookups:
+    """Short queries of a store, answered on another thread.
+
+    A thread costs more than a short query. So while some are answered, further ones collect, and the next call of the
+    thread answers all of them. A query always starts after its `ask`, so no answer is older than that.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._waiting: dict[asyncio.AbstractEventLoop, list[tuple[Callable[[], Any], asyncio.Future[Any]]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def ask(self, query: Callable[[], T]) -> T:
+        """Return what `query` gives, or raise what it raises.
+
+        Args:
+            query: Calls plain methods of the store, and takes milliseconds at most in a store that is well.
+
+        Returns:
+            The result of `query`.
+
+        Raises:
+            Exception: Any error of `query`.
+        """
+        if type(self.store) is MemoryStore:
+            return query()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+        waiting = self._waiting.get(loop)
+        if waiting is None:
+            self._waiting[loop] = [(query, answer)]
+            task = loop.create_task(self._answer(loop))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        else:
+            waiting.append((query, answer))
+        return await answer
+
+    async def _answer(self, loop: asyncio.AbstractEventLoop) -> None:
+        batch: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
+        try:
+            while batch := self._waiting[loop]:
+                self._waiting[loop] = []
+                results = await asyncio.to_thread(_run_all, [query for query, _ in batch])
+                for (_, answer), (value, error) in zip(batch, results, strict=True):
+                    if answer.done():  # its asker was cancelled
+                        continue
+                    if error is None:
+                        answer.set_result(value)
+                    else:
+                        answer.set_exception(error)
+        finally:
+            # If this task is cancelled, nobody else would wake the waiting callers.
+            for _, answer in (*batch, *self._waiting.pop(loop)):
+                answer.cancel()
+
+
+def _run_all(queries: list[Callable[[], Any]]) -> list[tuple[Any, BaseException | None]]:
+    """Run each query; an error of one does not keep the others from their answers."""
+    results: list[tuple[Any, BaseException | None]] = []
+    for query in queries:
+        try:
+            results.append((query(), None))
+        except BaseException as error:  # noqa: BLE001 - `_answer` passes it to the caller of `ask`
+            results.append((None, error))
+    return results
+
+
+_DEFINITIONS: Final = ("definition", "version", "tool_use")
+_OF_A_RUN: Final = ("signal", "held")
+_NUMBERED: Final = {"run": {"seq"}, "signal": {"seq", "run"}, "held": {"run"}, "lease": {"run"}}
+"""Columns that are the target's own."""
+
+_RUNS: Final = """
+    SELECT seq, run.id, parent IS NOT NULL, status, owner, beat FROM run JOIN lease ON run = seq WHERE seq > ?
+    ORDER BY seq LIMIT 200
+"""
+_ENTRIES: Final = """
+    SELECT path, kind, node, data, digest, started, ended FROM entry WHERE run = ? ORDER BY rowid LIMIT 2000 OFFSET ?
+"""
+
+
+@dataclass(slots=True)
+class Copied:
+    """The numbers of copied definitions, of copied runs, and of copied runs that are parts of others.
+
+    `existing_definitions` and `existing_runs`, not counting parts, were in the target already. `live` has the ids of
+    runs that are in progress, which are not copied.
+    """
+
+    definitions: int = 0
+    runs: int = 0
+    parts: int = 0
+    existing_definitions: int = 0
+    existing_runs: int = 0
+    live: list[str] = field(default_factory=list)
+
+
+def copy(source: Store, target: Store, on_progress: Callable[[Copied], None] | None = None) -> Copied:
+    """Copy the definitions and runs of a store that the target does not have yet.
+
+    Args:
+        source: The store to read.
+        target: The store to write.
+        on_progress: Called after each run.
+
+    Returns:
+        How many definitions and runs were copied, and how many existed.
+
+    Raises:
+        StoreError: A store is in memory.
+    """
+    if not isinstance(source, SqlStore) or not isinstance(target, SqlStore):
+        raise StoreError("a store in memory cannot be copied; name a file or a database")
+    source_db, target_db, counts = source._writer, target._writer, Copied()
+    # Definitions first, since runs refer to them.
+    for table in _DEFINITIONS:
+        rows = source_db.read(lambda c, table=table: _rows(source_db, c, table))  # type: ignore[misc]
+        new = target_db.run(lambda c, table=table, rows=rows: _insert_missing(c, table, rows))  # type: ignore[misc]
+        if table == "definition":
+            counts.definitions, counts.existing_definitions = new, len(rows) - new
+    for seq, id, part, live in _runs(source_db, source.patience):
+        if live:
+            counts.live.append(id)
+            continue
+        if target_db.read(lambda c, id=id: fetch(c, "SELECT 1 FROM run WHERE id = ?", (id,))):  # type: ignore[misc]
+            counts.existing_runs += not part
+        elif target_db.run(lambda c, seq=seq: _copy_run(source_db, target_db, c, seq)):  # type: ignore[misc]
+            counts.runs += not part
+            counts.parts += part
+        if on_progress is not None:
+            on_progress(counts)
+    return counts
+
+
+def _runs(source_db: Writer, lease: float) -> Iterator[tuple[int, str, bool, bool]]:
+    """Yield every run, oldest first, whether it is part of another one, and whether some process executes it."""
+    last = 0
+    while page := source_db.read(lambda c, last=last: fetch(c, _RUNS, (last,))):  # type: ignore[misc]
+        for seq, id, part, status, owner, beat in page:
+            verdict = judge(Owner.load(owner) if owner else None) if status == "running" else "dead"
+            yield seq, id, bool(part), verdict == "live" or (verdict == "unknown" and 0 <= time.time() - beat <= lease)
+        last = page[-1][0]
+
+
+def _copy_run(source_db: Writer, target_db: Writer, connection: Connection, seq: int) -> bool:
+    """Copy one run in a transaction of the target; return False if another process has copied or deleted it."""
+
+    def rows(table: str, key: str = "run") -> list[dict[str, Any]]:
+        return source_db.read(lambda c: _rows(source_db, c, table, f"WHERE {key} = ?", seq))
+
+    run, lease = rows("run", "seq"), rows("lease")
+    if not run or not _insert_missing(connection, "run", run):  # Deleted meanwhile, or copied by another process.
+        return False
+    [(new,)] = fetch(connection, "SELECT seq FROM run WHERE id = ?", (run[0]["id"],))
+    if run[0]["status"] == "running":
+        lease[0]["owner"] = None  # its owner is dead, so that anybody may resume the copy
+    _insert_missing(connection, "lease", [{"run": new, **row} for row in lease])
+    for hash in [row["blob"] for row in rows("held")]:
+        if not fetch(connection, "SELECT 1 FROM blob WHERE hash = ?", (hash,)):
+            blobs = source_db.read(lambda c, h=hash: _rows(source_db, c, "blob", "WHERE hash = ?", h))  # type: ignore[misc]
+            _insert_missing(connection, "blob", blobs)
+    for table in _OF_A_RUN:
+        _insert_missing(connection, table, [{"run": new, **row} for row in rows(table)])
+    epoch, at = lease[0]["epoch"], 0
+    while page := source_db.read(lambda c, at=at: fetch(c, _ENTRIES, (seq, at))):  # type: ignore[misc]
+        refused = target_db.insert([(new, *row, epoch) for row in page])
+        if refused:
+            raise StoreError(f"{target_db.name}: run {run[0]['id']} was not copied") from next(filter(None, refused))
+        at += len(page)
+    return True
+
+
+def _rows(source_db: Writer, connection: Connection, table: str, where: str = "", *values: Any) -> list[dict[str, Any]]:
+    """Return rows of the source by column, without the columns that the target numbers itself."""
+    columns = [name for name in source_db.columns(connection, table) if name not in _NUMBERED.get(table, ())]
+    order = " ORDER BY seq" if table == "signal" else ""
+    rows = fetch(connection, f"SELECT {', '.join(columns)} FROM {table} {where}{order}", values)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _insert_missing(connection: Connection, table: str, rows: list[dict[str, Any]]) -> int:
+    """Insert the rows that do not exist yet; return how many."""
+    count = 0
+    for row in rows:
+        marks = ", ".join("?" * len(row))
+        count += len(
+            fetch(
+                connection,
+                f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks}) ON CONFLICT DO NOTHING RETURNING 1",
+                tuple(row.values()),
+            )
+        )
+    return count

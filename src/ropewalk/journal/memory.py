@@ -1,7 +1,10 @@
 """A store in memory: the same meaning as every other one, for one process and its lifetime.
 
-It keeps references, hashes nothing and walks nothing. With `durable=False` (the default) it
-keeps no entries at all: the engine has them, and `history` asks it through `Log.attach`.
+`MemoryStore` keeps references, hashes nothing and walks nothing. With `durable=False` (the default) it keeps no entries
+at all: the engine has them, and `history` reads them through `Log.attach`. `MemoryDefinitions` is the part of the store
+that knows no runs, `Record` is what it keeps of one run, and `MemoryLog` is the log of a run.
+
+Refused: a second process. For a store of your own in one process, subclass `BaseStore` (`base_store.py`).
 """
 
 from __future__ import annotations
@@ -9,37 +12,285 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import os
+import socket
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
-from ..content import contents
-from ..errors import Fenced, JournalConflict, NotFound, RunBusy, RunEnded, StoreError
+import orjson
+
+from ..content import contents, hashes_of
+from ..errors import Fenced, JournalConflict, NotFound, RunBusy, RunEnded, RunUndone, StoreError
 from ..values import Json, check_json
-from .filters import matches
-from .journal import DECISIONS, ENDS, Definition, Entry, Key, Live, NewRun, Pruned, RunRow, Signal, Wanted
-from .memory_definitions import MemoryDefinitions
-from .memory_record import OWNER, Record, error_text
 from .news import Hear
-from .signal import arrival, given, outgoing, same, wakes
-from .uses import MemoryUses
+from .open_waits import match_signals
+from .protocol import (
+    DECISIONS,
+    ENDS,
+    KEPT_VERSIONS,
+    Definition,
+    Entry,
+    Key,
+    Live,
+    NewRun,
+    OpenWait,
+    Pruned,
+    RunRow,
+    Signal,
+    contains,
+    ending,
+    statuses,
+)
+from .tool_usage import MemoryUses
+from .undo import UNSUCCESSFUL
+
+
+class MemoryDefinitions:
+    """The part of a MemoryStore that knows of no runs."""
+
+    schema = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.RLock()
+        self._definitions: dict[tuple[str, str], Definition] = {}
+        self._versions: dict[tuple[str, str], dict[str, Definition]] = {}
+        self._counts: dict[tuple[str, str], int] = {}
+        self._turns: dict[str, float] = {}
+
+    def put_definition(self, definition: Definition) -> None:
+        key = (definition.kind, definition.id)
+        with self._lock:
+            old = self._definitions.get(key)
+            now = definition.created or time.time()
+            versions = self._versions.setdefault(key, {})
+            existing = versions.get(definition.fingerprint)
+            number = existing.version if existing else 1 + max((d.version for d in versions.values()), default=0)
+            created = existing.created if existing else now
+            new = dataclasses.replace(definition, created=created, run_count=0, version=number)
+            versions[definition.fingerprint] = new
+            self._definitions[key] = dataclasses.replace(new, created=old.created if old else now)
+            if old is None:
+                self._counts.pop(key, None)
+
+    def get_definition(self, kind: str, id: str) -> Definition | None:
+        definition = self._definitions.get((kind, id))
+        return None if definition is None else self._with_run_count(definition)
+
+    def list_definitions(self, kind: str | None = None) -> list[Definition]:
+        with self._lock:
+            return [self._with_run_count(d) for key, d in sorted(self._definitions.items()) if kind in (None, key[0])]
+
+    def delete_definition(self, kind: str, id: str) -> bool:
+        with self._lock:
+            self._versions.pop((kind, id), None)
+            return self._definitions.pop((kind, id), None) is not None
+
+    def take_turn(self, name: str, every: float, now: float) -> bool:
+        with self._lock:
+            last = self._turns.get(name)
+            if last is not None and last <= now < last + every:
+                return False
+            self._turns[name] = now
+            return True
+
+    def _drop_unused(self, started: set[tuple[str, str | None, str]]) -> None:
+        """Drop old versions that no run was started with."""
+        used = started | {(d.kind, d.id, d.fingerprint) for d in self._definitions.values()}
+        for key, versions in self._versions.items():
+            newest = max(d.version for d in versions.values())
+            for fingerprint, d in list(versions.items()):
+                if d.version <= newest - KEPT_VERSIONS and (*key, fingerprint) not in used:
+                    del versions[fingerprint]
+
+    def _with_run_count(self, definition: Definition) -> Definition:
+        count = self._counts.get((definition.kind, definition.id), 0)
+        if not count:
+            return definition
+        d = definition  # `replace` takes three times as long, and every run reads its definition
+        return Definition(
+            kind=d.kind, id=d.id, name=d.name, document=d.document, fingerprint=d.fingerprint,
+            created=d.created, run_count=count, version=d.version,
+        )  # fmt: skip
+
+
+class Record:
+    """A run, its open log if any, and its recorded entries.
+
+    `row` creates the RunRow on demand, because that costs as much as running a few nodes.
+    """
+
+    __slots__ = (
+        "contents", "current_node", "due", "ended_at", "entries", "epoch", "error", "error_count", "live", "log", "new",
+        "result", "result_count", "signals", "spent", "started_at", "status", "stop_requested", "undo",
+    )  # fmt: skip
+
+    def __init__(self, new: NewRun) -> None:
+        self.new = new
+        self.status, self.started_at = "running", new.started_at or time.time()
+        self.ended_at: float | None = None
+        self.result: Json = None
+        self.error: Json = None
+        self.result_count = self.error_count = 0
+        self.epoch, self.stop_requested = 1, False
+        self.current_node, self.spent = "", 0.0
+        self.entries: dict[Key, Entry] = {}
+        self.live: Live | None = None
+        self.log: MemoryLog | None = None
+        self.signals: Sequence[Signal] = ()
+        self.due: float | None = None
+        self.undo: str | None = None
+        self.contents = _NONE
+        if contents.count:
+            self.keep_contents(new.input)
+
+    def keep_contents(self, value: Json) -> None:
+        """Keep the content in a value. This costs nothing in a process without content."""
+        if contents.count:
+            bytes_by_hash = {hash: contents.in_memory(hash) for hash in hashes_of(value)}
+            if bytes_by_hash:
+                self.contents = {
+                    **self.contents,
+                    **{hash: data for hash, data in bytes_by_hash.items() if data is not None},
+                }
+
+    def row(self, *, so_far: bool = False) -> RunRow:
+        """Return the run as a row."""
+        new = self.new
+        # The entries are not part of a row: a list of runs would read all of them.
+        return RunRow(
+            id=new.id,
+            kind=new.kind,
+            definition_id=new.definition_id,
+            name=new.name,
+            status=self.status,
+            input=new.input,
+            context=new.context,
+            document=new.document,
+            fingerprint=new.fingerprint,
+            started_at=self.started_at,
+            ended_at=self.ended_at,
+            result=self.result,
+            error=self.error,
+            owner=OWNER,
+            epoch=self.epoch,
+            spent=self.elapsed(),
+            current_node=self.current_node,
+            result_count=self._results_so_far() if so_far else self.result_count,
+            error_count=max(self.error_count, self._stopped_unowned),
+            stop_requested=self.stop_requested,
+            parent=new.parent,
+            due=self.due,
+            forked_from=new.forked_from,
+            undo=self.undo,
+            undo_policy=new.undo_policy,
+        )
+
+    def light(self) -> RunRow:
+        """Return the row without its large values."""
+        return dataclasses.replace(self.row(so_far=True), input=None, context=None, document=None, result=None)
+
+    @property
+    def _stopped_unowned(self) -> bool:
+        """True if the run was stopped while no process executed it."""
+        return self.status == "stopped" and self.result is None
+
+    def _results_so_far(self) -> int:
+        """Return the number of nodes with a result, also of an unfinished run."""
+        if self._stopped_unowned:
+            counted_kinds = {"call", "node", "skip", "attempt"}
+            return len({e.node for e in self.history() if e.kind in counted_kinds and "/" not in e.path})
+        if self.status in ENDS:
+            return self.result_count
+        return sum(entry.kind in ("call", "node") and "/" not in entry.path for entry in self.history())
+
+    def size(self) -> int:
+        """Return the bytes of everything recorded."""
+        values = [self.new.input, self.new.context, self.new.document, self.result, self.error]
+        values += [entry.data for entry in self.entries.values()]
+        return sum(len(orjson.dumps(value)) for value in values if value is not None)
+
+    def begin_again(self, past: dict[Key, Entry]) -> None:
+        """Restart an ended run. Its earlier ending stays among its entries.
+
+        Args:
+            past: The entries by key, which get the ending too.
+        """
+        outcome = self.status, self.ended_at, self.error, self.result_count, self.error_count, self.spent
+        entry = ending(self.epoch, *outcome)
+        self.entries[entry.path, entry.kind] = past[entry.path, entry.kind] = entry
+        self.status, self.ended_at, self.stop_requested, self.spent = "running", None, False, 0.0
+        self.result = self.error = None
+        self.result_count = self.error_count = 0
+        self.undo = None
+
+    @property
+    def has_owner(self) -> bool:
+        """True if the run has an open log whose event loop is not closed."""
+        return self.log is not None and not self.log.abandoned
+
+    def history(self) -> list[Entry]:
+        if self.entries or self.live is None:
+            return list(self.entries.values())
+        return self.live.entries()
+
+    def elapsed(self) -> float:
+        """Return the seconds of execution, up to now while a log is open."""
+        return self.spent if self.log is None or self.live is None else self.live.elapsed()
+
+
+def matches(row: RunRow, filters: Mapping[str, Any], error_text: str) -> bool:
+    """Return True if a row passes the filters of `list_runs`. Every store follows this meaning."""
+    text, flow, status = filters.get("text"), filters.get("flow"), filters.get("status")
+    since, until = filters.get("since"), filters.get("until")
+    return (
+        all(filters.get(name) in (None, getattr(row, name)) for name in ("kind", "definition_id", "parent"))
+        and (not status or row.status in statuses(status))
+        and (flow is None or flow in (row.name, row.definition_id))
+        and (until is None or row.started_at < until)
+        and not (filters.get("top") and row.parent is not None)
+        and (since is None or row.started_at >= since)
+        and (not text or contains(text, row.id, row.name, row.definition_id, error_text))
+    )
+
+
+def error_text(row: RunRow) -> str:
+    """Write the error of a run as JSON text."""
+    return "" if row.error is None else orjson.dumps(row.error).decode()
+
+
+_NONE: Mapping[str, bytes] = {}
+OWNER = f"{socket.gethostname()} (pid {os.getpid()})"
+
 
 _PAGE: Final = 1000
 
 
 class MemoryStore(MemoryDefinitions, MemoryUses):
-    """Definitions and runs in this process. At most `keep` ended runs are remembered."""
+    """Definitions and runs in this process.
+
+    Args:
+        durable: Keep entries, so that runs can be resumed while the process lives.
+        keep: Maximum number of ended runs that are remembered.
+    """
 
     remote = False
+
+    @property
+    def log_class(self) -> type[MemoryLog]:
+        """The class of the logs of this store's runs."""
+        return MemoryLog
 
     def __init__(self, durable: bool = False, *, keep: int = 1000) -> None:
         super().__init__()
         self.durable = durable
         self._keep = keep
         self._runs: dict[str, Record] = {}
-        self._ended: deque[Record] = deque()
+        self._ended_records: deque[Record] = deque()
         self._closed = False
         contents.add_source(self)
 
@@ -49,9 +300,9 @@ class MemoryStore(MemoryDefinitions, MemoryUses):
 
     def list_versions(self, kind: str, id: str) -> list[Definition]:
         with self._lock:
-            known = sorted(self._versions.get((kind, id), {}).values(), key=lambda d: -d.version)
+            versions = sorted(self._versions.get((kind, id), {}).values(), key=lambda d: -d.version)
             started = [(r.new.kind, r.new.definition_id, r.new.fingerprint) for r in self._runs.values()]
-            return [dataclasses.replace(d, run_count=started.count((kind, id, d.fingerprint))) for d in known]
+            return [dataclasses.replace(d, run_count=started.count((kind, id, d.fingerprint))) for d in versions]
 
     def get_run(self, id: str, *, so_far: bool = False) -> RunRow | None:
         with self._lock:
@@ -73,21 +324,22 @@ class MemoryStore(MemoryDefinitions, MemoryUses):
         top: bool = False,
         limit: int = 100,
     ) -> list[RunRow]:
-        wanted = {"kind": kind, "definition_id": definition_id, "status": status, "text": text, "since": since}
-        wanted |= {"parent": parent, "top": top, "flow": flow, "until": until}
-        found: list[RunRow] = []
+        filters = {"kind": kind, "definition_id": definition_id, "status": status, "text": text, "since": since}
+        filters |= {"parent": parent, "top": top, "flow": flow, "until": until}
+        rows: list[RunRow] = []
         with self._lock:
-            begun = after is None
+            # The newest run comes first; `after` is the last one of the previous page.
+            is_behind_after = after is None
             for record in reversed(self._runs.values()):
-                if len(found) >= limit:
+                if len(rows) >= limit:
                     break
-                if not begun:
-                    begun = record.new.id == after
+                if not is_behind_after:
+                    is_behind_after = record.new.id == after
                     continue
                 row = record.row()
-                if matches(row, wanted, error_text(row) if text else ""):
-                    found.append(record.light())
-        return found
+                if matches(row, filters, error_text(row) if text else ""):
+                    rows.append(record.light())
+        return rows
 
     def history(self, run_id: str) -> list[Entry]:
         with self._lock:
@@ -97,24 +349,24 @@ class MemoryStore(MemoryDefinitions, MemoryUses):
             return record.history()
 
     def history_page(self, run_id: str, /, after: int = 0, limit: int = 1000) -> tuple[list[Entry], int | None]:
-        found = self.history(run_id)
+        entries = self.history(run_id)
         end = after + limit
-        return found[after:end], end if end < len(found) else None
+        return entries[after:end], end if end < len(entries) else None
 
     def history_at(self, run_id: str, paths: Sequence[str], /) -> list[Entry]:
-        wanted = set(paths)
-        return [entry for entry in self.history(run_id) if entry.path in wanted]
+        requested = set(paths)
+        return [entry for entry in self.history(run_id) if entry.path in requested]
 
     def read_history(self, run_id: str, /) -> Iterator[list[Entry]]:
-        found = self.history(run_id)
-        return (found[first : first + _PAGE] for first in range(0, len(found), _PAGE))
+        entries = self.history(run_id)
+        return (entries[first : first + _PAGE] for first in range(0, len(entries), _PAGE))
 
     def waits(self) -> dict[str, tuple[list[Entry], list[Signal]]]:
         with self._lock:
-            going = {id: (r.history(), r.signals) for id, r in self._runs.items() if r.status not in ENDS}
+            live_runs = {id: (r.history(), r.signals) for id, r in self._runs.items() if r.status not in ENDS}
         return {
             id: (entries, [signal for signal in signals if signal.taken is None])
-            for id, (entries, signals) in sorted(going.items())
+            for id, (entries, signals) in sorted(live_runs.items())
             if any(entry.kind == "wait" for entry in entries)
         }
 
@@ -132,29 +384,42 @@ class MemoryStore(MemoryDefinitions, MemoryUses):
     def orphans(self, limit: int = 100) -> list[RunRow]:
         with self._lock:
             now = time.time()
-            found = [
+            orphaned = [
                 r
                 for r in self._runs.values()
-                if (not r.held and r.status == "running")
+                if (not r.has_owner and r.status == "running")
                 or (r.status == "waiting" and r.due is not None and r.due <= now)
             ]
-            return [record.light() for record in found[:limit]]
+            return [record.light() for record in orphaned[:limit]]
+
+    def undo_due(self, limit: int = 100, /) -> list[str]:
+        with self._lock:
+            due = [r for r in self._runs.values() if r.new.undo_policy is not None and r.undo is None]
+            return [r.new.id for r in due if r.status in UNSUCCESSFUL and r.new.parent is None][:limit]
+
+    def skip_undo(self, run_id: str, /) -> None:
+        with self._lock:
+            record = self._runs.get(run_id)
+            if record is not None and record.undo is None and record.ended_at is not None:
+                record.undo = ""
 
     def send(self, run_id: str, name: str, payload: Json = None, /, *, id: str | None = None) -> bool:
-        signal = outgoing(name, payload, id)
+        from .sql.signals import check_same_signal, new_signal, wakes_run  # only where something is sent
+
+        signal = new_signal(name, payload, id)
         with self._lock:
             record = self._runs.get(run_id)
             if record is None:
                 raise NotFound("run", run_id)
             for old in record.signals:
                 if old.id == signal.id:
-                    same(run_id, old, signal)
+                    check_same_signal(run_id, old, signal)
                     return False
             if record.status in ENDS:
                 raise RunEnded(run_id, record.status)
             record.signals = [*record.signals, signal]
             waits = [entry for entry in record.history() if entry.kind == "wait"] if record.status == "waiting" else []
-            if record.status == "waiting" and wakes(name, waits):
+            if record.status == "waiting" and wakes_run(name, waits):
                 record.status, record.due = "running", None
             if record.log is not None:
                 record.log.signal_soon()
@@ -179,20 +444,24 @@ class MemoryStore(MemoryDefinitions, MemoryUses):
     ) -> Pruned:
         with self._lock:
             runs = self._runs
-            ended = [r for r in runs.values() if r.ended_at is not None and (r.new.parent or "") not in runs]
-            ended = [r for r in ended if not status or r.status in status]
-            surplus = len(ended) - keep if keep is not None else 0
-            old = [r for i, r in enumerate(ended) if i < surplus or (before is not None and (r.ended_at or 0) < before)]
-            gone = old[:most]
-            every = list(gone)
-            for record in every:  # grows by their parts
-                every += [part for part in runs.values() if part.new.parent == record.new.id]
-            size = sum(record.size() for record in every)
+            candidates = [r for r in runs.values() if r.ended_at is not None and (r.new.parent or "") not in runs]
+            candidates = [r for r in candidates if not status or r.status in status]
+            surplus = len(candidates) - keep if keep is not None else 0
+            old = [
+                r
+                for i, r in enumerate(candidates)
+                if i < surplus or (before is not None and (r.ended_at or 0) < before)
+            ]
+            doomed = old[:most]
+            doomed_with_parts = list(doomed)
+            for record in doomed_with_parts:  # the list grows by their parts
+                doomed_with_parts += [part for part in runs.values() if part.new.parent == record.new.id]
+            size = sum(record.size() for record in doomed_with_parts)
             if not dry:
-                for record in every:
+                for record in doomed_with_parts:
                     del runs[record.new.id]
                 self._drop_unused({(r.new.kind, r.new.definition_id, r.new.fingerprint) for r in runs.values()})
-            return Pruned(runs=len(gone), bytes=size)
+            return Pruned(runs=len(doomed), bytes=size)
 
     async def open(self, run: NewRun) -> MemoryLog:
         check_json(run.id, "run id")
@@ -226,19 +495,34 @@ class MemoryStore(MemoryDefinitions, MemoryUses):
         if run.definition_id is not None:
             key = (run.kind, run.definition_id)
             self._counts[key] = self._counts.get(key, 0) + 1
+        if run.undoes is not None:
+            self._begin_undo(run, run.undoes)
         record = self._runs[run.id] = Record(run)
         source = self._runs.get(run.forked_from or "")
         if source is not None and run.copies:
-            held = {(e.path, e.kind): e for e in source.history()}
-            copies = [(to, held[of]) for of, to in run.copies.items() if of in held]
+            recorded = {(e.path, e.kind): e for e in source.history()}
+            copies = [(to, recorded[of]) for of, to in run.copies.items() if of in recorded]
             record.entries = {to: dataclasses.replace(e, path=to[0], kind=to[1]) for to, e in copies}
         return record
+
+    def _begin_undo(self, run: NewRun, id: str) -> None:
+        record = self._runs.get(id)
+        if record is None:
+            raise NotFound("run", id)
+        if record.undo and record.undo != run.forked_from:
+            raise RunUndone(id, record.undo)
+        if record.status not in ENDS or record.epoch != run.undoes_epoch or record.has_owner:
+            raise RunBusy(id, OWNER)
+        record.undo = run.id
+        record.epoch += 1
 
     def _take_over(self, record: Record, *, again: bool) -> MemoryLog:
         past = {(e.path, e.kind): e for e in record.history()}
         if record.status in ENDS and not again:
-            return MemoryLog(self, record, past, finished=record.row())
-        if record.held and record.status == "running":
+            return self.log_class(self, record, past, finished=record.row())
+        if record.undo:
+            raise RunUndone(record.new.id, record.undo)
+        if record.has_owner and record.status == "running":
             raise RunBusy(record.new.id, OWNER)
         if record.status in ENDS:
             record.begin_again(past)
@@ -248,15 +532,15 @@ class MemoryStore(MemoryDefinitions, MemoryUses):
         return self._hold(record, past)
 
     def _hold(self, record: Record, past: dict[Key, Entry]) -> MemoryLog:
-        record.log = MemoryLog(self, record, past)
+        record.log = self.log_class(self, record, past)
         return record.log
 
     def _end(self, record: Record, status: str) -> None:
         record.status, record.ended_at = status, time.time()
-        self._ended.append(record)
-        if len(self._ended) > self._keep:
-            oldest = self._ended.popleft()
-            # It may have been set running again, or pruned, since.
+        self._ended_records.append(record)
+        if len(self._ended_records) > self._keep:
+            oldest = self._ended_records.popleft()
+            # It may have been restarted or pruned since.
             if oldest.status in ENDS and self._runs.get(oldest.new.id) is oldest:
                 del self._runs[oldest.new.id]
 
@@ -277,16 +561,16 @@ class MemoryLog:
 
     @property
     def abandoned(self) -> bool:
-        """Whether its event loop was closed under it."""
+        """True if the event loop of the log was closed."""
         return self._loop.is_closed()
 
     @cached_property
     def run(self) -> RunRow:
-        """The run, as it was when this was first asked."""
+        """The run, as it was at the first access."""
         return self._record.row()
 
     @property
-    def _done(self) -> asyncio.Future[None]:
+    def _committed_future(self) -> asyncio.Future[None]:
         if self._committed is None:
             self._committed = self._loop.create_future()
             self._committed.set_result(None)
@@ -300,43 +584,47 @@ class MemoryLog:
     def on_stop(self, callback: Callable[[], None] | None) -> None:
         self._on_stop = callback
         if self._stopped:
-            self._tell()
+            self._call_on_stop()
 
     def append(self, entry: Entry) -> asyncio.Future[None]:
         record = self._record
         if record.log is not self:
-            return self._failed(self._lost())
+            return self._failed(self._not_owned_error())
         if self._store.durable:
             key = (entry.path, entry.kind)
             old = record.entries.get(key)
             if old is not None and entry.kind in DECISIONS:
                 if old.digest == entry.digest and old.data == entry.data:
-                    return self._done
+                    return self._committed_future
                 return self._failed(JournalConflict(self.run.id, entry.path, f"another {entry.kind} is recorded here"))
             record.entries[key] = entry
             record.keep_contents(entry.data)
-        return self._done
+        return self._committed_future
 
     async def forget(self, keys: Iterable[Key]) -> None:
         with self._store._lock:
             if self._record.log is not self:
-                raise self._lost()
+                raise self._not_owned_error()
             for key in keys:
                 self._record.entries.pop(key, None)
                 self.past.pop(key, None)
 
-    async def take(self, waits: Sequence[Wanted]) -> list[Entry]:
+    async def take(self, waits: Sequence[OpenWait]) -> list[Entry]:
+        from .sql.signals import signal_entry  # only where something waits
+
         with self._store._lock:
             record = self._record
             if record.log is not self:
-                raise self._lost()
-            found = given(waits, [signal for signal in record.signals if signal.taken is None])
-            taken = {signal.id: wait.path for wait, signal in found}
-            if taken:
+                raise self._not_owned_error()
+            pending = [signal for signal in record.signals if signal.taken is None]
+            matches = match_signals(waits, pending)
+            path_by_signal = {signal.id: wait.path for wait, signal in matches}
+            if path_by_signal:
                 record.signals = [
-                    dataclasses.replace(one, taken=taken[one.id]) if one.id in taken else one for one in record.signals
+                    dataclasses.replace(signal, taken=path_by_signal.get(signal.id, signal.taken))
+                    for signal in record.signals
                 ]
-            entries = [arrival(wait, signal) for wait, signal in found]
+            entries = [signal_entry(wait, signal) for wait, signal in matches]
             if self._store.durable:
                 record.entries |= {(entry.path, entry.kind): entry for entry in entries}
             return entries
@@ -345,9 +633,9 @@ class MemoryLog:
         with self._store._lock:
             record = self._record
             if record.log is not self:
-                raise self._lost()
-            kept = any(signal.taken is None and signal.name in names for signal in record.signals)
-            if kept or record.status != "running":
+                raise self._not_owned_error()
+            has_signal = any(signal.taken is None and signal.name in names for signal in record.signals)
+            if has_signal or record.status != "running":
                 return False
             record.status, record.due, record.log = "waiting", due, None
             return True
@@ -355,7 +643,7 @@ class MemoryLog:
     async def pin(self, document: Json, fingerprint: str) -> None:
         with self._store._lock:
             if self._record.log is not self:
-                raise self._lost()
+                raise self._not_owned_error()
             self._record.new = dataclasses.replace(self._record.new, document=document, fingerprint=fingerprint)
             self.__dict__.pop("run", None)
 
@@ -365,7 +653,7 @@ class MemoryLog:
         with self._store._lock:
             record = self._record
             if record.log is not self:
-                raise self._lost()
+                raise self._not_owned_error()
             record.result, record.error, record.result_count, record.error_count = result, error, results, errors
             record.keep_contents(result)
             if record.status == "running":
@@ -385,28 +673,28 @@ class MemoryLog:
         self._record.live = live
 
     def stop_soon(self) -> None:
-        """From any thread: have `on_stop` called on the loop."""
-        with contextlib.suppress(RuntimeError):  # The loop is closed: nobody is left to stop.
-            self._loop.call_soon_threadsafe(self._tell)
+        """Call `on_stop` on the event loop. Safe from any thread."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so nothing runs
+            self._loop.call_soon_threadsafe(self._call_on_stop)
 
     def signal_soon(self) -> None:
-        """From any thread: have `on_signal` called on the loop."""
+        """Call `on_signal` on the event loop. Safe from any thread."""
         with contextlib.suppress(RuntimeError):  # The loop is closed.
             self._loop.call_soon_threadsafe(lambda: self.on_signal() if self.on_signal is not None else None)
 
-    def _tell(self) -> None:
+    def _call_on_stop(self) -> None:
         self._stopped = True
         if self._on_stop is not None:
             callback, self._on_stop = self._on_stop, None
             callback()
 
-    def _lost(self) -> StoreError:
+    def _not_owned_error(self) -> StoreError:
         if self._record.log is None:
-            return StoreError(f"run {self.run.id}: the log is closed; reopen the run to go on with it")
+            return StoreError(f"run {self.run.id}: the log is closed; reopen the run to continue it")
         return Fenced(self.run.id)
 
     def _failed(self, error: StoreError | JournalConflict) -> asyncio.Future[None]:
         future: asyncio.Future[None] = self._loop.create_future()
         future.set_exception(error)
-        future.exception()  # Looked at: not awaiting it is allowed.
+        future.exception()  # retrieved, so that a caller need not await it
         return future

@@ -1,18 +1,20 @@
-"""What a store tells of what any process does to a run."""
+"""News of runs between processes: a run was stopped, taken over, ended, or got a signal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeAlias
 
-from ..frozen import dataclass
+from ..fast_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What some process has done to a run: "stop", "take" (over), "end", "signal"; "" when something may
-    have been missed. `run` is its id, "" where that does not fit; `seq` is for the store itself. Of other kinds, what
-    `run` names is no run."""
+    """An action of some process on a run.
+
+    `kind` is "stop", "take" (over), "end" or "signal"; "" if some news may have been lost. `run` is the id of the run,
+    "" if it is too long; `seq` is for the store itself. With any other kind, `run` does not name a run.
+    """
 
     kind: str
     seq: int

@@ -1,7 +1,8 @@
-"""What earlier owners recorded of a long run, read from its store page by page, in the order in which it was recorded.
+"""The entries that earlier owners of a long run recorded, read from its store page by page.
 
-A resumed run asks for its facts almost in that order, so a few pages are held at a time. Facts that are asked for in
-another order are read one by one. Short runs have a plain dict instead.
+A resumed run reads its entries almost in the order of recording, so a few pages are held at a time. Entries that are
+read in another order come one by one. Short runs have a plain dict instead. A store provides the pages by implementing
+`EntrySource`.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, Final, Protocol
 
-from .journal import Entry, Key
+from .protocol import Entry, Key
 
 LONG: Final = 5_000
-"""Entries of a run whose past is read page by page; one with fewer is read at once."""
+"""Number of entries above which the past of a run is read page by page."""
 PAGE: Final = 1_000
-"""Entries that are read at once."""
+"""Number of entries in a page."""
 KEPT_PAGES: Final = 8
 _BITS: Final = 32
-"""Bits of the filter for each key: about 3 of 100 absent keys are looked for in the store."""
+"""Bits of the filter for each key. The store is read in vain for about 3 of 100 absent keys."""
 _UNREAD: Final[Any] = object()
 
 
@@ -32,24 +33,46 @@ class EntrySource(Protocol):
     """Whether a read waits for a server."""
 
     def all_keys(self) -> Iterator[list[tuple[str, str, int]]]:
-        """Path, kind and place in the order of every entry, in lists of bounded length, in any order."""
+        """Read the keys of all entries.
+
+        Returns:
+            Path, kind and place of every entry, in lists of bounded length, in any order.
+        """
         ...
 
     def latest(self) -> float:
-        """When the entry that started last was started."""
+        """Read the latest start of an entry.
+
+        Returns:
+            Seconds since the epoch.
+        """
         ...
 
     def page(self, places: Iterable[int], /) -> list[Entry]:
-        """The entries at these places, in order."""
+        """Read some entries.
+
+        Args:
+            places: Places of entries, from `all_keys`.
+
+        Returns:
+            The entries, in the order of recording.
+        """
         ...
 
     def find(self, key: Key, /) -> tuple[int, Entry] | None:
-        """One entry and its place."""
+        """Read one entry.
+
+        Args:
+            key: Its path and kind.
+
+        Returns:
+            The place and the entry; None if it does not exist.
+        """
         ...
 
 
 class _Index:
-    """The order of all entries, and a filter that knows most keys that are not among them: 12 bytes an entry."""
+    """The places of all entries in order, and a filter that recognizes most absent keys: 12 bytes an entry."""
 
     def __init__(self, source: EntrySource) -> None:
         places, hashes = array("q"), array("q")
@@ -60,44 +83,52 @@ class _Index:
         self._filter = bytearray(1 << max(8, (len(hashes) * _BITS // 8).bit_length()))
         self._mask = len(self._filter) - 1
         filter, mask = self._filter, self._mask
-        for one in hashes:
-            filter[one >> 3 & mask] |= 1 << (one & 7)
+        for value in hashes:
+            filter[value >> 3 & mask] |= 1 << (value & 7)
         self.latest = source.latest()
 
     def may_hold(self, key: Key) -> bool:
-        one = hash(key)
-        return bool(self._filter[one >> 3 & self._mask] & 1 << (one & 7))
+        value = hash(key)
+        return bool(self._filter[value >> 3 & self._mask] & 1 << (value & 7))
 
 
 class PagedPast(MutableMapping[Key, Entry]):
-    """See above. What is put in or removed changes this object only, never the store."""
+    """The entries of a long run by key. Adding or removing one changes this object only, never the store."""
 
     def __init__(self, source: EntrySource) -> None:
         self.source = source
-        self._made: _Index | None = None
-        self._held: dict[Key, Entry] = {}
+        self._built_index: _Index | None = None
+        self._entries: dict[Key, Entry] = {}
         self._pages: deque[list[Key]] = deque()
         self._changed: dict[Key, Entry | None] = {}
-        self._next = 0  # the place in the order behind the last page
+        self._next = 0  # index in `order` behind the last page
         self._loading = asyncio.Lock()
 
     def prepare(self) -> PagedPast:
-        """Read the keys now; else they are read when the first of them is asked for."""
+        """Read all keys now instead of at the first lookup.
+
+        Returns:
+            This object.
+        """
         assert self._index is not None
         return self
 
     @property
-    def held(self) -> int:
-        """How many entries are in memory."""
-        return len(self._held) + len(self._changed)
+    def entries_in_memory(self) -> int:
+        """Number of entries in memory."""
+        return len(self._entries) + len(self._changed)
 
     @property
     def latest(self) -> float:
-        """When the entry that started last was started."""
+        """The latest start of an entry, in seconds since the epoch."""
         return self._index.latest
 
     def paths(self) -> Iterator[list[Key]]:
-        """Every key, in lists, in any order: their entries are not read."""
+        """Iterate over all keys, in lists, in any order, without reading their entries.
+
+        Yields:
+            Lists of keys.
+        """
         last = self._index.order[-1]
         for some in self.source.all_keys():
             keys = [(path, kind) for path, kind, place in some if place <= last]
@@ -105,21 +136,34 @@ class PagedPast(MutableMapping[Key, Entry]):
         yield [key for key, entry in self._changed.items() if entry is not None]
 
     async def load(self, key: Key) -> None:
-        """Read what is needed to look `key` up, on another thread."""
-        if self._known(key) is not _UNREAD:
+        """Read what is needed to look `key` up, on another thread.
+
+        Args:
+            key: Path and kind of an entry.
+        """
+        if self._look_up(key) is not _UNREAD:
             return
         async with self._loading:
-            if self._known(key) is _UNREAD:
+            if self._look_up(key) is _UNREAD:
                 self._keep(*await asyncio.to_thread(self._read, key))
 
     # --- as a mapping -----------------------------------------------------------------------
 
     def get(self, key: Key, default: Any = None) -> Any:
-        entry = self._known(key)
+        """Return an entry; read its page now if it is not in memory.
+
+        Args:
+            key: Path and kind of the entry.
+            default: The result for an unknown key.
+
+        Returns:
+            The entry.
+        """
+        entry = self._look_up(key)
         if entry is _UNREAD:
-            some, then = self._read(key)
-            self._keep(some, then)
-            entry = next((one for one in some if (one.path, one.kind) == key), None)
+            page, following = self._read(key)
+            self._keep(page, following)
+            entry = next((item for item in page if (item.path, item.kind) == key), None)
         return default if entry is None else entry
 
     def __getitem__(self, key: Key) -> Entry:
@@ -140,8 +184,16 @@ class PagedPast(MutableMapping[Key, Entry]):
         self._changed[key] = None
 
     def pop(self, key: Key, default: Any = None) -> Any:
-        """Remove a key, also one that the store no longer has; returns its entry as far as that is known."""
-        entry = self._known(key)
+        """Remove a key, even if the store no longer has it; return its entry if that is in memory.
+
+        Args:
+            key: Path and kind of the entry.
+            default: The result if the entry is not in memory.
+
+        Returns:
+            The entry, if it is in memory.
+        """
+        entry = self._look_up(key)
         self._changed[key] = None
         return default if entry is None or entry is _UNREAD else entry
 
@@ -156,9 +208,9 @@ class PagedPast(MutableMapping[Key, Entry]):
     def __iter__(self) -> Iterator[Key]:
         order = self._index.order
         for first in range(0, len(order), PAGE):
-            some = self.source.page(order[first : first + PAGE])
-            self._keep(some, first + PAGE)
-            for entry in some:
+            page = self.source.page(order[first : first + PAGE])
+            self._keep(page, first + PAGE)
+            for entry in page:
                 key = (entry.path, entry.kind)
                 if key not in self._changed:
                     yield key
@@ -168,57 +220,72 @@ class PagedPast(MutableMapping[Key, Entry]):
 
     @property
     def _index(self) -> _Index:
-        if self._made is None:
-            self._made = _Index(self.source)
-        return self._made
+        if self._built_index is None:
+            self._built_index = _Index(self.source)
+        return self._built_index
 
-    def _known(self, key: Key) -> Any:
-        """The entry, or None where there is none, as far as that is known without the store."""
+    def _look_up(self, key: Key) -> Any:
+        """Return the entry, or None for an absent one; `_UNREAD` if only the store knows."""
         if self._changed and key in self._changed:
             return self._changed[key]
-        entry = self._held.get(key)
+        entry = self._entries.get(key)
         return entry or (_UNREAD if self._index.may_hold(key) else None)
 
     def _read(self, key: Key) -> tuple[list[Entry], int]:
-        """The entry with this key, where there is one: with those after it if the last page ended near it."""
-        found = self.source.find(key)
-        place = self._place(found)
-        if found is None or place is None:
+        """Return the entry with this key, with a whole page if the last page ended near it, and the index behind."""
+        match = self.source.find(key)
+        if match is None:
             return [], self._next
-        if abs(place - self._next) > PAGE:
-            return [found[1]], place
-        first = max(0, place - PAGE // 10)  # what ran at the same time may be recorded a little before
+        place, entry = match
+        index = self._index_of(place)
+        if index is None:
+            return [], self._next
+        if abs(index - self._next) > PAGE:
+            return [entry], index
+        first = max(0, index - PAGE // 10)  # steps that ran at the same time may be recorded a little before
         return self.source.page(self._index.order[first : first + PAGE]), first + PAGE
 
-    def _place(self, found: tuple[int, Entry] | None) -> int | None:
-        """Which entry of the past this is; None for what this owner has recorded itself."""
-        if found is None:
-            return None
+    def _index_of(self, place: int) -> int | None:
+        """Return the index of a place in `order`; None for an entry that this owner has recorded itself."""
         order = self._index.order
-        place = bisect_left(order, found[0])
-        return place if place < len(order) and order[place] == found[0] else None
+        index = bisect_left(order, place)
+        return index if index < len(order) and order[index] == place else None
 
-    def _keep(self, some: list[Entry], then: int) -> None:
-        self._next = then
-        if not some:
+    def _keep(self, page: list[Entry], following: int) -> None:
+        self._next = following
+        if not page:
             return
-        keys = [(entry.path, entry.kind) for entry in some]
-        self._held.update(zip(keys, some, strict=True))
+        keys = [(entry.path, entry.kind) for entry in page]
+        self._entries.update(zip(keys, page, strict=True))
         self._pages.append(keys)
-        while len(self._held) > KEPT_PAGES * PAGE or len(self._pages) > KEPT_PAGES * PAGE:
+        while len(self._entries) > KEPT_PAGES * PAGE or len(self._pages) > KEPT_PAGES * PAGE:
             for key in self._pages.popleft():
-                self._held.pop(key, None)
+                self._entries.pop(key, None)
 
 
 def latest_start(past: Mapping[Key, Entry]) -> float:
-    """When the entry that started last was started; 0 for no entries."""
+    """Return the latest start of an entry, in seconds since the epoch; 0 for no entries.
+
+    Args:
+        past: Entries by key.
+
+    Returns:
+        Seconds since the epoch.
+    """
     if isinstance(past, PagedPast):
         return past.latest
     return max((entry.started for entry in past.values()), default=0.0)
 
 
 def keys_of(past: Mapping[Key, Entry]) -> Iterator[Iterable[Key]]:
-    """All keys, in several collections, in any order."""
+    """Iterate over all keys, in several collections, in any order.
+
+    Args:
+        past: Entries by key.
+
+    Yields:
+        Collections of keys.
+    """
     if isinstance(past, PagedPast):
         yield from past.paths()
     else:
@@ -226,6 +293,11 @@ def keys_of(past: Mapping[Key, Entry]) -> Iterator[Iterable[Key]]:
 
 
 async def load(past: Mapping[Key, Entry], key: Key) -> None:
-    """Have `past` ready to say what it holds at this key, where that would hold up an event loop."""
+    """Read what a lookup of `key` needs in another thread, if the lookup would block the event loop.
+
+    Args:
+        past: Entries by key.
+        key: Path and kind of an entry.
+    """
     if isinstance(past, PagedPast) and past.source.remote:
         await past.load(key)

@@ -1,100 +1,224 @@
-"""The ten tools of the phases, under the names of their first definition, and what each asks of n8n-mcp.
+"""Access to n8n-mcp: the server, the ten tools that phases offer the model, and the facts about node types.
 
-Only what n8n-mcp offers is asked. `list_node_types` is gone there, so it is made of searches; the whole definition of
-a node (200 kB of Slack) is read by code, the model gets the part that it asked for.
+A project can configure the server as `[mcp.n8n-mcp]`. Otherwise the command `n8n-mcp` is looked up in the project's
+`node_modules` and on the PATH; nothing is downloaded. A server that is not available raises ServerDown.
+
+n8n-mcp no longer lists node types, so `list_node_types` combines searches. Complete definitions of nodes are large
+(200 kB for Slack): code reads them, and the model gets only the part that it asks for.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import shutil
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from ..frozen import dataclass
+from ..errors import RopewalkError, ToolError
+from ..fast_dataclass import dataclass
+from ..tools.runner import Runner
 from ..tools.tool import Tool
 from ..tools.toolbox import Toolbox
 from ..values import Json
-from .server import Server
+
+SERVER: Final = "n8n-mcp"
+ENVIRONMENT: Final = {
+    "MCP_MODE": "stdio",
+    "LOG_LEVEL": "error",
+    "DISABLE_CONSOLE_OUTPUT": "true",
+    "N8N_MCP_TELEMETRY_DISABLED": "true",
+}
+INSTALL_HINT: Final = "install it with `npm install n8n-mcp`, or name it as [mcp.n8n-mcp] in ropewalk.toml"
+
+
+class ServerDown(ConnectionError):
+    """n8n-mcp is not available."""
+
+
+class Server:
+    """Calls n8n-mcp through a toolbox. If the server died, the next call restarts it.
+
+    Args:
+        toolbox: The toolbox that has the server or gets it.
+        directory: Where to look for `node_modules`.
+    """
+
+    def __init__(self, toolbox: Toolbox, directory: Path) -> None:
+        self._toolbox, self._runner = toolbox, Runner(index=toolbox)
+        if toolbox.mcp is None or SERVER not in toolbox.mcp.names:
+            command = command_of(directory)
+            if command is not None:
+                toolbox.add_mcp(SERVER, {"command": command, "env": dict(ENVIRONMENT)})
+
+    @property
+    def not_installed(self) -> str | None:
+        """A message that says how to install the server, if it is missing; else None."""
+        packages = self._toolbox.mcp is not None and SERVER in self._toolbox.mcp.names
+        return None if packages else f"n8n-mcp is not installed; {INSTALL_HINT}"
+
+    async def connect(self) -> str | None:
+        """Connect the server.
+
+        Returns:
+            The reason if it is not available; else None.
+        """
+        if self.not_installed is not None:
+            return self.not_installed
+        try:
+            await self._toolbox.connect(SERVER)
+        except (OSError, RopewalkError) as error:
+            return f"could not connect to n8n-mcp: {error}"
+        return None
+
+    async def call(self, tool: str, arguments: Mapping[str, Json]) -> Any:
+        """Call a tool of the server. If the server died, the call is repeated once, since its tools only read.
+
+        Args:
+            tool: The name of the tool.
+            arguments: Its arguments.
+
+        Returns:
+            The result of the tool.
+
+        Raises:
+            ToolError: The tool failed.
+            ServerDown: The server is not available.
+        """
+        if self._toolbox.get(f"{SERVER}:{tool}") is None and (reason := await self.connect()) is not None:
+            raise ServerDown(reason)
+        try:
+            return await self._run(tool, arguments)
+        except ToolError as error:
+            if (reason := await self.connect()) is not None:
+                raise ServerDown(reason) from error
+            if not isinstance(error.__cause__, ConnectionError):
+                raise
+        return await self._run(tool, arguments)
+
+    async def _run(self, tool: str, arguments: Mapping[str, Json]) -> Any:
+        return (await self._runner.run(f"{SERVER}:{tool}", dict(arguments))).structured
+
+
+def command_of(directory: Path) -> str | None:
+    """Return the path of the command `n8n-mcp`; None if it is not installed."""
+    local = directory / "node_modules" / ".bin"
+    return shutil.which(SERVER, path=str(local)) or shutil.which(SERVER)
+
 
 NAMESPACE: Final = "n8n-builder"
-Ask: TypeAlias = Callable[[Server, Mapping[str, Any]], Awaitable[Json]]
+NodeQuestion: TypeAlias = Callable[[Server, Mapping[str, Any]], Awaitable[Json]]
 
 _PREFIXES: Final = (("@n8n/n8n-nodes-", "nodes-"), ("n8n-nodes-base.", "nodes-base."))
-_SWEEP: Final = ("trigger", "transform", "input", "output", "webhook", "database", "message", "file", "agent", "model")
-_MOST: Final = 100
-_CONNECTIONS: Final = {"validateNodes": False, "validateExpressions": False, "validateConnections": True}
+_BROAD_WORDS: Final = (
+    "trigger",
+    "transform",
+    "input",
+    "output",
+    "webhook",
+    "database",
+    "message",
+    "file",
+    "agent",
+    "model",
+)
+_MAX_RESULTS: Final = 100
+_CONNECTIONS_ONLY: Final = {"validateNodes": False, "validateExpressions": False, "validateConnections": True}
 
 
-def short_type(given: str) -> str:
-    """A node type as n8n-mcp's tools spell it: `nodes-base.slack`."""
+def short_type(node_type: str) -> str:
+    """Return a node type in the spelling of n8n-mcp: `nodes-base.slack`.
+
+    Args:
+        node_type: The type in any spelling, such as `n8n-nodes-base.slack` or `slack`.
+
+    Returns:
+        The short spelling.
+    """
     for long, short in _PREFIXES:
-        if given.startswith(long):
-            return short + given[len(long) :]
-    return given if "." in given else f"nodes-base.{given}"
+        if node_type.startswith(long):
+            return short + node_type[len(long) :]
+    return node_type if "." in node_type else f"nodes-base.{node_type}"
 
 
-def _node(detail: str = "", **more: str) -> Ask:
-    """A question about one node; `more` maps n8n-mcp's parameters to those given, `=` before a constant."""
+def _node_question(detail: str = "", **more: str) -> NodeQuestion:
+    """Make a question about a node; `more` maps parameters of n8n-mcp to argument names, or to `=constant`."""
 
-    async def ask(server: Server, given: Mapping[str, Any]) -> Json:
-        arguments: dict[str, Any] = {"nodeType": short_type(given["nodeType"])}
+    async def ask(server: Server, arguments: Mapping[str, Any]) -> Json:
+        request: dict[str, Any] = {"nodeType": short_type(arguments["nodeType"])}
         if detail:
-            arguments["detail"] = detail
+            request["detail"] = detail
         for name, source in more.items():
-            arguments[name] = source[1:] if source.startswith("=") else given[source]
-        return await server.call("get_node", arguments)
+            request[name] = source[1:] if source.startswith("=") else arguments[source]
+        return await server.call("get_node", request)
 
     return ask
 
 
-def _part(ask: Ask, *names: str) -> Ask:
-    async def part(server: Server, given: Mapping[str, Any]) -> Json:
-        found: Any = await ask(server, given)
-        return {name: found.get(name) for name in ("nodeType", *names)}
+def _select_fields(ask: NodeQuestion, *names: str) -> NodeQuestion:
+    async def select(server: Server, arguments: Mapping[str, Any]) -> Json:
+        answer: Any = await ask(server, arguments)
+        return {name: answer.get(name) for name in ("nodeType", *names)}
 
-    return part
-
-
-async def _search(server: Server, given: Mapping[str, Any]) -> Json:
-    return await server.call("search_nodes", {"query": given["query"], "limit": given.get("limit", 10)})
+    return select
 
 
-async def _properties(server: Server, given: Mapping[str, Any]) -> Json:
-    arguments = {"nodeType": short_type(given["nodeType"]), "mode": "search_properties"}
-    more = {"propertyQuery": given["query"], "maxPropertyResults": given.get("maxResults", 20)}
-    return await server.call("get_node", {**arguments, **more})
+async def _search(server: Server, arguments: Mapping[str, Any]) -> Json:
+    return await server.call("search_nodes", {"query": arguments["query"], "limit": arguments.get("limit", 10)})
 
 
-async def _minimal(server: Server, given: Mapping[str, Any]) -> Json:
-    arguments = {"nodeType": short_type(given["nodeType"]), "config": given["config"], "mode": "minimal"}
-    return await server.call("validate_node", arguments)
+async def _search_properties(server: Server, arguments: Mapping[str, Any]) -> Json:
+    request = {
+        "nodeType": short_type(arguments["nodeType"]),
+        "mode": "search_properties",
+        "propertyQuery": arguments["query"],
+        "maxPropertyResults": arguments.get("maxResults", 20),
+    }
+    return await server.call("get_node", request)
 
 
-async def _workflow(server: Server, given: Mapping[str, Any]) -> Json:
-    return await server.call("validate_workflow", {"workflow": given["workflow"]})
+async def _validate_minimal(server: Server, arguments: Mapping[str, Any]) -> Json:
+    request = {"nodeType": short_type(arguments["nodeType"]), "config": arguments["config"], "mode": "minimal"}
+    return await server.call("validate_node", request)
 
 
-async def _connections(server: Server, given: Mapping[str, Any]) -> Json:
-    return await server.call("validate_workflow", {"workflow": given["workflow"], "options": dict(_CONNECTIONS)})
+async def _validate_workflow(server: Server, arguments: Mapping[str, Any]) -> Json:
+    return await server.call("validate_workflow", {"workflow": arguments["workflow"]})
 
 
-async def core_nodes(server: Server, words: Sequence[str], each: int = _MOST) -> list[dict[str, Any]]:
-    """n8n's own nodes that searches for these words find, `each` of a word, every node once: community nodes, which
-    `source` does not keep away, cannot be imported everywhere."""
-    asked = [server.call("search_nodes", {"query": word, "limit": _MOST, "source": "core"}) for word in words]
-    found: dict[str, dict[str, Any]] = {}
-    for answer in await asyncio.gather(*asked):
-        own = [row for row in answer["results"] if not row.get("isCommunity")]
-        found.update((row["nodeType"], row) for row in own[:each])
-    return list(found.values())
+async def _validate_connections(server: Server, arguments: Mapping[str, Any]) -> Json:
+    return await server.call(
+        "validate_workflow", {"workflow": arguments["workflow"], "options": dict(_CONNECTIONS_ONLY)}
+    )
 
 
-async def _types(server: Server, given: Mapping[str, Any]) -> Json:
-    """Several searches, since no call lists all: those of a category, or of words that most nodes have one of."""
-    category, limit = given.get("category"), given.get("limit", 50)
-    rows = await core_nodes(server, (category,) if category else _SWEEP)
-    same = [row for row in rows if not category or row["category"].lower() == category.lower()]
-    listed: list[Json] = [{key: row[key] for key in ("nodeType", "displayName", "category")} for row in same[:limit]]
+async def core_nodes(server: Server, words: Sequence[str], per_word: int = _MAX_RESULTS) -> list[dict[str, Any]]:
+    """Search n8n's own nodes for words. Community nodes are left out, because n8n cannot import them everywhere.
+
+    Args:
+        server: The server.
+        words: The words.
+        per_word: The largest number of results for each word.
+
+    Returns:
+        The nodes, each one once.
+    """
+    searches = [server.call("search_nodes", {"query": word, "limit": _MAX_RESULTS, "source": "core"}) for word in words]
+    nodes: dict[str, dict[str, Any]] = {}
+    for answer in await asyncio.gather(*searches):
+        core = [row for row in answer["results"] if not row.get("isCommunity")]
+        nodes.update((row["nodeType"], row) for row in core[:per_word])
+    return list(nodes.values())
+
+
+async def _list_types(server: Server, arguments: Mapping[str, Any]) -> Json:
+    """Combine searches for a category, or for frequent words, because no call of n8n-mcp lists all types."""
+    category, limit = arguments.get("category"), arguments.get("limit", 50)
+    rows = await core_nodes(server, (category,) if category else _BROAD_WORDS)
+    matching = [row for row in rows if not category or row["category"].lower() == category.lower()]
+    listed: list[Json] = [
+        {key: row[key] for key in ("nodeType", "displayName", "category")} for row in matching[:limit]
+    ]
     return {"nodes": listed, "complete": False}
 
 
@@ -103,88 +227,237 @@ class _NodeTool:
     description: str
     properties: dict[str, Json]
     optional: tuple[str, ...]
-    ask: Ask
+    ask: NodeQuestion
 
 
-_TYPE: Final[dict[str, Json]] = {"type": "string", "description": "Such as nodes-base.httpRequest"}
-_WORKFLOW: Final[dict[str, Json]] = {"type": "object", "description": "The workflow: nodes and connections"}
+_TYPE_FIELD: Final[dict[str, Json]] = {"type": "string", "description": "Such as nodes-base.httpRequest"}
+_WORKFLOW_FIELD: Final[dict[str, Json]] = {"type": "object", "description": "The workflow: nodes and connections"}
 
 
-def _count(default: int) -> dict[str, Json]:
-    return {"type": "integer", "minimum": 1, "maximum": _MOST, "default": default}
+def _count_field(default: int) -> dict[str, Json]:
+    return {"type": "integer", "minimum": 1, "maximum": _MAX_RESULTS, "default": default}
 
 
 TOOLS: Final[dict[str, _NodeTool]] = {
     "search_node_properties": _NodeTool(
         "Search the properties of a node (authentication, headers, retry, ...).",
-        {"nodeType": _TYPE, "query": {"type": "string"}, "maxResults": _count(20)},
+        {"nodeType": _TYPE_FIELD, "query": {"type": "string"}, "maxResults": _count_field(20)},
         ("maxResults",),
-        _properties,
+        _search_properties,
     ),
-    "get_node_documentation": _NodeTool("The documentation of a node.", {"nodeType": _TYPE}, (), _node(mode="=docs")),
+    "get_node_documentation": _NodeTool(
+        "The documentation of a node.", {"nodeType": _TYPE_FIELD}, (), _node_question(mode="=docs")
+    ),
     "validate_node_minimal": _NodeTool(
         "Which required fields a configuration of a node lacks.",
-        {"nodeType": _TYPE, "config": {"type": "object"}},
+        {"nodeType": _TYPE_FIELD, "config": {"type": "object"}},
         (),
-        _minimal,
+        _validate_minimal,
     ),
-    "validate_workflow": _NodeTool("Validate a whole workflow.", {"workflow": _WORKFLOW}, (), _workflow),
+    "validate_workflow": _NodeTool("Validate a whole workflow.", {"workflow": _WORKFLOW_FIELD}, (), _validate_workflow),
     "check_connections": _NodeTool(
-        "Validate only the connections of a workflow.", {"workflow": _WORKFLOW}, (), _connections
+        "Validate only the connections of a workflow.", {"workflow": _WORKFLOW_FIELD}, (), _validate_connections
     ),
     "get_input_schema": _NodeTool(
         "The required and the common properties of a node.",
-        {"nodeType": _TYPE},
+        {"nodeType": _TYPE_FIELD},
         (),
-        _part(_node("standard"), "requiredProperties", "commonProperties"),
+        _select_fields(_node_question("standard"), "requiredProperties", "commonProperties"),
     ),
     "get_output_schema": _NodeTool(
         "The outputs of a node, in their order.",
-        {"nodeType": _TYPE},
+        {"nodeType": _TYPE_FIELD},
         (),
-        _part(_node("full"), "outputs", "outputNames"),
+        _select_fields(_node_question("full"), "outputs", "outputNames"),
     ),
     "search_nodes": _NodeTool(
-        "Find nodes by what they do.", {"query": {"type": "string"}, "limit": _count(10)}, ("limit",), _search
+        "Find nodes by what they do.", {"query": {"type": "string"}, "limit": _count_field(10)}, ("limit",), _search
     ),
     "get_node_info": _NodeTool(
-        "A node: what it does, its version, its main properties.", {"nodeType": _TYPE}, (), _node("standard")
+        "A node: what it does, its version, its main properties.",
+        {"nodeType": _TYPE_FIELD},
+        (),
+        _node_question("standard"),
     ),
     "list_node_types": _NodeTool(
         "List node types, of one category (trigger, input, output, transform) or of all; never the complete list.",
-        {"category": {"type": "string"}, "limit": _count(50)},
+        {"category": {"type": "string"}, "limit": _count_field(50)},
         ("category", "limit"),
-        _types,
+        _list_types,
     ),
 }
 
 
 def register(toolbox: Toolbox, server: Server) -> None:
-    """Give a toolbox the ten, over this server."""
-    for name, about in TOOLS.items():
+    """Register the ten tools of the phases.
+
+    Args:
+        toolbox: The toolbox.
+        server: The server that answers them.
+    """
+    for name, definition in TOOLS.items():
         toolbox.register(
             Tool(
                 name,
-                about.description,
+                definition.description,
                 {
                     "type": "object",
-                    "properties": about.properties,
-                    "required": [key for key in about.properties if key not in about.optional],
+                    "properties": definition.properties,
+                    "required": [key for key in definition.properties if key not in definition.optional],
                     "additionalProperties": False,
                 },
                 namespace=NAMESPACE,
                 annotations={"readOnlyHint": True},
-                handler=_handler(about.ask, server),
+                handler=_handler(definition.ask, server),
             )
         )
 
 
 def tool_ids(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the ids of tools of this module."""
     return tuple(f"{NAMESPACE}:{name}" for name in names)
 
 
-def _handler(ask: Ask, server: Server) -> Callable[..., Awaitable[Json]]:
-    async def handler(**given: Any) -> Json:
-        return await ask(server, given)
+def _handler(ask: NodeQuestion, server: Server) -> Callable[..., Awaitable[Json]]:
+    async def handler(**arguments: Any) -> Json:
+        return await ask(server, arguments)
 
     return handler
+
+
+_CREDENTIAL_PARAMETERS: Final = ("nodeCredentialType", "genericAuthType")
+"""Parameters with the name of a credential as their value."""
+_MAX_OPTIONS: Final = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Facts about a node type.
+
+    Attributes:
+        type: The type in the spelling of workflows.
+        version: Its newest version.
+        trigger: True for a trigger.
+        essentials: The summary for the model.
+        credentials: Its credentials: `{name, displayOptions}`.
+        defaults: The defaults of its parameters, by name.
+    """
+
+    type: str
+    version: float
+    trigger: bool
+    essentials: dict[str, Json]
+    credentials: tuple[Mapping[str, Any], ...]
+    defaults: Mapping[str, Json]
+
+    def needs(self, parameters: Mapping[str, Any]) -> list[str]:
+        """Return the credentials that a node needs.
+
+        Args:
+            parameters: The parameters of the node.
+
+        Returns:
+            The types of the credentials, each one once.
+        """
+        names = [
+            credential["name"]
+            for credential in self.credentials
+            if credential.get("required") and self._is_shown(credential, parameters)
+        ]
+        if self._value("authentication", parameters) != "none":
+            names += [str(parameters[name]) for name in _CREDENTIAL_PARAMETERS if parameters.get(name)]
+        return list(dict.fromkeys(names))
+
+    def _is_shown(self, credential: Mapping[str, Any], parameters: Mapping[str, Any]) -> bool:
+        show = (credential.get("displayOptions") or {}).get("show") or {}
+        return all(self._value(name, parameters) in allowed for name, allowed in show.items() if name[:1] != "@")
+
+    def _value(self, name: str, parameters: Mapping[str, Any]) -> Any:
+        return parameters.get(name, self.defaults.get(name))
+
+
+class NodeTypeFacts:
+    """Facts about the node types of a draft; each type is fetched once.
+
+    Args:
+        ask: Returns the fields of Facts for each of some types, as `fetch_facts` does.
+    """
+
+    def __init__(self, ask: Callable[[list[str]], Awaitable[list[Any]]]) -> None:
+        self._ask = ask
+        self._facts: dict[str, Facts | None] = {}
+
+    def __getitem__(self, type: str) -> Facts | None:
+        """Return the facts about a type; None if n8n-mcp does not know it."""
+        return self._facts.get(short_type(type))
+
+    async def learn(self, types: Iterable[str]) -> None:
+        """Fetch the facts about types that are new.
+
+        Args:
+            types: The types, in any spelling.
+
+        Raises:
+            ServerDown: n8n-mcp is not available.
+        """
+        new = [type for type in dict.fromkeys(map(short_type, types)) if type not in self._facts]
+        for type, facts in zip(new, await self._ask(new) if new else (), strict=True):
+            self._facts[type] = Facts(**facts) if facts is not None else None
+
+    def essentials(self, types: Iterable[str]) -> list[Json]:
+        """Return the summaries of types for the model.
+
+        Args:
+            types: The types, in any spelling.
+
+        Returns:
+            A summary for each known type.
+        """
+        known = (self[type] for type in dict.fromkeys(map(short_type, types)))
+        return [facts.essentials for facts in known if facts is not None]
+
+
+async def fetch_facts(server: Server, type: str) -> dict[str, Json] | None:
+    """Fetch the fields of Facts for a node type; None if n8n-mcp does not know it."""
+    try:
+        summary = await server.call("get_node", {"nodeType": type, "detail": "standard"})
+        details = await server.call("get_node", {"nodeType": type, "detail": "full"})
+    except ToolError:
+        return None  # validation reports the unknown type with a suggestion
+    defaults: dict[str, Json] = {}
+    for field in details.get("properties") or ():
+        defaults.setdefault(field["name"], field.get("default"))
+    return {
+        "type": summary["workflowNodeType"],
+        "version": float(summary["version"]),
+        "trigger": bool(details.get("isTrigger")),
+        "essentials": _essentials(summary, details),
+        "credentials": details.get("credentials") or [],
+        "defaults": defaults,
+    }
+
+
+def _essentials(summary: Mapping[str, Any], details: Mapping[str, Any]) -> dict[str, Json]:
+    basics = {key: summary.get(key) for key in ("nodeType", "displayName", "description", "version")}
+    properties = [
+        _property_summary(field)
+        for key in ("requiredProperties", "commonProperties")
+        for field in summary.get(key) or ()
+    ]
+    extras = {key: details[key] for key in ("outputs", "isTrigger") if details.get(key)}
+    return {
+        **basics,
+        "properties": properties,
+        "operations": (summary.get("operations") or [])[:_MAX_OPTIONS],
+        **extras,
+    }
+
+
+def _property_summary(field: Mapping[str, Any]) -> dict[str, Json]:
+    summary = {key: field[key] for key in ("name", "type", "description", "required", "default") if key in field}
+    options = [
+        option.get("value")
+        for option in field.get("options") or ()
+        if isinstance(option, Mapping) and "value" in option
+    ]
+    return {**summary, "options": options[:_MAX_OPTIONS]} if options else summary

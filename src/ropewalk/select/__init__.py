@@ -5,3 +5,5 @@ candidates, `features` and `weights` rank them, `choice` cuts, `documented` hold
 what was learnt, `embed` the optional models. Refused here: knowing how a tool is run, and stores
 (`usage` is handed a place to keep things). To add a strategy, give `documented.STRATEGIES` a scorer.
 """
+
+from __future__ import annotations

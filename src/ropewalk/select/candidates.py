@@ -1,4 +1,4 @@
-"""The tools worth a closer look for a request, found in the index."""
+"""Find the tools in the index that may answer a request."""
 
 from __future__ import annotations
 
@@ -7,63 +7,71 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from .index import FIELD_BITS, FIELD_MASK, Index, unpacked
-from .lexicon import products
-from .reading import Reading
+from .query import Reading
+from .text import products
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
 LOOKED_UP: Final = 40_000  # postings that are added up,
-SEEN: Final = 15_000  # and that are kept for a closer look; of more, the words of the few tools are sooner looked at
-# Of more than twice as many tools only so many are
+MAX_POSTINGS_KEPT: Final = (
+    15_000  # and that are kept for a closer look; of more, the words of the few tools are sooner looked at
+)
+# With more than twice as many tools, only the best of these are
 CLAUSES: Final = 1_000  # rated clause by clause: those with most of the words;
 MEANINGS: Final = 250  # rated by what they mean: the best of those. All are where few have a word,
-FEW: Final = 20_000  # of up to so many tools.
+FEW: Final = 20_000  # the most tools for which that is done.
 ABOVE_ALL: Final = 10.0  # no rating is as high
 
 
 class Candidates:
-    """The candidates for a request, and the words by which they are."""
+    """The candidates for a request, and the words that they share with it."""
 
     def __init__(self, index: Index, reading: Reading) -> None:
         self.index, self.reading = index, reading
         # Of every posting of the reading, where they are not too many: which of its words it is of, its slot, its
         # impact, and its number.
-        self._seen: tuple[Array, Array, Array, Array] | None = None
-        self.hits: tuple[Array, Array, Array, Array] = (np.zeros(0, np.intp),) * 4  # what `matches` gave last
+        self._postings_kept: tuple[Array, Array, Array, Array] | None = None
+        self.hits: tuple[Array, Array, Array, Array] = (np.zeros(0, np.intp),) * 4  # the last result of `matches`
 
-    def find(self, allowed: Array | None, most: int, near: Array | None = None) -> Array:
-        """The slots of the tools worth a look, at most `most`, in order; `allowed` says of each slot whether it may,
-        `near` what a model thinks of it.
+    def find(self, allowed: Array | None, limit: int, near: Array | None = None) -> Array:
+        """Return the slots of the candidates, in order.
 
-        They are rated by the words they have, of the clause that speaks most for them and of all, and by what they
-        mean; some places are for those with most of the words of each clause. To look at all of many tools takes too
-        long: those with most of the words are rated clause by clause, and of these the best by what they mean."""
-        if allowed is not None and int(allowed.sum()) <= most:
+        Tools are rated by the words that they share with the request and with its best clause, and by meaning. Some
+        places are reserved for the best tools of each clause. With many tools only those with the most words are
+        rated further.
+
+        Args:
+            allowed: By slot, True if the tool may be chosen; None for all.
+            limit: The most candidates.
+            near: By slot, the similarity under a model.
+        """
+        if allowed is not None and int(allowed.sum()) <= limit:
             return np.flatnonzero(allowed)
-        index, meant = self.index, self.reading.way_vectors[0]
-        some, rated, words = self._by_words(allowed, near)
-        meanings = max(MEANINGS, most)
+        index, direction = self.index, self.reading.way_vectors[0]
+        pool, rated, words = self._by_words(allowed, near)
+        meanings = max(MEANINGS, limit)
         if len(rated) > 2 * meanings:
             best = _highest(rated, meanings)
-            some, rated, words = best if some is None else some[best], rated[best], words[:, best]
-        each = most // (len(words) + 1)
+            pool, rated, words = best if pool is None else pool[best], rated[best], words[:, best]
+        # Reserve places for the best tools of each clause.
+        each = limit // (len(words) + 1)
         if len(words) > 1 and len(rated) > each > 0:
             seats = words.argpartition(-each, axis=1)[:, -each:]
             rated[seats[words[np.arange(len(words))[:, None], seats] > 0]] += ABOVE_ALL
-        if some is not None and len(some) < meanings and index.size <= FEW:
+        if pool is not None and len(pool) < meanings and index.size <= FEW:
             every: Array = np.zeros(index.size)
-            every[some] = rated
-            some, rated = None, every
-        if some is None:
-            alike = _allowed(products(index.vectors[: index.size], meant), allowed)
+            every[pool] = rated
+            pool, rated = None, every
+        # Meaning is compared for the pool, or for all tools if words found too few.
+        if pool is None:
+            similarity = _allowed(products(index.vectors[: index.size], direction), allowed)
         else:
-            alike = index.vectors[some] @ meant
-        best = _highest(rated + 2 * _of_best(alike), most)
-        return best if some is None else some[best]
+            similarity = index.vectors[pool] @ direction
+        best = _highest(rated + 2 * _of_best(similarity), limit)
+        return best if pool is None else pool[best]
 
     def _by_words(self, allowed: Array | None, near: Array | None) -> tuple[Array | None, Array, Array]:
-        """Some slots in order (all, when None), how each is rated by the words it has, and by a model, and what it has
-        of each clause."""
+        """Return slots in order (None: all), their ratings by words and model, and their words of each clause."""
         index, reading = self.index, self.reading
         slots, worth, home = self._postings()
         some: Array | None = None
@@ -92,54 +100,56 @@ class Candidates:
         return some, rated, words
 
     def _postings(self) -> tuple[Array, Array, Array]:
-        """Of every posting of the reading its slot, what it is worth, and the clause it is of: from 1 on, 0 when it is
-        of several. Where words are many and in many tools, of the words worth most: the rest only counts among the
-        candidates."""
+        """Return, for every posting of the request's words, its slot, its worth, and its clause (0: several).
+
+        With many postings only the words worth most are looked up.
+        """
         index, reading = self.index, self.reading
         lengths = index.frequencies(reading.terms)
         variants: Array = np.arange(len(lengths), dtype=np.int16)
         value = reading.worth[reading.places] * reading.likeness
-        many = int(lengths.sum()) > LOOKED_UP
-        if many:
-            room, kept = LOOKED_UP, list[int]()
+        are_many = int(lengths.sum()) > LOOKED_UP
+        if are_many:
+            room, looked_up = LOOKED_UP, list[int]()
             for n in np.argsort(-value, kind="stable").tolist():
-                if lengths[n] <= room or not kept:
-                    kept.append(n)
+                if lengths[n] <= room or not looked_up:
+                    looked_up.append(n)
                     room -= int(lengths[n])
-            variants, lengths, value = variants[kept], lengths[kept], value[kept]
+            variants, lengths, value = variants[looked_up], lengths[looked_up], value[looked_up]
         postings = index.postings
         numbers, impacts = unpacked(*[postings[term] for term in reading.terms[variants].tolist()])
         slots = (numbers >> FIELD_BITS).astype(np.intp)
-        if not many and len(slots) <= SEEN:
-            self._seen = variants.repeat(lengths), slots, impacts, numbers
+        if not are_many and len(slots) <= MAX_POSTINGS_KEPT:
+            self._postings_kept = variants.repeat(lengths), slots, impacts, numbers
         home = reading.homes[reading.places[variants]]
         return slots, impacts * value.repeat(lengths), home.repeat(lengths)
 
     def matches(self, slots: Array) -> tuple[Array, Array, Array, Array]:
-        """Of every word of these slots that stands for a word of the request, those that are more alike later: which of
-        the reading's it is, which of the slots, its impact, and the fields it stands in."""
-        self.hits = self._seen_of(slots) if self._seen else self._had_by(slots)
+        """Return every match of a word of these slots with a word of the request, the most similar last: the word of
+        the request, the position of the slot, the impact, and the fields.
+        """
+        self.hits = self._hits_seen(slots) if self._postings_kept else self._hits_by_tool(slots)
         return self.hits
 
-    def _seen_of(self, slots: Array) -> tuple[Array, Array, Array, Array]:
-        """What was seen of these slots when all postings of the request were looked up."""
-        assert self._seen is not None
-        variant, owner, impacts, numbers = self._seen
+    def _hits_seen(self, slots: Array) -> tuple[Array, Array, Array, Array]:
+        """Return the matches of these slots from the postings that were looked up."""
+        assert self._postings_kept is not None
+        variant, owner, impacts, numbers = self._postings_kept
         columns: Array = np.full(self.index.size, -1, np.intp)
         columns[slots] = np.arange(len(slots))
         column = columns[owner]
         hit = (column >= 0).nonzero()[0]
         return variant[hit], column[hit], impacts[hit], numbers[hit] & FIELD_MASK
 
-    def _had_by(self, slots: Array) -> tuple[Array, Array, Array, Array]:
-        """The same from the words of these slots."""
+    def _hits_by_tool(self, slots: Array) -> tuple[Array, Array, Array, Array]:
+        """Return the matches of these slots from the words of the tools."""
         index, reading = self.index, self.reading
-        said: Array = np.full(len(index.postings) + 1, -1, np.int16)  # the last one stands for "no word"
-        said[reading.terms] = reading.words
+        word_of_term: Array = np.full(len(index.postings) + 1, -1, np.int16)  # the last one stands for "no word"
+        word_of_term[reading.terms] = reading.words
         keys, impacts = unpacked(*[index.rows[slot] for slot in slots.tolist()])
-        found = said[keys >> FIELD_BITS]
-        hit = (found >= 0).nonzero()[0]
-        variant: Array = found[hit]
+        word = word_of_term[keys >> FIELD_BITS]
+        hit = (word >= 0).nonzero()[0]
+        variant: Array = word[hit]
         order = reading.words.argsort(kind="stable")
         if len(order) and (reading.words[order[1:]] == reading.words[order[:-1]]).any():  # one word for several
             starts = reading.words[order].searchsorted(variant)
@@ -163,19 +173,19 @@ def _of_best(values: Array) -> Array:
     return values * (1 / max(float(values.max(initial=0.0)), 1e-9))
 
 
-def _highest(values: Array, most: int) -> Array:
-    """The places of the highest `most` in order, none of 0 or less."""
-    least = 0.0
-    if len(values) > 4096:  # what a sample says of it is very likely enough, and leaves little to look at
+def _highest(values: Array, limit: int) -> Array:
+    """Return the positions of the highest positive values, at most `limit`, in order."""
+    threshold = 0.0
+    if len(values) > 4096:  # estimate a threshold from a sample, so that little is left to sort
         sample = values[:: len(values) // 1024]
-        wanted = most * len(sample) / len(values)
-        enough = min(len(sample), int(wanted + 3 * wanted**0.5) + 8)
-        least = float(np.partition(sample, -enough)[-enough])
-    picked: Array = (values > least).nonzero()[0]
-    if len(picked) < most and least > 0.0:
+        expected = limit * len(sample) / len(values)
+        enough = min(len(sample), int(expected + 3 * expected**0.5) + 8)
+        threshold = float(np.partition(sample, -enough)[-enough])
+    picked: Array = (values > threshold).nonzero()[0]
+    if len(picked) < limit and threshold > 0.0:
         picked = (values > 0).nonzero()[0]
-    if len(picked) > most:
-        picked = picked[values[picked].argpartition(len(picked) - most)[len(picked) - most :]]
+    if len(picked) > limit:
+        picked = picked[values[picked].argpartition(len(picked) - limit)[len(picked) - limit :]]
         picked.sort()
     return picked
 

@@ -1,44 +1,214 @@
-"""The `hybrid` strategy: candidates from the index, ranked by their features, each with how sure one can be.
+"""The `hybrid` strategy: find candidates in the index, measure their features, rank them, explain the best.
 
-How sure is measured, not felt: the best result's score is the share of requests with such a result whose tool was
-among the first five; the others' fall off with how far they are behind it.
+A request is read in several ways, as a whole and clause by clause, because each clause may need its own tool. Every
+way measures each candidate by the same features (NAMES); their weights add up to a score. The score of the best
+result is calibrated: it is the share of requests with such a result whose tool was among the first five.
+
+`cut`, `allowed_tools` and `shape_results` serve the documented strategies (`legacy`) too. `outcomes` reads from the
+history of a run which tools succeeded, for the selector to learn from.
+
+To add a feature, add its name to NAMES and its measure to `measure`, and fit the weights again with
+`bench/select_fit.py`.
 """
 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
-from typing import Any, Final, TypeAlias
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache, reduce
+from operator import or_
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..frozen import dataclass
-from . import weights
+from ..fast_dataclass import dataclass
+from ..ir import Flow
+from ..journal.protocol import Entry
+from ..ops import MODEL, calls_of
+from ..values import Json
 from .candidates import Candidates
-from .features import NAMES, measure
-from .index import Index
+from .index import BITS, FIELD_BITS, TELLING, Index, pairs_of, signature
 from .memory import Memory, Recalled
-from .reading import Reading
+from .options import Options
+from .query import CLAUSES_OF, Reading, Request
+from .tool_card import FIELDS
+from .usage import Rate
 
 Array: TypeAlias = np.ndarray[Any, Any]
+RankedSlots: TypeAlias = list[tuple[float, int, int]]  # (score, slot, place in the ranking), best first
+
+NAMES: Final = (
+    "coverage",
+    "only in parameters",
+    "exact words",
+    "telling words",
+    "tool covered",
+    "description covered",
+    "neighbours",
+    "letters of name",
+    "meaning",
+    "best meaning",
+    "model",
+    "best model",
+)
+
+
+def measure(candidates: Candidates, slots: Array, near: Array | None = None) -> Array:
+    """Return the features of each slot for each way to read the request.
+
+    Args:
+        candidates: The tools that were compared.
+        slots: The slots to measure.
+        near: By slot, the similarity under a model.
+
+    Returns:
+        An array of shape (ways, slots, len(NAMES)).
+    """
+    index, reading = candidates.index, candidates.reading
+    ways, terms, count = reading.ways, len(reading.worth), len(slots)
+    variant, column, impacts, fields = candidates.matches(slots)
+    likeness = reading.likeness[variant]
+    in_name_or_description, described, in_parameters = _OF_FIELDS.take(fields, axis=1)
+    cell = reading.places[variant] * count + column
+    name_and_description_words: Array = np.zeros((5, terms * count), np.float32)
+    name_and_description_words[0, cell] = likeness
+    name_and_description_words[1, cell] = in_parameters * likeness
+    # Not where the name or the description says it as well, be it written otherwise (`disk type`, `disk_type`).
+    name_and_description_words[1, cell[in_name_or_description * likeness == name_and_description_words[0, cell]]] = 0
+    name_and_description_words[3, cell] = likeness * impacts
+    name_and_description_words[4, cell] = described * likeness
+    name_and_description_words[2] = name_and_description_words[0] == 1.0
+    name_and_description_words = name_and_description_words.reshape(5, terms, count)
+    out: Array = np.zeros((len(NAMES), len(ways), count), np.float32)
+    inside = reading.inside.astype(np.float32)
+    out[:3] = (ways / np.maximum(reading.way_worth, 1e-30)[:, None]) @ name_and_description_words[:3]
+    # A word that few candidates have separates them, however many other tools have it.
+    rare = np.log((count + 1) / (name_and_description_words[0].sum(1) + 0.5)) * reading.weights
+    weighted_matches = (inside * np.maximum(rare, 0)) @ name_and_description_words[3]
+    out[3] = weighted_matches / np.maximum(weighted_matches.max(1, keepdims=True, initial=0.0), 1e-6)
+    out[4] = _tool_covered(
+        reading, reading.words[variant], column, reading.rare[variant] * in_name_or_description, count
+    )
+    out[4] /= index.telling(slots)
+    out[5] = inside @ name_and_description_words[4] / (index.described[slots] + 3.0)
+    _letters(candidates, slots, out)
+    out[8] = reading.way_vectors @ index.vectors[slots].T
+    out[9] = out[8] - out[8].max(1, keepdims=True, initial=0.0)
+    if near is not None:
+        out[10] = near[slots]
+        out[11] = out[10] - float(near.max(initial=0.0))
+    return out.transpose(1, 2, 0)
+
+
+def _tool_covered(reading: Reading, word: Array, column: Array, rare: Array, count: int) -> Array:
+    """How much of what a tool's name and description say each way says, the rarer words counting more: of each match
+    the word as in Reading.words, the tool, and what the word tells there."""
+    alike: Array = np.zeros((len(reading.inside), len(reading.terms)), np.float32)
+    way, variant = reading.inside[:, reading.places].nonzero()
+    alike[way, reading.words[variant]] = reading.likeness[variant]  # of the same word the most alike comes last
+    had: Array = np.zeros((len(reading.terms), count), np.float32)
+    had[word, column] = rare
+    covered: Array = alike @ had
+    return covered
+
+
+def _letters(candidates: Candidates, slots: Array, out: Array) -> None:
+    """Measure the neighbouring word pairs that each way shares with a tool, and the share of the name's trigrams."""
+    index = candidates.index
+    marks, pairs = _request_bits(candidates.reading)
+    rows = b"".join([bits.to_bytes(BITS // 8) for bits in (*marks, *pairs)])
+    request_bits: Array = np.frombuffer(rows, np.uint64).reshape(2, len(marks), -1)
+    request_bits = request_bits.transpose(0, 2, 1).reshape(2 * BITS // 64, len(marks))
+    theirs = index.marks.take(slots, axis=0).T.copy()
+    shared = np.bitwise_count(theirs[:, None] & request_bits[:, :, None])
+    shared_counts = shared.reshape(2, BITS // 64, len(marks), len(slots)).sum(1, np.uint16)
+    max_pairs = [[min(bits.bit_count() + 1, 8)] for bits in pairs]
+    out[6] = shared_counts[1] / np.array(max_pairs, np.float32)
+    out[7] = shared_counts[0] / index.trigram_counts[slots]
+
+
+def _request_bits(reading: Reading) -> tuple[list[int], list[int]]:
+    """Return the bits of the trigrams and of the word pairs of each way to read the request."""
+    ways, terms = len(reading.inside), reading.request.terms
+    marks, pairs = [0] * ways, [0] * ways
+    first = int(ways > 1)  # the way that is the first clause; before it the whole, where that is another one
+    for term, bits in zip(terms, reading.letters, strict=True):
+        for clause in CLAUSES_OF[term.clauses] if bits else ():
+            marks[clause + first] |= bits
+    for a, b in reading.request.pairs:
+        bits = _pair(terms[a].stem, terms[b].stem)
+        for clause in CLAUSES_OF[terms[a].clauses & terms[b].clauses]:
+            pairs[clause + first] |= bits
+    if first:
+        marks[0], pairs[0] = reduce(or_, marks), reduce(or_, pairs)
+    return marks, pairs
+
+
+@lru_cache(maxsize=50_000)
+def _pair(first: str, second: str) -> int:
+    return signature(pairs_of([first, second]))
+
+
+# By the bits of the fields whether a word is in the name or the description, in the description, in parameters.
+_OF_FIELDS: Final[Array] = np.array(
+    [[bits & some > 0 for bits in range(1 << FIELD_BITS)] for some in (TELLING, 2, 12)], np.float32
+)
+
+
+# Weights of the features, fitted by `bench/select_fit.py` on metatool, bfcl, sealtools, toolbench, alpaca,
+# tmdb, spotify, acebench, livemcp and nestful, each counting the same. PLAIN is without an embedding model,
+# MODEL_WEIGHTS with one; SURE, the calibration, is fitted on metatool, bfcl and sealtools.
+PLAIN: Final[dict[str, float]] = {
+    "coverage": 1.102,
+    "only in parameters": 3.914,
+    "exact words": 0.846,
+    "telling words": 1.632,
+    "tool covered": 4.501,
+    "description covered": 1.953,
+    "neighbours": 2.498,
+    "letters of name": 1.407,
+    "meaning": 2.425,
+    "best meaning": 2.142,
+}
+MODEL_WEIGHTS: Final[dict[str, float]] = {
+    "coverage": 0.696,
+    "only in parameters": 3.73,
+    "exact words": 0.652,
+    "telling words": 1.402,
+    "tool covered": 3.592,
+    "description covered": 1.469,
+    "neighbours": 2.278,
+    "letters of name": 1.65,
+    "meaning": 1.04,
+    "best meaning": 0.938,
+    "model": 3.914,
+    "best model": 3.097,
+}
+SURE: Final[dict[str, dict[str, float]]] = {
+    "plain": {"bias": -1.55, "five": 3.794, "value": 0.424, "size": -0.353, "usual": 0.989},
+    "model": {"bias": -1.875, "five": 2.839, "value": 0.525, "size": -0.285, "usual": 0.713},
+}
+
 
 CANDIDATES: Final = 64
 SURE_AGAIN: Final = 12.0  # how fast a request becomes one that was asked before,
 LIKE_BEFORE: Final = 0.5  # and how like it must be for even chances
+LAST: Final = 0.5  # the share of the least chance that tools have which only remembered requests brought in
 MOST_SEEN: Final = 10_000
 NEXT: Final = 0.99  # how sure what comes after the candidates is at most, against the last of them
-FALL: Final = 0.08  # by which power of its chance, against the best one's, a result is less sure
 RECALLED: Final = 30  # tools that were asked something like it, and are looked at too
+FALL: Final = 0.08  # by which power of its chance, against the best one's, a result is less sure
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Slots best first, the score of each (0 to 1), and a row of features for each."""
+    """Slots in order of their rank, with scores (0 to 1) and a row of features for each."""
 
     slots: Array
     scores: Array
     features: Array  # in the order of the slots as measured, each in the way that speaks most for it
-    found: Candidates
+    candidates: Candidates
     order: Array | None = None  # place as measured, by rank
     with_model: bool = False
     added: Array | None = None  # by what the tool was asked before, in the order of the slots as measured
@@ -46,8 +216,8 @@ class Ranking:
 
 @lru_cache(maxsize=2)
 def weight_row(with_model: bool) -> Array:
-    """The weights in the order of NAMES."""
-    table = weights.MODEL if with_model else weights.PLAIN
+    """Return the weights in the order of NAMES."""
+    table = MODEL_WEIGHTS if with_model else PLAIN
     return np.array([table.get(name, 0.0) for name in NAMES])
 
 
@@ -63,95 +233,142 @@ def rank(
     near: Array | None = None,
     memory: Memory | None = None,
     after: Ranking | None = None,
-    most: int = CANDIDATES,
+    limit: int = CANDIDATES,
 ) -> Ranking:
-    """Rank the tools of an index for a request. `allowed` says of each slot whether it may be chosen, `near` what a
-    model thinks of each, `memory` has the requests that tools answered before. Those `after` others are the rest of the
-    best `most`, each with a lower score."""
-    found = Candidates(index, reading)
-    slots = found.find(allowed, most, near)
+    """Rank the tools of an index for a request.
+
+    Args:
+        index: The tools.
+        reading: The request.
+        allowed: By slot, True if the tool may be chosen; None for all.
+        near: By slot, the similarity under a model.
+        memory: The requests that tools answered before.
+        after: An earlier ranking; its tools are left out, and all scores are lower than its last one.
+        limit: The most tools to rank.
+    """
+    candidates = Candidates(index, reading)
+    slots = candidates.find(allowed, limit, near)
     if after is not None:
         slots = np.setdiff1d(slots, after.slots)
     recalled = memory.recall(reading) if memory is not None else None
     added: Array | None = None
-    places: list[int] = []
+    with_memory: Joined | None = None
     if memory is not None and recalled is not None:
-        slots, places = joined(index, memory, recalled, slots, allowed)
-        added = recalled.value[:, places]
+        with_memory = add_remembered(index, memory, recalled, slots, allowed)
+        slots, added = with_memory.slots, recalled.value[:, with_memory.places]
     if not len(slots):
-        return Ranking(slots, np.zeros(0, np.float32), np.zeros((0, len(NAMES)), np.float32), found)
-    measured = measure(found, slots, near)
+        return Ranking(slots, np.zeros(0, np.float32), np.zeros((0, len(NAMES)), np.float32), candidates)
+    # Words and features give the first chances; memory lifts some tools.
+    measured = measure(candidates, slots, near)
     words = measured @ _single(near is not None)
     shares = chances(words, reading.shares)
-    if recalled is not None and added is not None:
-        shares = chances(words + recalled.beyond_doubt[:, places], reading.shares)
     chance = shares.sum(0)
+    if added is not None and with_memory is not None:
+        shares = chances(words + with_memory.lifts, reading.shares)
+        chance = lifted(chance, shares.sum(0), with_memory)
+        chance = reordered(chance, chances(words + added, reading.shares).sum(0), np.array(with_memory.places) >= 0)
     best_way = shares.argmax(0)
-    if added is not None:
-        chance = reordered(chance, chances(words + added, reading.shares).sum(0), np.array(places) >= 0)
     order = (-chance).argsort(kind="stable")
     choice = len(index) if allowed is None else int(allowed.sum())
     sure = sureness(words, reading.shares, choice, near is not None, shares if added is None else None)
     columns = np.arange(len(slots))
-    if recalled is not None and added is not None:
-        place = places[order[0]]
+    if recalled is not None and added is not None and with_memory is not None:
+        place = with_memory.places[order[0]]
         like = float(recalled.alike[place]) if place >= 0 else 0.0
         sure = max(sure, _logistic(SURE_AGAIN * (like - LIKE_BEFORE)))
         added = added[best_way, columns]
     if after is not None:
         sure = NEXT * after.scores.item(-1)
+    # The score falls with a power of the chance, so that good second results keep a good score.
     scores = sure * (chance[order] / chance[order[0]]) ** FALL
-    return Ranking(slots[order], scores, measured[best_way, columns], found, order, near is not None, added)
+    return Ranking(slots[order], scores, measured[best_way, columns], candidates, order, near is not None, added)
 
 
-def joined(
-    index: Index, memory: Memory, recalled: Recalled, slots: Array, allowed: Array | None
-) -> tuple[Array, list[int]]:
-    """These slots with those of the tools that what they were asked before speaks most for; and the place in the memory
-    of each, -1 for none."""
+class Joined(NamedTuple):
+    """Candidates and the tools that remembered requests add to them: all arrays in the order of `slots`."""
+
+    slots: Array
+    places: list[int]  # in the memory, -1 for none
+    lifts: Array  # what lifts each above unused tools, by way
+    is_new: Array  # True if it is not a candidate by its words
+
+
+def add_remembered(index: Index, memory: Memory, recalled: Recalled, slots: Array, allowed: Array | None) -> Joined:
+    """Add the tools for which remembered requests say most to some slots, and decide which of them are lifted.
+
+    Every source lifts one tool at most in each way to read the request: that for which requests say most, of those it
+    taught and no other source lifts.
+    """
     places: dict[int, int] = {}
     for slot in slots.tolist():
         card = index.cards[slot]
         places[slot] = memory.places.get(card.key, -1) if card is not None else -1
-    best = recalled.beyond_doubt[:, :-1].max(0)
+    values = recalled.beyond_doubt
+    best = values[:, :-1].max(0)
     likest = best.argsort()[::-1] if allowed is not None else best.argpartition(-min(RECALLED, len(best)))[-RECALLED:]
-    more = 0
+    more: list[int] = []
     for place in likest.tolist():
-        slot = index.slots.get(memory.tools[place]) if best[place] > 0 and more < RECALLED else None
+        slot = index.slots.get(memory.tools[place]) if best[place] > 0 and len(more) < RECALLED else None
         if slot is not None and (allowed is None or allowed[slot]):
             places[slot] = place
-            more += 1
-    found = sorted(places)
-    return np.array(found, slots.dtype), [places[slot] for slot in found]
+            more.append(place)
+    chosen: set[int] = set()
+    for way in values:
+        used_up: set[str] = set()
+        for place in sorted(more, key=lambda place: -way[place]):
+            unused_sources = memory.sources(place) - used_up
+            if unused_sources and way[place] > 0:
+                used_up.add(min(unused_sources))  # a tool of several sources counts for one of them
+                chosen.add(place)
+    slots_in_order = sorted(places)
+    at = [places[slot] for slot in slots_in_order]
+    lifts = np.where([place in chosen for place in at], values[:, at], 0.0)
+    return Joined(np.array(slots_in_order, slots.dtype), at, lifts, ~np.isin(slots_in_order, slots))
+
+
+def lifted(chance: Array, raised: Array, some: Joined) -> Array:
+    """Return the chances of candidates when only some are lifted.
+
+    The others keep their order, whatever a lift does to the ways of reading a request: together they have what the
+    lifted ones leave. New tools among them come last. So a tool loses at most one place for every lifted tool.
+
+    Args:
+        chance: The chance of each without memory.
+        raised: The chance of each with what is remembered added to the lifted ones.
+        some: Which are lifted, and which are new.
+    """
+    lifts = some.lifts.max(0, initial=0.0) > 0
+    plain = ~lifts & ~some.is_new
+    if not plain.any():
+        return raised
+    scaled = chance * (raised[plain].sum() / chance[plain].sum())
+    scaled[some.is_new] = min(scaled[plain].min(), scaled[some.is_new].min(initial=1.0)) * LAST
+    result: Array = np.where(lifts, np.maximum(raised, scaled), scaled)
+    return result
 
 
 def reordered(chance: Array, remembered: Array, used: Array) -> Array:
-    """The chances with those of used tools dealt out again among them, by what is remembered: each place in the order
-    that a tool without memory has stays with it."""
-    made = chance.copy()
+    """Redistribute the chances of used tools among them, in the order of what is remembered."""
+    result = chance.copy()
     columns = used.nonzero()[0]
-    made[columns[(-remembered[columns]).argsort(kind="stable")]] = -np.sort(-chance[columns])
-    return made
+    result[columns[(-remembered[columns]).argsort(kind="stable")]] = -np.sort(-chance[columns])
+    return result
 
 
-def chances(values: Array, shares: Array, others: float = 0.0) -> Array:
-    """How likely each candidate is the tool meant, in each way to read the request: a softmax for each, by its share.
-    `others` is what stands against the candidates besides."""
+def chances(values: Array, shares: Array, other_evidence: float = 0.0) -> Array:
+    """Return how likely each candidate is the right tool, for each way to read the request: a softmax, weighted by its
+    share."""
     best = values.max(1, keepdims=True, initial=0.0)
     power = np.exp(values - best)
     against = power.sum(1, keepdims=True)
-    if others:
-        against += others * np.exp(-best)
+    if other_evidence:
+        against += other_evidence * np.exp(-best)
     likely: Array = power * (shares[:, None] / against)
     return likely
 
 
 def evidence(values: Array, shares: Array, usual: float, known: Array | None = None) -> tuple[float, float]:
-    """What tells whether a request has a tool among these: the chance of the first five, and by how much the best one's
-    value is above the middle one's.
-
-    Where there are fewer than CANDIDATES, tools of a usual value stand in for the others, so that the best of a few
-    is not likely only because they are few. `known` are the chances without those, where they were worked out."""
+    """Return the signs that a request has a tool here: the chance of the first five, and the lead of the best value."""
     missing = max(0, CANDIDATES - values.shape[1])
     likely = chances(values, shares, missing * math.exp(usual)) if missing or known is None else known
     chance = likely.sum(0)
@@ -166,17 +383,264 @@ def evidence(values: Array, shares: Array, usual: float, known: Array | None = N
 
 
 def sureness(values: Array, shares: Array, choice: int, with_model: bool, known: Array | None = None) -> float:
-    """How likely a tool for the request is among the first five, of a `choice` of so many tools: the best of many is
-    more often good by chance. `known` as in `evidence`."""
-    sure = weights.SURE["model" if with_model else "plain"]
+    """Return how likely a tool for the request is among the first five, chosen from `choice` tools."""
+    sure = SURE["model" if with_model else "plain"]
     five, value = evidence(values, shares, sure["usual"], known)
     return _logistic(sure["bias"] + sure["five"] * five + sure["value"] * value + sure["size"] * size_of(choice))
 
 
 def size_of(choice: int) -> float:
-    """The logarithm of a number of tools, of as many as were seen when it was fitted."""
+    """Return the logarithm of a number of tools, limited to the range of the fit."""
     return math.log(max(1, min(choice, MOST_SEEN)))
 
 
 def _logistic(z: float) -> float:
     return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, z))))
+
+
+RECENT: Final = 1.05  # by how much a tool may be behind one that was not used recently, and still stand before it
+
+
+def keep_best(
+    index: Index, scores: Array, slots: Array, rates: Mapping[str, Rate], options: Options, setbacks: bool = False
+) -> tuple[list[tuple[float, int, int]], int]:
+    """Return the best slots as (score, slot, place), and how many match.
+
+    Past success counts, and equal scores are ordered by name. With `setbacks` only failures count.
+    """
+    rated = []
+    cards = index.cards
+    limit, threshold = options.max_results, options.threshold
+    total, near = 0, len(scores)
+    if not rates and not options.recent:  # nothing moves a score: who is far behind need not be looked at
+        total = near = int(np.count_nonzero((scores.round(4) >= threshold) & (scores > 0)))
+        if total > limit:
+            near = int(np.count_nonzero(scores >= scores.item(limit - 1) - 1e-4))
+    for place, (score, slot) in enumerate(zip(scores[:near].tolist(), slots[:near].tolist(), strict=True)):
+        card = cards[slot]
+        assert card is not None
+        rate = rates.get(card.key)
+        value = score if rate is None else score * rate.setback if setbacks else min(1.0, score * rate.factor)
+        if value > 0 and round(value, 4) >= threshold:  # as it is shown: a score equal to the threshold is enough
+            order = value * RECENT if options.recent and is_recent(index, slot, options) else value
+            rated.append((-round(order, 4), card.key, value, slot, place))
+    rated.sort()
+    return [(value, slot, place) for _, _, value, slot, place in rated[:limit]], total or len(rated)
+
+
+def is_recent(index: Index, slot: int, options: Options) -> bool:
+    """Return True if a tool was used recently."""
+    card = index.cards[slot]
+    return card is not None and (card.key in options.recent or card.name in options.recent)
+
+
+def allowed_tools(index: Index, options: Options) -> Array | None:
+    """Return, by slot, True if the tool may be chosen; None if all may."""
+    if not options.exclude_tools and (options.allow_tools, options.category, options.namespace) == (None,) * 3:
+        return None
+    is_allowed = np.ones(index.size, np.bool_)
+    for names, place in (
+        (options.allow_tools, None),
+        (options.category, index.by_category),
+        (options.namespace, index.by_namespace),
+    ):
+        if names is not None:
+            is_listed = np.zeros(index.size, np.bool_)
+            is_listed[_slots(index, names, place)] = True
+            is_allowed &= is_listed
+    is_allowed[_slots(index, options.exclude_tools, None)] = False
+    return is_allowed & index.alive[: index.size]
+
+
+def _slots(index: Index, names: Iterable[str], place: dict[str, set[int]] | None) -> list[int]:
+    """Return the slots with these names: ids or names of tools, or names of a place."""
+    slots = set[int]()
+    for name in names:
+        if place is not None:
+            slots |= place.get(name, set())
+        else:
+            slots |= {index.slots[name]} if name in index.slots else index.by_name.get(name, set())
+    return list(slots)
+
+
+ASKED_BEFORE: Final = "asked before"  # the part of remembered requests, in addition to NAMES
+
+
+PAST_SUCCESS: Final = "past success"  # what it added to a score; with it, what a strategy gave
+USED_RECENTLY: Final = "used recently"  # what it would have added: only the place changes
+
+
+def add_moved(reasons: dict[str, Json], success: float, recently: float) -> None:
+    """Add to the reasons of a result what moved it after the ranking."""
+    features = reasons["features"]
+    assert isinstance(features, dict)
+    for name, by in ((PAST_SUCCESS, success), (USED_RECENTLY, recently)):
+        if round(by, 3):
+            features[name] = round(by, 3)
+
+
+_FIELDS_OF: Final = [
+    [name for number, name in enumerate(FIELDS) if bits >> number & 1] for bits in range(1 << len(FIELDS))
+]
+
+
+def fields_of(bits: int) -> list[Json]:
+    """Return the names of the fields of these bits."""
+    return [*_FIELDS_OF[bits]]
+
+
+def explained(ranking: Ranking, places: list[int]) -> list[dict[str, Json]]:
+    """Return the reasons for the results at these places: the matching words, their fields, and the part of each
+    feature."""
+    assert ranking.order is not None
+    columns = ranking.order[places]
+    reading = ranking.candidates.reading
+    variant, column, _, fields = ranking.candidates.hits
+    result_of = np.zeros(len(ranking.order), np.intp)
+    result_of[columns] = np.arange(1, len(places) + 1)
+    result = result_of[column]
+    ours = result.nonzero()[0]
+    variant = variant[ours]
+    hits: list[dict[int, tuple[float, int]]] = [{} for _ in places]
+    for term, n, like, bits in zip(
+        reading.places[variant].tolist(), result[ours].tolist(),
+        reading.likeness[variant].astype(np.float64).round(2).tolist(), fields[ours].tolist(), strict=True,
+    ):  # the most alike come last  # fmt: skip
+        having = hits[n - 1]
+        before = having.get(term)
+        having[term] = (like, bits | before[1] if before is not None and before[0] == like else bits)
+    adds = (ranking.features[columns] * weight_row(ranking.with_model)).round(3).tolist()
+    learnt_of = [0.0] * len(places) if ranking.added is None else ranking.added[columns].round(3).tolist()
+    words = [term.plain for term in reading.request.terms]
+    return [_reason(*hit_and_parts, words) for hit_and_parts in zip(hits, adds, learnt_of, strict=True)]
+
+
+def _reason(
+    having: dict[int, tuple[float, int]], adds: list[float], learnt: float, words: list[str]
+) -> dict[str, Json]:
+    """The reasons of one result: of each word it has, by its place, how alike and where; and what each feature adds."""
+    entry: dict[str, Json] = {}
+    everywhere = 0
+    for place in sorted(having):
+        like, bits = having[place]
+        entry[words[place]] = {"likeness": like, "fields": fields_of(bits)}
+        everywhere |= bits
+    features: dict[str, Json] = {name: value for name, value in zip(NAMES, adds, strict=True) if value}
+    if learnt:
+        features[ASKED_BEFORE] = learnt
+    return {"strategy": "hybrid", "fields": fields_of(everywhere), "terms": entry, "features": features}
+
+
+def select_hybrid(
+    index: Index,
+    request: Request,
+    options: Options,
+    near: Array | None,
+    memory: Memory | None,
+    rates: Mapping[str, Rate],
+) -> tuple[list[dict[str, Json]], int]:
+    """Return the results of the `hybrid` strategy, and the number of matching tools.
+
+    `near` holds the similarity of each tool by slot, `memory` past requests, `rates` the success rate of each tool.
+    """
+    reading, allowed = Reading(index, request), allowed_tools(index, options)
+    first = rank(index, reading, allowed, near, memory)
+    rankings, ranked, slots = [first], first.scores.astype(np.float64), first.slots
+
+    # Rank the rest separately: the first results must not depend on how many are requested.
+    if options.max_results > CANDIDATES and len(first.slots):
+        rest = rank(index, reading, allowed, near, after=first, limit=options.max_results)
+        rankings.append(rest)
+        ranked = np.concatenate((ranked, rest.scores))
+        slots = np.concatenate((slots, rest.slots))
+
+    best, total = keep_best(index, ranked, slots, rates, options, setbacks=True)
+    return shape_results(index, best, ranked, _reasons(rankings, best), options, rates), total
+
+
+def _reasons(rankings: list[Ranking], results_kept: RankedSlots) -> list[dict[str, Json]]:
+    """Explain each kept result; its place counts through the rankings one after the other."""
+    reasons: dict[int, dict[str, Json]] = {}
+    start = 0
+    for ranking in rankings:
+        end = start + len(ranking.slots)
+        places = [place for _, _, place in results_kept if start <= place < end]
+        if places:
+            explanations = explained(ranking, [place - start for place in places])
+            reasons.update(zip(places, explanations, strict=True))
+        start = end
+    return [reasons[place] for _, _, place in results_kept]
+
+
+def shape_results(
+    index: Index,
+    best: RankedSlots,
+    ranked: Array,
+    reasons: list[dict[str, Json]],
+    options: Options,
+    rates: Mapping[str, Rate],
+) -> list[dict[str, Json]]:
+    """Shape the kept results, with the features that moved their scores after the ranking."""
+    results: list[dict[str, Json]] = []
+    for (score, slot, place), reason in zip(best, reasons, strict=True):
+        results.append(_result(index, slot, score, reason))
+        if options.recent or rates:
+            recently = score * (RECENT - 1) if is_recent(index, slot, options) else 0.0
+            add_moved(reason, score - ranked.item(place), recently)
+    return results
+
+
+def _result(index: Index, slot: int, score: float, matches: dict[str, Json]) -> dict[str, Json]:
+    card = index.cards[slot]
+    assert card is not None
+    result: dict[str, Json] = {
+        "name": card.key,
+        "description": card.description,
+        "score": round(score, 4),
+        "matches": matches,
+        "category": card.category,
+        "inputSchema": card.input_schema,
+    }
+    if card.namespace is not None:
+        result["namespace"] = card.namespace
+    return result
+
+
+_MODEL_NAMESPACE: Final = MODEL.partition(":")[0] + ":"  # what agents are made of: nobody selects that
+# What is none of the tool's doing: it was never asked, or with arguments that it says it does not take.
+_NOT_ITS: Final = frozenset(("ExpressionError", "ValidationFailed", "ToolNotFound", "ToolNotApproved", "NoBackends"))
+_TURN: Final = re.compile(r"\[[^\]]*\]|@\d+$")
+
+
+def outcomes(flow: Flow, history: Iterable[Entry], result: Mapping[str, Json]) -> dict[str, bool]:
+    """Return, for each tool that a run called, True if its last call succeeded.
+
+    Skipped nodes, nodes that are not calls, and calls that were refused before they ran do not count.
+    """
+    tools: dict[str, str | None] = {}
+    # A node may run several times; the last call of a tool decides.
+    for node in calls_of(flow.body):
+        tools[node.id] = node.op.tool if tools.get(node.id, node.op.tool) == node.op.tool else None
+    calls: dict[str, tuple[str, bool]] = {}
+    for entry in history:
+        tool = tools.get(entry.node)
+        if (
+            tool is not None
+            and not tool.startswith(_MODEL_NAMESPACE)
+            and entry.kind in ("call", "call_failed", "attempt")
+        ):
+            place = _TURN.sub("", entry.path)
+            if isinstance(entry.data, dict) and entry.kind != "call" and entry.data.get("kind") in _NOT_ITS:
+                continue
+            if entry.kind == "call" or place not in calls:
+                calls[place] = (tool, entry.kind == "call")
+    errors = result.get("errors")
+    for error in errors if isinstance(errors, list) else ():
+        if isinstance(error, dict) and error.get("kind") not in _NOT_ITS:
+            tool, path = tools.get(str(error.get("nodeId"))), error.get("path")
+            if tool is not None and not tool.startswith(_MODEL_NAMESPACE) and isinstance(path, str):
+                calls.setdefault(_TURN.sub("", path), (tool, False))
+    outcome_of: dict[str, bool] = {}
+    for tool, success in calls.values():
+        outcome_of[tool] = outcome_of.get(tool, True) and success
+    return outcome_of

@@ -1,10 +1,14 @@
 """The index of tools: postings by word, with their impact worked out beforehand, and what re-ranking reads.
 
-A posting says which tool has a word (by its slot), the fields it stands in, one bit for each, and its BM25 impact over
+A posting says which tool has a word (by its slot), the fields it is in, one bit for each, and its BM25 impact over
 all fields. Those of a word are records of eight bytes, one after the other by slot, and so are, the other way round,
 the words of a tool: number << FIELD_BITS | fields (int32), impact (float32). One object for each word and each tool,
 none for a posting, and none that the garbage collector looks at. Tools come and go one by one, in place: no rebuild,
 no segments. Whoever calls holds the selector's lock.
+
+The index is computed from the tools' cards alone: their words with a weight each, and the data for comparisons by
+spelling and by meaning. Many tools are indexed at once, because a numpy operation costs much the same for one tool as
+for a hundred.
 """
 
 from __future__ import annotations
@@ -12,17 +16,179 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_left
-from itertools import chain
-from typing import Any, Final, TypeAlias
+from itertools import chain, islice, pairwise
+from typing import Any, Final, NamedTuple, TypeAlias
+from zlib import crc32
 
 import numpy as np
 
-from .card import FIELDS, Card
-from .contents import BITS, Contents, contents_of, lengths_of, meant_by, signatures, words_of, worth_of
-from .lexicon import Lexicon, lexicon
-from .spelling import Spelling
+from .text import Lexicon, Spelling, Word, informative_words, lexicon, normalised, words
+from .tool_card import FIELDS, Card
 
 Array: TypeAlias = np.ndarray[Any, Any]
+
+# Weight and length normalisation of the fields of card.FIELDS, and their usual lengths. The lengths are fixed, not
+# measured: so what a word is worth stays right whatever comes and goes.
+WEIGHTS: Final[Array] = np.array((3.0, 1.6, 1.0, 0.5, 0.8))
+LEVELLING: Final[Array] = np.array((0.3, 0.6, 0.6, 0.7, 0.3))
+USUAL: Final[Array] = np.array((4.0, 14.0, 6.0, 35.0, 4.0))
+SATURATION: Final = 1.2
+OFTEN: Final = 4  # a word that is there more often says no more
+
+BITS: Final = 1024  # of a signature: which of its bits are set tells the trigrams, or pairs of words, of a tool
+# What the words of a field count for meaning, and how many of them do.
+_FIELD_WEIGHTS: Final[Array] = np.array((1.0, 0.7, 0.25, 0.0, 0.4), np.float32)
+_MOST_MEANT: Final[Array] = np.array((60, 80, 40, 0, 20))
+_FIELD_LIMITS: Final = (60, 600, 600, 1200, 60)
+
+
+class Contents(NamedTuple):
+    """The words of one tool: the (stem, word) of each field, and the bits of its trigrams and word pairs."""
+
+    fields: list[list[tuple[str, str]]]
+    bits: list[int]
+
+
+class Worth(NamedTuple):
+    """The worth of the different words of some tools, tool after tool: each word's number, its fields (one bit each)
+    and its impact; and by tool, the number of its words and of those in its description.
+    """
+
+    numbers: Array
+    fields: Array
+    impacts: Array
+    words: Array
+    described: Array
+
+
+def contents_of(card: Card) -> Contents:
+    """Return the words of a tool that the index keeps."""
+    name, fields = _read(card)
+    bits = trigrams("".join([word.plain for word in _pieces(name)]))
+    for field in fields[:3]:
+        bits += [BITS + bit for bit in pairs_of([stem for stem, _ in field])]
+    return Contents(fields, bits)
+
+
+def lengths_of(contents: list[Contents]) -> Array:
+    """Return the number of words of each field, a row for each tool."""
+    lengths: Array = np.array([[*map(len, content.fields)] for content in contents], np.int64)
+    return lengths
+
+
+def worth_of(numbers: Array, lengths: Array) -> Worth:
+    """Return the BM25 worth of the words of some tools, given as numbers by tool and field."""
+    tools, width = lengths.shape
+    share = WEIGHTS / (1 - LEVELLING + LEVELLING * lengths / USUAL)
+    place = np.arange(tools * width).repeat(lengths.ravel())
+    tool, field = np.divmod(place, width)
+    keys = (tool << 32 | numbers) * width + field
+    keys.sort()
+    starts = _starts(keys)
+    counts = np.diff(starts, append=len(keys))
+    words, field = np.divmod(keys[starts], width)
+    tool = words >> 32
+    amounts = share[tool, field] * np.minimum(counts, OFTEN)
+    described = np.bincount(tool[field == 1], minlength=tools)
+    starts = _starts(words)
+    amounts = np.add.reduceat(amounts, starts) if len(starts) else amounts
+    fields = np.bitwise_or.reduceat(1 << field, starts) if len(starts) else field
+    words = words[starts]
+    impacts = (amounts / (SATURATION + amounts)).astype(np.float32)
+    numbers = (words & 0xFFFFFFFF).astype(np.int32)
+    return Worth(numbers, fields.astype(np.int32), impacts, np.bincount(words >> 32, minlength=tools), described)
+
+
+def meant_by(contents: list[Contents], lengths: Array) -> Array:
+    """Return the direction in meaning of each of some tools."""
+    taken = np.minimum(lengths, _MOST_MEANT)
+    fields = chain.from_iterable([content.fields for content in contents])
+    cut_fields = [islice(field, limit) for field, limit in zip(fields, taken.ravel().tolist(), strict=True)]
+    rows, counts = lexicon().pieces([plain for _, plain in chain.from_iterable(cut_fields)])
+    weights = np.tile(_FIELD_WEIGHTS, len(contents)).repeat(taken.ravel()) / np.maximum(counts, 1)
+    tool = np.arange(len(contents)).repeat(taken.sum(1)).repeat(counts)
+    return lexicon().each_direction(
+        rows, weights.repeat(counts).astype(np.float32), np.bincount(tool, minlength=len(contents))
+    )
+
+
+def _starts(keys: Array) -> Array:
+    """Return the positions where a new key begins."""
+    differs = np.ones(len(keys), np.bool_)
+    np.not_equal(keys[1:], keys[:-1], out=differs[1:])
+    starts: Array = differs.nonzero()[0]
+    return starts
+
+
+def words_of(card: Card) -> set[str]:
+    """Return the words of a tool, of all fields."""
+    return {plain for field in _read(card)[1] for _, plain in field}
+
+
+def _read(card: Card) -> tuple[list[Word], list[list[tuple[str, str]]]]:
+    """Return the words of a tool's name, and the (stem, word) of each field."""
+    name = words(normalised(card.texts[0]), _FIELD_LIMITS[0])
+    fields = [[(word.stem, word.plain) for word in _opened(name)]]
+    fields += [
+        informative_words(normalised(text), limit)
+        for text, limit in zip(card.texts[1:], _FIELD_LIMITS[1:], strict=True)
+    ]
+    return name, fields
+
+
+def _opened(name: list[Word]) -> list[Word]:
+    """Return a name's words, with joined words such as `airquality` split."""
+    all_words = list(name)
+    for word in name if len(name) <= 3 else ():
+        if lexicon().weight(word.plain) is None:
+            for piece in lexicon().split(word.plain):
+                all_words.extend(w for w in words(piece) if all(w.stem != known.stem for known in all_words))
+    return all_words
+
+
+def _pieces(name: list[Word]) -> list[Word]:
+    """Return the words of a name without a compound whose pieces are listed too."""
+    if len(name) < 3:
+        return name
+    lengths: dict[int, int] = {}
+    for _, plain, start in name:
+        lengths[start] = lengths.get(start, 0) + len(plain)
+
+    def is_compound(word: Word) -> bool:
+        pieces = [piece.plain for piece in name if piece is not word and piece.start == word.start]
+        return word.plain == "".join(pieces)
+
+    return [word for word in name if 2 * len(word.plain) != lengths[word.start] or not is_compound(word)]
+
+
+def trigrams(text: str) -> list[int]:
+    """Return the bits of the trigrams of a text."""
+    if text.isascii():  # a letter is a byte
+        coded = text.encode()
+        return [crc32(coded[start : start + 3]) % BITS for start in range(len(coded) - 2)]
+    return [crc32(text[start : start + 3].encode()) % BITS for start in range(len(text) - 2)]
+
+
+def pairs_of(stems: list[str]) -> list[int]:
+    """Return the bits of the pairs of neighbouring stems."""
+    return [crc32(f"{first} {second}".encode()) % BITS for first, second in pairwise(stems)]
+
+
+def signatures(texts: list[list[int]], width: int) -> Array:
+    """Return rows of `width` bits, 64 per number, with these bits set."""
+    flags: Array = np.zeros((len(texts), width), np.uint8)
+    flags[np.arange(len(texts)).repeat([len(bits) for bits in texts]), [bit for bits in texts for bit in bits]] = 1
+    rows: Array = np.packbits(flags, axis=1).view(np.uint64)
+    return rows
+
+
+def signature(bits: list[int]) -> int:
+    """Return one row of BITS as a number, with the bytes in the order of `signatures`."""
+    row = 0
+    for bit in bits:
+        row |= 1 << BITS - 1 - bit
+    return row
+
 
 FIELD_BITS: Final = len(FIELDS)
 FIELD_MASK: Final = (1 << FIELD_BITS) - 1
@@ -31,7 +197,7 @@ _RECORD: Final = 8  # bytes of a posting
 
 
 def unpacked(*records: bytes | bytearray) -> tuple[Array, Array]:
-    """The numbers (with the fields in the lowest FIELD_BITS) and the impacts of some records, one after the other."""
+    """Return the numbers (with the fields in the lowest FIELD_BITS) and the impacts of records, concatenated."""
     joined: Array = np.frombuffer(b"".join(records), np.int32)  # a copy: nothing is held of a list that may change
     return joined[::2], joined[1::2].view(np.float32)
 
@@ -41,13 +207,13 @@ def _packed(numbers: Array, impacts: Array) -> bytes:
 
 
 def _place(posting: bytearray, key: int) -> int:
-    """Where the record of a slot (with any fields) is, or would be."""
+    """Return the position of a slot's record, present or not."""
     with memoryview(posting) as records, records.cast("i") as numbers:
         return bisect_left(numbers[::2], key & ~FIELD_MASK) * _RECORD
 
 
 class Index:
-    """Tools by slot. `version` grows with every change."""
+    """The tools by slot. `version` grows with every change."""
 
     def __init__(self) -> None:
         self.lexicon: Lexicon = lexicon()
@@ -60,7 +226,8 @@ class Index:
         self.by_namespace: dict[str, set[int]] = {}
         self.by_name: dict[str, set[int]] = {}
         self.version = 0
-        self.told: tuple[int, Any] | None = None  # kept here by the documented SEMANTIC strategy
+        # A cache of the documented SEMANTIC strategy: (version, rarities).
+        self.text_rarities: tuple[int, Any] | None = None
         self._free: list[int] = []
         self.rows: list[bytes] = []  # by slot: the words of a tool
         self.read: dict[str, Any] = {}  # what a word of a request is here; emptied by every change
@@ -91,49 +258,52 @@ class Index:
 
     @property
     def size(self) -> int:
-        """The slots there are, those of tools that went included."""
+        """Return the number of slots, including those of removed tools."""
         return len(self.cards)
 
     def frequency(self, term: int) -> int:
         return self.counts[term]
 
     def frequencies(self, terms: Array) -> Array:
-        """How many tools have each of these words."""
+        """Return the number of tools that have each of these words."""
         counts: Array = np.frombuffer(self.counts, np.int32)[terms] if len(terms) else np.zeros(0, np.int32)
         return counts
 
     def rarity(self, frequency: int) -> float:
-        """The inverse document frequency of a word that so many tools have."""
+        """Return the inverse document frequency of a word that `frequency` tools have."""
         count = len(self.slots)
         return math.log(1.0 + (count - frequency + 0.5) / (frequency + 0.5))
 
     def rarities(self, terms: Array) -> Array:
-        """The same of each of these words."""
+        """Return the inverse document frequency of each of these words."""
         counts = self.frequencies(terms)
         rare: Array = np.log1p((len(self.slots) - counts + 0.5) / (counts + 0.5))
         return rare
 
     def telling(self, slots: Array) -> Array:
-        """How much the names and descriptions of these tools say: their words by rarity, and three more of their usual
-        one, so that what is short is not soon covered. Worked out anew when something has changed."""
+        """Return how much the names and descriptions of these tools say: the rarity of their words, plus three average
+        words, so that short texts are not covered too easily. Recomputed after a change.
+        """
         stale = slots[self._told_at[slots] != self.version]
         if len(stale):
             numbers, _ = unpacked(*[self.rows[slot] for slot in stale.tolist()])
             owner: Array = np.arange(len(stale)).repeat(self.words[stale])
-            told = (numbers & TELLING) > 0
-            amount = np.bincount(owner, self.rarities(numbers >> FIELD_BITS) * told, len(stale))
-            self._telling[stale] = amount * (1 + 3 / np.maximum(np.bincount(owner, told, len(stale)), 1)) + 1e-6
+            in_name_or_description = (numbers & TELLING) > 0
+            amount = np.bincount(owner, self.rarities(numbers >> FIELD_BITS) * in_name_or_description, len(stale))
+            self._telling[stale] = (
+                amount * (1 + 3 / np.maximum(np.bincount(owner, in_name_or_description, len(stale)), 1)) + 1e-6
+            )
             self._told_at[stale] = self.version
         return self._telling[slots]
 
     def fields(self, slot: int) -> dict[int, int]:
-        """The fields that each word of a tool stands in, by its number."""
+        """Return, by word of a tool, the fields that contain it."""
         return {number >> FIELD_BITS: number & FIELD_MASK for number in unpacked(self.rows[slot])[0].tolist()}
 
     # --- changes ------------------------------------------------------------------------------
 
     def add(self, cards: list[Card]) -> list[int]:
-        """Add tools, or replace those of the same key; gives their slots. No two are of one key."""
+        """Add tools, or replace those with the same key; return their slots. The keys must differ."""
         for card in cards:
             if card.key in self.slots:
                 self.remove(card.key)
@@ -163,7 +333,7 @@ class Index:
         return slot
 
     def remove(self, key: str) -> bool:
-        """Take a tool out; False when it is not there."""
+        """Remove a tool; return False if it is not in the index."""
         slot = self.slots.pop(key, None)
         if slot is None:
             return False
@@ -174,6 +344,7 @@ class Index:
             place[name].discard(slot)
             if not place[name]:
                 del place[name]
+        # Remove the postings of its words.
         for number in unpacked(self.rows[slot])[0].tolist():
             term = number >> FIELD_BITS
             posting = self.postings[term]
@@ -192,7 +363,7 @@ class Index:
         return True
 
     def _places(self, card: Card) -> list[tuple[dict[str, set[int]], str]]:
-        """Where a tool is found by something of it that others may share."""
+        """Return the tables and keys under which a tool is found together with others."""
         places = ((self.by_name, card.name), (self.by_category, card.category), (self.by_namespace, card.namespace))
         return [(place, name) for place, name in places if name is not None]
 
@@ -202,41 +373,42 @@ class Index:
         self._free_terms.append(term)
 
     def _term(self, word: str) -> int:
-        """A number for a new word."""
+        """Return a number for a new word."""
         if self._free_terms:
-            made = self._free_terms.pop()
-            self._words[made] = word
+            number = self._free_terms.pop()
+            self._words[number] = word
         else:
-            made = len(self.postings)
+            number = len(self.postings)
             self._words.append(word)
             self.postings.append(bytearray())
             self.counts.append(0)
-        self.terms[word] = made
-        return made
+        self.terms[word] = number
+        return number
 
-    def _put(self, slots: list[int], found: list[Contents], last: bool) -> None:
-        """Keep what is in some tools, `last` when no tool has a slot behind theirs. All at once: a step of numpy costs
-        much the same for one as for a hundred."""
-        own = np.array(slots, np.int32)
-        told = [[*chain.from_iterable(one.fields)] for one in found]
-        self.spelling.put(told)
-        lengths = lengths_of(found)
-        worth = worth_of(self._numbers([stem for one in told for stem, _ in one]), lengths)
-        self.words[own] = worth.words
+    def _put(self, slots: list[int], contents: list[Contents], last: bool) -> None:
+        """Store the words of tools, all at once, because a numpy step costs about the same for one as for a hundred.
+        `last`: no tool has a slot after theirs.
+        """
+        positions = np.array(slots, np.int32)
+        words_of_tools = [[*chain.from_iterable(content.fields)] for content in contents]
+        self.spelling.put(words_of_tools)
+        lengths = lengths_of(contents)
+        worth = worth_of(self._numbers([stem for content in words_of_tools for stem, _ in content]), lengths)
+        self.words[positions] = worth.words
         rows, start = _packed(worth.numbers << FIELD_BITS | worth.fields, worth.impacts), 0
         for slot, end in zip(slots, (worth.words.cumsum() * _RECORD).tolist(), strict=True):
             self.rows[slot] = rows[start:end]
             start = end
         order = worth.numbers.argsort(kind="stable")
-        keys = own.repeat(worth.words) << FIELD_BITS | worth.fields
+        keys = positions.repeat(worth.words) << FIELD_BITS | worth.fields
         self._post(worth.numbers[order], keys[order], worth.impacts[order], last)
-        self.described[own] = np.maximum(1, worth.described)
-        self.vectors[own] = meant_by(found, lengths)
-        self.marks[own] = marks = signatures([one.bits for one in found], 2 * BITS)
-        self.trigram_counts[own] = np.maximum(1, np.bitwise_count(marks[:, : BITS // 64]).sum(1))
+        self.described[positions] = np.maximum(1, worth.described)
+        self.vectors[positions] = meant_by(contents, lengths)
+        self.marks[positions] = marks = signatures([content.bits for content in contents], 2 * BITS)
+        self.trigram_counts[positions] = np.maximum(1, np.bitwise_count(marks[:, : BITS // 64]).sum(1))
 
     def _numbers(self, stems: list[str]) -> Array:
-        """The number of each of these words, also of those that are new."""
+        """Return the number of each of these words; new words get one."""
         for stem in dict.fromkeys(stems):
             if stem not in self.terms:
                 self._term(stem)
@@ -244,7 +416,7 @@ class Index:
         return numbers
 
     def _post(self, numbers: Array, keys: Array, impacts: Array, last: bool) -> None:
-        """Put postings where they belong: those of a word one after the other, by slot."""
+        """Insert postings in the order of their slots."""
         records, postings = _packed(keys, impacts), self.postings
         ends = np.append((numbers[1:] != numbers[:-1]).nonzero()[0] + 1, len(numbers)) if len(numbers) else numbers
         different = numbers[ends - 1]

@@ -1,4 +1,4 @@
-"""What tools were asked before, and how much more likely that makes them for another request.
+"""Remember which tools answered earlier requests, and how much more likely they are for a new one.
 
 Two things speak for a tool, added up. Its words, as in naive Bayes: how much more it was asked with those of the
 request than tools in general were, against how many others it was asked with. And the remembered requests most like
@@ -6,34 +6,88 @@ this one, each by what it tells that the others of them do not (kernel ridge reg
 requests that say the same count as one, and what all requests have in common for nothing. A tool that was never asked
 has nothing for or against it. One that was asked once or twice has little, as these may only show that others of its
 kind were not asked yet, but for a request much like one of those. To remember or forget a request takes the time to
-read it; nothing is built anew.
+read it; nothing is rebuilt.
 
 All of this compares tools that were used with each other. A tool that was never used has no requests to compare, so
 evidence lifts a used tool above it only when it exceeds `Recalled.doubt`: what remembered requests say for wrong
 tools (`chance.py`).
+
+How much remembered requests say for a tool by chance: the bound below which they say nothing against unused tools.
+
+A tool that was never used has no requests to compare. So the memory asks itself: had the tool of a remembered request
+never been used, how much would the other requests say for a wrong tool? Requests for unused tools get answers of the
+same kind, so a high quantile of them is the bound: only the share above it can take a place from an unused tool,
+whatever the tools and however alike their requests are.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..frozen import dataclass
-from ..journal.use import ToolUse
-from .chance import Sample
-from .lexicon import lexicon, products
-from .request import Request, Term, read_request
+from ..fast_dataclass import dataclass
+from ..journal.tool_usage import ToolUse
+from .query import Request, Term, read_request
+from .text import lexicon, products
 
 if TYPE_CHECKING:
-    from .reading import Reading
+    from .query import Reading
+
+SHARE: Final = 0.97  # of the requests that stay below the bound
+SAMPLED: Final = 128  # remembered requests that are asked about
+_FIRST, _MORE = 4.0, 1.4  # the bound for one request before anything is known, and more for e times as many,
+_PRIOR_WEIGHT: Final = 3.0  # counts as much as this number of values
+
+
+class Sample:
+    """How much requests speak for wrong tools, measured on some remembered ones. `measure` returns it for a row, or
+    None."""
+
+    def __init__(self, measure: Callable[[int], float | None]) -> None:
+        self._measure = measure
+        self._values: dict[int, float] = {}  # by row, the one measured longest ago first
+        self._value_at_share: float | None = None
+
+    def fill(self, rows: Sequence[int]) -> None:
+        """Measure rows at even distances."""
+        for n in range(min(SAMPLED, len(rows))):
+            self._take(rows[n * len(rows) // min(SAMPLED, len(rows))])
+
+    def refresh(self, row: int) -> None:
+        """Measure a new row, and the one measured longest ago again: both in constant time."""
+        self._values.pop(row, None)
+        if self._values:
+            oldest = next(iter(self._values))
+            del self._values[oldest]
+            if len(self._values) < SAMPLED - 1:
+                self._take(oldest)
+        self._take(row)
+
+    def _take(self, row: int) -> None:
+        value = self._measure(row)
+        if value is not None:
+            self._values[row] = value
+        self._value_at_share = None
+
+    def bound(self, remembered: int) -> float:
+        """Return the bound for `remembered` requests, for a tool with very many of them; others have a lower one."""
+        count = len(self._values)
+        if self._value_at_share is None:
+            values = sorted(self._values.values())
+            self._value_at_share = values[min(count - 1, int(SHARE * count))] if values else 0.0
+        expected = _FIRST + _MORE * math.log(max(1, remembered))
+        return (self._value_at_share * count + expected * _PRIOR_WEIGHT) / (count + _PRIOR_WEIGHT)
+
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-MOST: Final = 50_000  # requests of all tools that are remembered; of more the newest
+MAX_REQUESTS: Final = 50_000  # requests of all tools that are remembered; of more the newest
 ALL_WAYS: Final = 5_000  # up to so many each way to read a request is compared, above only the whole
-WORDS, NEAREST = 0.75, 9.0  # what both are worth beside the features' weights: bench/select_memory.py measures it
+WORDS, NEAREST = 0.75, 9.0  # what both are worth beside the features' weights: bench/select_learning.py
 FEW: Final = 3.0  # requests of a tool for half of that,
 LIKE: Final = 6  # and by which power of how like one of them is the other half comes without
 LIFT: Final = 2.0  # how fast what is beyond doubt counts, up to the whole value
@@ -46,16 +100,17 @@ _GENERAL_WORDS, _GENERAL = 100.0, 1e-3  # as if so many words had been asked bef
 _NUMBER: Final = re.compile(r"\d+")
 
 
-class Asked(NamedTuple):
+class RememberedRequest(NamedTuple):
     """A request as remembered: its words, by number, and what each is worth."""
 
     tool: str
     request: str
     words: Array
     weights: Array
+    sources: frozenset[str]  # who asked it
 
 
-class Whole(NamedTuple):
+class WholeReading(NamedTuple):
     """A request read in one way, as a whole, without an index."""
 
     request: Request
@@ -87,26 +142,26 @@ class Recalled:
 
     @property
     def value(self) -> Array:
-        """What is added to a tool's value, by way."""
+        """Return what is added to a tool's value, by way of reading."""
         value: Array = WORDS * self.words + NEAREST * self.nearest
         return value
 
     @property
     def beyond_doubt(self) -> Array:
-        """What lifts a tool above those that were never used, by way."""
+        """Return what lifts a tool above unused ones, by way of reading."""
         value = self.value
         lift: Array = np.clip(LIFT * (value - self.doubt), 0.0, np.maximum(value, 0.0))
         return lift
 
 
 class Memory:
-    """The requests remembered. `places` gives the column of each tool, `tools` the tool of each column."""
+    """The remembered requests. `places` has the column of each tool, `tools` the tool of each column."""
 
     def __init__(self, uses: list[ToolUse]) -> None:
         self.places: dict[str, int] = {}
         self.tools: list[str] = []
         self._free_places: list[int] = []
-        self._asked: list[Asked | None] = []  # by row
+        self._requests: list[RememberedRequest | None] = []  # by row
         self._free_rows: list[int] = []
         self._rows: dict[str, dict[str, int]] = {}  # of a tool, by request
         self._newest: dict[tuple[str, str], None] = {}  # the oldest first
@@ -126,67 +181,83 @@ class Memory:
             "times": np.zeros(64, np.float32),  # by place: how many they are
             "counts": np.zeros(64, np.float32),  # by word: how many requests have it
         }
-        for use in sorted(uses, key=lambda use: use.at)[-MOST:]:
+        for use in sorted(uses, key=lambda use: use.at)[-MAX_REQUESTS:]:
             self._put(use)
         self._wrong = Sample(self._says_for_wrong_tools)
-        self._wrong.fill([row for row, one in enumerate(self._asked) if one is not None])
+        self._wrong.fill([row for row, one in enumerate(self._requests) if one is not None])
 
     def _column(self, name: str, place: int) -> Array:
-        """A column that has such a place."""
+        """Return a column that has this place."""
         column = self._columns[name]
         if place >= len(column):
             self._columns[name] = np.concatenate((column, np.zeros_like(column)))
         return self._columns[name]
 
     def put(self, use: ToolUse) -> None:
-        """Remember a request that a tool answered, once however often it was asked and with whatever numbers."""
+        """Remember a request that a tool answered. Repetitions and other numbers in it change nothing."""
         self._wrong.refresh(self._put(use))
 
     def _put(self, use: ToolUse) -> int:
+        sources = self._sources_of(use.tool, use.request) | {use.source}
         self.drop(use.tool, use.request)
         routine = use.tool, _NUMBER.sub("#", use.request.casefold())
-        if routine in self._routine:  # the same with other numbers tells nothing new
+        if routine in self._routine:  # repeating it with other numbers teaches nothing new
+            sources |= self._sources_of(use.tool, self._routine[routine])
             self.drop(use.tool, self._routine[routine])
         self._routine[routine] = use.request
         terms = read_request(use.request).terms
         words: Array = np.array([self._number(term.stem) for term in terms], np.intp)
         weights: Array = np.array([term.weight for term in terms], np.float32)
-        one = Asked(use.tool, use.request, words, weights)
-        row = self._free_rows.pop() if self._free_rows else len(self._asked)
-        if row == len(self._asked):
-            self._asked.append(None)
-        self._asked[row] = one
+        request = RememberedRequest(use.tool, use.request, words, weights, sources)
+        row = self._free_rows.pop() if self._free_rows else len(self._requests)
+        if row == len(self._requests):
+            self._requests.append(None)
+        self._requests[row] = request
         self._rows.setdefault(use.tool, {})[use.request] = row
         self._newest[use.tool, use.request] = None
         self._column("owners", row)[row] = self._place(use.tool)
         vector = lexicon().vector([(term.plain, term.weight) for term in terms])
         self._column("vectors", row)[row] = vector
-        self._count(row, one, 1)
+        self._count(row, request, 1)
         for word, weight in zip(words.tolist(), weights.tolist(), strict=True):
             self._having[word][row] = weight
         self._column("lengths", row)[row] = np.linalg.norm(weights * self._rarity(words)) + 1e-6
-        if len(self._newest) > MOST:
+        if len(self._newest) > MAX_REQUESTS:
             self.drop(*next(iter(self._newest)))
         return row
 
-    def drop(self, tool: str, request: str) -> None:
-        """Forget a request of a tool, if it is remembered."""
+    def sources(self, place: int) -> frozenset[str]:
+        """Return the sources that taught the tool at a place."""
+        tool = self.tools[place]
+        return frozenset().union(*(self._sources_of(tool, request) for request in self._rows.get(tool, ())))
+
+    def _sources_of(self, tool: str, request: str) -> frozenset[str]:
+        row = self._rows.get(tool, {}).get(request)
+        remembered = self._requests[row] if row is not None else None
+        return remembered.sources if remembered is not None else frozenset()
+
+    def drop(self, tool: str, request: str, source: str | None = None) -> None:
+        """Forget a request of a tool, if it is remembered; with `source` only that this one asked it."""
         rows = self._rows.get(tool, {})
-        row = rows.pop(request, None)
-        one = self._asked[row] if row is not None else None
-        if row is None or one is None:
+        row = rows.get(request)
+        remembered = self._requests[row] if row is not None else None
+        if row is None or remembered is None or (source is not None and source not in remembered.sources):
             return
-        self._asked[row] = None
+        if source is not None and len(remembered.sources) > 1:
+            self._requests[row] = remembered._replace(sources=remembered.sources - {source})
+            return
+        del rows[request]
+        self._requests[row] = None
         del self._newest[tool, request]
         routine = tool, _NUMBER.sub("#", request.casefold())
         if self._routine.get(routine) == request:
             del self._routine[routine]
-        for word in one.words.tolist():
+        for word in remembered.words.tolist():
             del self._having[word][row]
             if not self._having[word]:
                 del self._numbers[self._words[word]]
                 self._free_words.append(word)
-        self._count(row, one, -1)
+        self._count(row, remembered, -1)
         self._columns["vectors"][row] = 0
         self._columns["lengths"][row] = 1e9  # like nothing
         self._free_rows.append(row)
@@ -218,35 +289,35 @@ class Memory:
             self._numbers[stem] = number
         return number
 
-    def _count(self, row: int, one: Asked, sign: int) -> None:
-        worth = sign * float(one.weights.sum())
+    def _count(self, row: int, request: RememberedRequest, sign: int) -> None:
+        worth = sign * float(request.weights.sum())
         place = int(self._columns["owners"][row])
         self._column("said", place)[place] += worth
         self._column("times", place)[place] += sign
         self._total += worth
-        self._column("counts", len(self._having))[one.words] += sign
-        for word in one.words.tolist():
+        self._column("counts", len(self._having))[request.words] += sign
+        for word in request.words.tolist():
             self._read.pop(word, None)
 
     def _rarity(self, words: Array) -> Array:
-        """By how few requests have a word."""
+        """Return the rarity of words, by the number of requests that have them."""
         rare: Array = np.log1p(len(self._newest) / np.maximum(1.0, self._columns["counts"][words]))
         return rare
 
     def recall(self, reading: Reading) -> Recalled | None:
-        """What the requests remembered say of another; None when there are none."""
+        """Return what the remembered requests say about a new one; None if there are none."""
         return self._recall(reading, None) if self._newest else None
 
     def _says_for_wrong_tools(self, row: int) -> float | None:
-        """The most that the other tools' requests say for one of them, of a request that this row's tool answered;
-        None when the row is empty, or no other tool has requests."""
-        one = self._asked[row]
-        if one is None or len(self.places) < 2:
+        """Return the most that other tools' requests speak for one of them, for a request that this row's tool
+        answered; None if the row is empty or no other tool has requests."""
+        remembered = self._requests[row]
+        if remembered is None or len(self.places) < 2:
             return None
-        request = read_request(one.request)
+        request = read_request(remembered.request)
         inside: Array = np.ones((1, len(request.terms)), np.bool_)
         place = int(self._columns["owners"][row])
-        recalled = self._recall(Whole(request, inside, self._columns["vectors"][row][None]), place)
+        recalled = self._recall(WholeReading(request, inside, self._columns["vectors"][row][None]), place)
         value = recalled.value[0, :-1] / np.maximum(self._weight_of_count(), 1e-6)
         value[self._columns["times"][: len(value)] == 0] = 0.0
         value[place] = 0.0
@@ -258,9 +329,11 @@ class Memory:
         weight: Array = times / (times + FEW)
         return weight
 
-    def _recall(self, reading: Reading | Whole, without: int | None) -> Recalled:
-        """What is recalled when the requests of the tool at the place `without` are not remembered."""
-        having = {n: self._found(term) for n, term in enumerate(reading.request.terms) if term.stem in self._numbers}
+    def _recall(self, reading: Reading | WholeReading, without: int | None) -> Recalled:
+        """Return what is recalled without the requests of the tool at the place `without`."""
+        having = {
+            n: self._having_of(term) for n, term in enumerate(reading.request.terms) if term.stem in self._numbers
+        }
         words, (nearest, alike) = self._by_words(reading, having), self._by_nearest(reading, having, without)
         count = self._weight_of_count()
         believed = 1 - (1 - count) * (1 - np.clip(alike, 0, 1) ** LIKE)
@@ -269,28 +342,30 @@ class Memory:
         doubt = np.append(count * self._wrong.bound(len(self._newest)), 0.0)
         return Recalled(words, nearest, alike, doubt)
 
-    def _found(self, term: Term) -> Having:
+    def _having_of(self, term: Term) -> Having:
         word = self._numbers[term.stem]
-        found = self._read.get(word)
-        if found is None:
+        having = self._read.get(word)
+        if having is None:
             both = self._having[word]
             rows, weights = np.array([*both], np.intp), np.array([*both.values()], np.float32)
             places, which = np.unique(self._columns["owners"][rows], return_inverse=True)
             amounts = np.bincount(which, weights, len(places))
-            found = self._read[word] = Having(rows, weights, places, amounts, float(weights.sum()))
-        return found
+            having = self._read[word] = Having(rows, weights, places, amounts, float(weights.sum()))
+        return having
 
-    def _by_words(self, reading: Reading | Whole, having: dict[int, Having]) -> Array:
-        """By way and place, how much likelier its words are of what a tool was asked than of what tools are."""
+    def _by_words(self, reading: Reading | WholeReading, having: dict[int, Having]) -> Array:
+        """Return, by way and place, how much more likely the words are for a tool than in general."""
         worth = reading.inside * np.array([term.weight for term in reading.request.terms], np.float32)
         size, all_over = len(self.tools), self._total + _GENERAL_WORDS
         value: Array = np.zeros((len(worth), size + 1), np.float32)
         if having:
-            places = np.concatenate([one.places for one in having.values()])
-            general = [_DOUBT * (one.total + _GENERAL_WORDS * _GENERAL) / all_over for one in having.values()]
-            times = [one.amounts / usual for one, usual in zip(having.values(), general, strict=True)]
+            places = np.concatenate([having_word.places for having_word in having.values()])
+            general = [
+                _DOUBT * (having_word.total + _GENERAL_WORDS * _GENERAL) / all_over for having_word in having.values()
+            ]
+            times = [having_word.amounts / usual for having_word, usual in zip(having.values(), general, strict=True)]
             likelier = np.log1p(np.concatenate(times))
-            lengths = [len(one.places) for one in having.values()]
+            lengths = [len(having_word.places) for having_word in having.values()]
             for way, weights in zip(value, worth[:, list(having)], strict=True):
                 way[:size] = np.bincount(places, likelier * weights.repeat(lengths), size)
         length = worth.sum(1, keepdims=True)
@@ -299,17 +374,18 @@ class Memory:
         return value
 
     def _by_nearest(
-        self, reading: Reading | Whole, having: dict[int, Having], without: int | None
+        self, reading: Reading | WholeReading, having: dict[int, Having], without: int | None
     ) -> tuple[Array, Array]:
-        """By way and place, what the requests most like this one say; and by place, how like the likest is."""
+        """Return, by way and place, what the most similar requests say; and by place, the similarity of the best."""
         near = self._near(reading, having, without)
-        rows = np.array([row for row in near.tolist() if self._asked[row] is not None], np.intp)
-        asked = [one for row in rows.tolist() if (one := self._asked[row]) is not None]
-        words = np.concatenate([one.words for one in asked])
+        rows = np.array([row for row in near.tolist() if self._requests[row] is not None], np.intp)
+        neighbours = [neighbour for row in rows.tolist() if (neighbour := self._requests[row]) is not None]
+        words = np.concatenate([neighbour.words for neighbour in neighbours])
         different, column = np.unique(words, return_inverse=True)
         shared: Array = np.zeros((len(rows), len(different)), np.float32)
-        weights = np.concatenate([one.weights for one in asked])
-        shared[np.arange(len(rows)).repeat([len(one.words) for one in asked]), column] = weights
+        weights = np.concatenate([neighbour.weights for neighbour in neighbours])
+        shared[np.arange(len(rows)).repeat([len(neighbour.words) for neighbour in neighbours]), column] = weights
+        # Compare by rare words and by meaning, half each.
         shared *= self._rarity(different)
         shared /= np.linalg.norm(shared, axis=1, keepdims=True) + 1e-6
         vectors = self._columns["vectors"][rows]
@@ -320,21 +396,21 @@ class Memory:
         rarity = np.where(numbers >= 0, self._rarity(numbers), np.log1p(len(self._newest)))
         worth = reading.inside * (rarity * np.array([term.weight for term in terms])).astype(np.float32)
         worth /= np.linalg.norm(worth, axis=1, keepdims=True) + 1e-6
-        own = different.searchsorted(numbers)
-        known = (own < len(different)).nonzero()[0]
-        known = known[different[own[known]] == numbers[known]]
-        alike = worth[:, known] @ shared[:, own[known]].T + reading.way_vectors @ vectors.T
-        alike *= 0.5
+        positions = different.searchsorted(numbers)
+        known = (positions < len(different)).nonzero()[0]
+        known = known[different[positions[known]] == numbers[known]]
+        similarity = worth[:, known] @ shared[:, positions[known]].T + reading.way_vectors @ vectors.T
+        similarity *= 0.5
         owners = self._columns["owners"][rows]
-        said: Array = np.zeros((len(worth), len(self.tools) + 1), np.float32)
-        np.add.at(said.T, owners, np.linalg.solve(each, alike.T))
+        votes: Array = np.zeros((len(worth), len(self.tools) + 1), np.float32)
+        np.add.at(votes.T, owners, np.linalg.solve(each, similarity.T))
         likest: Array = np.zeros(len(self.tools), np.float32)
-        np.maximum.at(likest, owners, alike.max(0))
-        return np.clip(said, _LEAST, 1.0), likest
+        np.maximum.at(likest, owners, similarity.max(0))
+        return np.clip(votes, _LEAST, 1.0), likest
 
-    def _near(self, reading: Reading | Whole, having: dict[int, Having], without: int | None) -> Array:
-        """The rows of the requests that are most like one of the ways to read this one, about."""
-        size = len(self._asked)
+    def _near(self, reading: Reading | WholeReading, having: dict[int, Having], without: int | None) -> Array:
+        """Return the rows of the requests that are most similar to one of the ways to read this one."""
+        size = len(self._requests)
         ways = len(reading.inside) if size <= ALL_WAYS else 1
         owners = self._columns["owners"][:size]
         if len(self._newest) <= NEIGHBOURS:
@@ -347,12 +423,15 @@ class Memory:
             length = 1e-6
             for n, term in enumerate(terms):
                 if inside[n]:
-                    found = having.get(n)
-                    rarity = float(np.log1p(len(self._newest) / max(1, len(found.rows) if found is not None else 1)))
+                    having_word = having.get(n)
+                    rarity = float(
+                        np.log1p(len(self._newest) / max(1, len(having_word.rows) if having_word is not None else 1))
+                    )
                     length += (term.weight * rarity) ** 2
-                    if found is not None and len(found.rows):
-                        shared[found.rows] += found.weights * np.float32(term.weight * rarity**2)
+                    if having_word is not None and len(having_word.rows):
+                        shared[having_word.rows] += having_word.weights * np.float32(term.weight * rarity**2)
             np.maximum(best, shared / (lengths * np.float32(length**0.5)) + products(vectors, vector), out=best)
+        # Leave out free rows and the requests of the excluded tool.
         best[self._free_rows] = -1.0
         if without is not None:
             best[owners == without] = -1.0

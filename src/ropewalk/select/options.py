@@ -1,4 +1,8 @@
-"""The options of a selection, checked all at once."""
+"""Read the options of a selection; one InvalidInput names every wrong option.
+
+To add an option, add a field to Options, its name to `_NAMES` and its check to `_read_option`. Tools and doors import
+this module for its names, so it must not import numpy.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,14 @@ from enum import StrEnum
 from typing import Any, Final
 
 from ..errors import InvalidInput, Problem, RopewalkError
-from ..frozen import dataclass
-from ..values import closest
+from ..fast_dataclass import dataclass
+from ..values import did_you_mean
 
-MOST_RESULTS: Final = 1000
+MAX_RESULTS: Final = 1000
 
 
 class NoTools(RopewalkError):
-    """A selector was asked before it had any tools."""
+    """Raised when a selector without tools gets a request."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -24,7 +28,7 @@ class NoTools(RopewalkError):
 
 
 class SelectionStrategy(StrEnum):
-    """The documented strategies, and LEGACY_HYBRID: what HYBRID is documented to be."""
+    """The documented strategies. LEGACY_HYBRID is HYBRID as it was first documented."""
 
     EXACT = "exact"
     FUZZY = "fuzzy"
@@ -34,7 +38,7 @@ class SelectionStrategy(StrEnum):
     LEGACY_HYBRID = "legacy_hybrid"
 
 
-STRATEGIES: Final = tuple(one.value for one in SelectionStrategy)
+STRATEGIES: Final = tuple(strategy.value for strategy in SelectionStrategy)
 
 _NAMES: Final = {
     "strategy": "strategy",
@@ -46,10 +50,10 @@ _NAMES: Final = {
     "category": "category",
     "namespace": "namespace",
 }
-_KNOWN: Final = {**{name: name for name in _NAMES}, **{snake: name for name, snake in _NAMES.items()}}
+_OPTION_NAMES: Final = {**{name: name for name in _NAMES}, **{snake: name for name, snake in _NAMES.items()}}
 
 THRESHOLD: Final = 0.3
-"""Below this no tool fits."""
+"""The default least score of a result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,42 +70,55 @@ class Options:
     namespace: tuple[str, ...] | None = None
 
 
-def read_options(query: object, given: Mapping[str, Any] | None, more: Mapping[str, Any]) -> Options:
-    """Options in camelCase or snake_case; InvalidInput names everything that is wrong with them, and with the query."""
+def read_options(query: object, options: Mapping[str, Any] | None, more: Mapping[str, Any]) -> Options:
+    """Read options in camelCase or snake_case.
+
+    Args:
+        query: The request, which must be a string.
+        options: The options as an object, or None.
+        more: Options given by keyword; they win.
+
+    Returns:
+        The options, with defaults for the others.
+
+    Raises:
+        InvalidInput: The query or an option is wrong; the error names every wrong one.
+    """
     problems: list[Problem] = []
     if not isinstance(query, str):
-        problems.append(_problem("query", f"must be a string, not {_type(query)}"))
-    if given is not None and not isinstance(given, Mapping):
-        raise InvalidInput([*problems, _problem("options", f"must be an object, not {_type(given)}")])
+        problems.append(_problem("query", f"must be a string, not {_type_name(query)}"))
+    if options is not None and not isinstance(options, Mapping):
+        raise InvalidInput([*problems, _problem("options", f"must be an object, not {_type_name(options)}")])
     values: dict[str, Any] = {}
-    for key, value in {**(given or {}), **more}.items():
-        name = _KNOWN.get(key)
+    for key, value in {**(options or {}), **more}.items():
+        name = _OPTION_NAMES.get(key)
         if name is None:
-            near = closest(str(key), _KNOWN)
-            problems.append(Problem(path=f"options.{key}", message="there is no such option", suggestion=near))
+            suggestion = did_you_mean(str(key), _OPTION_NAMES)
+            problems.append(Problem(path=f"options.{key}", message="unknown option", suggestion=suggestion))
         elif value is not None:
             values[name] = value
     fields: dict[str, Any] = {}
     for name, value in values.items():
-        fields |= _read(name, value, problems)
+        fields |= _read_option(name, value, problems)
     if problems:
         raise InvalidInput(problems)
     return Options(**fields)
 
 
-def _read(name: str, value: Any, problems: list[Problem]) -> dict[str, Any]:
+def _read_option(name: str, value: Any, problems: list[Problem]) -> dict[str, Any]:
     path = f"options.{name}"
     if name == "strategy":
         word = getattr(value, "value", value)
         word = word.lower() if isinstance(word, str) else word
         if word not in STRATEGIES:
-            near = closest(word, STRATEGIES) if isinstance(word, str) else None
-            what = f"must be one of {', '.join(STRATEGIES)}, not {value!r}"
-            problems.append(Problem(path=path, message=what, suggestion=near))
+            suggestion = did_you_mean(word, STRATEGIES) if isinstance(word, str) else None
+            message = f"must be one of {', '.join(STRATEGIES)}, not {value!r}"
+            problems.append(Problem(path=path, message=message, suggestion=suggestion))
         return {"strategy": word}
+    # Each option has its own type; a wrong value is reported and kept, because the error is raised anyway.
     if name == "maxResults":
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_RESULTS:
-            problems.append(_problem(path, f"must be a whole number from 1 to {MOST_RESULTS}, not {value!r}"))
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_RESULTS:
+            problems.append(_problem(path, f"must be an integer from 1 to {MAX_RESULTS}, not {value!r}"))
         return {"max_results": value}
     if name == "threshold":
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
@@ -109,26 +126,28 @@ def _read(name: str, value: Any, problems: list[Problem]) -> dict[str, Any]:
         return {"threshold": value}
     if name == "context":
         if not isinstance(value, Mapping):
-            problems.append(_problem(path, f"must be an object such as {{recentTools: [...]}}, not {_type(value)}"))
+            problems.append(
+                _problem(path, f"must be an object such as {{recentTools: [...]}}, not {_type_name(value)}")
+            )
             return {}
         for key in value:
             if key not in ("recentTools", "recent_tools"):
-                near = closest(str(key), ("recentTools",))
-                problems.append(Problem(path=f"{path}.{key}", message="there is no such option", suggestion=near))
-        given = [recent for key in ("recentTools", "recent_tools") if (recent := value.get(key)) is not None]
-        return {"recent": _names(f"{path}.recentTools", given[0], problems) if given else ()}
-    return {_NAMES[name]: _names(path, value, problems, one=name in ("category", "namespace"))}
+                suggestion = did_you_mean(str(key), ("recentTools",))
+                problems.append(Problem(path=f"{path}.{key}", message="unknown option", suggestion=suggestion))
+        recent_tools = [recent for key in ("recentTools", "recent_tools") if (recent := value.get(key)) is not None]
+        return {"recent": _read_names(f"{path}.recentTools", recent_tools[0], problems) if recent_tools else ()}
+    return {_NAMES[name]: _read_names(path, value, problems, single_allowed=name in ("category", "namespace"))}
 
 
-def _names(path: str, value: Any, problems: list[Problem], one: bool = False) -> tuple[str, ...]:
-    if one and isinstance(value, str):
+def _read_names(path: str, value: Any, problems: list[Problem], single_allowed: bool = False) -> tuple[str, ...]:
+    if single_allowed and isinstance(value, str):
         return (value,)
     if isinstance(value, str) or not isinstance(value, (Sequence, set, frozenset)):
-        problems.append(_problem(path, f"must be a list of strings, not {_type(value)}"))
+        problems.append(_problem(path, f"must be a list of strings, not {_type_name(value)}"))
         return ()
-    wrong = [item for item in value if not isinstance(item, str)]
-    if wrong:
-        problems.append(_problem(path, f"must be a list of strings; {wrong[0]!r} is none"))
+    others = [item for item in value if not isinstance(item, str)]
+    if others:
+        problems.append(_problem(path, f"must be a list of strings; {others[0]!r} is none"))
         return ()
     return tuple(value)
 
@@ -137,5 +156,5 @@ def _problem(path: str, message: str) -> Problem:
     return Problem(path=path, message=message)
 
 
-def _type(value: object) -> str:
+def _type_name(value: object) -> str:
     return type(value).__name__

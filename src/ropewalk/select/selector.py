@@ -1,7 +1,13 @@
-"""The selector: tools come and go, requests are asked, and what was right is remembered.
+"""The selector: holds an index of tools, answers requests, and learns which tool served which request.
 
-Safe for concurrent use: one lock is held while an answer is worked out, a millisecond or so, and while a tool comes or
-goes. Adding many lets others in between.
+A request passes through four steps: `read_options`, `read_request`, a strategy that scores the tools (`hybrid` or one
+of `legacy`), and the shaping of the results. Wrong arguments raise InvalidInput or InvalidTool before anything changes.
+To add a strategy, add its function to `legacy.STRATEGIES`.
+
+Safe for concurrent use: one lock is held while a request is answered (about a millisecond) and while tools are added
+or removed. Large batches release the lock between chunks, so that requests are answered meanwhile.
+
+Strategies, index and vectors are imported where they are used: numpy and the word vectors load with the first tool.
 """
 
 from __future__ import annotations
@@ -10,62 +16,62 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from ..dialects.records import Record
+from ..argument_checks import require_type, wrong_type
 from ..errors import InvalidInput, InvalidTool, InvalidValue, NotFound, Problem
-from ..errors.given import must_be, wants
-from ..journal.use import ToolUse, UseStore
-from ..uncollected import uncollected
-from ..values import Json, closest
-from .card import Card, card_of
+from ..journal.tool_usage import ToolUse, UseStore
+from ..notations.records import Record
+from ..values import Json, did_you_mean, gc_disabled
 from .options import NoTools, read_options
+from .tool_card import Card, card_of
 from .usage import Rate, Usage, use_of
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from ..tools.index import Change
     from ..tools.tool import Tool
     from ..tools.toolbox import Toolbox
-    from .documented import Intent
-    from .embed import Embedder, Vectors
+    from .embedding import Embedder, Vectors
     from .index import Index
-    from .request import Request
+    from .legacy import Intent
 
-    Array = np.ndarray[Any, Any]
-
-MEANT: Final = ("hybrid", "semantic", "legacy_hybrid")  # strategies that ask a model
-_AT_ONCE: Final = 100  # tools added under one lock
+_MODEL_STRATEGIES: Final = ("hybrid", "semantic", "legacy_hybrid")  # strategies that use an embedding model
+_CHUNK: Final = 100  # tools added under one lock
 
 
 class SelectionResult(Record):
-    """success, query, strategy, results [{name, description, score, matches, category, inputSchema, namespace?}],
-    totalMatches, detectedIntent."""
+    """The answer to a request.
 
-
-def _table(intents: object) -> Mapping[str, Intent]:
-    from .documented import table_of
-
-    return table_of(intents)
+    Fields: success, query, strategy, results [{name, description, score, matches, category, inputSchema,
+    namespace?}], totalMatches, detectedIntent.
+    """
 
 
 def _cards(tools: object) -> list[Card]:
-    """The cards of a list of tools; InvalidTool for a wrong one, and for two of one name."""
+    """Read the cards of a list of tools; raise InvalidTool for a wrong tool or a duplicate name."""
     if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):
         raise InvalidTool(f"tools to select from are a list of them, not {type(tools).__name__}")
     cards = [card_of(tool) for tool in tools]
-    seen: set[str] = set()
+    keys: set[str] = set()
     for card in cards:
-        if card.key in seen:
+        if card.key in keys:
             raise InvalidTool(f"two tools are called {card.key!r}; give them namespaces, or other names")
-        seen.add(card.key)
+        keys.add(card.key)
     return cards
 
 
 class Selector:
-    """Finds the tools that a request needs. `tools` are Tools or definitions `{name, description, ...}`.
+    """Finds the tools that a request needs.
 
-    `embedder` is a model (see `embed`); `keeper` gives the place where what is learnt is kept, opened when it is
-    needed; `intents` replaces the table of the INTENT strategy; without `learn` nothing that was learnt counts.
+    Args:
+        tools: Tools, or definitions `{name, description, ...}`.
+        embedder: An embedding model. Without one, built-in word vectors compare meanings.
+        keeper: Opens the store of what is learnt; called when it is first needed.
+        intents: Replaces the table of the INTENT strategy.
+        learn: Whether past successes and failures count in the ranking.
+
+    Raises:
+        InvalidTool: A tool is wrong, or two tools have one name.
+        InvalidInput: The table of intents is wrong.
+        ConfigError: `embedder` is not an embedding model.
     """
 
     def __init__(
@@ -78,170 +84,234 @@ class Selector:
         learn: bool = True,
     ) -> None:
         self._lock = threading.RLock()
-        self._made: Index | None = None
+        self._loaded_index: Index | None = None
         self._embedder = embedder
         self._vectors = self._no_vectors()
-        self._intents = _table(intents) if intents is not None else None
+        self._intents: Mapping[str, Intent] | None = None
+        if intents is not None:
+            from .legacy import table_of
+
+            self._intents = table_of(intents)
         self._learn = learn
         self._usage = Usage(keeper)
         self._toolbox: Toolbox | None = None
-        self._changed: dict[str, None] = {}  # the ids of tools that came, went or changed, once each
+        self._changed: dict[str, None] = {}  # ids of tools to look up again, in the order of their changes
         self.add_all(tools)
 
     def __len__(self) -> int:
         with self._lock:
             self._catch_up()
-            return len(self._made) if self._made is not None else 0
+            return len(self._loaded_index) if self._loaded_index is not None else 0
 
     @property
     def _index(self) -> Index:
-        if self._made is None:
-            from .index import Index  # numpy, the stemmer and the word vectors: only where tools are selected
+        # An index loads the stemmer and the word vectors: wait until there is a tool.
+        if self._loaded_index is None:
+            from .index import Index
 
-            self._made = Index()
-        return self._made
+            self._loaded_index = Index()
+        return self._loaded_index
 
     def _no_vectors(self) -> Vectors | None:
-        """Those of a model for no tools yet; ConfigError for what is no model."""
+        """Create an empty set of vectors, or None without a model."""
         if self._embedder is None:
             return None
-        from .embed import Vectors
+        from .embedding import Vectors
 
         return Vectors(self._embedder)
 
-    # --- which tools there are ----------------------------------------------------------------
+    # --- tools ---------------------------------------------------------------------------------
 
     def add(self, tool: Tool | Mapping[str, Any]) -> None:
-        """Add a tool, or replace the one of the same id."""
+        """Add a tool, or replace the one of the same id.
+
+        Args:
+            tool: A Tool, or a definition `{name, description, category?, inputSchema?, namespace?, tags?}`.
+
+        Raises:
+            InvalidTool: The tool is wrong.
+        """
         self._add([card_of(tool)])
 
     def add_all(self, tools: Iterable[Tool | Mapping[str, Any]]) -> None:
-        """Add many tools. Two of one name and namespace among them are an InvalidTool, and nothing is added."""
-        cards = _cards(tools)
-        for start in range(0, len(cards), _AT_ONCE):
-            self._add(cards[start : start + _AT_ONCE])
+        """Add many tools.
 
-    @uncollected  # most of what an index is made of stays
+        Args:
+            tools: Tools or definitions.
+
+        Raises:
+            InvalidTool: A tool is wrong, or two of them share name and namespace. No tool is added then.
+        """
+        self._add_in_chunks(_cards(tools))
+
+    def _add_in_chunks(self, cards: list[Card]) -> None:
+        for start in range(0, len(cards), _CHUNK):
+            self._add(cards[start : start + _CHUNK])
+
+    @gc_disabled  # almost every object of an index lives on, so a collection would find nothing
     def _add(self, cards: list[Card]) -> None:
         with self._lock:
             if self._vectors is None or not cards:
                 self._index.add(cards)
                 return
-            from .embed import model_text
+            from .embedding import model_text
 
-            vectors = self._current()
-            known = vectors.read([model_text(card) for card in cards])  # if the model fails, nothing is added
-            vectors.put(self._index.add(cards), known)
+            # Ask the model first: if it fails, the index stays as it is.
+            vectors = self._current_vectors()
+            embedded = vectors.read([model_text(card) for card in cards])
+            vectors.put(self._index.add(cards), embedded)
 
-    def _current(self) -> Vectors:
-        """The vectors of the tools under the model as it is now: under another id it is another one, and reads all."""
+    def _current_vectors(self) -> Vectors:
+        """Return the vectors of all tools, read again if the id of the model has changed."""
         assert self._vectors is not None
         if self._vectors.id != self._vectors.embedder.id:
-            from .embed import Vectors, model_text
+            from .embedding import Vectors, model_text
 
-            fresh = Vectors(self._vectors.embedder)
-            here = [(slot, card) for slot, card in enumerate(self._index.cards) if card is not None]
-            if here:
-                fresh.put([slot for slot, _ in here], fresh.read([model_text(card) for _, card in here]))
-            self._vectors = fresh
+            vectors = Vectors(self._vectors.embedder)
+            slots = list(self._index.slots.values())
+            if slots:
+                cards = [self._index.cards[slot] for slot in slots]
+                vectors.put(slots, vectors.read([model_text(card) for card in cards if card is not None]))
+            self._vectors = vectors
         return self._vectors
 
-    def _near(self, request: Request) -> Array | None:
-        """How like each tool is to a request, by slot; None without a model."""
-        return self._current().near(request.text, self._index.size) if self._vectors is not None else None
-
     def remove(self, tool: str) -> bool:
-        """Take a tool out by its id; False when it is not there."""
-        must_be(str, tool=tool)
-        with self._lock:
-            return self._made is not None and self._drop(tool)
+        """Remove a tool by its id.
 
-    def _drop(self, key: str) -> bool:
+        Args:
+            tool: Id of the tool.
+
+        Returns:
+            True if the selector had the tool.
+        """
+        require_type(str, tool=tool)
+        with self._lock:
+            return self._loaded_index is not None and self._remove(tool)
+
+    def _remove(self, key: str) -> bool:
         slot = self._index.slots.get(key)
         if slot is not None and self._vectors is not None:
             self._vectors.drop(slot)
         return self._index.remove(key)
 
     def replace_all(self, tools: Iterable[Tool | Mapping[str, Any]]) -> None:
-        """Have exactly these tools. What was learnt stays."""
+        """Replace all tools with these; keep what was learnt.
+
+        Args:
+            tools: Tools or definitions.
+
+        Raises:
+            InvalidTool: A tool is wrong, or two of them share name and namespace. The old tools stay then.
+        """
         cards = _cards(tools)
         with self._lock:
-            before = self._made, self._vectors
-            self._made, self._vectors = None, self._no_vectors()
+            before = self._loaded_index, self._vectors
+            self._loaded_index, self._vectors = None, self._no_vectors()
             try:
-                for start in range(0, len(cards), _AT_ONCE):
-                    self._add(cards[start : start + _AT_ONCE])
-            except BaseException:  # as where a model fails: what there was stays
-                self._made, self._vectors = before
+                self._add_in_chunks(cards)
+            except BaseException:  # for example, the model fails: restore the old tools
+                self._loaded_index, self._vectors = before
                 raise
 
     def follow(self, toolbox: Toolbox) -> None:
-        """Have the tools of a toolbox, now and whatever changes there. What changed is looked at when somebody asks."""
+        """Add the tools of a toolbox and follow its changes; the next request reads what has changed.
+
+        Args:
+            toolbox: The toolbox.
+
+        Raises:
+            InvalidInput: The argument is not a toolbox.
+        """
         if not callable(getattr(toolbox, "on_change", None)):
-            raise wants("toolbox", "a Toolbox", toolbox)
+            raise wrong_type("toolbox", "a Toolbox", toolbox)
         with self._lock:
             self._toolbox = toolbox
-            toolbox.on_change(self._note)
+            toolbox.on_change(self._note_change)
             self._changed.update(dict.fromkeys(toolbox.ids()))
 
-    def _note(self, change: Change) -> None:
+    def _note_change(self, change: Change) -> None:
         self._changed[change.tool_id] = None
 
     def _catch_up(self) -> None:
-        """Bring the index up to what the toolbox holds now."""
+        """Apply the changes of the toolbox to the index."""
         while self._changed:
+            # Clear the notes before reading the tools: a change during the reading is noted again.
             keys = list(self._changed)
-            for key in keys:  # before they are looked at: what changes from now on is noted again
+            for key in keys:
                 del self._changed[key]
             try:
                 while keys:
-                    some = keys[:_AT_ONCE]
-                    tools = [self._toolbox.get(key) if self._toolbox is not None else None for key in some]
-                    for key, tool in zip(some, tools, strict=True):
-                        if tool is None and self._made is not None:
-                            self._drop(key)
-                    self._add([card_of(tool) for tool in tools if tool is not None])
-                    del keys[:_AT_ONCE]
-            except BaseException:
-                self._changed.update(dict.fromkeys(keys))  # looked at again by the next who asks
+                    self._refresh(keys[:_CHUNK])
+                    del keys[:_CHUNK]
+            except BaseException:  # for example, the model fails: the next request tries again
+                self._changed.update(dict.fromkeys(keys))
                 raise
+
+    def _refresh(self, keys: list[str]) -> None:
+        """Bring the tools of these ids to their state in the toolbox."""
+        cards: list[Card] = []
+        for key in keys:
+            tool = self._toolbox.get(key) if self._toolbox is not None else None
+            if tool is not None:
+                cards.append(card_of(tool))
+            elif self._loaded_index is not None:
+                self._remove(key)
+        self._add(cards)
 
     # --- selecting ----------------------------------------------------------------------------
 
     def select(self, query: str, options: Mapping[str, Any] | None = None, **more: Any) -> SelectionResult:
-        """The tools a request needs, the best first. Options as documented, in camelCase or as keywords: strategy,
-        maxResults, threshold, context {recentTools}, excludeTools, allowTools, category, namespace.
+        """Select the tools that a request needs, the best first.
 
-        Raises NoTools before there are any, InvalidInput with everything that is wrong with query and options.
+        Args:
+            query: The request. A blank one has no results.
+            options: strategy, maxResults, threshold, context {recentTools}, excludeTools, allowTools, category,
+                namespace.
+            more: The same options as keywords.
+
+        Returns:
+            The tools with their scores and reasons, at most `maxResults`, and how many tools match.
+
+        Raises:
+            NoTools: The selector has no tools.
+            InvalidInput: The query or options are wrong; lists every problem.
         """
-        chosen = read_options(query, options, more)
+        settings = read_options(query, options, more)
         if len(self) == 0:
             raise NoTools()
-        from . import answer  # with numpy and the rest, as in _index
+        from .hybrid import select_hybrid
+        from .legacy import INTENTS, Question, detect, select_legacy
+        from .query import read_request
 
-        request, intent = answer.asked(query, self._intents)
-        blank = not query.strip()
-        if self._vectors is not None and chosen.strategy in MEANT and not blank:
+        request = read_request(query)
+        intents = INTENTS if self._intents is None else self._intents
+        intent = detect(request, intents)
+
+        results: list[dict[str, Json]] = []
+        total = 0
+        if query.strip():
+            # The model embeds the request outside of the lock, so that others are answered meanwhile.
+            use_model = self._vectors is not None and settings.strategy in _MODEL_STRATEGIES
+            if use_model:
+                with self._lock:
+                    vectors = self._current_vectors()
+                vectors.query(request.text)
             with self._lock:
-                vectors = self._current()
-            vectors.query(request.text)  # a model may take its time: others are answered meanwhile
-        with self._lock:
-            near = self._near(request) if chosen.strategy in MEANT and not blank else None
-            rates = self._usage.rates() if self._learn else {}
-            if blank:
-                found: list[dict[str, Json]] = []
-                total = 0
-            elif chosen.strategy == "hybrid":
-                memory = self._usage.memory() if self._learn else None
-                found, total = answer.answered(self._index, request, chosen, near, memory, rates)
-            else:
-                found, total = answer.as_documented(self._index, request, chosen, near, self._intents, intent, rates)
+                near = self._current_vectors().near(request.text, self._index.size) if use_model else None
+                rates = self._usage.rates() if self._learn else {}
+                if settings.strategy == "hybrid":
+                    memory = self._usage.memory() if self._learn else None
+                    results, total = select_hybrid(self._index, request, settings, near, memory, rates)
+                else:
+                    question = Question(self._index, request, intents, intent, near)
+                    results, total = select_legacy(question, settings, rates)
+
         return SelectionResult(
             {
                 "success": True,
                 "query": query,
-                "strategy": chosen.strategy,
-                "results": found,
+                "strategy": settings.strategy,
+                "results": results,
                 "totalMatches": total,
                 "detectedIntent": intent,
             }
@@ -250,80 +320,139 @@ class Selector:
     # --- learning -----------------------------------------------------------------------------
 
     def record(self, query: str | None, tool: str, success: bool = True) -> None:
-        """Remember that a tool served a request, or failed it; an unknown tool raises NotFound. Without a request
-        only the tool's success rate learns from it."""
-        problems = [
-            Problem(path=name, message=f"must be a string, not {type(value).__name__}")
-            for name, value in (("query", "" if query is None else query), ("tool", tool))
-            if not isinstance(value, str)
-        ]
+        """Record that a tool served a request, or failed it.
+
+        Args:
+            query: The request. None changes only the success rate of the tool.
+            tool: The id of the tool.
+            success: Whether the tool did what the request needed.
+
+        Raises:
+            InvalidInput: An argument has the wrong type.
+            NotFound: The selector has no such tool.
+        """
+        problems: list[Problem] = []
+        for name, value in (("query", "" if query is None else query), ("tool", tool)):
+            if not isinstance(value, str):
+                problems.append(Problem(path=name, message=f"must be a string, not {type(value).__name__}"))
         if not isinstance(success, bool):
             problems.append(Problem(path="success", message=f"must be true or false, not {success!r}"))
         if problems:
             raise InvalidInput(problems)
         with self._lock:
-            if not self._knows(tool):
-                raise self._no_such(tool)
+            if not self._has_tool(tool):
+                raise self._tool_not_found(tool)
             self._usage.record(query, tool, success)
 
-    def learn(self, query: str, outcomes: Mapping[str, bool]) -> None:
-        """Remember how several tools did for one request; those that are not here are left out."""
-        must_be(str, query=query)
-        must_be(Mapping, outcomes=outcomes)
-        must_be(bool, **{f"outcomes.{tool}": success for tool, success in outcomes.items()})
+    def learn(self, query: str, outcomes: Mapping[str, bool], source: str | None = None) -> None:
+        """Record how several tools did for one request; ignore tools that the selector does not have.
+
+        Args:
+            query: The request.
+            outcomes: Whether each tool succeeded, by its id.
+            source: The digest of the caller, for runs that end elsewhere. None: the current caller (`use_source`).
+        """
+        require_type(str, query=query)
+        require_type(Mapping, outcomes=outcomes)
+        require_type(bool, **{f"outcomes.{tool}": success for tool, success in outcomes.items()})
         with self._lock:
             for tool, success in outcomes.items():
-                if self._knows(tool):
-                    self._usage.record(query, tool, success)
+                if self._has_tool(tool):
+                    self._usage.record(query, tool, success, source)
 
-    def _knows(self, tool: str) -> bool:
+    def _has_tool(self, tool: str) -> bool:
         if self._toolbox is not None and self._toolbox.get(tool) is not None:
             return True
-        return self._made is not None and tool in self._made.slots
+        return self._loaded_index is not None and tool in self._loaded_index.slots
 
     def stats(self) -> dict[str, Rate]:
-        """How often each tool that was used succeeded."""
+        """Return the success rate of every tool that was used, by its id.
+
+        Returns:
+            Rates by id, in the order of the ids.
+        """
         with self._lock:
             return dict(sorted(self._usage.rates().items()))
 
     def learnt(self, tool: str | None = None) -> list[ToolUse]:
-        """What is remembered: the requests of each tool, the newest first."""
-        must_be(str, tool="" if tool is None else tool)
+        """List the recorded requests of one tool, or of all tools, the newest first.
+
+        Args:
+            tool: Id of the tool; None for all.
+
+        Returns:
+            The uses.
+        """
+        require_type(str, tool="" if tool is None else tool)
         with self._lock:
             return self._usage.learnt(tool)
 
     def export_learnt(self) -> list[dict[str, Json]]:
-        """What is remembered, as JSON that `import_learnt` takes."""
+        """Export all recorded requests as JSON for `import_learnt`.
+
+        Returns:
+            One object for each use.
+        """
         return [
-            {"tool": u.tool, "request": u.request, "successes": u.successes, "failures": u.failures, "at": u.at}
-            for u in self.learnt()
+            {
+                "tool": use.tool,
+                "request": use.request,
+                "successes": use.successes,
+                "failures": use.failures,
+                "at": use.at,
+                "source": use.source,
+            }
+            for use in self.learnt()
         ]
 
     def import_learnt(self, uses: Iterable[Mapping[str, Any]]) -> int:
-        """Remember what was exported, here or elsewhere; gives how many. Raises InvalidInput with everything wrong."""
+        """Import recorded requests.
+
+        Args:
+            uses: Items as `export_learnt` returns them, from this selector or another.
+
+        Returns:
+            The number of imported items.
+
+        Raises:
+            InvalidInput: An item is wrong; lists every problem, and nothing is imported.
+        """
         if isinstance(uses, str | Mapping) or not isinstance(uses, Iterable):
-            raise wants("uses", "a list", uses)
-        taken, problems = [], []
+            raise wrong_type("uses", "a list", uses)
+        valid, problems = [], []
         for number, use in enumerate(uses):
             try:
-                taken.append(use_of(use))
+                valid.append(use_of(use))
             except InvalidValue as error:
-                where = f"uses[{number}].{error.place}".removesuffix(".")
-                problems.append(Problem(path=where, message=error.message))
+                path = f"uses[{number}].{error.place}".removesuffix(".")
+                problems.append(Problem(path=path, message=error.message))
         if problems:
             raise InvalidInput(problems)
         with self._lock:
-            return self._usage.take(taken)
+            return self._usage.take(valid)
 
     def forget(self, tool: str | None = None) -> int:
-        """Delete what was learnt of one tool, or all of it; gives how many requests went. A tool that there is not, and
-        of which nothing was learnt, raises NotFound."""
-        must_be(str, tool="" if tool is None else tool)
+        """Delete what was learnt about one tool, or about all tools.
+
+        Args:
+            tool: Id of the tool; None for all.
+
+        Returns:
+            The number of deleted requests.
+
+        Raises:
+            NotFound: The selector has no such tool and has learnt nothing about it.
+        """
+        require_type(str, tool="" if tool is None else tool)
         with self._lock:
-            if tool is not None and tool not in self._usage.rates() and not self._knows(tool):
-                raise self._no_such(tool, self._usage.rates())
+            if tool is not None and tool not in self._usage.rates() and not self._has_tool(tool):
+                raise self._tool_not_found(tool, self._usage.rates())
             return self._usage.forget(tool)
 
-    def _no_such(self, tool: str, others: Iterable[str] = ()) -> NotFound:
-        known = self._toolbox.ids() if self._toolbox is not None else self._made.slots if self._made else ()
-        return NotFound("tool", tool, suggestion=closest(tool, [*known, *others]))
+    def _tool_not_found(self, tool: str, more: Iterable[str] = ()) -> NotFound:
+        known: Iterable[str] = ()
+        if self._toolbox is not None:
+            known = self._toolbox.ids()
+        elif self._loaded_index is not None:
+            known = self._loaded_index.slots
+        return NotFound("tool", tool, suggestion=did_you_mean(tool, [*known, *more]))

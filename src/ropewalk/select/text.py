@@ -1,17 +1,40 @@
 """Words of a text: normalised, split where names are joined, stemmed.
 
 Every script is a word here; Chinese, Japanese and Thai, which put no spaces, become pairs of characters.
+
+General knowledge of words, the same for every registry: how common one is, what it is like, and its vector.
+
+`words.npz` is made by `bench/select_words.py` with all-MiniLM-L6-v2 (Apache-2.0): some 26,000 of its word pieces in the
+order of their frequency, each with a vector of 128 numbers and, for whole words, the nearest words. No model is run
+here: the vector of a text is the weighted sum of those of its words, which were taught to give what the model would.
+Refused: other languages than the model's (English); a word that is not there and cannot be put together has no vector.
+
+Which known word a misspelt one was meant to be.
+
+Each known word is found by itself with any one letter left out, so a look-up costs as many steps as the misspelt
+word has letters, whatever the number of known words. Refused: short words, where anything is near anything.
+
+Groups of words that mean much the same where tools are concerned. General English; no set's own words.
+
+To add a group, write a line. A word may be in several groups; forms of a word need no entry of their own. An
+abbreviation counts nearly as much as the full word.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 import unicodedata
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, lru_cache
 from importlib import import_module
+from importlib.resources import files
 from itertools import chain, islice
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
 
 _V = TypeVar("_V")
 _Pieces: TypeAlias = tuple[tuple[str, str], ...]
@@ -44,7 +67,7 @@ STOP: Final = frozenset(_STOP.split())
 
 
 class Word(NamedTuple):
-    """A word of a text: its stem, the word itself in lower case, and where it stands in the text."""
+    """A word of a text: its stem, the word in lower case, and its position."""
 
     stem: str
     plain: str
@@ -52,7 +75,14 @@ class Word(NamedTuple):
 
 
 def normalised(text: str) -> str:
-    """One spelling: NFKC, no accents, no apostrophes inside words."""
+    """Return a text in one spelling: NFKC, without accents and apostrophes inside words.
+
+    Args:
+        text: The text.
+
+    Returns:
+        The normalised text.
+    """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
         text = unicodedata.normalize("NFC", _ACCENT.sub("", unicodedata.normalize("NFD", text)))
@@ -62,8 +92,7 @@ def normalised(text: str) -> str:
 
 
 class _Met(dict[str, _V]):
-    """What was worked out of the words met so far; emptied when it is full. A look-up is one step of C, even of a whole
-    text with `map`."""
+    """A bounded cache of words; it is emptied when it is full. A look-up is one step of C, even with `map`."""
 
     def __init__(self, make: Callable[[str], _V]) -> None:
         self._make = make
@@ -71,8 +100,8 @@ class _Met(dict[str, _V]):
     def __missing__(self, word: str) -> _V:
         if len(self) > _MOST_MET:
             self.clear()
-        found = self[word] = self._make(word)
-        return found
+        value = self[word] = self._make(word)
+        return value
 
 
 class _Stems(threading.local):
@@ -91,8 +120,8 @@ class _Stems(threading.local):
 
     def _telling(self, surface: str) -> _Pieces:
         pieces = self.pieces[surface]
-        left = tuple([one for one in pieces if one[1] not in STOP])
-        return pieces if len(left) == len(pieces) else left
+        informative = tuple([piece for piece in pieces if piece[1] not in STOP])
+        return pieces if len(informative) == len(pieces) else informative
 
 
 _stems: _Stems | None = None
@@ -100,7 +129,7 @@ _making: Final = threading.Lock()
 
 
 def stemmer() -> _Stems:
-    """What gives the stem of a lower-case word."""
+    """Return the function that stems a lower-case word, one per thread."""
     global _stems
     if _stems is None:
         with _making:
@@ -108,29 +137,36 @@ def stemmer() -> _Stems:
     return _stems
 
 
-def placed(text: str, limit: int = 100_000) -> list[tuple[str, str, int]]:
-    """(stem, word, where it stands) of the words of a normalised text in order; a name of several pieces is there in
-    pieces and as a whole."""
+def stemmed_words(text: str, limit: int = 100_000) -> list[tuple[str, str, int]]:
+    """Return (stem, word, position) of the words of a normalised text; compound names also give their pieces."""
     pieces = stemmer().pieces
     surfaces = islice(_SURFACE.finditer(text), limit)
-    found = [(stem, plain, match.start()) for match in surfaces for stem, plain in pieces[match[0]]]
-    del found[limit:]
-    return found
+    placed_words = [(stem, plain, match.start()) for match in surfaces for stem, plain in pieces[match[0]]]
+    del placed_words[limit:]
+    return placed_words
 
 
 def words(text: str, limit: int = 100_000) -> list[Word]:
-    """The words of a normalised text in order, as `placed` finds them."""
-    return [Word(*one) for one in placed(text, limit)]
+    """Return the words of a normalised text, in order."""
+    return [Word(*placed_word) for placed_word in stemmed_words(text, limit)]
 
 
-def told(text: str, limit: int) -> list[tuple[str, str]]:
-    """(stem, word) of the words of a normalised text that say something: without places, and no stop words."""
+def informative_words(text: str, limit: int) -> list[tuple[str, str]]:
+    """Return the (stem, word) of the words of a normalised text, without stop words.
+
+    Args:
+        text: The text.
+        limit: The most words, stop words included.
+
+    Returns:
+        The words in their order.
+    """
     stems, surfaces = stemmer(), _SURFACE.findall(text)
-    if len(text) >= limit:  # else there is no room for so many words
-        pieces, left = stems.pieces, limit
+    if len(text) >= limit:  # a shorter text cannot have that many words
+        pieces, remaining = stems.pieces, limit
         for place, surface in enumerate(surfaces):
-            left -= len(pieces[surface])
-            if left <= 0:
+            remaining -= len(pieces[surface])
+            if remaining <= 0:
                 del surfaces[place + 1 :]
                 break
     return list(chain.from_iterable(map(stems.telling.__getitem__, surfaces)))
@@ -140,28 +176,516 @@ def _split(surface: str, stems: _Met[str]) -> list[tuple[str, str]]:
     if surface.islower() and surface.isascii() and surface.isalpha():  # most words: nothing to split
         plain = surface[:LONGEST_WORD]
         return [(stems[plain], plain)]
-    found: list[tuple[str, str]] = []
+    words: list[tuple[str, str]] = []
     pieces = _PIECE.findall(surface)
     for piece in pieces:
         if not piece.isascii() and _UNSPACED.search(piece):
-            found.extend((stems[pair], pair) for pair in _pairs(piece))
+            words.extend((stems[pair], pair) for pair in _pairs(piece))
         else:
             plain = piece.casefold()[:LONGEST_WORD]
-            found.append((stems[plain], plain))
+            words.append((stems[plain], plain))
     if len(pieces) > 1 and len(surface) <= LONGEST_WORD and surface.isascii():
-        whole = surface.replace("_", "").lower()
-        found.append((stems[whole], whole))
-    return found
+        joined_words = surface.replace("_", "").lower()
+        words.append((stems[joined_words], joined_words))
+    return words
 
 
 def _pairs(run: str) -> list[str]:
-    """The characters of an unspaced script two by two; what stands beside them whole."""
-    found, end = [], 0
+    """Split characters of an unspaced script into pairs; keep other text whole."""
+    parts, end = [], 0
     for match in _UNSPACED.finditer(run):
         if match.start() > end:
-            found.append(run[end : match.start()].casefold())
+            parts.append(run[end : match.start()].casefold())
         part, end = match.group(), match.end()
-        found.extend(part[i : i + 2] for i in range(max(1, len(part) - 1)))
+        parts.extend(part[i : i + 2] for i in range(max(1, len(part) - 1)))
     if end < len(run):
-        found.append(run[end:].casefold())
-    return found
+        parts.append(run[end:].casefold())
+    return parts
+
+
+Vector: TypeAlias = np.ndarray[Any, np.dtype[np.float32]]
+Counts: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+
+COMMON: Final = 3e-4  # a word of this share of all text counts half
+TOGETHER: Final = 1024  # rows of vectors that are multiplied at once
+_SHORT: Final = frozenset(("ai", "id", "ip", "pr", "qr", "tv"))
+
+
+class Lexicon:
+    """The table in memory; made once per process by `lexicon`, of the file that comes with it."""
+
+    def __init__(self, table: Mapping[str, Any]) -> None:
+        pieces: list[str] = table["words"].tobytes().decode().split("\n")
+        self.vectors: Vector = table["vectors"] * table["lengths"].astype(np.float32)[:, None]
+        self._near, self._like = table["near"], table["like"]
+        self._pieces = pieces
+        self._row = {piece: row for row, piece in enumerate(pieces)}
+        self._longest: dict[str, int] = {}  # piece that begins with some two letters
+        for piece in pieces:
+            start = piece[: 4 if piece[:2] == "##" else 2]
+            if len(piece) > self._longest.get(start, 0):
+                self._longest[start] = len(piece)
+        share = 1.0 / (np.arange(len(pieces), dtype=np.float32) + 2.7)
+        share /= share.sum()
+        self.weights = (COMMON / (COMMON + share)).astype(np.float32)
+        self.size: int = self.vectors.shape[1]
+        self.rows = lru_cache(maxsize=100_000)(self._rows)
+        self.split = lru_cache(maxsize=20_000)(self._split)
+        self.nearest = lru_cache(maxsize=20_000)(self._nearest)
+        self._by_look: dict[tuple[str, int], list[str]] = {}
+
+    def weight(self, word: str) -> float | None:
+        """Return how much a word says by being rare in general (0 to 1); None for an unknown word."""
+        row = self._row.get(word)
+        return None if row is None else float(self.weights[row])
+
+    def near(self, word: str) -> list[tuple[str, float]]:
+        """Return words with a similar meaning and their similarity (0 to 1), nearest first."""
+        row = self._row.get(word)
+        if row is None or row >= len(self._near):
+            return []
+        both = zip(self._near[row].tolist(), self._like[row].tolist(), strict=True)
+        return [(self._pieces[n], like / 255.0) for n, like in both if like]
+
+    def _rows(self, word: str) -> tuple[int, ...]:
+        """Return the pieces that a word consists of, the longest first; () if they do not cover it."""
+        row_of_word = self._row.get(word)
+        if row_of_word is not None:
+            return (row_of_word,)
+        if len(word) > 32:
+            return ()
+        rows, remaining, mark = list[int](), word, 0
+        while len(remaining) > mark:  # what is left of the word, but for its beginning with the mark of a piece within
+            longest = self._longest.get(remaining[: mark + 2], mark + 1)
+            for end in range(min(len(remaining), longest), mark, -1):
+                row = self._row.get(remaining[:end])
+                if row is not None:
+                    rows.append(row)
+                    remaining, mark = f"##{remaining[end:]}", 2
+                    break
+            else:
+                return ()
+        return tuple(rows)
+
+    def pieces(self, words: Iterable[str]) -> tuple[list[int], Counts]:
+        """Return the pieces of some words, concatenated, and the number of pieces of each word."""
+        rows = [*map(self.rows, words)]
+        return [*chain.from_iterable(rows)], np.array([*map(len, rows)], np.int64)
+
+    def vector(self, words: list[tuple[str, float]]) -> Vector:
+        """Return the direction of words with weights: length 1, or 0 if none is known. Pieces of a word share its
+        weight."""
+        rows, counts = self.pieces([word for word, _ in words])
+        weights = np.array([weight for _, weight in words]) / np.maximum(counts, 1)
+        direction: Vector = self.directions(rows, weights.repeat(counts)[None].astype(np.float32))[0]
+        return direction
+
+    def directions(self, rows: list[int], weights: Vector) -> Vector:
+        """Return the directions of several texts of these pieces, one for each row of weights."""
+        if not rows:
+            return np.zeros((len(weights), self.size), np.float32)
+        picked = np.array(rows, np.intp)
+        return _unit(weights @ self.vectors[picked])
+
+    def each_direction(self, rows: list[int], weights: Vector, lengths: Counts) -> Vector:
+        """The direction of each of several texts, given as the pieces of all with their weights, and how many each
+        has."""
+        picked = np.array(rows, np.intp)
+        weights, vectors = weights[None], self.vectors[picked]
+        total = np.zeros((len(lengths), self.size), np.float32)
+        start = 0
+        for n, end in enumerate(lengths.cumsum().tolist()):
+            np.matmul(weights[:, start:end], vectors[start:end], out=total[n : n + 1])
+            start = end
+        return _unit(total)
+
+    def _nearest(self, word: str) -> str | None:
+        """Return the known word that one is a misspelling of: same first letter, one slip, the more common first."""
+        from rapidfuzz.distance.OSA import distance
+        from rapidfuzz.process import extractOne
+
+        if not 6 <= len(word) <= 24:
+            return None
+        if not self._by_look:
+            looks: dict[tuple[str, int], list[str]] = {}
+            for piece in self._pieces:  # the common ones first
+                if len(piece) >= 5 and piece.isalpha():
+                    looks.setdefault((piece[0], len(piece)), []).append(piece)
+            self._by_look = looks
+        for length in (len(word), len(word) + 1, len(word) - 1):
+            match = extractOne(word, self._by_look.get((word[0], length), ()), scorer=distance, score_cutoff=1)
+            if match is not None:  # the first of those that are as near
+                return str(match[0])
+        return None
+
+    def _split(self, word: str) -> tuple[str, ...]:
+        """Return the words that were joined in one (`airquality`); () if it is not such a word."""
+        if word in self._row or not 6 <= len(word) <= 40 or not word.isascii() or not word.isalpha():
+            return ()
+        best: list[tuple[float, int]] = [(0.0, 0)]
+        for end in range(1, len(word) + 1):
+            options = [(best[end - 1][0] + 18.0, end - 1)]  # one letter left over
+            for start in range(max(0, end - 14), end - 1):
+                piece = word[start:end]
+                row = self._row.get(piece) if len(piece) > 2 or piece in _SHORT else None
+                if row is not None:
+                    options.append((best[start][0] + math.log(row + 10.0) + 3.0, start))
+            best.append(min(options))
+        pieces, end, left_over = [], len(word), 0
+        while end:
+            start = best[end][1]
+            if end - start == 1:
+                left_over += 1
+            else:
+                pieces.append(word[start:end])
+            end = start
+        return tuple(reversed(pieces)) if left_over <= 2 and len(pieces) + left_over > 1 and pieces else ()
+
+
+def _unit(total: Vector) -> Vector:
+    """Return the directions scaled to length 1; a zero stays zero."""
+    total /= np.maximum(np.sqrt(np.vecdot(total, total)), 1e-30)[:, None]
+    return total
+
+
+def products(rows: Vector, vector: Vector) -> Vector:
+    """The product of each row with a vector, in steps that BLAS does not divide among threads: those would wait for
+    one another, at the cost of all cores, longer than the whole takes."""
+    out: Vector = np.empty(len(rows), np.float32)
+    for start in range(0, len(rows), TOGETHER):
+        np.matmul(rows[start : start + TOGETHER], vector, out=out[start : start + TOGETHER])
+    return out
+
+
+def _packaged() -> Lexicon:
+    with (files(__package__) / "words.npz").open("rb") as file, np.load(file) as table:
+        return Lexicon(table)
+
+
+_lexicon: Lexicon | None = None
+
+
+def lexicon() -> Lexicon:
+    """The lexicon, read at the first call."""
+    global _lexicon
+    if _lexicon is None:
+        with _making:
+            _lexicon = _lexicon or _packaged()
+    return _lexicon
+
+
+SHORTEST: Final = 5
+LONGEST: Final = 24
+
+
+class Spelling:
+    """The words of the tools, indexed by their spellings with one letter left out."""
+
+    def __init__(self) -> None:
+        self.stems: dict[str, str] = {}
+        self._counts: dict[str, int] = {}  # tools that have a word
+        self._near: dict[str, str | tuple[str, ...]] = {}  # mostly one word: no tuple is made for that
+
+    def put(self, tools: Iterable[Iterable[tuple[str, str]]]) -> None:
+        """Add the words of tools, given as the (stem, word) of each."""
+        counts = self._counts
+        having = Counter(chain.from_iterable(map(dict.fromkeys, tools)))
+        for (stem, plain), more in having.items():
+            count = counts[plain] = counts.get(plain, 0) + more
+            if count == more:
+                self._know(plain, stem)
+
+    def _know(self, plain: str, stem: str) -> None:
+        self.stems[plain] = stem
+        near = self._near
+        for key in _without_a_letter(plain):
+            known = near.setdefault(key, plain)
+            if known is not plain:
+                near[key] = (*known, plain) if isinstance(known, tuple) else (known, plain)
+
+    def drop(self, words: Iterable[str]) -> None:
+        """Forget the words of a tool that no other has."""
+        for plain in words:
+            self._counts[plain] -= 1
+            if not self._counts[plain]:
+                del self._counts[plain], self.stems[plain]
+                self._forget(plain)
+
+    def _forget(self, plain: str) -> None:
+        for key in _without_a_letter(plain):
+            words = self._near[key]
+            others = () if isinstance(words, str) else tuple(word for word in words if word != plain)
+            if not others:
+                del self._near[key]
+            else:
+                self._near[key] = others if len(others) > 1 else others[0]
+
+    def nearest(self, word: str) -> str | None:
+        """Return the known word with the fewest slips (letters omitted, added, changed or swapped): at most one, or two
+        from eight letters on. None if there is none."""
+        from rapidfuzz.distance import OSA
+
+        candidates: set[str] = set()
+        for key in _without_a_letter(word):
+            known = self._near.get(key, ())
+            candidates.update((known,) if isinstance(known, str) else known)
+        max_slips = 1 if len(word) < 8 else 2
+        best: tuple[int, int, str] | None = None
+        for candidate in candidates:
+            slips = OSA.distance(word, candidate, score_cutoff=max_slips)
+            rank = (slips, int(candidate[0] != word[0]), candidate)
+            if 0 < slips <= max_slips and (best is None or rank < best):
+                best = rank
+        return best[2] if best else None
+
+
+def _without_a_letter(word: str) -> set[str]:
+    if not SHORTEST <= len(word) <= LONGEST:
+        return set()
+    return {word, *[word[:n] + word[n + 1 :] for n in range(len(word))]}
+
+
+GROUPS: Final = """
+get fetch retrieve obtain read load pull
+find search lookup query discover locate
+show display view present
+list enumerate browse all
+create make generate build produce new
+add insert append attach include
+update edit modify change alter revise adjust
+delete remove erase drop clear destroy discard
+cancel abort revoke undo
+send deliver dispatch transmit post
+notify alert remind reminder notification
+save store persist keep record
+compute calculate calculator calculation determine
+convert conversion converter transform exchange translate
+compare comparison versus difference
+analyze analysis evaluate assess examine inspect
+check verify validate test confirm
+estimate predict prediction forecast projection
+recommend recommendation suggest suggestion advise advice tip
+book reserve reservation booking schedule
+schedule appointment calendar agenda event meeting
+buy purchase order shop shopping
+sell sale
+pay payment transaction charge
+price cost fee rate
+cheap affordable discount deal bargain coupon voucher
+money cash fund currency finance
+invest investment portfolio stock share trading
+start launch begin run execute
+stop halt terminate end kill
+open access
+enable activate
+disable deactivate
+join merge combine concatenate
+split divide separate
+sort order arrange rank
+count number total amount sum quantity
+mean average
+maximum highest largest top
+minimum lowest smallest
+film movie cinema
+song music track audio tune
+picture image photo photograph illustration
+drawing diagram chart graph plot visualization
+video clip footage youtube
+news article headline
+paper publication research study journal
+document file pdf
+website site page web url link
+email mail inbox message
+text sms message
+chat conversation talk
+phone telephone mobile call
+user account profile customer client member
+person people human
+employee staff worker personnel
+job career employment vacancy position occupation
+resume cv
+company business firm organization corporation enterprise
+product item goods merchandise
+shop store retailer market
+weather temperature climate rain meteorological
+trip travel journey tour itinerary vacation holiday
+hotel accommodation lodging stay
+flight plane airline airfare
+car vehicle automobile auto
+taxi cab ride uber
+route direction navigation path
+map location place address geographic
+city town municipality
+country nation
+house home property apartment estate
+food meal dish cuisine
+recipe cooking cook ingredient
+restaurant dining eatery cafe
+drink beverage
+doctor physician medical health
+medicine drug medication pharmaceutical
+disease illness condition symptom
+exercise workout fitness training
+game play player gaming
+child kid children
+pet animal dog cat
+book novel literature
+learn teach education study course lesson tutor
+school university college
+student pupil
+exam test quiz
+translate language
+write compose draft author
+summarize summary abstract
+rewrite paraphrase rephrase
+spell grammar proofread
+code program programming software script
+bug error defect fault issue
+repository repo git github
+database table sql
+server host machine
+password credential login authentication
+delete cancel unsubscribe
+law legal lawyer attorney
+tax taxation
+gift present
+job task todo
+picture logo design
+domain website dns
+horoscope zodiac astrology
+tarot fortune divination
+wallet crypto cryptocurrency bitcoin blockchain
+token nft
+time clock hour
+date day
+distance length
+weight mass
+speed velocity
+size dimension
+area surface
+review rating feedback opinion
+ticket event concert
+story tale narrative fiction
+""".strip()
+
+SHORT: Final = """
+addr address
+admin administrator administration
+app application
+arg argument
+attr attribute
+auth authentication authorization authenticate authorize
+avg average
+calc calculate calculator calculation
+cert certificate
+cfg configuration configure
+cmd command
+config configuration configure
+conn connection
+coord coordinate
+cp copy duplicate
+db database
+del delete
+dept department
+desc description
+dest destination
+dev development developer
+dir directory folder
+doc document documentation
+docs documentation document
+env environment
+eval evaluate evaluation
+exec execute execution
+expr expression
+fmt format
+freq frequency
+func function
+gen generate generation
+geo geographic
+hist history
+id identifier
+img image
+info information
+init initialize
+intl international
+lang language
+lib library
+loc location
+ls list
+max maximum
+mgmt management
+mgr manager
+min minimum
+mk make create
+msg message
+mv move rename
+num number
+obj object
+org organization
+param parameter
+perf performance
+perm permission
+pr pull
+pic picture
+pkg package
+pref preference
+prev previous
+proc process
+pwd password
+qty quantity
+ref reference
+repo repository
+req request
+rm remove
+sched schedule
+spec specification
+src source
+stat statistic
+str string
+svc service
+sync synchronize
+sys system
+tel telephone
+temp temperature temporary
+txn transaction
+txt text
+usr user
+util utility
+val value
+ver version
+vol volume
+""".strip()
+"""Short forms as names of tools and parameters have them, each before the words that it is short for."""
+
+
+@cache
+def shortened() -> dict[str, tuple[str, ...]]:
+    """Return, by stem, the stems of its long or short forms."""
+    stem = stemmer()
+    forms_of: dict[str, dict[str, None]] = {}
+    for line in SHORT.splitlines():
+        first, *rest = line.split()
+        forms = [stem(first), stem(f"{first}s")]  # without a vowel a plural is no form of its word to a stemmer
+        long_forms = [stem(word) for word in rest]
+        for stem_of_form, forms_of_word in (
+            *((form, forms + long_forms) for form in forms),
+            *((long_form, forms) for long_form in long_forms),
+        ):
+            forms_of.setdefault(stem_of_form, {}).update(
+                dict.fromkeys(other for other in forms_of_word if other != stem_of_form)
+            )
+    return {stem_of_form: tuple(forms_of_word) for stem_of_form, forms_of_word in forms_of.items()}
+
+
+@cache
+def groups() -> dict[str, tuple[str, ...]]:
+    """Return, by stem, the stems that share a group with it."""
+    stem = stemmer()
+    members_of: dict[str, dict[str, None]] = {}
+    for line in GROUPS.splitlines():
+        stems = [stem(word) for word in line.split()]
+        for member in stems:
+            members_of.setdefault(member, {}).update(
+                dict.fromkeys(companion for companion in stems if companion != member)
+            )
+    return {member: tuple(companions) for member, companions in members_of.items()}

@@ -1,63 +1,107 @@
-"""What was learnt from use: which requests a tool answered, and how often it succeeds.
+"""Record which requests a tool answered, and how often it succeeded.
 
-Bounded: KEPT_USES different requests of a tool. It is kept where the selector's owner says (a `UseStore`, which
-every store of the journal is) or, without one, in this process. Refused: guessing the request of a use whose
-request is not known; that one counts for the success rate alone.
+At most KEPT_USES different requests of a tool are kept, with a fair share for each source. A `UseStore` keeps them
+(every store of the journal is one), or this process does. A use without a known request only changes the success
+rate.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import InvalidValue
-from ..frozen import dataclass
-from ..journal.use import KEPT_USES, ToolUse, UseStore
-from ..journal.uses import older
+from ..fast_dataclass import dataclass
+from ..journal.tool_usage import Rows, ToolUse, UseStore, add, current_source, in_order, surplus_rows
 from ..values import check_json
 
 if TYPE_CHECKING:
     from .memory import Memory
 
-LONGEST: Final = 500  # characters of a request that are kept
-SWING: Final = 0.2  # by how much of it a success rate moves a score at most, either way
+MAX_REQUEST: Final = 500  # characters of a request that are kept
+SWING: Final = 0.2  # the share of a score by which a success rate moves it at most
+_SOURCE: Final = re.compile(r"(?:[0-9a-f]{16})?")
 _USE: Final[dict[str, Any]] = {"tool": str, "request": str, "successes": int, "failures": int, "at": (int, float)}
-_MOST_COUNTED: Final = 10**12
-_MOST: Final = {"successes": _MOST_COUNTED, "failures": _MOST_COUNTED, "at": 250_000_000_000}  # the year 9892
-_DOUBT: Final = 10.0  # as if so many uses had been seen before, half of them successes
+_MAX_COUNT: Final = 10**12
+_LIMITS: Final = {"successes": _MAX_COUNT, "failures": _MAX_COUNT, "at": 250_000_000_000}  # the year 9892
+MOST_OF_ONE: Final = 20  # uses by one source that count, unless others together have more
+_DOUBT: Final = 10.0  # imaginary earlier uses, half of them successes
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """How often a tool was used and succeeded."""
+    """The number of successes and failures of a tool.
+
+    `counted` has the weighted (successes, failures) that move scores, where a source with many uses counts for less
+    (`rate_of`). None: everything counts.
+    """
 
     successes: int
     failures: int
+    counted: tuple[float, float] | None = None
 
     @property
     def smoothed(self) -> float:
-        """The success rate, drawn to one half while little is known."""
-        return (self.successes + _DOUBT / 2) / (self.successes + self.failures + _DOUBT)
+        """Return the success rate, drawn to one half while there are few uses."""
+        successes, failures = self._weighted_counts
+        return (successes + _DOUBT / 2) / (successes + failures + _DOUBT)
 
     @property
     def factor(self) -> float:
-        """What a score is multiplied with: 0.8 to 1.2."""
+        """Return the factor for scores: 0.8 to 1.2."""
         return 1.0 + 2.0 * SWING * (self.smoothed - 0.5)
 
     @property
     def setback(self) -> float:
-        """What a score is multiplied with where success must not count against unused tools: 0.8 to 1."""
-        return 1.0 - SWING * self.failures / (self.successes + self.failures + _DOUBT)
+        """Return the factor for scores where success must not count against unused tools: 0.8 to 1."""
+        successes, failures = self._weighted_counts
+        return 1.0 - SWING * failures / (successes + failures + _DOUBT)
+
+    @property
+    def _weighted_counts(self) -> tuple[float, float]:
+        return (self.successes, self.failures) if self.counted is None else self.counted
+
+
+def rate_of(uses: Iterable[ToolUse]) -> Rate:
+    """Return the rate of the uses of one tool.
+
+    A source that is alone counts in full. Of several, each counts at most MOST_OF_ONE uses or as many as all others
+    together, so that none outweighs the others by asking more.
+
+    Args:
+        uses: The recorded uses.
+
+    Returns:
+        The rate.
+    """
+    sources: dict[str, tuple[int, int]] = {}
+    for use in uses:
+        successes, failures = sources.get(use.source, (0, 0))
+        sources[use.source] = successes + use.successes, failures + use.failures
+    everything = sum(map(sum, sources.values()))
+    counted = [0.0, 0.0]
+    for successes, failures in sources.values():
+        total = successes + failures
+        limit = max(MOST_OF_ONE, everything - total)
+        share = min(1.0, limit / total) if total and len(sources) > 1 else 1.0
+        counted[0] += share * successes
+        counted[1] += share * failures
+    return Rate(
+        successes=sum(successes for successes, _ in sources.values()),
+        failures=sum(failures for _, failures in sources.values()),
+        counted=(counted[0], counted[1]),
+    )
 
 
 class Usage:
-    """The memory of uses. Whoever calls holds the selector's lock."""
+    """The recorded uses. The caller holds the selector's lock."""
 
     def __init__(self, keeper: Callable[[], UseStore] | None = None) -> None:
-        self._keeper = keeper  # called when it is first needed: opening a store is work
+        self._keeper = keeper  # called at the first use, because opening a store takes time
         self._loaded = False
-        self._requests: dict[str, dict[str, ToolUse]] = {}
+        self._rows: dict[str, Rows] = {}
         self._rates: dict[str, Rate] = {}
         self._memory: Memory | None = None
 
@@ -65,109 +109,170 @@ class Usage:
         if not self._loaded:
             if self._keeper is not None:
                 for use in reversed(self._keeper().list_uses()):
-                    self._keep(use)
+                    add(self._rows.setdefault(use.tool, {}), use)
+            self._rates = {tool: rate_of(rows.values()) for tool, rows in self._rows.items()}
             self._loaded = True
 
-    def record(self, query: str | None, tool: str, success: bool) -> None:
-        """Note one use, and keep it. Without a request only the success rate learns from it."""
+    def record(self, query: str | None, tool: str, success: bool, source: str | None = None) -> None:
+        """Record one use.
+
+        Args:
+            query: The request; None changes only the success rate.
+            tool: The id of the tool.
+            success: True if the tool did what the request needed.
+            source: The digest of the caller; None for the current one.
+        """
         use = ToolUse(
-            tool=tool, request=_kept(query or ""), successes=int(success), failures=int(not success), at=time.time()
+            tool=tool,
+            request=_shorten_request(query or ""),
+            successes=int(success),
+            failures=int(not success),
+            at=time.time(),
+            source=current_source() if source is None else source,
         )
         self.take([use])
 
-    def _keep(self, use: ToolUse) -> None:
-        rate = self._rates.get(use.tool, Rate(0, 0))
-        self._rates[use.tool] = Rate(rate.successes + use.successes, rate.failures + use.failures)
-        known = self._requests.setdefault(use.tool, {})
-        if not use.request:
-            return
-        old = known.pop(use.request, None)
-        known[use.request] = kept = use if old is None else old.plus(use)
-        if self._memory is not None and kept.successes:
-            self._memory.put(kept)
-        if len(known) > KEPT_USES:
-            for gone in older(known.values()):
-                del known[gone.request]
-                if self._memory is not None:
-                    self._memory.drop(gone.tool, gone.request)
+    def _apply(self, use: ToolUse) -> None:
+        rows = self._rows.setdefault(use.tool, {})
+        merged = add(rows, use)
+        if self._memory is not None and merged.request and merged.successes:
+            self._memory.put(merged)
+        for dropped, sum_row in surplus_rows(rows.values()):
+            del rows[dropped.request, dropped.source]
+            add(rows, sum_row)
+            if self._memory is not None and dropped.request:
+                self._memory.drop(dropped.tool, dropped.request, dropped.source)
+        self._rates[use.tool] = rate_of(rows.values())
 
     def rate(self, tool: str) -> Rate | None:
-        """How a tool did so far; None when it was never used."""
+        """Return the rate of a tool; None if it was never used.
+
+        Args:
+            tool: Id of the tool.
+
+        Returns:
+            The rate, or None.
+        """
         self._load()
         return self._rates.get(tool)
 
     def rates(self) -> dict[str, Rate]:
-        """Of every tool that was used, by name."""
+        """Return the rates of all used tools, by id.
+
+        Returns:
+            Rates by id.
+        """
         self._load()
         return self._rates
 
     def learnt(self, tool: str | None = None) -> list[ToolUse]:
-        """What is remembered, of one tool or of all, by tool and newest first."""
+        """Return the recorded uses of one tool or of all, by tool and newest first.
+
+        Args:
+            tool: Id of a tool; None for all.
+
+        Returns:
+            The uses that have a request.
+        """
         self._load()
-        tools = [tool] if tool is not None else sorted(self._requests)
-        return [use for one in tools for use in sorted(self._requests.get(one, {}).values(), key=lambda u: -u.at)]
+        tools = [tool] if tool is not None else list(self._rows)
+        return in_order(use for name in tools for use in self._rows.get(name, {}).values() if use.request)
 
     def take(self, uses: Iterable[ToolUse]) -> int:
-        """Keep uses, and note them; gives how many. Where they cannot be kept, nothing is noted."""
+        """Record uses, and return their number. If the store fails, nothing changes.
+
+        Args:
+            uses: The uses.
+
+        Returns:
+            Number of uses.
+        """
         self._load()
-        taken = list(uses)
+        recorded = list(uses)
         if self._keeper is not None:
-            self._keeper().put_uses(taken)
-        for use in taken:
-            self._keep(use)
-        return len(taken)
+            self._keeper().put_uses(recorded)
+        for use in recorded:
+            self._apply(use)
+        return len(recorded)
 
     def forget(self, tool: str | None = None) -> int:
-        """Delete what was learnt, of one tool or of all; gives how many requests went."""
+        """Delete the uses of one tool or of all, and return the number of deleted requests.
+
+        Args:
+            tool: Id of a tool; None for all.
+
+        Returns:
+            Number of uses with a request.
+        """
         self._load()
-        gone = len(self.learnt(tool))
-        for one in [tool] if tool is not None else list(self._requests):
-            self._requests.pop(one, None)
-            self._rates.pop(one, None)
+        count = len(self.learnt(tool))
+        for name in [tool] if tool is not None else list(self._rows):
+            self._rows.pop(name, None)
+            self._rates.pop(name, None)
             if self._memory is not None:
-                self._memory.forget(one)
+                self._memory.forget(name)
         if self._keeper is not None:
             self._keeper().delete_uses(tool)
-        return gone
+        return count
 
     def memory(self) -> Memory | None:
-        """The requests that tools answered; None when there are none."""
-        self._load()
-        if self._memory is None and any(self._requests.values()):
-            from .memory import Memory
+        """Return the memory of answered requests; None if there are none.
 
-            uses = [use for known in self._requests.values() for use in known.values()]
-            self._memory = Memory([use for use in uses if use.successes])
+        Returns:
+            The memory, built at the first call.
+        """
+        self._load()
+        if self._memory is None:
+            uses = [use for rows in self._rows.values() for use in rows.values() if use.request]
+            if uses:
+                from .memory import Memory
+
+                self._memory = Memory([use for use in uses if use.successes])
         return self._memory
 
 
-def _kept(query: str) -> str:
-    """What is kept of a request: its beginning, in characters that every store takes."""
-    text = " ".join(query.replace("\0", " ").split())[:LONGEST]
+def _shorten_request(query: str) -> str:
+    """Return the beginning of a request, with characters that every store accepts."""
+    text = " ".join(query.replace("\0", " ").split())[:MAX_REQUEST]
     return text.encode("utf-8", "replace").decode()
 
 
-def _said(key: str) -> str:
+def _expected(key: str) -> str:
     kinds = {"tool": "a string", "request": "a string", "at": "a time in seconds since 1970"}
-    return kinds.get(key, f"a whole number from 0 to {_MOST_COUNTED}")
+    return kinds.get(key, f"an integer from 0 to {_MAX_COUNT}")
 
 
-def use_of(given: Mapping[str, Any]) -> ToolUse:
-    """A use as it was exported; InvalidValue names what is wrong with it."""
-    if not isinstance(given, Mapping):
-        raise InvalidValue("", f"must be an object, not {type(given).__name__}")
+def use_of(item: Mapping[str, Any]) -> ToolUse:
+    """Read an exported use.
+
+    Args:
+        item: One object of an export.
+
+    Returns:
+        The use.
+
+    Raises:
+        InvalidValue: A field is wrong.
+    """
+    if not isinstance(item, Mapping):
+        raise InvalidValue("", f"must be an object, not {type(item).__name__}")
     for key, kinds in _USE.items():
-        value = given.get(key)
+        value = item.get(key)
         if isinstance(value, bool) or not isinstance(value, kinds):
-            raise InvalidValue(key, f"must be {_said(key)}, not {value!r}")
-        if kinds is not str and not 0 <= value <= _MOST[key]:
-            raise InvalidValue(key, f"must be {_said(key)}, not {value!r}")
-    if not check_json(given["tool"], "tool"):
+            raise InvalidValue(key, f"must be {_expected(key)}, not {value!r}")
+        if kinds is not str and not 0 <= value <= _LIMITS[key]:
+            raise InvalidValue(key, f"must be {_expected(key)}, not {value!r}")
+    # The store accepts only JSON texts.
+    if not check_json(item["tool"], "tool"):
         raise InvalidValue("tool", "must be the id of a tool, not ''")
+    source = item.get("source", "")
+    if not isinstance(source, str) or not _SOURCE.fullmatch(source):
+        raise InvalidValue("source", f"must be 16 hexadecimal digits, or empty, not {source!r}")
     return ToolUse(
-        tool=given["tool"],
-        request=_kept(given["request"]),
-        successes=given["successes"],
-        failures=given["failures"],
-        at=float(given["at"]),
+        tool=item["tool"],
+        request=_shorten_request(item["request"]),
+        successes=item["successes"],
+        failures=item["failures"],
+        at=float(item["at"]),
+        source=source,
     )

@@ -12,28 +12,3 @@ stream, before anything is built.
 To add a format, write a module with `read(text, limits) -> data` and `spots(text) -> Spot`, and
 name it in `load.FORMS`.
 """
-
-from .caret import render, shortened, visible
-from .document import Document, attach
-from .dump import dump
-from .fault import SYNTAX
-from .file import is_file, read_bytes
-from .limits import Limits
-from .load import decoded, load
-from .spot import Lines
-
-__all__ = [
-    "SYNTAX",
-    "Document",
-    "Limits",
-    "Lines",
-    "attach",
-    "decoded",
-    "dump",
-    "is_file",
-    "load",
-    "read_bytes",
-    "render",
-    "shortened",
-    "visible",
-]

@@ -1,25 +1,39 @@
-"""A document that knows where everything in it stands."""
+"""A document with the places of its values, and problems as text for people.
+
+`Document.locate` finds the place of a path, `attach` gives problems their places, and `render`
+writes a problem with the source line and a caret under the column. Text from a file reaches a
+terminal only through `visible`: it replaces control characters and those that turn the writing
+direction, so that a document cannot control the terminal.
+"""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 
 from ..deadline import look_at_clock
 from ..errors import Place, Problem
-from ..frozen import dataclass
+from ..fast_dataclass import dataclass
 from ..values import Json
-from .spot import Lines, Spot, inside
+from .locations import Lines, Spot, inside
 
-_STEP = re.compile(r"""\.?\[(\d+)\]|\.?\[("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')\]|\.(\d+)(?=[.\[]|$)""")
-_ABOUT_KEYS = frozenset({"additionalProperties", "unevaluatedProperties", "propertyNames", "unknown"})
+_INDEX_OR_QUOTED_KEY = re.compile(r"""\.?\[(\d+)\]|\.?\[("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')\]|\.(\d+)(?=[.\[]|$)""")
+_KEY_KEYWORDS = frozenset({"additionalProperties", "unevaluatedProperties", "propertyNames", "unknown"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """A read document: `data` is plain JSON within the limits; `file` is the name in messages."""
+    """A document that was read.
+
+    Attributes:
+        data: Plain JSON within the limits.
+        file: The file name in messages.
+        text: What was read.
+        form: "yaml" or "json".
+    """
 
     data: Json
     file: str
@@ -28,105 +42,131 @@ class Document:
 
     @cached_property
     def lines(self) -> Lines:
+        """The lines of the text, for places."""
         return Lines(self.file, self.text)
 
     @cached_property
     def _root(self) -> Spot:
-        # Read a second time, and only when something is wrong: a good document pays nothing.
+        # The text is read a second time only when something is wrong: a valid document pays nothing.
         if self.form == "json":
-            from . import json_text
+            from . import json_reader
 
-            return json_text.spots(self.text)
-        from . import yaml_text
+            return json_reader.spots(self.text)
+        from . import yaml_reader
 
-        return yaml_text.spots(self.text)
+        return yaml_reader.spots(self.text)
 
     @cached_property
     def repeated(self) -> dict[tuple[str, ...], Place]:
-        """The paths of keys of JSON that stand more than once (indices as texts), each with where it stands again."""
-        found: dict[tuple[str, ...], Place] = {}
-        rest: list[tuple[tuple[str, ...], Spot]] = [((), self._root)]
-        while rest:
-            at, spot = rest.pop()
-            found |= {(*at, key): self.lines.place(offset) for key, offset in spot.again.items()}
-            inner = [*spot.fields.items(), *((str(i), item) for i, item in enumerate(spot.items))]
-            rest += [((*at, key), one) for key, one in reversed(inner)]
-        return found
+        """The place of each repeated definition of a JSON key, by its path (indices as texts)."""
+        places: dict[tuple[str, ...], Place] = {}
+        stack: list[tuple[tuple[str, ...], Spot]] = [((), self._root)]
+        while stack:
+            path, spot = stack.pop()
+            for key, offset in spot.repeats.items():
+                places[*path, key] = self.lines.place(offset)
+            children = [*spot.fields.items(), *((str(i), item) for i, item in enumerate(spot.items))]
+            # Reversed, so that the first child is popped first.
+            stack += [((*path, key), child) for key, child in reversed(children)]
+        return places
 
     def locate(self, path: str, column: int | None = None, *, at_key: bool = False) -> Place:
-        """The place of the longest part of `path` (`nodes[2].params.q`) that exists.
+        """Return the place of the longest part of a path that exists.
 
-        For text it is where the value begins, plus `column` (1-based in the value, escapes and
-        folding undone); for an object or a list, or with `at_key`, it is where its key stands. Of what an
-        alias names it is the place where it is written.
+        Args:
+            path: Such as `nodes[2].params.q`.
+            column: For a text, the position of a character in the value, from 1, after escapes and folding.
+            at_key: Return the place of the value's key, also for a text.
+
+        Returns:
+            For a text or another scalar the place where the value begins, for an object or a list
+            that of its key. For a value reached through an alias, the place where it is written.
         """
-        return self._found(path, column, at_key)[0]
+        return self._find(path, column, at_key)[0]
 
-    def told(self, problem: Problem) -> Problem:
-        """The problem with its place; one that is found through an alias says where that stands."""
+    def with_place(self, problem: Problem) -> Problem:
+        """Return the problem with its place; the message names the alias through which it was found, if any.
+
+        Args:
+            problem: A problem with a path.
+
+        Returns:
+            The problem.
+
+        Raises:
+            InvalidFlow: The time limit of `deadline.limited` is over.
+        """
         look_at_clock()
-        place, alias = self._found(problem.path, problem.column, _about_key(problem))
+        is_about_key = problem.keyword in _KEY_KEYWORDS or problem.message.startswith("unknown key")
+        place, alias = self._find(problem.path, problem.column, is_about_key)
         if alias is None:
             return replace(problem, place=place)
-        at = self.lines.place(alias.start)
+        alias_place = self.lines.place(alias.start)
         name = self.text[alias.start : alias.end]
-        said = f"{problem.message} (through the alias {name} at {at.line}:{at.column})"
-        return replace(problem, message=said, place=place)
-
-    def _lengths_of(self, value: dict[str, Json]) -> list[int]:
-        """How long the keys of an object are, the longest first; read once, as thousands of problems may be in it."""
-        known = self._lengths.get(id(value))
-        if known is None:
-            known = self._lengths[id(value)] = sorted(set(map(len, value)), reverse=True)
-        return known
+        message = f"{problem.message} (through the alias {name} at {alias_place.line}:{alias_place.column})"
+        return replace(problem, message=message, place=place)
 
     @cached_property
-    def _lengths(self) -> dict[int, list[int]]:
+    def _key_lengths(self) -> dict[int, list[int]]:
         return {}
 
-    def _found(self, path: str, column: int | None, at_key: bool) -> tuple[Place, Spot | None]:
-        """The place, and the first alias on the way to it."""
+    def _key_lengths_of(self, value: dict[str, Json]) -> list[int]:
+        """Return the lengths of an object's keys, the longest first; thousands of problems may be in one object."""
+        lengths = self._key_lengths.get(id(value))
+        if lengths is None:
+            lengths = self._key_lengths[id(value)] = sorted(set(map(len, value)), reverse=True)
+        return lengths
+
+    def _find(self, path: str, column: int | None, at_key: bool) -> tuple[Place, Spot | None]:
+        """Return the place of a path, and the first alias on the way to it."""
         spot, value, rest = self._root, self.data, path
         alias: Spot | None = None
+
+        # Follow the path as far as it exists: `spot` and `value` move together.
         while True:
             if spot.names is not None and (rest or not at_key):
                 alias, spot = alias or spot, spot.names
             if not rest:
                 break
             if isinstance(value, dict):
-                key, after = _field(value, rest, self._lengths_of(value))
+                key, after = _next_key(value, rest, self._key_lengths_of(value))
                 if key is None or key not in spot.fields:
                     break
                 spot, value, rest = spot.fields[key], value[key], after
             elif isinstance(value, list):
-                found = _STEP.match(rest)
-                index = int(found[1] or found[3] or -1) if found and not found[2] else -1
-                if found is None or not 0 <= index < len(spot.items):
+                match = _INDEX_OR_QUOTED_KEY.match(rest)
+                if match is None or match[2]:
                     break
-                spot, value, rest = spot.items[index], value[index], rest[found.end() :]
+                index = int(match[1] or match[3])
+                if index >= len(spot.items):
+                    break
+                spot, value, rest = spot.items[index], value[index], rest[match.end() :]
             else:
                 break
-        if isinstance(value, str) and column is not None and spot.style is not None and not rest:
+
+        is_scalar = spot.style is not None
+        if isinstance(value, str) and column is not None and is_scalar and not rest:
             return self.lines.place(inside(self.text, spot, value, column)), alias
-        by_key = spot.key >= 0 and (spot.style is None or (at_key and not rest))
-        return self.lines.place(spot.key if by_key else spot.start), alias
+        use_key = spot.key >= 0 and (not is_scalar or (at_key and not rest))
+        return self.lines.place(spot.key if use_key else spot.start), alias
 
 
-def _field(value: dict[str, Json], rest: str, lengths: Iterable[int]) -> tuple[str | None, str]:
-    """The longest key that `rest` begins with (keys may hold dots), and what follows it."""
-    quoted = _STEP.match(rest)
+def _next_key(value: dict[str, Json], rest: str, lengths: Iterable[int]) -> tuple[str | None, str]:
+    """Return the longest key of an object that a path begins with (keys may contain dots), and the rest of the path."""
+    quoted = _INDEX_OR_QUOTED_KEY.match(rest)
     if quoted and quoted[2] is not None:
-        key = _unquoted(quoted[2])
+        key = _unquote(quoted[2])
         return (key if key in value else None), rest[quoted.end() :]
     bare = rest.removeprefix(".")
-    for length in lengths:  # of which there are few, where a look at each key would take the square of their number
+    # There are few lengths. A look at each key, for each problem, would take quadratic time.
+    for length in lengths:
         if length <= len(bare) and bare[length : length + 1] in ("", ".", "[") and bare[:length] in value:
             return bare[:length], bare[length:]
     return None, rest
 
 
-def _unquoted(text: str) -> str | None:
-    """The key that stands in quotes, as `repr` and JSON write it."""
+def _unquote(text: str) -> str | None:
+    """Return the text of a key in quotes, as `repr` and JSON write it."""
     from ast import literal_eval
 
     try:
@@ -136,11 +176,73 @@ def _unquoted(text: str) -> str | None:
 
 
 def attach(problems: Iterable[Problem], document: Document | None) -> list[Problem]:
-    """The same problems, each with its place in the file; those that have one keep it."""
+    """Return the problems, each with its place in the document; those that have a place keep it.
+
+    Args:
+        problems: The problems.
+        document: Their document; None leaves them as they are.
+
+    Returns:
+        A new list.
+    """
     if document is None:
         return list(problems)
-    return [p if p.place is not None else document.told(p) for p in problems]
+    return [problem if problem.place is not None else document.with_place(problem) for problem in problems]
 
 
-def _about_key(problem: Problem) -> bool:
-    return problem.keyword in _ABOUT_KEYS or problem.message.startswith("unknown key")
+_MAX_SOURCE_LINE = 120  # characters of a source line under a problem
+_MAX_BEFORE_CARET = 80  # the same, before the caret, where the line is longer
+_MAX_PATH = 300  # characters
+
+
+def render(problem: Problem) -> str:
+    """Return `file:line:column: path: message`, and below it the source line with a caret under the column."""
+    place = problem.place
+    if len(problem.path) > _MAX_PATH:
+        problem = replace(problem, path=f"{problem.path[:_MAX_PATH]}…")
+    message = visible(shortened(str(problem)))
+    if place is None:
+        return message
+    head = f"{visible(place.file)}:{place.line}:{place.column}: {message}"
+    if not place.text.strip():
+        return head
+
+    # Cut a long source line around the column.
+    caret = min(place.column - 1, len(place.text))
+    is_long = len(place.text) > _MAX_SOURCE_LINE
+    start = max(0, caret - _MAX_BEFORE_CARET) if is_long else 0
+    line = visible(place.text[start : start + _MAX_SOURCE_LINE])
+    if start:
+        line = "…" + line
+    if start + _MAX_SOURCE_LINE < len(place.text):
+        line += "…"
+
+    # Tabs stay tabs above the caret, and wide characters take two cells.
+    padding = " " if start else ""
+    for char in place.text[start:caret]:
+        padding += "\t" if char == "\t" else " " * _width(char)
+    return f"{head}\n    {line}\n    {padding}^"
+
+
+def shortened(text: str, limit: int = 2000, hint: str = "") -> str:
+    """Return the first `limit` characters of a text, the number of characters left out, and a hint where they are."""
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}… ({len(text) - limit:,} more characters{hint})"
+
+
+def visible(text: str) -> str:
+    """Replace every control, direction and surrogate character of a text, except tab and newline."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(c if c in "\t\n" or unicodedata.category(c) not in _HIDDEN_CATEGORIES else "�" for c in text)
+
+
+_HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+def _width(char: str) -> int:
+    """Return how many cells of a terminal a character takes."""
+    if unicodedata.combining(char) or unicodedata.category(char) == "Mn":
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1

@@ -1,63 +1,200 @@
-"""From a path or a text to a Document, every refusal an InvalidFlow with places."""
+"""Read a path or a text into a `Document`, and write documents and files.
+
+- `load` refuses with an InvalidFlow that has places. An unchanged text is parsed once. To add a
+  form of text, add its reader to `FORMS`.
+- `read_bytes` never waits for a pipe that has no writer; `instead_of_one` says what a path is, if
+  it is not a file.
+- `dump` writes a document as text that `load` reads back as the same.
+- `create_file` and `replace_file` follow no link: a directory may come from a stranger and hold
+  links under the names that we are going to use.
+"""
 
 from __future__ import annotations
 
+import errno
+import marshal
+import os
 import re
+import secrets
+import stat
+import threading
 from importlib import import_module
 from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import yaml
 
 from ..errors import InvalidFlow, NotFound, Place, Problem
-from ..values import closest, complaints, is_json
+from ..values import Json, did_you_mean, is_json, json_problems
 from .document import Document
-from .fault import SYNTAX, Fault, Refused
-from .file import instead_of_one, read_bytes
-from .limits import Limits
-from .spot import Lines
+from .locations import SYNTAX, Fault, Limits, Lines, Refused
+from .yaml_reader import plain
 
-FORMS = {"yaml": ".yaml_text", "json": ".json_text"}
-_IN_DIRECTORY = ("experience.yaml", "experience.yml", "experience.json")
+_READ_FLAGS: Final = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
+
+
+def is_file(path: Path) -> bool:
+    """Return True if a regular file is at `path`, False if nothing is.
+
+    Raises:
+        FileExistsError: Something else is there; the text says what.
+    """
+    if path.is_file():
+        return True
+    if os.path.lexists(path):
+        raise FileExistsError(f"must be a file; it is {instead_of_one(path)}")
+    return False
+
+
+def instead_of_one(path: Path) -> str:
+    """Say what is at a path that is not a regular file, such as "a directory"."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return "a link that leads to itself"
+        return "a link that leads nowhere" if path.is_symlink() else f"nothing ({error.strerror})"
+    if stat.S_ISDIR(mode):
+        return "a directory"
+    if stat.S_ISFIFO(mode):
+        return "a pipe"
+    return "a socket" if stat.S_ISSOCK(mode) else "a device"
+
+
+def read_bytes(path: Path, limit: int) -> bytes:
+    """Read at most `limit` bytes of a file, also from a pipe that somebody writes to.
+
+    Raises:
+        OSError: It cannot be read, or is a pipe without a writer.
+    """
+    try:
+        handle = os.open(path, _READ_FLAGS)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise OSError(error.errno, f"it is {instead_of_one(path)}") from error
+        raise
+    with open(handle, "rb") as file:
+        start = b""
+        mode = os.fstat(handle).st_mode
+        if stat.S_ISFIFO(mode):
+            # Without blocking, an empty read means that nobody has the pipe open for writing.
+            try:
+                start = os.read(handle, limit)
+            except BlockingIOError:
+                pass  # its writer has not written yet
+            else:
+                if not start:
+                    raise OSError(errno.EPIPE, "it is a pipe that nobody writes to")
+        if not stat.S_ISREG(mode):
+            os.set_blocking(handle, True)
+        return start + file.read(limit - len(start))
+
+
+FORMS = {"yaml": ".yaml_reader", "json": ".json_reader"}
+_EXPERIENCE_FILES = ("experience.yaml", "experience.yml", "experience.json")
 _LOOKS_JSON = re.compile(r'\s*[\[{][\s\[{]*(?:["\]}]|\Z)')
-_DEFAULT = Limits()
+_DEFAULT_LIMITS = Limits()
+_MAX_PARSED: Final = 16_000_000
+"""How many characters of texts and bytes of their data the cache keeps, in all."""
+
+
+class _ParsedTexts:
+    """A cache of parsed texts, so that an unchanged one is parsed once.
+
+    The key is the text itself: a file may change within the resolution of its time stamp.
+    """
+
+    def __init__(self) -> None:
+        self._data: dict[tuple[str, Limits, str], bytes] = {}
+        self._size = 0
+        self._lock = threading.Lock()
+
+    def get(self, form: str, limits: Limits, text: str) -> bytes | None:
+        return self._data.get((form, limits, text))
+
+    def put(self, form: str, limits: Limits, text: str, data: Json) -> None:
+        """Keep the data of a text, and drop the oldest texts when there are too many."""
+        try:
+            # As bytes: every reader gets objects of its own, and may change them.
+            packed = marshal.dumps(data)
+        except ValueError:  # nested too deeply for marshal
+            return
+        size = len(text) + len(packed)
+        if size > _MAX_PARSED // 8:
+            return  # it would take the place of many others
+        with self._lock:
+            if (form, limits, text) not in self._data:
+                self._data[form, limits, text] = packed
+                self._size += size
+            while self._size > _MAX_PARSED:
+                oldest = next(iter(self._data))
+                self._size -= len(oldest[2]) + len(self._data.pop(oldest))
+
+
+_parsed = _ParsedTexts()
 
 
 def load(
-    source: Path | str, *, name: str | None = None, form: str | None = None, limits: Limits = _DEFAULT
+    source: Path | str, *, name: str | None = None, form: str | None = None, limits: Limits = _DEFAULT_LIMITS
 ) -> Document:
-    """Read a document; the data is JSON within the limits, or InvalidFlow says where it is not.
+    """Read a document.
 
-    A Path is a file, or a directory with an `experience.yaml`. A str is a text when it holds a
-    line break, `: ` or begins with a bracket, else a path; with `form` ("json" or "yaml") it is
-    always a text of that form. `name` is the file name in messages.
-    A file that does not exist is NotFound.
+    Args:
+        source: A Path is a file, or a directory with an `experience.yaml`. A str is a text if it
+            contains a line break or `: `, or begins with a bracket; else it is a path.
+        name: The file name in messages.
+        form: "json" or "yaml". With it a str is always a text, of this form.
+        limits: What the document may be at most.
+
+    Returns:
+        The document; its data is JSON within the limits.
+
+    Raises:
+        InvalidFlow: The text is not a document; the problems say where and why.
+        NotFound: The file does not exist.
     """
+    # Read the text.
     if isinstance(source, str) and (form is not None or _is_text(source)):
         text, file = source, name or "<text>"
         if len(text) > limits.size or len(text.encode("utf-8", "surrogatepass")) > limits.size:
-            raise _whole(file, _too_big(limits))
+            raise _too_large(file, limits)
     else:
         try:
             path = _file(Path(source))
         except OSError as error:  # a name too long, a directory that may not be entered
-            raise _unread(name or str(source), error) from error
+            raise _unreadable(name or str(source), error) from error
         file = name or str(path)
-        text = _read(path, file, limits)
+        text = _read_text(path, file, limits)
     text = text.removeprefix("\ufeff")
+
     form = form or _form(file, text)
-    lines = Lines(file, text)
+    parsed = _parsed.get(form, limits, text)
+    if parsed is not None:
+        return Document(data=marshal.loads(parsed), file=file, text=text, form=form)
+
+    # Parse it.
     try:
         if not text.strip():
             raise Refused([Fault(0, "the document is empty", keyword=SYNTAX)])
         data = import_module(FORMS[form], __package__).read(text, limits)
     except Refused as refused:
+        lines = Lines(file, text)
         raise InvalidFlow(_problem(fault, lines) for fault in refused.faults) from None
     document = Document(data=data, file=file, text=text, form=form)
     if not is_json(data):
-        found = [Problem(path=one.place.removeprefix("."), message=one.message) for one in complaints(data, "")]
-        told: dict[Place | None, Problem] = {}
-        for problem in map(document.told, found):
-            told.setdefault(problem.place, problem)  # once where it is written, however many aliases lead there
-        raise InvalidFlow(told.values())
+        raise _not_json(document)
+    _parsed.put(form, limits, text, data)
     return document
+
+
+def _not_json(document: Document) -> InvalidFlow:
+    problems: dict[Place | None, Problem] = {}
+    for item in json_problems(document.data, ""):
+        problem = document.with_place(Problem(path=item.place.removeprefix("."), message=item.message))
+        # A value is reported once where it is written, however many aliases lead there.
+        problems.setdefault(problem.place, problem)
+    return InvalidFlow(problems.values())
 
 
 def _is_text(source: str) -> bool:
@@ -66,70 +203,173 @@ def _is_text(source: str) -> bool:
 
 def _file(path: Path) -> Path:
     if path.is_dir():
-        for inner in _IN_DIRECTORY:
-            if (path / inner).exists():
-                return path / inner
-        raise NotFound(f"{_IN_DIRECTORY[0]} in the directory", str(path))
+        for name in _EXPERIENCE_FILES:
+            if (path / name).exists():
+                return path / name
+        raise NotFound(f"{_EXPERIENCE_FILES[0]} in the directory", str(path))
     if path.is_symlink() and not path.exists():
         raise NotFound("file", str(path), why=f"it is {instead_of_one(path)}")
     if not path.exists():
-        near = _neighbours(path)
-        raise NotFound("file", str(path), suggestion=str(path.with_name(near)) if near else None)
+        similar = _similar_name(path)
+        raise NotFound("file", str(path), suggestion=str(path.with_name(similar)) if similar else None)
     return path
 
 
-def _neighbours(path: Path) -> str | None:
+def _similar_name(path: Path) -> str | None:
     try:
-        return closest(path.name, (p.name for p in path.parent.iterdir()))
-    except OSError:  # the directory is not there either: nothing to suggest
+        return did_you_mean(path.name, (p.name for p in path.parent.iterdir()))
+    except OSError:  # the directory does not exist either
         return None
 
 
-def _read(path: Path, file: str, limits: Limits) -> str:
+def _read_text(path: Path, file: str, limits: Limits) -> str:
     try:
-        # One byte past the limit is enough to know; a device without an end is no danger.
-        raw = read_bytes(path, limits.size + 1)
+        # One byte past the limit is enough to know, and a device without an end does no harm.
+        data = read_bytes(path, limits.size + 1)
     except OSError as error:
-        raise _unread(file, error) from error
-    if len(raw) > limits.size:
-        raise _whole(file, _too_big(limits))
-    return decoded(raw, file)
+        raise _unreadable(file, error) from error
+    if len(data) > limits.size:
+        raise _too_large(file, limits)
+    return decoded(data, file)
 
 
 def decoded(raw: bytes, file: str) -> str:
-    """The text that bytes are in UTF-8; InvalidFlow with the place of the first that is none."""
+    """Decode a text from UTF-8.
+
+    Args:
+        raw: The bytes.
+        file: The file name in messages.
+
+    Raises:
+        InvalidFlow: The bytes are not UTF-8; the problem has the place of the first wrong byte.
+    """
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
-            raise _whole(file, "this is UTF-16; write it as UTF-8") from None
-        good = Lines(file, raw[: error.start].decode("utf-8"))
-        place = good.place(len(good.text))
+            raise _file_problem(file, "this is UTF-16; write it as UTF-8") from None
+        valid = raw[: error.start].decode("utf-8")
+        place = Lines(file, valid).place(len(valid))
         message = f"byte 0x{raw[error.start]:02x} is not UTF-8; write it as UTF-8"
         raise InvalidFlow([Problem(path="", message=message, place=place)]) from None
 
 
 def _form(file: str, text: str) -> str:
-    ending = file.lower().rpartition(".")[2]
-    if ending in ("yaml", "yml"):
+    suffix = file.lower().rpartition(".")[2]
+    if suffix in ("yaml", "yml"):
         return "yaml"
-    return "json" if ending == "json" or _LOOKS_JSON.match(text) else "yaml"
+    return "json" if suffix == "json" or _LOOKS_JSON.match(text) else "yaml"
 
 
-def _too_big(limits: Limits) -> str:
-    return f"larger than {limits.size:,} bytes; split it, or keep data in files that tools read"
+def _too_large(file: str, limits: Limits) -> InvalidFlow:
+    return _file_problem(file, f"larger than {limits.size:,} bytes; split it, or keep data in files that tools read")
 
 
-def _unread(file: str, error: OSError) -> InvalidFlow:
-    return _whole(file, f"cannot be read: {error.strerror or error}")
+def _unreadable(file: str, error: OSError) -> InvalidFlow:
+    return _file_problem(file, f"cannot be read: {error.strerror or error}")
 
 
-def _whole(file: str, message: str) -> InvalidFlow:
+def _file_problem(file: str, message: str) -> InvalidFlow:
     return InvalidFlow([Problem(path="", message=message, place=Place(file, 1, 1))])
 
 
 def _problem(fault: Fault, lines: Lines) -> Problem:
     place = lines.place(fault.offset)
-    also = f"; it first stands on line {lines.place(fault.first).line}" if fault.first is not None else ""
-    message = fault.message + also
+    message = fault.message
+    if fault.first is not None:
+        message += f"; it is first defined on line {lines.place(fault.first).line}"
     return Problem(path="", message=message, suggestion=fault.suggestion, place=place, keyword=fault.keyword)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes block style and keeps the order of keys; quotes texts that YAML 1.2 would read as another type."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    style = None
+    if "\n" in text and _fits_block(text):
+        style = "|"
+    elif not text.isprintable():
+        style = '"'
+    elif not text or plain(text) is not text:
+        style = "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+def _fits_block(text: str) -> bool:
+    """Return True if a literal block can hold every line as it is."""
+    return text.replace("\n", "").isprintable() and not any(line != line.strip() for line in text.splitlines())
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def dump(document: Json, form: str = "yaml") -> str:
+    """Write a document as text.
+
+    Args:
+        document: JSON data.
+        form: "yaml" or "json".
+    """
+    if form == "json":
+        return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
+    text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+    return text
+
+
+_CREATE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def create_file(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """Write a new file.
+
+    Args:
+        path: Where nothing is yet, not even a link.
+        data: The content.
+        mode: The permissions, less those that the umask removes.
+
+    Raises:
+        FileExistsError: Something has this name.
+        OSError: The file cannot be written; nothing of it is left.
+    """
+    handle = os.open(path, _CREATE_FLAGS, mode)
+    try:
+        with open(handle, "wb") as file:
+            file.write(data)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file as a whole, or leave it unchanged. A link of this name is replaced, never followed.
+
+    Args:
+        path: The file, which need not exist. A regular file keeps its permissions.
+        data: The new content.
+
+    Raises:
+        OSError: The file cannot be written; the old one is unchanged.
+    """
+    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.new")
+    create_file(temporary, data)
+    try:
+        mode = _regular_mode(path)
+        if mode is not None:
+            temporary.chmod(mode)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _regular_mode(path: Path) -> int | None:
+    """Return the permissions of a regular file; None for anything else, also for a link."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return None
+    return stat.S_IMODE(mode) if stat.S_ISREG(mode) else None

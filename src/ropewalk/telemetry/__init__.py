@@ -1,61 +1,133 @@
-"""Runs as OpenTelemetry traces and metrics, by the conventions for generative AI and for MCP.
+"""Export runs as OpenTelemetry traces and metrics, with the semantic conventions for generative AI and MCP.
 
-A run is a span, every node that ran a span in it, and what a tool does meanwhile (an MCP request, a call over HTTP
-that is instrumented) is traced below the span of its node: the trace goes on in the server that gets the request.
-What a span says is what a journal says: paths, names, times, errors; never arguments and results, and no secret.
+A run is a span, and every node that ran is a span in it. Requests of a tool (MCP, instrumented HTTP clients) are spans
+below that of its node, and the trace continues in the server. Spans have paths, names, times and errors, never
+arguments, results or secrets.
 
-Refused: a tracer of its own. Spans go where the program's providers send them; `from_environment` sets providers up
-for a program that has none, by the variables that every OpenTelemetry program reads.
+Spans go to the program's own providers. `from_environment` sets up providers for a program that has none, from the
+standard `OTEL_*` variables. If the collector is not reachable, one warning is logged and the program still ends soon.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import Token
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ..events import Event
-from .sending import Sending
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Span, TracerProvider
 
-    from ..app import App
+    from ..app.app import App
+
+SHUTDOWN_TIMEOUT: Final = 2.0  # seconds for the last export when a program ends
+log = logging.getLogger("ropewalk.telemetry")
+
+
+class ExportPipeline:
+    """The providers and exporters that were created for one app.
+
+    Args:
+        providers: The providers, which `close` shuts down.
+        exporters: Their exporters.
+        where: The addresses of the collectors, for the warning.
+    """
+
+    def __init__(self, providers: Sequence[Any], exporters: Sequence[Any], addresses: Iterable[str]) -> None:
+        self._providers, self._exporters = providers, exporters
+        self._addresses = ", ".join(sorted(addresses))
+        self._has_warned = False
+        for exporter in exporters:
+            logging.getLogger(type(exporter).__module__).addFilter(self._replace_log)
+
+    def close(self) -> None:
+        """Shut down all providers at once, within SHUTDOWN_TIMEOUT seconds. They export what is left."""
+        end = time.monotonic() + SHUTDOWN_TIMEOUT
+        threads = [threading.Thread(target=provider.shutdown, daemon=True) for provider in self._providers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        if any(thread.is_alive() for thread in threads):
+            self._warn_once(f"no answer within {SHUTDOWN_TIMEOUT:g} s")
+            for exporter in self._exporters:
+                exporter.shutdown()  # ends the pauses between its retries
+
+    def _replace_log(self, record: logging.LogRecord) -> bool:
+        """Replace the exporters' own log, which repeats every failure, by one warning."""
+        message = record.getMessage()
+        if record.levelno >= logging.WARNING and "already shutdown" not in message:
+            # "Transient error %s encountered while exporting %s batch, retrying in %.2fs."
+            self._warn_once(
+                str(record.args[0]) if message.startswith("Transient") and isinstance(record.args, tuple) else message
+            )
+        return False
+
+    def _warn_once(self, reason: str) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            log.warning("could not export traces and metrics to %s; they were dropped: %s", self._addresses, reason)
+
 
 NAME: Final = "ropewalk"
-_MODEL: Final = "ropewalk:model"
-_BEGUN: Final = ("run.started", "run.resumed")
-_INSIDE: Final = re.compile(r"\[[^\]]*\]$")
-_ATTEMPT: Final = re.compile(r"@\d+$")
+_MODEL_TOOL: Final = "ropewalk:model"
+_START_EVENTS: Final = ("run.started", "run.resumed")
+_INDEX: Final = re.compile(r"\[[^\]]*\]$")
+_ATTEMPT_NUMBER: Final = re.compile(r"@\d+$")
 
 
 def instrument(app: App, *, tracers: TracerProvider | None = None, meters: MeterProvider | None = None) -> Telemetry:
-    """Trace and measure every run of `app` from now on, with the program's global providers unless given."""
+    """Trace and measure every run of an app from now on.
+
+    Args:
+        app: The app.
+        tracers: The provider of tracers; None uses the global one.
+        meters: The provider of meters; None uses the global one.
+
+    Returns:
+        The watcher of the app's events.
+    """
     telemetry = Telemetry(tracers, meters)
     app.watch(telemetry.take)
     return telemetry
 
 
 def from_environment(app: App, environ: Mapping[str, str] | None = None) -> Telemetry | None:
-    """Send traces and metrics of `app` where OTEL_EXPORTER_OTLP_ENDPOINT (or the same for one signal) says; None
-    where nothing is said or OTEL_SDK_DISABLED is true. Spans of libraries, as of MCP requests, go there, too, unless
-    the program has a tracer provider. Raises ModuleNotFoundError without the extra `otel`."""
+    """Export traces and metrics of an app as the `OTEL_*` variables say.
+
+    Spans of libraries, such as MCP requests, are exported as well, unless the program has a tracer provider.
+
+    Args:
+        app: The app.
+        environ: The environment; OTEL_EXPORTER_OTLP_ENDPOINT, or that of one signal, is the collector's address.
+
+    Returns:
+        The watcher of the app's events; None without an address or with OTEL_SDK_DISABLED.
+
+    Raises:
+        ModuleNotFoundError: The extra `otel` is not installed.
+    """
     environ = os.environ if environ is None else environ
-    wanted = [signal for signal in ("TRACES", "METRICS") if _endpoint(environ, signal)]
-    if not wanted or environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+    signals = [signal for signal in ("TRACES", "METRICS") if _endpoint(environ, signal)]
+    if not signals or environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
     from opentelemetry.sdk.resources import Resource
 
+    # The app gets providers of its own; `shutdown_on_exit` is off because `close` has a time limit.
     resource = Resource.create({} if environ.get("OTEL_SERVICE_NAME") else {"service.name": NAME})
     tracers: Any = None
     meters: Any = None
     exporters: list[Any] = []
-    if "TRACES" in wanted:
+    if "TRACES" in signals:
         from opentelemetry import trace
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.trace import TracerProvider
@@ -66,7 +138,7 @@ def from_environment(app: App, environ: Mapping[str, str] | None = None) -> Tele
         tracers.add_span_processor(BatchSpanProcessor(exporters[-1]))
         if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
             trace.set_tracer_provider(tracers)
-    if "METRICS" in wanted:
+    if "METRICS" in signals:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.sdk.metrics import MeterProvider
         from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
@@ -75,8 +147,10 @@ def from_environment(app: App, environ: Mapping[str, str] | None = None) -> Tele
         reader = PeriodicExportingMetricReader(exporters[-1])
         meters = MeterProvider(resource=resource, metric_readers=[reader], shutdown_on_exit=False)
     telemetry = instrument(app, tracers=tracers, meters=meters)
-    where = {_endpoint(environ, signal) or "" for signal in wanted}
-    telemetry.sending = Sending([one for one in (tracers, meters) if one is not None], exporters, where)
+    addresses = {_endpoint(environ, signal) or "" for signal in signals}
+    telemetry.pipeline = ExportPipeline(
+        [provider for provider in (tracers, meters) if provider is not None], exporters, addresses
+    )
     return telemetry
 
 
@@ -85,17 +159,22 @@ def _endpoint(environ: Mapping[str, str], signal: str) -> str | None:
 
 
 @dataclass(slots=True)
-class _Traced:
-    """A run that goes on: its span, those of its nodes by path, and what was current before it."""
+class _RunTrace:
+    """A run in progress: its span, the previous context, and the spans of its nodes by path."""
 
     span: Span
     name: str
-    before: Token[Context]
+    previous: Token[Context]
     nodes: dict[str, tuple[Span, str | None, float]] = field(default_factory=dict)
 
 
 class Telemetry:
-    """Takes the events of runs; every call comes in the task of the node that it is about."""
+    """Makes spans and metrics from the events of runs. Each event arrives in the task of its node.
+
+    Args:
+        tracers: The provider of tracers; None uses the global one.
+        meters: The provider of meters; None uses the global one.
+    """
 
     def __init__(self, tracers: TracerProvider | None, meters: MeterProvider | None) -> None:
         from opentelemetry import metrics, trace
@@ -103,62 +182,67 @@ class Telemetry:
         self._trace = trace
         self._tracer = trace.get_tracer(NAME, tracer_provider=tracers)
         meter = metrics.get_meter(NAME, meter_provider=meters)
-        self._run_time = meter.create_histogram("ropewalk.run.duration", "s", "How long runs took.")
+        self._run_time = meter.create_histogram("ropewalk.run.duration", "s", "Duration of runs.")
         self._tool_time = meter.create_histogram(
-            "gen_ai.client.operation.duration", "s", "How long calls of tools and models took."
+            "gen_ai.client.operation.duration", "s", "Duration of calls of tools and models."
         )
-        self._runs: dict[str, _Traced] = {}
-        self.sending: Sending | None = None
+        self._runs: dict[str, _RunTrace] = {}
+        self.pipeline: ExportPipeline | None = None
 
     def close(self) -> None:
-        """Send what has not been sent yet; only for providers that were made for this app."""
-        if self.sending is not None:
-            self.sending.close()
+        """Export what is left, if this app has providers of its own."""
+        if self.pipeline is not None:
+            self.pipeline.close()
 
     def take(self, event: Event) -> None:
+        """Handle an event of a run.
+
+        Args:
+            event: The event of a run.
+        """
         run = self._runs.get(event.run_id)
-        if event.kind in _BEGUN:
-            self._begin(event)
+        if event.kind in _START_EVENTS:
+            self._start_run(event)
         elif run is None:
             return
         elif event.kind == "node.started":
-            self._node(run, event)
+            self._start_node(run, event)
         elif event.kind in ("node.finished", "node.recovered", "node.failed"):
-            self._node_ended(run, event)
+            self._end_node(run, event)
         elif event.kind == "attempt.failed":
-            self._attempt(run, event)
+            self._record_attempt(run, event)
         elif event.path == "" and event.kind.startswith("run."):
-            self._end(run, event)
+            self._end_run(run, event)
 
     # --- runs ---------------------------------------------------------------------------------
 
-    def _begin(self, event: Event) -> None:
+    def _start_run(self, event: Event) -> None:
         from opentelemetry import context
 
-        about: Mapping[str, Any] = event.data if isinstance(event.data, dict) else {}
-        name, agent = str(about.get("name") or ""), about.get("kind") == "agent"
+        data: Mapping[str, Any] = event.data if isinstance(event.data, dict) else {}
+        name, agent = str(data.get("name") or ""), data.get("kind") == "agent"
         operation = "invoke_agent" if agent else "invoke_workflow"
         attributes: dict[str, Any] = {
             "gen_ai.operation.name": operation,
             "gen_ai.agent.name" if agent else "gen_ai.workflow.name": name,
             "ropewalk.run.id": event.run_id,
-            "ropewalk.run.kind": str(about.get("kind") or ""),
+            "ropewalk.run.kind": str(data.get("kind") or ""),
             "ropewalk.run.resumed": event.kind == "run.resumed",
         }
         span = self._tracer.start_span(
             f"{operation} {name}".strip(), attributes=attributes, start_time=_nanoseconds(event.at)
         )
-        before = context.attach(self._trace.set_span_in_context(span))
-        self._runs[event.run_id] = _Traced(span, name, before)
+        previous = context.attach(self._trace.set_span_in_context(span))
+        self._runs[event.run_id] = _RunTrace(span, name, previous)
 
-    def _end(self, run: _Traced, event: Event) -> None:
+    def _end_run(self, run: _RunTrace, event: Event) -> None:
         from opentelemetry import context
 
         del self._runs[event.run_id]
         status = str((event.data or {}).get("status", "")) if isinstance(event.data, dict) else ""
         status = status or event.kind.partition(".")[2]
         for span, _, _ in run.nodes.values():
-            span.end(_nanoseconds(event.at))  # cut off with the run
+            span.end(_nanoseconds(event.at))  # the run ended before these nodes did
         run.span.set_attribute("ropewalk.run.status", status)
         if status in ("failed", "timeout", "interrupted"):
             run.span.set_attribute("error.type", status)
@@ -168,71 +252,76 @@ class Telemetry:
         if isinstance(took, (int, float)):
             attributes = {"gen_ai.workflow.name": run.name, "ropewalk.run.status": status}
             self._run_time.record(took / 1000, attributes)
-        context.detach(run.before)
+        context.detach(run.previous)
 
     # --- nodes --------------------------------------------------------------------------------
 
-    def _node(self, run: _Traced, event: Event) -> None:
+    def _start_node(self, run: _RunTrace, event: Event) -> None:
         from opentelemetry import context
 
-        about: Mapping[str, Any] = event.data if isinstance(event.data, dict) else {}
-        if about.get("replayed"):
-            return  # it did not run now
-        tool = about.get("tool")
+        data: Mapping[str, Any] = event.data if isinstance(event.data, dict) else {}
+        if data.get("replayed"):
+            return  # recorded earlier, not executed now
+        tool = data.get("tool")
+
+        # The span of a tool or a model has the name that the conventions require.
         attributes: dict[str, Any] = {"ropewalk.run.id": event.run_id, "ropewalk.node.path": event.path}
         name = event.node
-        if tool == _MODEL:
+        if tool == _MODEL_TOOL:
             name = "chat"
             attributes |= {"gen_ai.operation.name": "chat"}
         elif tool:
             name = f"execute_tool {tool}"
             attributes |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}
             attributes |= {"gen_ai.tool.call.id": f"{event.run_id}/{event.path}", "gen_ai.tool.type": "function"}
-        if about.get("phase"):
-            attributes["ropewalk.phase"] = about["phase"]
-        above = self._trace.set_span_in_context(self._above(run, event.path))
-        span = self._tracer.start_span(name, above, attributes=attributes, start_time=_nanoseconds(event.at))
+        if data.get("phase"):
+            attributes["ropewalk.phase"] = data["phase"]
+        parent = self._trace.set_span_in_context(self._parent_span(run, event.path))
+        span = self._tracer.start_span(name, parent, attributes=attributes, start_time=_nanoseconds(event.at))
         run.nodes[event.path] = (span, tool, event.at)
-        # For what the tool does in this task and those it starts. Never detached: which node is below which is
-        # read off the paths, and the end of the run brings back what was current before it.
-        context.attach(self._trace.set_span_in_context(span, above))
 
-    def _above(self, run: _Traced, path: str) -> Span:
-        """The span of the node that a path is inside of, that of the run for those outside."""
+        # Spans that the tool makes in this task and its child tasks belong to this node. The context is not detached:
+        # parents are found by path, and the end of the run restores the previous context.
+        context.attach(self._trace.set_span_in_context(span, parent))
+
+    def _parent_span(self, run: _RunTrace, path: str) -> Span:
+        """Return the span of the innermost node around a path; that of the run if there is none."""
         while path:
-            path = _INSIDE.sub("", path.rpartition("/")[0])
-            for known in (path, _ATTEMPT.sub("", path)):
-                if known in run.nodes:
-                    return run.nodes[known][0]
+            path = _INDEX.sub("", path.rpartition("/")[0])
+            for candidate in (path, _ATTEMPT_NUMBER.sub("", path)):
+                if candidate in run.nodes:
+                    return run.nodes[candidate][0]
         return run.span
 
-    def _node_ended(self, run: _Traced, event: Event) -> None:
-        found = run.nodes.pop(event.path, None)
-        if found is None:
+    def _end_node(self, run: _RunTrace, event: Event) -> None:
+        started = run.nodes.pop(event.path, None)
+        if started is None:
             return
-        span, tool, began = found
+        span, tool, start = started
         failed = event.kind == "node.failed" and isinstance(event.data, dict)
-        called = event.kind != "node.finished" and isinstance(event.data, dict)  # of one that recovered the call failed
-        kind = str(event.data.get("kind")) if called else ""
+        call_failed = event.kind != "node.finished" and isinstance(
+            event.data, dict
+        )  # a recovered node's call failed as well
+        kind = str(event.data.get("kind")) if call_failed else ""
         if failed:
             span.set_attribute("error.type", kind)
             span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, str(event.data.get("message"))))
         span.end(_nanoseconds(event.at))
         if tool:
-            attributes = {"gen_ai.operation.name": "chat" if tool == _MODEL else "execute_tool"}
-            attributes |= {} if tool == _MODEL else {"gen_ai.tool.name": tool}
-            attributes |= {"error.type": kind} if called else {}
-            self._tool_time.record(event.at - began, attributes)
+            attributes = {"gen_ai.operation.name": "chat" if tool == _MODEL_TOOL else "execute_tool"}
+            attributes |= {} if tool == _MODEL_TOOL else {"gen_ai.tool.name": tool}
+            attributes |= {"error.type": kind} if call_failed else {}
+            self._tool_time.record(event.at - start, attributes)
 
-    def _attempt(self, run: _Traced, event: Event) -> None:
-        found = run.nodes.get(event.path) or run.nodes.get(_ATTEMPT.sub("", event.path))
-        about: Mapping[str, Any] = event.data if isinstance(event.data, dict) else {}
-        if about.get("replayed"):
+    def _record_attempt(self, run: _RunTrace, event: Event) -> None:
+        node = run.nodes.get(event.path) or run.nodes.get(_ATTEMPT_NUMBER.sub("", event.path))
+        data: Mapping[str, Any] = event.data if isinstance(event.data, dict) else {}
+        if data.get("replayed"):
             return
-        span = found[0] if found is not None else run.span
-        said = {"ropewalk.attempt": about.get("attempt") or 1, "error.type": str(about.get("kind"))}
-        said |= {"exception.message": str(about.get("message")), "ropewalk.node.path": event.path}
-        span.add_event("attempt.failed", said, _nanoseconds(event.at))
+        span = node[0] if node is not None else run.span
+        attributes = {"ropewalk.attempt": data.get("attempt") or 1, "error.type": str(data.get("kind"))}
+        attributes |= {"exception.message": str(data.get("message")), "ropewalk.node.path": event.path}
+        span.add_event("attempt.failed", attributes, _nanoseconds(event.at))
 
 
 def _nanoseconds(at: float) -> int:

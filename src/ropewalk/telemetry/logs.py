@@ -1,10 +1,10 @@
-"""Logs as JSON lines: what happens in runs, and whatever else a program logs, each line with the run it belongs to.
+"""Logs as JSON lines: the events of runs, and every other record of the program with the run that it belongs to.
 
-Runs are logged by the logger `ropewalk.runs`; every other record of `logging` (of a tool, of a library) that is made
-inside a run says of which run, flow and node it is. Lines carry the trace where there is one. Every secret that this
-process has used, and every one that its environment names, is `***` in them.
+The logger `ropewalk.runs` logs the events. Any other record that is made within a run (by a tool or a library) gets the
+run, the flow and the node, and the trace if there is one. Secrets that this process has used, or that its environment
+contains, are replaced by `***`.
 
-Refused: arguments and results (a journal has them), files and rotation (where lines go is the program's to say).
+Arguments and results are not logged; the journal has them. The program decides where the lines go.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import orjson
 
-from ..config.secret import Known
+from ..config.secrets import Known
 from ..events import Event
-from ..frozen import dataclass
+from ..fast_dataclass import dataclass
 from ..values import Json
 
 if TYPE_CHECKING:
-    from ..app import App
+    from ..app.app import App
 
-_BEGUN: Final = ("run.started", "run.resumed")
-_ENDED: Final = ("run.finished", "run.waiting", "run.interrupted")
-_WARNS: Final = ("attempt.failed", "node.failed", "run.interrupted")
-_QUIET: Final = (
+_START_EVENTS: Final = ("run.started", "run.resumed")
+_END_EVENTS: Final = ("run.finished", "run.waiting", "run.interrupted")
+_WARNING_EVENTS: Final = ("attempt.failed", "node.failed", "run.interrupted")
+_DEBUG_EVENTS: Final = (
     "node.ready", "node.started", "node.skipped", "node.progress", "node.chunk", "state.write", "items.listed",
     "branch.taken",
 )  # fmt: skip
-_SAID: Final = ("status", "ms", "message", "kind", "attempt", "tool", "reason", "event", "approval", "handled")
-_BENEATH: Final = frozenset(
+_LOGGED_KEYS: Final = ("status", "ms", "message", "kind", "attempt", "tool", "reason", "event", "approval", "handled")
+_NOISY_LIBRARIES: Final = frozenset(
     ("anthropic", "asyncio", "dbos", "httpcore", "httpcore2", "httpx", "httpx2", "mcp", "opentelemetry", "urllib3")
 )
-"""Libraries that tell of every request at the level of information."""
-_AS: Final = {"message": "error", "kind": "errorKind", "ms": "durationMs"}
+"""Libraries that log every request at the level INFO."""
+_KEY_NAMES: Final = {"message": "error", "kind": "errorKind", "ms": "durationMs"}
 
 log = logging.getLogger("ropewalk.runs")
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
-    """The place in a run that a record is made at."""
+class RunLocation:
+    """The place in a run to which a log record belongs."""
 
     run_id: str = ""
     flow: str = ""
@@ -53,19 +53,27 @@ class Where:
     trace: str = ""
 
 
-_NOWHERE: Final = Where()
-_here: ContextVar[Where] = ContextVar("ropewalk_where", default=_NOWHERE)
+_NO_LOCATION: Final = RunLocation()
+_current_location: ContextVar[RunLocation] = ContextVar("ropewalk_where", default=_NO_LOCATION)
 
 
 def log_as_json(app: App | None = None, stream: TextIO | None = None, *, level: int = logging.INFO) -> logging.Handler:
-    """Log as JSON lines to `stream` (standard error), the runs of `app` from now on, too: everything from `level` on,
-    of the libraries beneath only warnings unless `level` is DEBUG or their loggers say otherwise. Gives the handler,
-    which stands at the root logger; that one's level is lowered to `level`."""
+    """Log as JSON lines, including the runs of an app from now on.
+
+    Args:
+        app: The app; None logs only what programs and libraries log.
+        stream: Where to write; None is standard error.
+        level: The lowest level; that of the root logger is lowered to it. Libraries that log every request log only
+            warnings, unless the level is DEBUG or their loggers have a level.
+
+    Returns:
+        The handler, which is added to the root logger.
+    """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines())
     handler.setLevel(level)
     if level > logging.DEBUG:
-        handler.addFilter(_of_interest)
+        handler.addFilter(_is_relevant)
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(min(root.level, level))
@@ -74,96 +82,119 @@ def log_as_json(app: App | None = None, stream: TextIO | None = None, *, level: 
     return handler
 
 
-def _of_interest(record: logging.LogRecord) -> bool:
-    """Whether a record is of the program, or of a library that warns, or that somebody wants to hear of."""
+def _is_relevant(record: logging.LogRecord) -> bool:
+    """Return False for records below WARNING of noisy libraries, unless their logger has a level."""
     library = record.name.partition(".")[0]
-    return record.levelno >= logging.WARNING or library not in _BENEATH or logging.getLogger(library).level != 0
+    return record.levelno >= logging.WARNING or library not in _NOISY_LIBRARIES or logging.getLogger(library).level != 0
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object per record, without secrets."""
+    """Formats a record as one JSON object, with secrets masked."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._known = Known(os.environ)
+        self._secrets = Known(os.environ)
 
     def format(self, record: logging.LogRecord) -> str:
-        said: dict[str, Any] = {
-            "time": _iso(record.created),
+        """Format a log record as one line of JSON.
+
+        Args:
+            record: The record.
+
+        Returns:
+            The line.
+        """
+        line: dict[str, Any] = {
+            "time": _iso_time(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
-        where: Where = getattr(record, "where", None) or _here.get()
-        said |= {"runId": where.run_id, "flow": where.flow, "node": where.node}
-        said["traceId"], said["spanId"] = _trace() if not hasattr(record, "where") else (where.trace, "")
-        said["traceId"] = said["traceId"] or where.trace
-        said |= getattr(record, "said", {})
+        location: RunLocation = getattr(record, "location", None) or _current_location.get()
+        line |= {"runId": location.run_id, "flow": location.flow, "node": location.node}
+        line["traceId"], line["spanId"] = _trace_ids() if not hasattr(record, "location") else (location.trace, "")
+        line["traceId"] = line["traceId"] or location.trace
+        line |= getattr(record, "fields", {})
         if record.exc_info:
-            said["exception"] = self.formatException(record.exc_info)
-        told = {key: value for key, value in said.items() if value not in (None, "")}
-        return orjson.dumps(self._known.redaction.value(_plain(told))).decode()
+            line["exception"] = self.formatException(record.exc_info)
+        present = {key: value for key, value in line.items() if value not in (None, "")}
+        return orjson.dumps(self._secrets.redaction.value(_as_json(present))).decode()
 
 
-class Texts(logging.Formatter):
-    """Plain lines without secrets."""
+class RedactingFormatter(logging.Formatter):
+    """Formats a record as a plain line, with secrets masked."""
 
     def __init__(self, form: str) -> None:
         super().__init__(form)
-        self._known = Known(os.environ)
+        self._secrets = Known(os.environ)
 
     def format(self, record: logging.LogRecord) -> str:
-        return self._known.redaction.text(super().format(record))
+        """Format a log record, with known secrets masked.
+
+        Args:
+            record: The record.
+
+        Returns:
+            The text.
+        """
+        return self._secrets.redaction.text(super().format(record))
 
 
 class RunLog:
-    """Takes the events of runs; every call comes in the task of the node that it is about."""
+    """Logs the events of runs and keeps the current location. Each event arrives in the task of its node."""
 
     def __init__(self) -> None:
-        self._runs: dict[str, tuple[Where, Where]] = {}
-        self._tools: dict[tuple[str, str], str] = {}  # of the nodes that run just now
+        self._runs: dict[str, tuple[RunLocation, RunLocation]] = {}
+        self._tools: dict[tuple[str, str], str] = {}  # of the nodes in progress, by run id and path
 
     def take(self, event: Event) -> None:
+        """Handle an event of a run.
+
+        Args:
+            event: The event of a run.
+        """
         data: dict[str, Any] = event.data if isinstance(event.data, dict) else {}
-        if event.kind in _BEGUN:
-            run = Where(event.run_id, str(data.get("name") or ""), "", _trace()[0])
-            self._runs[event.run_id] = (run, _here.get())
-            _here.set(run)
-        run, before = self._runs.get(event.run_id, (Where(event.run_id), _here.get()))
+        if event.kind in _START_EVENTS:
+            run = RunLocation(event.run_id, str(data.get("name") or ""), "", _trace_ids()[0])
+            self._runs[event.run_id] = (run, _current_location.get())
+            _current_location.set(run)
+        run, previous = self._runs.get(event.run_id, (RunLocation(event.run_id), _current_location.get()))
         if data.get("replayed"):
-            return  # it did not happen now
-        where = Where(run.run_id, run.flow, event.path, run.trace)
+            return  # recorded earlier, not executed now
+
+        # Other records of this task belong to the node while it runs, then to the run, then to what was before.
+        location = RunLocation(run.run_id, run.flow, event.path, run.trace)
         node = (event.run_id, event.path)
         if event.kind == "node.started":
-            _here.set(where)
+            _current_location.set(location)
             if data.get("tool"):
                 self._tools[node] = str(data["tool"])
         elif event.kind in ("node.finished", "node.recovered", "node.failed"):
-            _here.set(run)
+            _current_location.set(run)
             data = {"tool": self._tools.pop(node, ""), **data}
-        if event.kind in _ENDED:
-            _here.set(before)
+        if event.kind in _END_EVENTS:
+            _current_location.set(previous)
             self._runs.pop(event.run_id, None)
-            for cut_off in [one for one in self._tools if one[0] == event.run_id]:
-                del self._tools[cut_off]
+            for unfinished in [key for key in self._tools if key[0] == event.run_id]:
+                del self._tools[unfinished]
         level = _level(event, data)
         if log.isEnabledFor(level):
-            said = {_AS.get(key, key): data[key] for key in _SAID if key in data}
-            if event.kind in _BEGUN:
-                said["notation"] = said.pop("errorKind", "")
-            log.log(level, event.kind, extra={"where": where, "said": said})
+            fields = {_KEY_NAMES.get(key, key): data[key] for key in _LOGGED_KEYS if key in data}
+            if event.kind in _START_EVENTS:
+                fields["notation"] = fields.pop("errorKind", "")
+            log.log(level, event.kind, extra={"location": location, "fields": fields})
 
 
 def _level(event: Event, data: dict[str, Any]) -> int:
-    if event.kind in _QUIET:
+    if event.kind in _DEBUG_EVENTS:
         return logging.DEBUG
     if event.kind == "run.finished" and data.get("status") in ("failed", "timeout"):
         return logging.ERROR
-    return logging.WARNING if event.kind in _WARNS else logging.INFO
+    return logging.WARNING if event.kind in _WARNING_EVENTS else logging.INFO
 
 
-def _trace() -> tuple[str, str]:
-    """The trace and the span that are current, in hex; nothing where the program traces nothing."""
+def _trace_ids() -> tuple[str, str]:
+    """Return the ids of the current trace and span in hex; empty texts without a trace."""
     tracing = sys.modules.get("opentelemetry.trace")
     if tracing is None:
         return "", ""
@@ -171,17 +202,17 @@ def _trace() -> tuple[str, str]:
     return (f"{context.trace_id:032x}", f"{context.span_id:016x}") if context.is_valid else ("", "")
 
 
-def _plain(value: Any) -> Json:
-    """What can be written as JSON; anything else as its text."""
+def _as_json(value: Any) -> Json:
+    """Convert a value to JSON; values that JSON cannot express become texts."""
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _as_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_as_json(item) for item in value]
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     return value if value is None or isinstance(value, (bool, int, float)) else str(value)
 
 
-def _iso(at: float) -> str:
-    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at))
-    return f"{whole}.{int(at % 1 * 1000):03d}Z"
+def _iso_time(at: float) -> str:
+    seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at))
+    return f"{seconds}.{int(at % 1 * 1000):03d}Z"

@@ -1,8 +1,8 @@
-"""Recorded runs as tests: what each call of a tool gave in a run, given again to another run of the flow.
+"""Recorded runs as tests: a flow runs again with the recorded results of its tool calls.
 
-A case is a document (`kind: test`) that people read and change: the flow or the file it is in, the input, what
-each call gives by its path, the signals that came, and what is expected of the outcome. `case_of` makes one of a
-run in a store, `replay` runs one and tells every difference.
+A case is a document (`kind: test`) that people can edit: the flow or its file, the input, the outcomes of the tool
+calls by path, the values of waits, and the expected outcome. `make_case` makes one from a run in a store, `replay` runs
+one and returns every difference, `update_case` accepts the differences.
 """
 
 from __future__ import annotations
@@ -17,35 +17,38 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from ..dialects.notation import NOTATIONS, TEST, is_test
+from ..app.runs.steps import too_late
 from ..errors import InvalidFlow, Problem
 from ..events import Event
-from ..frozen import dataclass
-from ..journal.journal import APPROVAL, Entry, RunRow
+from ..fast_dataclass import dataclass
+from ..journal.protocol import APPROVAL, Entry, RunRow
+from ..notations.registry import NOTATIONS, TEST, is_test
 from ..redaction import Redaction
-from ..runs.steps import too_late
-from ..source import attach, load
-from ..tools.bound import Bound, Rules, bind_route
-from ..tools.route import Args, OnProgress, Route
-from ..values import Json, closest, fresh
+from ..source.document import attach
+from ..source.load import load
+from ..tools.backends.route import Args, OnProgress, Route
+from ..tools.bound_call import Bound, Rules, bind_route
+from ..values import Json, did_you_mean, fresh
 
 if TYPE_CHECKING:
-    from ..app import Loaded
+    from ..app.loaded import Loaded
 
-_ATTEMPT: Final = re.compile(r"@\d+")
-_TIMED: Final = re.compile(r"^run .+ (took longer than its timeout of )")
-_BACKEND: Final = re.compile(r"^(run: \w+ \S+) \[[^\]]+\]:")
-_SECRET: Final = re.compile(r"\bsecret\.([A-Za-z_]\w*)")
+_ATTEMPT_NUMBER: Final = re.compile(r"@\d+")
+_TIMEOUT_MESSAGE: Final = re.compile(r"^run .+ (took longer than its timeout of )")
+_BACKEND_KIND: Final = re.compile(r"^(run: \w+ \S+) \[[^\]]+\]:")
+_SECRET_REFERENCE: Final = re.compile(r"\bsecret\.([A-Za-z_]\w*)")
 _KEYS: Final = ("kind", "name", "flow", "input", "variables", "waits", "calls", "expect")
 _OUTCOMES: Final = ("gives", "fails", "hangs")
-_GIVES: Final = ("tool", "args", "after", *_OUTCOMES)
-_FAILS: Final = ("message", "retryable")
-_HANGS: Final = 10 * 365 * 86400.0  # seconds, which pass at once; for ever would be for ever where nothing ends it
+_OUTCOME_KEYS: Final = ("tool", "args", "after", *_OUTCOMES)
+_FAILURE_KEYS: Final = ("message", "retryable")
+_HANG_SECONDS: Final = (
+    10 * 365 * 86400.0
+)  # a fake clock skips them; without a limit a flow without timeouts would never end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One thing that is otherwise than recorded: where, and what was and what is."""
+    """A difference between a case and its replay: the path, a message, and the old and new value."""
 
     path: str
     message: str
@@ -53,11 +56,16 @@ class Difference:
     now: Json = None
 
     def to_dict(self) -> dict[str, Json]:
+        """Return the difference as a JSON object.
+
+        Returns:
+            `path`, `message`, `was` and `now`.
+        """
         return {"path": self.path, "message": self.message, "was": self.was, "now": self.now}
 
 
 class RecordedFailure(Exception):
-    """What a tool failed with when it was recorded."""
+    """The recorded failure of a tool call."""
 
     def __init__(self, message: str, retryable: bool) -> None:
         self.retryable = retryable
@@ -65,291 +73,397 @@ class RecordedFailure(Exception):
 
 
 class Recording:
-    """Calls tools from a recording: by the path of the call, one outcome after another where it was tried again.
-    What differs from the recording is in `differences`. With `cut` it is what a run has recorded itself: paths have
-    attempts, and a call that has no outcome was cut off with what is around it."""
+    """A caller of the engine that answers tool calls from a recording.
+
+    Args:
+        calls: The outcomes of the attempts of each call, by path.
+        secrets: The values of secrets to mask in arguments, with their replacements.
+        is_original_run: The calls are those of a recorded run: paths include attempts, and a call without an outcome
+            was interrupted, so it hangs.
+
+    Attributes:
+        calls_made: The tool and the arguments of each call that was made, by path.
+        wait_answers: The value of each wait that was answered, by path.
+        differences: The differences from the recording so far.
+    """
 
     version = 0
 
     def __init__(
-        self, calls: Mapping[str, Sequence[Mapping[str, Any]]], secrets: Mapping[str, str], *, cut: bool = False
+        self,
+        calls: Mapping[str, Sequence[Mapping[str, Any]]],
+        secrets: Mapping[str, str],
+        *,
+        is_original_run: bool = False,
     ) -> None:
-        self._cut = cut
+        self._is_original_run = is_original_run
         self._calls = {path: list(outcomes) for path, outcomes in calls.items()}
         self._secrets = Redaction(secrets)
-        self._made: dict[str, int] = {}
-        self.asked: dict[str, list[dict[str, Json]]] = {}
-        """The tool and the arguments of every call that was made, by path."""
-        self.answered: dict[str, Json] = {}
-        """What each wait was answered with, by path."""
+        self._counts: dict[str, int] = {}
+        self.calls_made: dict[str, list[dict[str, Json]]] = {}
+        self.wait_answers: dict[str, Json] = {}
         self.differences: list[Difference] = []
         self.run_id = "test"
 
     def bind(self, tool_id: str) -> Bound:
+        """Return a tool that answers from the recording.
+
+        Args:
+            tool_id: The id of the tool.
+
+        Returns:
+            The bound call.
+        """
+
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
-            outcome = self._answer(tool_id, args, (key or "").removeprefix(f"{self.run_id}/"))
-            if (seconds := _HANGS if outcome.get("hangs") else outcome.get("after")) is not None:
+            outcome = self._next_outcome(tool_id, args, (key or "").removeprefix(f"{self.run_id}/"))
+            if (seconds := _HANG_SECONDS if outcome.get("hangs") else outcome.get("after")) is not None:
                 await asyncio.sleep(seconds)
             if outcome.get("hangs"):
-                raise RecordedFailure(f"{tool_id} gave no answer when it was recorded, and nothing ends that", False)
+                raise RecordedFailure(
+                    f"{tool_id} did not answer when it was recorded, and no timeout ends the call", False
+                )
             if "fails" in outcome:
                 fails = outcome["fails"]
                 raise RecordedFailure(str(fails.get("message", "")), bool(fails.get("retryable", True)))
             return fresh(outcome.get("gives"))
 
-        return bind_route(tool_id, None, None, Route(send=send, timeout=math.inf, per_attempt=self._cut), Rules())
+        return bind_route(
+            tool_id, None, None, Route(send=send, timeout=math.inf, per_attempt=self._is_original_run), Rules()
+        )
 
     async def __call__(self, tool_id: str, args: Args) -> Json:
-        raise NotImplementedError("a recording is bound; by name alone it does not know which call is meant")
+        raise NotImplementedError("a recording needs the path of a call; use bind")
 
-    def _answer(self, tool: str, args: Args, path: str) -> Mapping[str, Any]:
-        shown: Any = self._secrets.value(args)  # as a journal would have them
-        self.asked.setdefault(path, []).append({"tool": tool, "args": fresh(shown)})
-        count = self._made[path] = self._made.get(path, 0) + 1
+    def _next_outcome(self, tool: str, args: Args, path: str) -> Mapping[str, Any]:
+        masked_args: Any = self._secrets.value(args)  # as a journal keeps them
+        self.calls_made.setdefault(path, []).append({"tool": tool, "args": fresh(masked_args)})
+        count = self._counts[path] = self._counts.get(path, 0) + 1
+
+        # Find the outcome of this attempt; attempts that were not recorded repeat the last one.
         outcomes = self._calls.get(path, [])
-        if not outcomes and self._cut:
+        if not outcomes and self._is_original_run:
             return {"hangs": True}
         if not outcomes:
-            self.differences.append(Difference(path=path, message=f"calls {tool}, which was not recorded", now=shown))
+            self.differences.append(
+                Difference(path=path, message=f"calls {tool}, which was not recorded", now=masked_args)
+            )
             raise RecordedFailure(f"no call of {tool} is recorded at {path}", False)
         if count > len(outcomes):
-            message = f"calls {tool} {count} times; {len(outcomes)} are recorded"
+            message = f"calls {tool} {count} times; recorded: {len(outcomes)}"
             self.differences.append(Difference(path=path, message=message))
         outcome = outcomes[min(count, len(outcomes)) - 1]
+
+        # A case need not name tools and arguments; if it does, they must match.
         if outcome.get("tool", tool) != tool:
-            message = "calls another tool"
+            message = "calls a different tool"
             self.differences.append(Difference(path=path, message=message, was=outcome["tool"], now=tool))
-        if "args" in outcome and outcome["args"] != shown:
-            for place, was, now in differing(outcome["args"], shown, "args"):
+        if "args" in outcome and outcome["args"] != masked_args:
+            for place, was, now in value_differences(outcome["args"], masked_args, "args"):
                 self.differences.append(Difference(path=path, message=f"{place} of {tool} differs", was=was, now=now))
         return outcome
 
-    def unmade(self) -> Iterator[Difference]:
-        """Recorded calls that did not come."""
+    def missing_calls(self) -> Iterator[Difference]:
+        """Yield a difference for each recorded call that was not made.
+
+        Returns:
+            A difference for each of them.
+        """
         for path, outcomes in self._calls.items():
-            made = self._made.get(path, 0)
-            if made < len(outcomes):
-                tool = outcomes[made].get("tool", "its tool")
-                times = f"{made} times; {len(outcomes)} are recorded" if made else "no more"
-                yield Difference(path=path, message=f"calls {tool} {times}")
+            count = self._counts.get(path, 0)
+            if count < len(outcomes):
+                tool = outcomes[count].get("tool", "its tool")
+                changed = (
+                    f"calls {tool} {count} times; recorded: {len(outcomes)}" if count else f"no longer calls {tool}"
+                )
+                yield Difference(path=path, message=changed)
 
 
-def differing(was: Json, now: Json, path: str, most: int = 20) -> list[tuple[str, Json, Json]]:
-    """The places where two values differ, the innermost ones, at most so many."""
-    found: list[tuple[str, Json, Json]] = []
+def value_differences(was: Json, now: Json, path: str, limit: int = 20) -> list[tuple[str, Json, Json]]:
+    """Return the innermost paths at which two values differ, each with the old and the new value."""
+    differences: list[tuple[str, Json, Json]] = []
 
-    def look(was: Json, now: Json, path: str) -> None:
-        if len(found) >= most or (was == now and type(was) is type(now)):
+    def compare(was: Json, now: Json, path: str) -> None:
+        if len(differences) >= limit or (was == now and type(was) is type(now)):
             return
         if type(was) is dict and type(now) is dict:
             for key in {**was, **now}:
-                look(was.get(key), now.get(key), f"{path}.{key}" if path else key)
+                compare(was.get(key), now.get(key), f"{path}.{key}" if path else key)
         elif type(was) is list and type(now) is list and len(was) == len(now):
-            for i, (one, other) in enumerate(zip(was, now, strict=True)):
-                look(one, other, f"{path}[{i}]")
+            for i, (old_item, new_item) in enumerate(zip(was, now, strict=True)):
+                compare(old_item, new_item, f"{path}[{i}]")
         else:
-            found.append((path, was, now))
+            differences.append((path, was, now))
 
-    look(was, now, path)
-    return found
+    compare(was, now, path)
+    return differences
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """What came of a case: every difference, the arguments and tools of the calls by path, the answers to its waits,
-    the outcome, and what a case expects of such an outcome."""
+    """The result of replaying a case.
+
+    Attributes:
+        differences: Every difference from the case.
+        calls_made: The tool and the arguments of each call, by path.
+        wait_answers: The value of each answered wait, by path.
+        outcome: The result of the run.
+        expect: The part of `outcome` that a case records under `expect`.
+    """
 
     differences: list[Difference]
-    asked: Mapping[str, list[dict[str, Json]]]
-    answered: Mapping[str, Json]
+    calls_made: Mapping[str, list[dict[str, Json]]]
+    wait_answers: Mapping[str, Json]
     outcome: dict[str, Json]
     expect: dict[str, Json]
 
 
 async def replay(case: Mapping[str, Any], loaded: Loaded) -> Replayed:
-    """Run a flow with the calls of a case, in an app of its own that keeps nothing and knows no tool."""
-    calls = {path: _listed(given) for path, given in (case.get("calls") or {}).items()}
-    recording = Recording(calls, stand_ins(loaded))
-    outcome = await _played(case, loaded, recording)
-    differences = [*recording.differences, *recording.unmade()]
+    """Run a flow with the recorded calls of a case, in an app without tools and in memory.
+
+    Args:
+        case: The case.
+        loaded: Its flow.
+
+    Returns:
+        The outcome and every difference from the case.
+    """
+    calls = {path: _as_list(outcomes) for path, outcomes in (case.get("calls") or {}).items()}
+    recording = Recording(calls, secret_stand_ins(loaded))
+    outcome = await _run_case(case, loaded, recording)
+    differences = [*recording.differences, *recording.missing_calls()]
     for path in case.get("waits") or {}:
-        if path not in recording.answered:
-            differences.append(Difference(path=path, message="waits no more"))
-    expect = expected(outcome, loaded.kind, str(outcome.get("status")))
-    ended = {**outcome, **expect}
-    for key, wanted in (case.get("expect") or {}).items():
-        for place, was, now in differing(wanted, ended.get(key), key):
+        if path not in recording.wait_answers:
+            differences.append(Difference(path=path, message="no longer waits"))
+    expect = expected_of(outcome, loaded.kind, str(outcome.get("status")))
+    actual = {**outcome, **expect}
+    for key, expected in (case.get("expect") or {}).items():
+        for place, was, now in value_differences(expected, actual.get(key), key):
             differences.append(Difference(path="", message=f"{place} differs", was=was, now=now))
     return Replayed(
-        differences=differences, asked=recording.asked, answered=recording.answered, outcome=outcome, expect=expect
+        differences=differences,
+        calls_made=recording.calls_made,
+        wait_answers=recording.wait_answers,
+        outcome=outcome,
+        expect=expect,
     )
 
 
-async def _played(case: Mapping[str, Any], loaded: Loaded, recording: Recording) -> dict[str, Any]:
-    from ..app import App
+async def _run_case(case: Mapping[str, Any], loaded: Loaded, recording: Recording) -> dict[str, Any]:
+    from ..app.app import App
 
     waits: Mapping[str, Json] = case.get("waits") or {}
     async with App("memory", secrets=names_of_secrets(loaded)) as app:
 
-        def take(event: Event) -> None:
+        def answer_wait(event: Event) -> None:
             if event.kind == "wait.started" and event.path in waits and isinstance(event.data, dict):
-                said = event.data.get("event")
-                name = str(said) if said is not None else f"{APPROVAL}{event.path}"
-                recording.answered[event.path] = waits[event.path]
+                event_name = event.data.get("event")
+                name = str(event_name) if event_name is not None else f"{APPROVAL}{event.path}"
+                recording.wait_answers[event.path] = waits[event.path]
                 app.store.send(recording.run_id, name, fresh(waits[event.path]))
 
-        given = {"input": case.get("input"), "variables": case.get("variables")}
-        job = await app.jobs.new(loaded, run_id=recording.run_id, **given, executor=recording, on_event=take)
-        job.caller = recording  # by itself an executor is not told which call it is
+        arguments = {"input": case.get("input"), "variables": case.get("variables")}
+        job = await app.jobs.new(loaded, run_id=recording.run_id, **arguments, executor=recording, on_event=answer_wait)
+        job.caller = recording  # an executor alone does not get the paths of calls
         return await app.engine.run(job)
 
 
 def names_of_secrets(loaded: Loaded) -> list[str]:
-    """Return the names of the secrets that a definition mentions."""
-    return sorted(set(_SECRET.findall(orjson.dumps(loaded.document).decode())))
+    """Return the names of the secrets that a definition mentions.
+
+    Args:
+        loaded: The definition.
+
+    Returns:
+        The names.
+    """
+    return sorted(set(_SECRET_REFERENCE.findall(orjson.dumps(loaded.document).decode())))
 
 
-def stand_ins(loaded: Loaded) -> dict[str, str]:
-    """The references to the secrets that a definition names, by what they hold; where this machine does not have one,
-    by what stands in for it: a case has none of them."""
+def secret_stand_ins(loaded: Loaded) -> dict[str, str]:
+    """Give a value to every secret that a definition names, in the environment, and return references by value.
+
+    Returns:
+        References such as `$secret.NAME` by the value of the secret, to mask arguments with.
+    """
     names = names_of_secrets(loaded)
-    # Empty is what CI makes of a secret that it was not given.
-    held = {name: os.environ.get(name) or f"stand-in for {name}" for name in names}
-    os.environ.update(held)
-    return {value: f"$secret.{name}" for name, value in held.items()}
+    # CI sets a secret that is not available to an empty text.
+    values = {name: os.environ.get(name) or f"stand-in for {name}" for name in names}
+    os.environ.update(values)
+    return {value: f"$secret.{name}" for name, value in values.items()}
 
 
-async def case_of(row: RunRow, history: Iterable[Entry], loaded: Loaded, flow: Json) -> dict[str, Any]:
-    """A run as a case, of what a durable store has recorded. What its calls were given is found by running its
-    definition once more with what they gave; `flow` is what the case says of that: a path, or the document. How long
-    they took it says only where the run comes out otherwise when they take no time, as where its timeout was over."""
+async def make_case(row: RunRow, history: Iterable[Entry], loaded: Loaded, flow: Json) -> dict[str, Any]:
+    """Make a case from a recorded run.
+
+    A journal has the results of calls but not their arguments, so the flow runs once with the recorded results to
+    find them. The case has durations only if the outcome depends on them, as at a timeout.
+
+    Args:
+        row: The run.
+        history: Its journal.
+        loaded: Its flow.
+        flow: The value for the key `flow` of the case: a path or the document.
+
+    Returns:
+        The case as a document.
+    """
     recorded: dict[str, dict[str, Json]] = {}
     times: dict[str, dict[str, Json]] = {}
     waits: dict[str, Json] = {}
-    listed = list(history)
-    late = too_late(listed)
-    for entry in listed:
+    entries = list(history)
+    rejected = too_late(entries)
+
+    # Outcomes of calls, their durations and the values of waits, by path.
+    for entry in entries:
         data: Any = entry.data
-        if entry.kind == "call" and entry.path not in late:
+        if entry.kind == "call" and entry.path not in rejected:
             recorded[entry.path] = {"gives": data}
         elif entry.kind == "call_failed":
-            said = {"message": data["message"], "retryable": bool(data.get("retryable", True))}
-            recorded[entry.path] = {"fails": said}
+            failure = {"message": data["message"], "retryable": bool(data.get("retryable", True))}
+            recorded[entry.path] = {"fails": failure}
         elif entry.kind == "signal" and "late" not in data:
             waits[entry.path] = data["value"]
         if entry.path in recorded:
             times[entry.path] = {"after": round(entry.ended - entry.started, 3)}
+
+    # Keys without a value are left out: people read the file.
     context = row.context or {}
     case: dict[str, Any] = {"kind": TEST, "name": row.name or row.id, "flow": flow}
     case |= {"input": row.input} if row.input is not None else {}
     case |= {"variables": context["variables"]} if context.get("variables") else {}
     case |= {"waits": waits} if waits else {}
-    expect = expected(row.result or {}, loaded.kind, row.status)
-    case |= {"calls": await _found(case, loaded, recorded), "expect": expect}
+    expect = expected_of(row.result or {}, loaded.kind, row.status)
+    case |= {"calls": await _calls_of(case, loaded, recorded), "expect": expect}
     if (await replay(case, loaded)).differences:
-        timed = {path: {**times[path], **one} for path, one in recorded.items()}
-        other = {**case, "calls": await _found(case, loaded, timed)}
-        return case if (await replay(other, loaded)).differences else other
+        with_times = {path: {**times[path], **outcome} for path, outcome in recorded.items()}
+        timed_case = {**case, "calls": await _calls_of(case, loaded, with_times)}
+        return case if (await replay(timed_case, loaded)).differences else timed_case
     return case
 
 
-async def _found(case: Mapping[str, Any], loaded: Loaded, recorded: Mapping[str, Mapping[str, Json]]) -> Json:
-    """The calls of a case: what is recorded by path, under paths without attempts, with tools and arguments."""
-    found = Recording({path: [one] for path, one in recorded.items()}, stand_ins(loaded), cut=True)
-    await _played(case, loaded, found)
+async def _calls_of(case: Mapping[str, Any], loaded: Loaded, recorded: Mapping[str, Mapping[str, Json]]) -> Json:
+    """Return the calls of a case by path without attempts, each with tool, arguments and outcome."""
+    recording = Recording(
+        {path: [outcome] for path, outcome in recorded.items()}, secret_stand_ins(loaded), is_original_run=True
+    )
+    await _run_case(case, loaded, recording)
     calls: dict[str, list[dict[str, Json]]] = {}
-    for path in {**found.asked, **recorded}:
-        made = found.asked.get(path, [{}])[0]
-        calls.setdefault(_ATTEMPT.sub("", path), []).append({**made, **recorded.get(path, {"hangs": True})})
+    for path in {**recording.calls_made, **recorded}:
+        call = recording.calls_made.get(path, [{}])[0]
+        calls.setdefault(_ATTEMPT_NUMBER.sub("", path), []).append({**call, **recorded.get(path, {"hangs": True})})
     return {path: outcomes[0] if len(outcomes) == 1 else outcomes for path, outcomes in calls.items()}
 
 
-def updated(case: Mapping[str, Any], replayed: Replayed) -> dict[str, Any]:
-    """A case as it came out now: its calls say which tool was called with what, as often as it was, and what is not
-    asked or waited for any more is gone, for a case that is updated passes. A call made more often than recorded gives
-    its last outcome again; one that was never recorded has none to write. A single outcome stands without a list."""
+def update_case(case: Mapping[str, Any], replayed: Replayed) -> dict[str, Any]:
+    """Return a case with the calls, waits and expectations of its replay, so that it passes.
+
+    A call that was made more often than recorded repeats its last outcome. A call that was never recorded has no
+    outcome and is left out.
+
+    Args:
+        case: The case.
+        replayed: The result of its replay.
+
+    Returns:
+        The new case.
+    """
     calls: dict[str, Json] = {}
-    for path, given in (case.get("calls") or {}).items():
-        outcomes = _listed(given)
-        whole = []
-        for i, made in enumerate(replayed.asked.get(path, []) if outcomes else []):
-            one = outcomes[min(i, len(outcomes) - 1)]
-            whole.append({**made, **{key: value for key, value in one.items() if key not in ("tool", "args")}})
-        if whole:
-            calls[path] = whole[0] if len(whole) == 1 else whole
-    now = {**case, "calls": calls, "waits": dict(replayed.answered)}
-    now["expect"] = replayed.expect
-    return {key: value for key, value in now.items() if value or key not in ("calls", "waits")}
+    for path, recorded in (case.get("calls") or {}).items():
+        outcomes = _as_list(recorded)
+        merged = []
+        for i, call in enumerate(replayed.calls_made.get(path, []) if outcomes else []):
+            outcome = outcomes[min(i, len(outcomes) - 1)]
+            merged.append({**call, **{key: value for key, value in outcome.items() if key not in ("tool", "args")}})
+        if merged:
+            calls[path] = merged[0] if len(merged) == 1 else merged
+    new_case = {**case, "calls": calls, "waits": dict(replayed.wait_answers)}
+    new_case["expect"] = replayed.expect
+    return {key: value for key, value in new_case.items() if value or key not in ("calls", "waits")}
 
 
-def expected(outcome: Mapping[str, Json], kind: str, status: str) -> dict[str, Json]:
-    """What a case expects of an outcome: how it ended, its result, its errors."""
-    found: dict[str, Json] = {"status": status}
-    value = NOTATIONS[kind].value
-    found |= {value: outcome[value]} if value in outcome else {}
+def expected_of(outcome: Mapping[str, Json], kind: str, status: str) -> dict[str, Json]:
+    """Return what a case records of an outcome: the status, the value and the errors."""
+    expectation: dict[str, Json] = {"status": status}
+    value_field = NOTATIONS[kind].value
+    expectation |= {value_field: outcome[value_field]} if value_field in outcome else {}
     errors: Any = outcome.get("errors")
-    return found | ({"errors": [_plain(error) for error in errors]} if isinstance(errors, list) and errors else {})
+    return expectation | (
+        {"errors": [_comparable_error(error) for error in errors]} if isinstance(errors, list) and errors else {}
+    )
 
 
-def _plain(error: Any) -> Json:
-    """An error without the kind of backend that the tool had, which a recording is not, and the id that the run had."""
+def _comparable_error(error: Any) -> Json:
+    """Remove from an error's message the backend of the tool and the id of the run, which differ in a replay."""
     if isinstance(error, dict) and isinstance(error.get("message"), str):
-        return {**error, "message": _TIMED.sub(r"the run \1", _BACKEND.sub(r"\1:", error["message"]))}
+        return {**error, "message": _TIMEOUT_MESSAGE.sub(r"the run \1", _BACKEND_KIND.sub(r"\1:", error["message"]))}
     return error
 
 
 def read_case(file: Path) -> tuple[dict[str, Any], Any]:
-    """A case from its file, and the document it was read from. Raises InvalidFlow with every problem at its place."""
+    """Read a case from its file.
+
+    Args:
+        file: The file.
+
+    Returns:
+        The case, and the document with the places of its parts.
+
+    Raises:
+        InvalidFlow: The file is not a case; the error lists every problem with its place.
+    """
     document = load(file)
-    problems = list(_problems(document.data))
+    problems = list(_case_problems(document.data))
     if problems:
         raise InvalidFlow(attach(problems, document))
     return document.data, document
 
 
-def _problems(data: Json) -> Iterator[Problem]:
+def _case_problems(data: Json) -> Iterator[Problem]:
     if not isinstance(data, dict) or not is_test(data):
-        yield Problem(path="kind", message=f"a recorded run is an object with `kind: {TEST}`")
+        yield Problem(path="kind", message=f"must be an object with `kind: {TEST}`")
         return
-    yield from _unknown(data, _KEYS)
+    yield from _unknown_keys(data, _KEYS)
     if not isinstance(data.get("flow"), (str, dict)):
-        yield Problem(path="flow", message="names the file of a definition, or is one")
+        yield Problem(path="flow", message="must be the file of a definition, or a definition")
     for key in ("calls", "waits", "variables", "expect"):
         if not isinstance(data.get(key) or {}, dict):
             yield Problem(path=key, message="must be an object")
     calls = data.get("calls")
-    for path, given in calls.items() if isinstance(calls, dict) else ():
-        for outcome in _listed(given):
+    for path, outcomes in calls.items() if isinstance(calls, dict) else ():
+        for outcome in _as_list(outcomes):
             if not isinstance(outcome, dict) or not any(key in outcome for key in _OUTCOMES):
-                said = "a call `gives` a value, `fails` with a message or `hangs` until it is cut off"
-                yield Problem(path=f"calls.{path}", message=said)
+                message = "needs an outcome: `gives` with a value, `fails` with a message, or `hangs: true`"
+                yield Problem(path=f"calls.{path}", message=message)
                 continue
-            yield from _wrong(outcome, f"calls.{path}")
+            yield from _outcome_problems(outcome, f"calls.{path}")
 
 
-def _wrong(outcome: dict[str, Any], path: str) -> Iterator[Problem]:
-    """What is wrong with one outcome of a call."""
-    if len(said := [key for key in _OUTCOMES if key in outcome]) > 1:
-        yield Problem(path=f"{path}.{said[1]}", message=f"a call has one outcome, and `{said[0]}` is one already")
+def _outcome_problems(outcome: dict[str, Any], path: str) -> Iterator[Problem]:
+    """Yield the problems of one outcome of a call."""
+    if len(kinds := [key for key in _OUTCOMES if key in outcome]) > 1:
+        yield Problem(
+            path=f"{path}.{kinds[1]}", message=f"a call has only one outcome; remove this key or `{kinds[0]}`"
+        )
     if outcome.get("hangs", True) is not True:
         yield Problem(path=f"{path}.hangs", message="must be true, or left out")
     after = outcome.get("after", 0)
     if type(after) not in (int, float) or after < 0:
-        yield Problem(path=f"{path}.after", message="must be a number of seconds of 0 or more")
-    yield from _unknown(outcome, _GIVES, f"{path}.")
+        yield Problem(path=f"{path}.after", message="must be a number of seconds from 0")
+    yield from _unknown_keys(outcome, _OUTCOME_KEYS, f"{path}.")
     fails = outcome.get("fails", {})
     if isinstance(fails, dict):
-        yield from _unknown(fails, _FAILS, f"{path}.fails.")
+        yield from _unknown_keys(fails, _FAILURE_KEYS, f"{path}.fails.")
     else:
         yield Problem(path=f"{path}.fails", message="must be an object with a message")
 
 
-def _unknown(given: dict[str, Any], known: Sequence[str], path: str = "") -> Iterator[Problem]:
-    for key in given:
+def _unknown_keys(data: dict[str, Any], known: Sequence[str], path: str = "") -> Iterator[Problem]:
+    for key in data:
         if key not in known:
-            said = f"unknown key; known here: {', '.join(known)}"
-            yield Problem(path=f"{path}{key}", message=said, suggestion=closest(key, known))
+            message = f"unknown key; expected one of: {', '.join(known)}"
+            yield Problem(path=f"{path}{key}", message=message, suggestion=did_you_mean(key, known))
 
 
-def _listed(given: Any) -> list[Any]:
-    return given if isinstance(given, list) else [given]
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]

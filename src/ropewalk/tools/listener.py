@@ -1,6 +1,6 @@
-"""Who hears of a call while it runs: progress, chunks of a streamed result, and events of runs that the call starts.
+"""The listener of a running call: progress, chunks of a streamed result, and events of runs that the call starts.
 
-A plain progress callback hears of progress only. To tell more of a call, give `Listener` a method.
+A plain progress callback gets only progress. To report something else, add a method to `Listener`.
 """
 
 from __future__ import annotations
@@ -12,100 +12,112 @@ import orjson
 
 from ..events import Event
 from ..values import Json
-from .result import ProgressEvent
+from .tool import ProgressEvent
 
 
 class Listener:
-    """Hears of one call while it runs; every tool takes one where it takes a progress callback.
+    """Gets reports about one call while it runs. Every tool accepts one as its progress callback.
 
-    `watcher` takes the events of runs that the call starts; None when nobody wants them. No method may raise.
+    No method may raise.
+
+    Attributes:
+        watcher: Gets the events of runs that the call starts; None ignores them.
     """
 
     watcher: Callable[[Event], None] | None = None
 
     def __call__(self, event: ProgressEvent) -> None:
-        """Take the progress of the call."""
+        """Handle the progress of the call."""
         raise NotImplementedError
 
     def chunk(self, data: Json) -> None:
-        """Take one chunk of a result that the tool gives piece by piece."""
+        """Handle one chunk of a streamed result.
+
+        Args:
+            data: The chunk.
+        """
         raise NotImplementedError
 
 
 class RunProgress:
     """Turns the events of a run into progress: one step when a node starts, and one when it ends.
 
-    `steps` is the progress so far. Events that come from inside a node of a flow whose nodes are `counted` (they run
-    once each, so the total is known) are fractions of a step, so that the number always grows and stays below the
-    total.
+    Args:
+        report: Gets the progress events.
+        counted: True if each node of the flow runs once, so that the total is known. Events from inside a node are
+            then fractions of a step, so that the progress always grows and stays below the total.
     """
 
-    def __init__(self, tell: Callable[[ProgressEvent], Any], *, counted: bool = False) -> None:
-        self._tell, self._counted = tell, counted
+    def __init__(self, report: Callable[[ProgressEvent], Any], *, counted: bool = False) -> None:
+        self._report, self._counted = report, counted
         self._nodes = self._done = 0
-        self._begun: set[str] = set()
-        self._inside: dict[str, int] = {}  # events from inside each node that runs
+        self._started: set[str] = set()
+        self._inner_events: dict[str, int] = {}  # the number of events from inside each running node
 
     def take(self, event: Event) -> None:
-        """Report one event of a node; ignore the others."""
+        """Report one event of a node; ignore the others.
+
+        Args:
+            event: The event of a run inside the call.
+        """
         path = event.path or event.node
         if event.kind in ("run.started", "run.resumed"):
             self._nodes = int(_data(event).get("nodes") or 0)
-        elif event.kind in _SAYS:
-            message = f"{path}: {_SAYS[event.kind](_data(event))}"
+        elif event.kind in _EVENT_TEXTS:
+            message = f"{path}: {_EVENT_TEXTS[event.kind](_data(event))}"
             outer = path.partition("/")[0]
             if self._counted and outer != path:
-                self._inside[outer] = self._inside.get(outer, 0) + 1
+                self._inner_events[outer] = self._inner_events.get(outer, 0) + 1
             elif event.kind in STREAMED:
-                self._inside[path] = self._inside.get(path, 0) + 1
+                self._inner_events[path] = self._inner_events.get(path, 0) + 1
             else:
                 self._step(event.kind, path)
-            self._tell(ProgressEvent(self._steps(), 2 * self._nodes if self._counted else None, message))
+            self._report(ProgressEvent(self._steps(), 2 * self._nodes if self._counted else None, message))
 
     def _step(self, kind: str, path: str) -> None:
-        self._inside.pop(path, None)
+        self._inner_events.pop(path, None)
         if kind == "node.started":
-            self._begun.add(path)
+            self._started.add(path)
             self._done += 1
         else:
             # A skipped node does not start. Workers report a node only when it has ended.
-            self._done += 1 if path in self._begun else 2
-            self._begun.discard(path)
+            self._done += 1 if path in self._started else 2
+            self._started.discard(path)
 
     def _steps(self) -> float:
-        return self._done + sum(1 - 1 / (count + 1) for count in self._inside.values())
+        return self._done + sum(1 - 1 / (count + 1) for count in self._inner_events.values())
 
 
 STREAMED: Final = ("node.progress", "node.chunk")
-_MESSAGE: Final = 200  # characters of a chunk in a message
+_MAX_CHUNK_LENGTH: Final = 200  # characters of a chunk in a message
 
 
 def _data(event: Event) -> dict[str, Any]:
     return event.data if isinstance(event.data, dict) else {}
 
 
-def _why(data: dict[str, Any]) -> str:
-    why = data.get("message") or data.get("reason")
-    return f" ({why})" if why else ""
+def _reason_text(data: dict[str, Any]) -> str:
+    reason = data.get("message") or data.get("reason")
+    return f" ({reason})" if reason else ""
 
 
-def _how_far(data: dict[str, Any]) -> str:
+def _progress_text(data: dict[str, Any]) -> str:
     done, total, message = data.get("progress"), data.get("total"), data.get("message")
     number = f"{done:g} of {total:g}" if total else f"{done:g}" if isinstance(done, (int, float)) else ""
     return f"{message} ({number})" if message and number else str(message or number)
 
 
-def _chunk(data: dict[str, Any]) -> str:
+def _chunk_text(data: dict[str, Any]) -> str:
     chunk = data.get("chunk")
     text = chunk if isinstance(chunk, str) else orjson.dumps(chunk).decode()
-    return text if len(text) <= _MESSAGE else text[: _MESSAGE - 1] + "…"
+    return text if len(text) <= _MAX_CHUNK_LENGTH else text[: _MAX_CHUNK_LENGTH - 1] + "…"
 
 
-_SAYS: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
+_EVENT_TEXTS: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
     "node.started": lambda data: "started",
     "node.finished": lambda data: "done",
-    "node.failed": lambda data: "failed" + _why(data),
-    "node.skipped": lambda data: "skipped" + _why(data),
-    "node.progress": _how_far,
-    "node.chunk": _chunk,
+    "node.failed": lambda data: "failed" + _reason_text(data),
+    "node.skipped": lambda data: "skipped" + _reason_text(data),
+    "node.progress": _progress_text,
+    "node.chunk": _chunk_text,
 }

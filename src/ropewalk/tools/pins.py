@@ -1,10 +1,12 @@
-"""Pinned tools: what MCP servers and OpenAPI documents said about tools when somebody looked at it and approved it.
+"""Pinned tools: the definitions of the tools of MCP servers and OpenAPI documents that a person approved.
 
-A server can change a description, and with it what a model does, after it was trusted; rename a tool; or offer one
-under the name of another server's. So a project may keep `ropewalk.lock`: the approved definitions and their
-digests, as JSON to be reviewed with the rest. Where there is one, only what stands in it, and as it stands there, may
-be used; also of a server that it does not name. `ropewalk tools pin` shows what differs and, with `--approve`, writes
-it. Refused: a file that cannot be read, or was changed by hand.
+After you trusted a server, it can change a description and thereby what a model does. It can also rename a tool, or
+offer one under the name of a tool of another server. A project can therefore keep `ropewalk.lock`: the approved
+definitions and their digests, as JSON that is reviewed with the rest of the project. If the file exists, Ropewalk
+refuses every tool that differs from it, also those of servers that it does not name. `Pins.differences` compares,
+`Pins.approve` and `Pins.write` accept the current definitions.
+
+Refused: a file that cannot be read, or that was changed by hand.
 """
 
 from __future__ import annotations
@@ -15,47 +17,56 @@ from typing import Any, Final
 
 import orjson
 
-from ..errors import ConfigError, InvalidValue
-from ..frozen import dataclass
-from ..source.writing import replace_file
+from ..errors import Action, ConfigError, InvalidValue
+from ..fast_dataclass import dataclass
+from ..source.load import replace_file
 from ..values import Json, check_json
-from .mcp_definition import Definition
+from .mcp.listing import Definition
 
 FILE: Final = "ropewalk.lock"
 _VERSION: Final = 1
 _CHANGED: Final = "has changed since it was approved: "
-_MOST_TOLD: Final = 4  # differences of one tool
-_LONGEST: Final = 80  # characters of a value
+_MAX_DIFFERENCES: Final = 4  # differences of one tool
+_MAX_VALUE_LENGTH: Final = 80  # characters of a value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """How one tool differs from what was approved: `kind` is new, changed, renamed, gone or shadows."""
+    """How one tool differs from the approved one.
+
+    Attributes:
+        server: The name of the MCP server or provider.
+        tool: The name of the tool there.
+        kind: "new", "changed", "renamed", "gone" or "shadows" (it has the name of a pinned tool of another server).
+        message: The difference, for people.
+    """
 
     server: str
     tool: str
     kind: str
-    said: str
+    message: str
 
     @property
     def id(self) -> str:
         return f"{self.server}:{self.tool}"
 
     @property
-    def done(self) -> str:
-        """What approving it has done."""
+    def approval_message(self) -> str:
+        """The effect of approving the tool, for people."""
         if self.kind == "new":
             return "approved"
         if self.kind == "changed":
-            return f"approved: {self.said.removeprefix(_CHANGED)}"
-        return "taken out: no longer offered" if self.kind == "gone" else f"approved; it {self.said}"
-
-    def __str__(self) -> str:
-        return f"{self.said}; to use it: ropewalk tools pin {self.id} --approve"
+            return f"approved: {self.message.removeprefix(_CHANGED)}"
+        return "removed: no longer offered" if self.kind == "gone" else f"approved; it {self.message}"
 
 
 class Pins:
-    """The approved definitions by server and name."""
+    """The approved definitions by server and name.
+
+    Args:
+        path: The lock file.
+        servers: The approved definitions by name, by server.
+    """
 
     def __init__(self, path: Path, servers: Mapping[str, Mapping[str, Definition]] | None = None) -> None:
         self.path = path
@@ -63,7 +74,17 @@ class Pins:
 
     @classmethod
     def read(cls, directory: Path) -> Pins | None:
-        """Those of a project; None where it has no such file. ConfigError for one that does not hold."""
+        """Read the lock file of a project.
+
+        Args:
+            directory: The project directory.
+
+        Returns:
+            The pins; None if the project has no lock file.
+
+        Raises:
+            ConfigError: The file cannot be read, has another version, or was changed by hand.
+        """
         path = directory / FILE
         try:
             text = path.read_bytes()
@@ -77,38 +98,79 @@ class Pins:
             raise ConfigError(f"{path}: not JSON: {error.msg} (line {error.lineno})") from error
         if not isinstance(data, dict) or data.get("version") != _VERSION or not isinstance(data.get("servers"), dict):
             raise ConfigError(f"{path}: not a lock file of this version of ropewalk")
-        found = {server: dict(_tools(path, server, listed)) for server, listed in data["servers"].items()}
-        return cls(path, found)
+        servers = {server: dict(_read_tools(path, server, listed)) for server, listed in data["servers"].items()}
+        return cls(path, servers)
 
-    def pinned(self, server: str) -> bool:
-        """Whether only approved tools of this server may be used."""
+    def is_pinned(self, server: str) -> bool:
+        """Return True if only approved tools of this server may be used.
+
+        Args:
+            server: The name of the server.
+
+        Returns:
+            True if its tools are pinned.
+        """
         return server in self._servers
 
     def names(self, server: str) -> list[str]:
-        """The approved tools of a server."""
+        """Return the names of the approved tools of a server.
+
+        Args:
+            server: The name of the server.
+
+        Returns:
+            The names.
+        """
         return list(self._servers.get(server, ()))
 
     @property
     def servers(self) -> list[str]:
-        """The servers of which something is approved."""
+        """The names of the servers with approved tools."""
         return list(self._servers)
 
     def differences(self, server: str, definitions: Iterable[Definition]) -> list[Difference]:
-        """What a server says now and was not approved, in its order; then what it no longer has."""
+        """Compare the definitions of a server with the approved ones.
+
+        Args:
+            server: The name of the server.
+            definitions: Its current definitions.
+
+        Returns:
+            The tools that are not approved, in the order of the server; then the approved ones it no longer has.
+        """
         listed = list(definitions)
         approved = self._servers.get(server)
-        found = [one for definition in listed if (one := self._difference(server, definition, approved, listed))]
+        differences = [
+            difference
+            for definition in listed
+            if (difference := self._difference(server, definition, approved, listed))
+        ]
         names = {definition.name for definition in listed}
-        for gone in (name for name in approved or () if name not in names):
-            found.append(Difference(server=server, tool=gone, kind="gone", said="no longer offered"))
-        return found
+        for name in (name for name in approved or () if name not in names):
+            differences.append(Difference(server=server, tool=name, kind="gone", message="no longer offered"))
+        return differences
 
     def refused(self, server: str, definitions: Iterable[Definition]) -> dict[str, str]:
-        """Why tools may not be used, by name."""
-        return {one.tool: str(one) for one in self.differences(server, definitions) if one.kind != "gone"}
+        """Return how tools differ from the approved ones, by name. These tools may not be used.
+
+        Args:
+            server: The name of the server.
+            definitions: Its current definitions.
+        """
+        return {
+            difference.tool: difference.message
+            for difference in self.differences(server, definitions)
+            if difference.kind != "gone"
+        }
 
     def approve(self, server: str, definitions: Iterable[Definition], only: str | None = None) -> None:
-        """Take what a server says now, of all its tools or of one; what it no longer has goes."""
+        """Approve the current definitions of a server, and drop the tools that it no longer has.
+
+        Args:
+            server: The name of the server.
+            definitions: Its current definitions.
+            only: The name of the only tool to approve or drop; None for all tools.
+        """
         now = {definition.name: definition for definition in definitions}
         if only is None:
             self._servers[server] = now
@@ -119,7 +181,7 @@ class Pins:
             approved[only] = now[only]
 
     def write(self) -> None:
-        """Replace the file; a link of its name is not followed."""
+        """Replace the lock file. A symbolic link at its path is replaced, not followed."""
         servers = {
             server: {
                 name: {"sha256": tool.fingerprint(server), **tool.to_dict()} for name, tool in sorted(tools.items())
@@ -132,43 +194,44 @@ class Pins:
     def _difference(
         self, server: str, now: Definition, approved: Mapping[str, Definition] | None, listed: list[Definition]
     ) -> Difference | None:
-        def differs(kind: str, said: str) -> Difference:
-            return Difference(server=server, tool=now.name, kind=kind, said=said)
+        def difference(kind: str, text: str) -> Difference:
+            return Difference(server=server, tool=now.name, kind=kind, message=text)
 
         if approved is None:
             owner = next((other for other, tools in self._servers.items() if now.name in tools), None)
             if owner is not None:
-                return differs("shadows", f"has the name of {owner}:{now.name}, which is pinned")
-            return differs("new", "has not been approved")
+                return difference("shadows", f"has the name of {owner}:{now.name}, which is pinned")
+            return difference("new", "has not been approved")
         before = approved.get(now.name)
         if before is not None:
             if before.fingerprint(server) == now.fingerprint(server):
                 return None
-            return differs("changed", _CHANGED + _told(before, now))
+            return difference("changed", _CHANGED + _describe_changes(before, now))
         names = {definition.name for definition in listed}
-        for name, known in approved.items():
-            if name not in names and _without_name(known) == _without_name(now):
-                return differs("renamed", f"is {name} under another name")
-        return differs("new", "has not been approved")
+        for name, definition in approved.items():
+            if name not in names and _without_name(definition) == _without_name(now):
+                return difference("renamed", f"is {name} under another name")
+        return difference("new", "has not been approved")
 
 
-def _tools(path: Path, server: str, listed: Any) -> Iterator[tuple[str, Definition]]:
+def _read_tools(path: Path, server: str, listed: Any) -> Iterator[tuple[str, Definition]]:
     if not isinstance(listed, dict):
         raise ConfigError(f"{path}: {server}: must be an object of tools")
-    for name, given in listed.items():
-        where = f"{path}: {server}:{name}"
-        if not isinstance(given, dict):
-            raise ConfigError(f"{where}: must be an object")
+    for name, entry in listed.items():
+        place = f"{path}: {server}:{name}"
+        if not isinstance(entry, dict):
+            raise ConfigError(f"{place}: must be an object")
         try:
-            tool = Definition.from_dict(name, check_json(given, where))
-        except (KeyError, InvalidValue) as error:
-            raise ConfigError(f"{where}: cannot be read: {error}") from error
-        if tool.fingerprint(server) != given.get("sha256"):
-            said = "its sha256 is not that of what stands beside it, so one of them was changed by hand"
-            cure = (
-                "get the file back from version control, or delete it, and then look at every tool again and approve it"
-            )
-            raise ConfigError(f"{where}: {said}; {cure}: ropewalk tools pin, with --approve")
+            tool = Definition.from_dict(name, check_json(entry, place))
+        except KeyError as error:
+            missing = f"{place}: {error.args[0]} is missing"
+            raise ConfigError(f"{missing}; restore the file from version control, or delete it") from error
+        except InvalidValue as error:
+            raise ConfigError(f"{place}: cannot be read: {error}") from error
+        if tool.fingerprint(server) != entry.get("sha256"):
+            problem = "its sha256 does not fit its definition, so one of them was changed by hand"
+            message = f"{place}: {problem}; restore the file from version control, or delete it"
+            raise ConfigError(message).with_remedy(Action.APPROVE_TOOLS)
         yield name, tool
 
 
@@ -176,14 +239,14 @@ def _without_name(tool: Definition) -> dict[str, Json]:
     return {key: value for key, value in tool.to_dict().items() if key != "title"}
 
 
-def _told(before: Definition, now: Definition) -> str:
-    found = list(_changes("", before.to_dict(), now.to_dict()))
-    more = f"; and {len(found) - _MOST_TOLD} more" if len(found) > _MOST_TOLD else ""
-    return "; ".join(found[:_MOST_TOLD]) + more
+def _describe_changes(before: Definition, now: Definition) -> str:
+    changes = list(_list_changes("", before.to_dict(), now.to_dict()))
+    rest = f"; and {len(changes) - _MAX_DIFFERENCES} more" if len(changes) > _MAX_DIFFERENCES else ""
+    return "; ".join(changes[:_MAX_DIFFERENCES]) + rest
 
 
-def _changes(place: str, before: Json, now: Json) -> Iterator[str]:
-    """Each place that differs, with what was there and what is."""
+def _list_changes(place: str, before: Json, now: Json) -> Iterator[str]:
+    """Describe each place that differs, with the old and the new value."""
     if before == now:
         return
     if isinstance(before, dict) and isinstance(now, dict):
@@ -192,13 +255,13 @@ def _changes(place: str, before: Json, now: Json) -> Iterator[str]:
             if key not in now:
                 yield f"{inner} is gone"
             elif key not in before:
-                yield f"{inner} is new: {_brief(now[key])}"
+                yield f"{inner} is new: {_short_json(now[key])}"
             else:
-                yield from _changes(inner, before[key], now[key])
+                yield from _list_changes(inner, before[key], now[key])
         return
-    yield f"{place} was {_brief(before)} and is {_brief(now)}"
+    yield f"{place} was {_short_json(before)} and is {_short_json(now)}"
 
 
-def _brief(value: Json) -> str:
+def _short_json(value: Json) -> str:
     text = orjson.dumps(value).decode()
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    return text if len(text) <= _MAX_VALUE_LENGTH else text[: _MAX_VALUE_LENGTH - 1] + "…"

@@ -1,29 +1,34 @@
-"""A function read as a tool: what it is called, what it takes, what it gives.
+"""Derive a tool from a Python function: its name, description, schemas and handler.
 
-Derived from the signature, the type hints and the docstring; nothing is called. Refused: positional-only
-and `*args` parameters (a call has named arguments only), and hints that cannot be resolved.
+The signature, the type hints and the docstring are read; nothing is called. Positional-only and `*args`
+parameters are refused, because a call has only named arguments, and so are hints that cannot be resolved.
+
+Docstrings may have the style of Google (`Args:`), NumPy (`Parameters` underlined) or Sphinx (`:param x:`). Text
+in any other form stays in the description. To support another style, add a reader next to `_read_google`.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import re
 import types
 import typing
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any, Final, NewType
 
 from ..errors import InvalidTool
-from ..frozen import dataclass
+from ..fast_dataclass import dataclass
 from ..values import Json, is_json
-from .hints import Convert, HintReader, Shape
-from .raw import UnusableResult
-from .reading import reading
+from .directory.rows import argument_reader
+from .raw_result import UnusableResult
+from .type_schemas import Convert, HintReader, TypeSchema
 
 IdempotencyKey = NewType("IdempotencyKey", str)
-"""The hint of a parameter that is given the idempotency key of the call: the same text when a call that a crash cut
-off, or an attempt that failed, is made again. It is no argument of the tool."""
+"""The hint of a parameter that gets the idempotency key of the call. The key is the same when a call is repeated
+after a crash or a failed attempt. The parameter is not an argument of the tool."""
 
 KEY: Final = "__ropewalk_key__"
 """The attribute of a handler that names this parameter."""
@@ -31,8 +36,15 @@ KEY: Final = "__ropewalk_key__"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """What a function says about itself; `reads`, `more` (of what has no parameter of its own) and `write` convert
-    between JSON and its types, `key` names the parameter that is given the idempotency key."""
+    """The definition of a function as a tool, and the conversions between JSON and its types.
+
+    Attributes:
+        reads: By parameter, the conversion of its argument.
+        more: The conversion of arguments for `**kwargs`.
+        write: The conversion of the result.
+        read_result: The conversion of a result that is JSON to its declared type.
+        key: The parameter that gets the idempotency key.
+    """
 
     name: str
     description: str
@@ -41,34 +53,47 @@ class Described:
     reads: dict[str, Convert]
     more: Convert | None
     write: Convert | None
+    read_result: Convert | None
     key: str | None
 
 
 def describe(function: Callable[..., Any]) -> Described:
-    """Read a function; InvalidTool names the parameter that cannot be a tool's."""
+    """Derive the definition of a tool from a function.
+
+    Args:
+        function: The function.
+
+    Returns:
+        Its name, description and schemas.
+
+    Raises:
+        InvalidTool: It is not callable, a parameter cannot be passed by name, or a type hint has no JSON Schema.
+    """
     if not callable(function):
         raise InvalidTool(f"a tool is a function or a Tool, not {type(function).__qualname__}")
-    target = _underlying(function)
+    target = _unwrap(function)
     name = getattr(target, "__name__", type(function).__name__)
+    # Resolve every hint first: postponed annotations fail here, not in the middle of a schema.
     try:
         signature = inspect.signature(function)
-        hints = typing.get_type_hints(_hinted(target), include_extras=True)
+        hints = typing.get_type_hints(_annotated_function(target), include_extras=True)
     except (NameError, TypeError, ValueError) as error:
         raise InvalidTool(f"tool {name!r}: its type hints cannot be read: {error}") from error
-    description, texts = _documented(inspect.getdoc(target))
+    description, texts = read_docstring(inspect.getdoc(target))
     reader = HintReader()
     properties: dict[str, Json] = {}
-    shapes: dict[str, Shape] = {}
+    shapes: dict[str, TypeSchema] = {}
     required: list[str] = []
-    more: Shape | None = None
+    more: TypeSchema | None = None
     key = None
+    # Sort the parameters into arguments of the tool, `**kwargs` and the idempotency key.
     for parameter in signature.parameters.values():
         place = f"tool {name!r}: parameter {parameter.name!r}"
         if parameter.kind is parameter.VAR_KEYWORD:
-            members, needed, more = _more(hints.get(parameter.name, Any), reader, place)
+            members, required_members, more = _keyword_schema(hints.get(parameter.name, Any), reader, place)
             shapes |= members
             properties |= {member: shape.schema for member, shape in members.items()}
-            required += needed
+            required += required_members
             continue
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
             raise InvalidTool(f"{place} cannot be given by name; make it a named parameter")
@@ -79,102 +104,130 @@ def describe(function: Callable[..., Any]) -> Described:
         properties[parameter.name] = _property(shape, parameter, texts.get(parameter.name))
         if parameter.default is parameter.empty:
             required.append(parameter.name)
-    schema: dict[str, Json] = {"type": "object", "properties": properties}
-    if required:
-        schema["required"] = required
-    if more is None or more.schema:
-        schema["additionalProperties"] = False if more is None else more.schema
-    output = _output(function, hints, f"tool {name!r}: its result")
+    schema = _arguments_schema(properties, required, more)
+    output = _result_schema(function, hints, f"tool {name!r}: its result")
     return Described(
         name=name,
         description=description,
-        input_schema=_with_definitions(schema, reader),
+        input_schema=_lift_definitions(schema, reader),
         output_schema=output.schema if output else None,
-        reads={given: shape.read for given, shape in shapes.items() if shape.read},
+        reads={parameter: shape.read for parameter, shape in shapes.items() if shape.read},
         more=more.read if more else None,
         write=output.write if output else None,
+        read_result=output.read if output else None,
         key=key,
     )
 
 
-def _more(hint: Any, reader: HintReader, place: str) -> tuple[dict[str, Shape], list[str], Shape | None]:
-    """What `**more` takes: the members of `Unpack[...]`, those that have to be there, or the Shape of each argument."""
+def _arguments_schema(properties: dict[str, Json], required: list[str], more: TypeSchema | None) -> dict[str, Json]:
+    schema: dict[str, Json] = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = required
+    # Without `**kwargs` no other arguments are valid; untyped `**kwargs` accept any.
+    if more is None:
+        schema["additionalProperties"] = False
+    elif more.schema:
+        schema["additionalProperties"] = more.schema
+    return schema
+
+
+def _keyword_schema(
+    hint: Any, reader: HintReader, place: str
+) -> tuple[dict[str, TypeSchema], list[str], TypeSchema | None]:
+    """Return what `**kwargs` accepts: the members of `Unpack[...]` and the required ones, or the schema of each."""
     if typing.get_origin(hint) is typing.Unpack:
-        return *reader.members(typing.get_args(hint)[0], place), None
+        members, required = reader.members(typing.get_args(hint)[0], place)
+        return members, required, None
     shape = reader.shape(hint, place)
-    return {}, [], replace(shape, read=_whole) if shape.read is None and _is_whole(hint) else shape
+    if shape.read is None and _is_integer_hint(hint):
+        shape = replace(shape, read=_to_integer)
+    return {}, [], shape
 
 
-def _whole(value: Json) -> Json:
-    """JSON Schema calls 2.0 an integer, too. That of a parameter by name is made one where arguments are checked."""
+def _to_integer(value: Json) -> Json:
+    """Convert 2.0 to 2, which JSON Schema also calls an integer. Named parameters are converted by the input check."""
     return int(value) if type(value) is float and value.is_integer() else value
 
 
 def schema_of(hint: Any, place: str) -> dict[str, Json]:
-    """The JSON Schema of a type hint; InvalidTool naming `place` where there is none."""
+    """Return the JSON Schema of a type hint. Raises InvalidTool, naming `place`, if it has none."""
     reader = HintReader()
-    return _with_definitions(reader.shape(hint, place).schema, reader)
+    return _lift_definitions(reader.shape(hint, place).schema, reader)
+
+
+def reader_of(hint: Any, place: str) -> Convert | None:
+    """Return what converts JSON to a type hint; None if nothing has to be converted.
+
+    Raises:
+        InvalidTool: The hint has no JSON Schema. The text begins with `place`.
+    """
+    return HintReader().shape(hint, place).read
 
 
 def schema_of_fields(hints: dict[str, Any], place: str) -> dict[str, Json]:
-    """The schema of an object with these members and no others; one that may be None may be left out."""
+    """Return the schema of an object with exactly these members; those that may be None are optional.
+
+    Args:
+        hints: The type hint of each member.
+        place: Begins the messages.
+
+    Raises:
+        InvalidTool: A hint has no JSON Schema.
+    """
     reader = HintReader()
     properties = {name: reader.shape(hint, f"{place} {name!r}").schema for name, hint in hints.items()}
     required = [name for name, hint in hints.items() if type(None) not in typing.get_args(hint)]
     schema: dict[str, Json] = {"type": "object", "properties": properties, "additionalProperties": False}
     if required:
         schema["required"] = required
-    return _with_definitions(schema, reader)
-
-
-def _documented(text: str | None) -> tuple[str, dict[str, str]]:
-    if not text:
-        return "", {}
-    from .docstring import read_docstring
-
-    return read_docstring(text)
+    return _lift_definitions(schema, reader)
 
 
 def adapt(function: Callable[..., Any], described: Described) -> Callable[..., Any]:
-    """The handler: the function itself, or one that converts where the hints ask for it; marked with its KEY."""
+    """Return the handler for a function: the function itself, or a wrapper that converts arguments and result.
+
+    The attribute KEY of the handler names the parameter for the idempotency key.
+    """
     reads, more = described.reads, described.more
     if not reads and more is None and described.write is None and described.key is None:
         return function
     known = [*described.input_schema["properties"], described.key]
-    handler = _converting(function, reading(described.name, reads, more, known), described.write)
+    handler = _wrap(function, argument_reader(described.name, reads, more, known), described.write)
     if described.key is not None:
         setattr(handler, KEY, described.key)
     return handler
 
 
-def _converting(
-    function: Callable[..., Any], given: Callable[[dict[str, Json]], dict[str, Any]], write: Convert | None
+def _wrap(
+    function: Callable[..., Any], convert: Callable[[dict[str, Json]], dict[str, Any]], write: Convert | None
 ) -> Callable[..., Any]:
+    """Wrap a function with the conversions; the wrapper is async, or a generator, if the function is."""
+    # Only the async generator has no result to convert: its items are chunks.
     if is_async_generator(function):
 
         @functools.wraps(function)
         async def stream(**args: Json) -> AsyncIterator[Any]:
-            async for item in function(**given(args)):
+            async for item in function(**convert(args)):
                 yield item
 
         return stream
     if is_async(function):
 
         @functools.wraps(function)
-        async def call(**args: Json) -> Any:
-            return _written(await function(**given(args)), write)
+        async def call_async(**args: Json) -> Any:
+            return _write_result(await function(**convert(args)), write)
 
-        return call
+        return call_async
 
     @functools.wraps(function)
-    def plain(**args: Json) -> Any:
-        return _written(function(**given(args)), write)
+    def call(**args: Json) -> Any:
+        return _write_result(function(**convert(args)), write)
 
-    return plain
+    return call
 
 
-def _written(value: Any, write: Convert | None) -> Any:
-    """Convert a result. The function ran, so what goes wrong here is no failure of the call."""
+def _write_result(value: Any, write: Convert | None) -> Any:
+    """Convert a result. UnusableResult says that the function ran, so that the call is not repeated."""
     if write is None:
         return value
     try:
@@ -184,69 +237,91 @@ def _written(value: Any, write: Convert | None) -> Any:
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives a coroutine."""
+    """Return True if a call returns a coroutine.
+
+    Args:
+        function: The callable.
+
+    Returns:
+        True for a coroutine function.
+    """
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 def is_async_generator(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives an async generator."""
+    """Return True if a call returns an async generator.
+
+    Args:
+        function: The callable.
+
+    Returns:
+        True for an async generator function.
+    """
     return inspect.isasyncgenfunction(function) or inspect.isasyncgenfunction(type(function).__call__)
 
 
 def is_generator(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives a generator that is not async."""
+    """Return True if a call returns a generator that is not async.
+
+    Args:
+        function: The callable.
+
+    Returns:
+        True for a generator function.
+    """
     return inspect.isgeneratorfunction(function) or inspect.isgeneratorfunction(type(function).__call__)
 
 
 def whole_parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    """The parameters whose hint is `int`, or `int | None` and the like, and which a float is not meant for."""
+    """Return the parameters, except `**kwargs`, whose hint contains `int` but not `float`."""
     try:
-        hints = typing.get_type_hints(_hinted(_underlying(function)))
+        hints = typing.get_type_hints(_annotated_function(_unwrap(function)))
     except (AttributeError, NameError, TypeError):
-        return ()  # it may have any schema, and hints of any kind
-    names = [name for name, hint in hints.items() if name != "return" and _is_whole(hint)]
+        return ()  # a handler with a schema of its own may have unreadable hints
+    names = [name for name, hint in hints.items() if name != "return" and _is_integer_hint(hint)]
     if not names:
         return ()
-    parameters = inspect.signature(function).parameters.values()
-    more = [parameter.name for parameter in parameters if parameter.kind is parameter.VAR_KEYWORD]
-    return tuple(name for name in names if name not in more)
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD and parameter.name in names:
+            names.remove(parameter.name)
+    return tuple(names)
 
 
-def _is_whole(hint: Any) -> bool:
+def _is_integer_hint(hint: Any) -> bool:
     kinds = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
     return int in kinds and float not in kinds
 
 
-def _underlying(function: Any) -> Any:
+def _unwrap(function: Any) -> Any:
     while isinstance(function, functools.partial):
         function = function.func
     return inspect.unwrap(function)
 
 
-def _hinted(target: Any) -> Any:
+def _annotated_function(target: Any) -> Any:
     return target if hasattr(target, "__annotations__") and not inspect.isclass(target) else target.__call__
 
 
-def _property(shape: Shape, parameter: inspect.Parameter, text: str | None) -> dict[str, Json]:
-    found = dict(shape.schema)
-    if text and "description" not in found:
-        found["description"] = text
+def _property(shape: TypeSchema, parameter: inspect.Parameter, text: str | None) -> dict[str, Json]:
+    schema = dict(shape.schema)
+    if text and "description" not in schema:
+        schema["description"] = text
     if parameter.default is not parameter.empty and is_json(parameter.default):
-        found["default"] = parameter.default
-    return found
+        schema["default"] = parameter.default
+    return schema
 
 
-def _output(function: Callable[..., Any], hints: dict[str, Any], place: str) -> Shape | None:
+def _result_schema(function: Callable[..., Any], hints: dict[str, Any], place: str) -> TypeSchema | None:
     if "return" not in hints or is_async_generator(function):
         return None
     reader = HintReader()
     shape = reader.shape(hints["return"], place)
-    return Shape(_with_definitions(shape.schema, reader), None, shape.write)
+    return TypeSchema(_lift_definitions(shape.schema, reader), shape.read, shape.write)
 
 
-def _with_definitions(schema: dict[str, Json], reader: HintReader) -> dict[str, Json]:
-    """Definitions belong at the root, where `#/$defs/...` looks for them."""
-    found: dict[str, Json] = dict(reader.definitions)
+def _lift_definitions(schema: dict[str, Json], reader: HintReader) -> dict[str, Json]:
+    """Move every definition to the root of the schema, where `#/$defs/...` refers to."""
+    definitions: dict[str, Json] = dict(reader.definitions)
 
     def lift(node: Json) -> Json:
         if isinstance(node, list):
@@ -254,8 +329,118 @@ def _with_definitions(schema: dict[str, Json], reader: HintReader) -> dict[str, 
         if not isinstance(node, dict):
             return node
         if isinstance(node.get("$defs"), dict):
-            found.update(node["$defs"])
+            definitions.update(node["$defs"])
         return {key: lift(item) for key, item in node.items() if key != "$defs"}
 
     lifted: dict[str, Json] = lift(schema)
-    return {**lifted, "$defs": {name: lift(item) for name, item in found.items()}} if found else lifted
+    if definitions:
+        lifted["$defs"] = {name: lift(item) for name, item in definitions.items()}
+    return lifted
+
+
+_SECTIONS: Final = frozenset(("args", "arguments", "parameters", "params", "returns", "return", "yields", "raises",
+                              "example", "examples", "note", "notes"))  # fmt: skip
+_PARAMETERS: Final = frozenset(("args", "arguments", "parameters", "params"))
+_DROPPED: Final = _PARAMETERS | {"returns", "return", "yields", "raises"}
+_GOOGLE_PARAMETER: Final = re.compile(r"^(\s+)\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
+_NUMPY_PARAMETER: Final = re.compile(r"^\*{0,2}(\w+)\s*(?::.*)?$")
+_SPHINX_FIELD: Final = re.compile(r"^:(\w+)(?:\s+[^:]*?)?\s*(\w+)?:\s*(.*)$")
+
+
+def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
+    """Return the description of a docstring, and the text about each parameter by its name.
+
+    Args:
+        text: The docstring.
+
+    Returns:
+        The description, and the text of each parameter by name.
+    """
+    lines = inspect.cleandoc(text or "").splitlines()
+    description: list[str] = []
+    params: dict[str, str] = {}
+    i = 0
+    # Each reader starts at a section and returns the number of the line after it.
+    while i < len(lines):
+        line = lines[i]
+        title = line.strip().rstrip(":").lower()
+        section_params = params if title in _PARAMETERS else None
+        if line.startswith(":") and _SPHINX_FIELD.match(line):
+            i = _read_sphinx(lines, i, params)
+        elif title in _SECTIONS and _is_underlined(lines, i):
+            i = _read_numpy(lines, i + 2, section_params, description, title)
+        elif title in _DROPPED and line.strip().endswith(":") and not line.startswith(" "):
+            i = _read_google(lines, i + 1, section_params)
+        else:
+            description.append(line)
+            i += 1
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(description)).strip(), params
+
+
+def _is_underlined(lines: list[str], i: int) -> bool:
+    return i + 1 < len(lines) and re.fullmatch(r"-{3,}", lines[i + 1].strip()) is not None
+
+
+def _read_google(lines: list[str], i: int, params: dict[str, str] | None) -> int:
+    indent: int | None = None
+    name = None
+    while i < len(lines) and (not lines[i].strip() or lines[i].startswith(" ")):
+        line = lines[i]
+        i += 1
+        if params is None or not line.strip():
+            continue
+        match = _GOOGLE_PARAMETER.match(line)
+        depth = len(line) - len(line.lstrip())
+        # A deeper line that looks like a parameter continues the text of the one before.
+        if match and (indent is None or depth <= indent):
+            indent, name = depth, match[2]
+            params[name] = match[3].strip()
+        elif name is not None:
+            params[name] = f"{params[name]} {line.strip()}".strip()
+    return i
+
+
+def _read_numpy(lines: list[str], i: int, params: dict[str, str] | None, description: list[str], title: str) -> int:
+    name = None
+    if params is None and title not in _DROPPED:
+        description.append(f"{title.capitalize()}:")
+    while i < len(lines):
+        line = lines[i]
+        if line.strip().lower() in _SECTIONS and _is_underlined(lines, i):
+            break
+        i += 1
+        if params is None:
+            if title not in _DROPPED:
+                description.append(line)
+        elif line.strip() and not line.startswith(" "):
+            match = _NUMPY_PARAMETER.match(line)
+            name = match[1] if match else None
+            if name:
+                params[name] = ""
+        elif name and line.strip():
+            params[name] = f"{params[name]} {line.strip()}".strip()
+    return i
+
+
+def _read_sphinx(lines: list[str], i: int, params: dict[str, str]) -> int:
+    match = _SPHINX_FIELD.match(lines[i])
+    i += 1
+    continuation: list[str] = []
+    while i < len(lines) and lines[i].startswith(" ") and lines[i].strip():
+        continuation.append(lines[i].strip())
+        i += 1
+    if match and match[1] in ("param", "parameter", "arg", "argument") and match[2]:
+        params[match[2]] = " ".join([match[3].strip(), *continuation]).strip()
+    return i
+
+
+def hash_key(key: str) -> str:
+    """Return the idempotency key to send to another system: stable, and without the run id that it contains.
+
+    Args:
+        key: The key inside Ropewalk. It begins with the run id, which a client may have chosen.
+
+    Returns:
+        64 hexadecimal digits, safe in a header.
+    """
+    return sha256(key.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,7 +1,7 @@
 """A call as a stream: events in order, and always a `done` or an `error` at the end.
 
 Arguments are checked first; that, and a backend without streams, raises at the first step of the
-iteration. What fails later is an `error` event. `timeout` is the longest wait for one event.
+iteration. A later failure is an `error` event. `timeout` is the longest wait for one event.
 """
 
 from __future__ import annotations
@@ -12,19 +12,28 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from ..errors import InvalidValue, StreamNotSupported, ToolError, ValidationFailed
-from ..errors.foreign import passes
+from ..errors import InvalidValue, StreamNotSupported, ToolError, ValidationFailed, is_interruption
 from ..values import check_json, fresh
-from .failures import Failures
-from .local import aclose, failure_of
-from .result import STREAM_KINDS, StreamEvent
-from .route import Args, Route
+from .backends.local import aclose, stream_failure
+from .backends.route import Args, Route
+from .call_errors import Failures
+from .tool import STREAM_KINDS, StreamEvent
 
 Stream: TypeAlias = Callable[[Args, str | None, float | None], AsyncGenerator[StreamEvent, None]]
 
 
 def streamer(route: Route, check_in: Callable[[Any], Any] | None, limit: float, fail: Failures) -> Stream:
-    """The stream of one bound tool: (args, idempotency key, seconds) -> events."""
+    """Make the stream of one bound tool.
+
+    Args:
+        route: The route to the tool.
+        check_in: Checks the arguments.
+        limit: The timeout in seconds, or None.
+        fail: Makes the errors of the call.
+
+    Returns:
+        A function `(args, idempotency key, seconds) -> events`.
+    """
 
     async def stream(args: Args, key: str | None, timeout: float | None) -> AsyncGenerator[StreamEvent, None]:
         if check_in is not None:
@@ -50,7 +59,7 @@ async def _open(route: Route, args: Args, key: str | None, fail: Failures) -> An
     except asyncio.CancelledError:
         raise
     except BaseException as error:
-        if passes(error):
+        if is_interruption(error):
             raise
         raise fail.executing(error, "stream") from error
     if source is None:
@@ -59,48 +68,48 @@ async def _open(route: Route, args: Args, key: str | None, fail: Failures) -> An
 
 
 async def _events(source: Any, seconds: float, fail: Failures) -> AsyncGenerator[StreamEvent, None]:
-    iterator, begun = aiter(source), False
+    iterator, has_begun = aiter(source), False
     while True:
         scope = asyncio.timeout(None if seconds == math.inf else seconds)
         try:
             async with scope:
-                event = _stamped(await anext(iterator), fail)
+                event = _to_event(await anext(iterator), fail)
         except StopAsyncIteration:
             yield StreamEvent("done", fail.tool_id)
             return
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # it leaves as the last event, the cause chained
-            if passes(error):
+        except BaseException as error:  # becomes the last event, with the exception as its cause
+            if is_interruption(error):
                 raise
-            late = isinstance(error, TimeoutError) and scope.expired()
-            failure = fail.no_answer(seconds) if late else fail.executing(error, "stream")
-            if isinstance(failure, ValidationFailed) and not begun:
-                raise failure from error  # it is the types of its arguments that refuse them
-            yield _ended(failure, fail)
+            is_timeout = isinstance(error, TimeoutError) and scope.expired()
+            failure = fail.timed_out(seconds) if is_timeout else fail.executing(error, "stream")
+            if isinstance(failure, ValidationFailed) and not has_begun:
+                raise failure from error  # the types of its parameters refuse the arguments
+            yield _error_event(failure, fail)
             return
-        begun = True
+        has_begun = True
         yield event
         if event.kind in ("done", "error"):
             return
 
 
-def _stamped(given: Any, fail: Failures) -> StreamEvent:
-    """An event of ours from what the source sent: an event, or the data of a chunk."""
-    if not isinstance(given, StreamEvent):
-        return StreamEvent("chunk", fail.tool_id, _checked(given))
-    if given.kind not in STREAM_KINDS:
-        raise InvalidValue("event.kind", f"{given.kind!r} is not one of {', '.join(sorted(STREAM_KINDS))}")
-    event = given if given.tool_id else replace(given, tool_id=fail.tool_id)
-    _checked(event.data)
+def _to_event(item: Any, fail: Failures) -> StreamEvent:
+    """Convert an item of the source to a checked event; anything but an event becomes a chunk."""
+    if not isinstance(item, StreamEvent):
+        return StreamEvent("chunk", fail.tool_id, _check_data(item))
+    if item.kind not in STREAM_KINDS:
+        raise InvalidValue("event.kind", f"{item.kind!r} is not one of {', '.join(sorted(STREAM_KINDS))}")
+    event = item if item.tool_id else replace(item, tool_id=fail.tool_id)
+    _check_data(event.data)
     if event.kind == "error" and not isinstance(event.error, ToolError):
-        return replace(event, error=fail.executing(failure_of(event), "stream"))
+        return replace(event, error=fail.executing(stream_failure(event), "stream"))
     return event
 
 
-def _checked(data: Any) -> Any:
+def _check_data(data: Any) -> Any:
     return check_json(data, "event.data")
 
 
-def _ended(failure: ToolError, fail: Failures) -> StreamEvent:
+def _error_event(failure: ToolError, fail: Failures) -> StreamEvent:
     return StreamEvent("error", fail.tool_id, {"message": str(failure)}, failure)

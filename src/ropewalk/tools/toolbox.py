@@ -1,8 +1,13 @@
-"""The Toolbox: the index of tools, their local handlers, and the connections to the others.
+"""The Toolbox: an index of tools with their local handlers and the connections to other tools.
 
-A Toolbox alone is enough for a Runner. MCP servers and providers are named here and reached only when
-needed; one that cannot be reached is noted in `failures` and stops no other. Refused: two things under
-one name. To connect tools of another kind, see `route.py`.
+A Runner needs only a Toolbox. MCP servers and providers are declared here and connected on demand; one
+that cannot be reached is listed in `failures` and does not stop the others. Two sources under one name
+are refused.
+
+A ToolProxy makes a tool usable in another toolbox: each call goes through the pipeline of the toolbox that
+owns the tool, with its current connections, handlers and pins.
+
+To connect tools of another kind, register the kind (`backends/kinds.py`); `add_source` opens its sources.
 """
 
 from __future__ import annotations
@@ -11,56 +16,62 @@ import asyncio
 import re
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
-from ..config.trust import TRUST_HINTS
+from ..argument_checks import require_type, wrong_type
+from ..config.settings import TRUST_HINTS
 from ..errors import ConfigError, InvalidTool, NotFound, ToolNotApproved
-from ..errors.given import must_be, wants
-from ..values import Json, closest, fresh
-from .index import Change, Index, Page, log
-from .tool import Handler, Tool, ToolBackend, check_backend, tool_from
-from .trust import counted_annotations
+from ..values import Json, did_you_mean
+from .backends.route import Args, Flows, OnProgress, Route, Routed
+from .index import Index, log
+from .mcp.login_errors import Reason
+from .mcp.tool_definitions import get_member, mcp_tool
+from .tool import Handler, RunResult, Tool, ToolBackend, check_backend, tool_from
 
 if TYPE_CHECKING:
     from ..config.network import AddressPolicy
+    from .backends.provider_registry import Providers
+    from .backends.sources import Sources
     from .pins import Pins
-    from .providers import Providers
+    from .undo import Undo
 
-__all__ = ["Change", "Handlers", "Page", "Toolbox"]
-
-_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-_OTHER: Final = r"[^A-Za-z0-9_.-]"
+_NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
 class Handlers:
     """Local handlers by name."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Handler] = {}
+        self._by_name: dict[str, Handler] = {}
 
     def get(self, name: str, /) -> Handler | None:
-        """The handler of this name, or None."""
-        return self._known.get(name)
+        """Return the handler with this name, or None."""
+        return self._by_name.get(name)
 
     def put(self, name: str, handler: Handler) -> None:
         """Register or replace a handler."""
-        self._known[name] = handler
+        self._by_name[name] = handler
 
     def drop(self, name: str) -> None:
-        """Forget a handler; nothing happens when there is none."""
-        self._known.pop(name, None)
+        """Remove a handler if it exists."""
+        self._by_name.pop(name, None)
 
 
 class Toolbox(Index):
     """Tools and everything needed to run them; safe for concurrent use.
 
-    `tools` are `@tool` functions, plain callables and Tools. `mcp` maps server names to their
-    configuration (`command`, `args`, `env` or `url`, ...), `providers` maps provider ids to theirs (`url`,
-    `headers`, `timeout`, `tools`, `openapi`, `read_only`) or to an executor. Nothing is connected before `connect`.
-    `allow_hosts` are the hosts, addresses and ranges that a URL out of a document or an argument may lead to although
-    they are not public.
-    `failures` says why a server cannot be reached now, or why a tool of one (`server:tool`) was not taken.
+    Args:
+        tools: `@tool` functions, plain callables and Tools.
+        mcp: The configuration of each MCP server by name (`command`, `args`, `env` or `url`, ...).
+        providers: By id, the configuration of each provider (`url`, `headers`, `timeout`, `tools`, `openapi`,
+            `read_only`) or its executor.
+        allow_hosts: Hosts, addresses and ranges that are not public, but that a URL from a document or an
+            argument may lead to.
+
+    Nothing is connected before `connect`. `failures` has the reason why a server cannot be reached now (by its
+    name), or why one of its tools was left out (by `server:tool`).
     """
 
     def __init__(
@@ -73,44 +84,48 @@ class Toolbox(Index):
     ) -> None:
         super().__init__()
         if not isinstance(allow_hosts, (list, tuple)) or not all(isinstance(host, str) for host in allow_hosts):
-            raise wants("allow_hosts", "a list of hosts, addresses and ranges", allow_hosts)
+            raise wrong_type("allow_hosts", "a list of hosts, addresses and ranges", allow_hosts)
         self._network: AddressPolicy | None = None
         self._allow_hosts = tuple(allow_hosts)
         if allow_hosts:
-            _ = self.network  # says at once what is wrong with them
+            _ = self.network  # reports an invalid entry now instead of at the first call
         self.local = Handlers()
         self.mcp: Any = None
         self._providers: Providers | None = None
+        self.sources: Sources | None = None
+        """The opened sources of registered kinds (`[backends.NAME]` tables); None if there are none."""
         self.failures: dict[str, str] = {}
         self.refused: dict[str, str] = {}
-        """Of `failures` those of tools that are not what was approved, by id."""
+        """The part of `failures` with tools whose definition differs from the approved one, by id."""
         self.pins: Pins | None = None
-        """Which tools of MCP servers and OpenAPI documents have been approved; None: all are taken."""
-        self._served: dict[str, set[str]] = {}
-        self._seconds: dict[str, Json] = {}
-        self._trusted: set[str] = set()
-        self._opening = threading.Lock()
+        """The approved tools of MCP servers and OpenAPI documents; None accepts all."""
+        self._listed_ids: dict[str, set[str]] = {}
+        self.undos: dict[str, Undo] = {}
+        """The configured undos by tool id, which replace those of the tools."""
+        self._timeouts: dict[str, Json] = {}
+        self._trusted_servers: set[str] = set()
+        self._open_lock = threading.Lock()
         self._connecting: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]]
         self._connecting = weakref.WeakKeyDictionary()
         self.register_all(tools)
-        for name, config in _table(mcp, "mcp").items():
+        for name, config in _require_table(mcp, "mcp").items():
             self.add_mcp(name, config)
-        for name, config in _table(providers, "providers").items():
+        for name, config in _require_table(providers, "providers").items():
             self.add_provider(name, config)
 
     @property
     def provider(self) -> Providers:
-        """The providers by id. Most toolboxes have none, so HTTP and OpenAPI are read when one is asked for."""
-        with self._opening:
+        """The providers by id. Most toolboxes have none, so HTTP and OpenAPI are imported on first use."""
+        with self._open_lock:
             if self._providers is None:
-                from .providers import Providers
+                from .backends.provider_registry import Providers
 
                 self._providers = Providers(self.network)
             return self._providers
 
     @property
     def network(self) -> AddressPolicy:
-        """Which addresses that come from data may be connected to. Few toolboxes need it, so it is made on demand."""
+        """The policy for addresses that come from data, created on first use."""
         if self._network is None:
             from ..config.network import AddressPolicy
 
@@ -118,163 +133,305 @@ class Toolbox(Index):
         return self._network
 
     def trusts_hints(self, server: str) -> bool:
-        """Return True if the hints of an MCP server count, such as `readOnlyHint` (`trust = "hints"`)."""
-        must_be(str, server=server)
-        return server in self._trusted
+        """Return True if the hints of an MCP server count, such as `readOnlyHint` (`trust = "hints"`).
 
-    def lacks(self, tool_id: str) -> bool:
-        """Whether a server must be asked before anything can be said of a tool: it is not known, or its server
-        died and may come back with another one."""
+        Args:
+            server: The name of the server.
+
+        Returns:
+            True if the project trusts the server's hints.
+        """
+        require_type(str, server=server)
+        return server in self._trusted_servers
+
+    def is_missing(self, tool_id: str) -> bool:
+        """Return True if a server must be connected before the tool can be looked up.
+
+        Either the tool is unknown, or its server died and may return with another definition.
+
+        Args:
+            tool_id: The id of the tool.
+
+        Returns:
+            True if the tool must not be looked up yet.
+        """
         return self.get(tool_id) is None or (self.mcp is not None and tool_id.partition(":")[0] in self.mcp.lost)
 
-    def nowhere(self, tool_id: str) -> str | None:
-        """What is said of a tool of a server that there is not, where none of another one is like it."""
-        must_be(str, tool_id=tool_id)
-        space, colon, _ = tool_id.partition(":")
-        ids = [one.id for one in self.list()] if colon and space not in self.spaces else []
-        if not colon or space in self.spaces or closest(tool_id, ids) or any(i.startswith(f"{space}:") for i in ids):
-            return None
-        near = closest(space, self.spaces)
-        return f"no server {space!r} in ropewalk.toml or .mcp.json" + (f"; did you mean {near!r}?" if near else "")
+    def unknown_server_message(self, tool_id: str) -> str | None:
+        """Explain why a tool is missing, if the reason is that its server does not exist.
 
-    def told(self, space: str) -> bool:
-        """Whether a server or provider has said which tools it has."""
+        Args:
+            tool_id: The id of the tool.
+
+        Returns:
+            The message; None if the server exists, local tools use the namespace, or another tool has a similar id.
+        """
+        require_type(str, tool_id=tool_id)
+        space, colon, _ = tool_id.partition(":")
+        if not colon or space in self.spaces:
+            return None
+        ids = self.ids()
+        if did_you_mean(tool_id, ids) or any(known_id.startswith(f"{space}:") for known_id in ids):
+            return None
+        suggestion = did_you_mean(space, self.spaces)
+        message = f"no server {space!r} in ropewalk.toml or .mcp.json"
+        return f"{message}; did you mean {suggestion!r}?" if suggestion else message
+
+    def is_listed(self, space: str) -> bool:
+        """Return True if a server or provider has listed its tools and has not failed since.
+
+        Args:
+            space: The name of the server or provider.
+
+        Returns:
+            True if its tools in the index are current.
+        """
         if self.mcp is not None and space in self.mcp.names:
-            return space in self._served and space not in self.failures
+            return space in self._listed_ids and space not in self.failures
+        if self.sources is not None and space in self.sources.names:
+            return self.sources.has_listed(space)
         return self._providers is not None and space in self._providers.listed
 
     def has_listed(self, server: str) -> bool:
-        """Return True if an MCP server has listed its tools, now or before it was lost."""
+        """Return True if an MCP server has listed its tools, now or before it was lost.
+
+        Args:
+            server: The name of the server.
+
+        Returns:
+            True after its first list of tools.
+        """
         if not isinstance(server, str):
-            raise wants("server", "a string", server)
-        return server in self._served
+            raise wrong_type("server", "a string", server)
+        return server in self._listed_ids
 
     @property
     def spaces(self) -> set[str]:
-        """The names of servers and providers, connected or not."""
+        """The names of servers, providers and other sources, connected or not."""
         servers = self.mcp.names if self.mcp is not None else ()
         providers = self._providers.names if self._providers is not None else ()
-        return {*servers, *providers, *(name for name in self.failures if ":" not in name)}
+        sources = self.sources.names if self.sources is not None else ()
+        return {*servers, *providers, *sources, *(name for name in self.failures if ":" not in name)}
 
     # --- registering ------------------------------------------------------------------------
 
     def register_all(self, tools: Iterable[Tool | Handler]) -> None:
-        """`register` each; InvalidInput for what is no list of them."""
+        """Register each tool of a list.
+
+        Args:
+            tools: `@tool` functions, plain callables and Tools.
+
+        Raises:
+            InvalidInput: `tools` is not a list.
+            InvalidTool: A tool is invalid.
+        """
         if isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
-            raise wants("tools", "a list of functions and Tools", tools)
-        for one in tools:
-            self.register(one)
+            raise wrong_type("tools", "a list of functions and Tools", tools)
+        for tool in tools:
+            self.register(tool)
 
     def register(
         self, tool: Tool | Handler, handler: Handler | None = None, *, backend: ToolBackend | None = None
     ) -> Tool:
-        """Add a tool with a handler or a backend (else its own, if it brings one); gives the Tool back.
+        """Add a tool with a handler or a backend.
 
-        The same definition again adds or replaces the backend; another one under the same id
-        raises InvalidTool. That a function takes the place of another is told in the log. A tool with neither is
-        listed, and calling it is NoBackends.
+        The same definition again adds or replaces the backend. If a function replaces another one, a
+        warning is logged. A tool with neither is listed, and a call of it raises NoBackends.
+
+        Args:
+            tool: A Tool, or a function that becomes one.
+            handler: The function that runs the tool.
+            backend: Where the tool runs. Without both, the tool's own handler and backend are used.
+
+        Returns:
+            The Tool.
+
+        Raises:
+            InvalidTool: The tool is invalid, its id has another definition, or the backend cannot have a handler.
         """
-        made = tool if isinstance(tool, Tool) else tool_from(tool)
+        definition = tool if isinstance(tool, Tool) else tool_from(tool)
+        label = f"tool {definition.id!r}"
         if backend is not None:
-            check_backend(backend, f"tool {made.id!r}")
+            check_backend(backend, label)
         if handler is not None and backend is not None and backend.kind != "local":
-            raise InvalidTool(f"tool {made.id!r}: a handler goes with a local backend, not with a {backend.kind} one")
+            raise InvalidTool(f"{label}: a handler needs a local backend, not a {backend.kind} one")
         if handler is None and backend is None:
-            handler, backend = made.handler, made.backend
+            handler, backend = definition.handler, definition.backend
         if handler is not None:
             if not callable(handler):
-                raise InvalidTool(f"tool {made.id!r}: its handler is {type(handler).__qualname__}, not callable")
-            backend = backend or ToolBackend.local(made.id)
+                raise InvalidTool(f"{label}: its handler is {type(handler).__qualname__}, not callable")
+            backend = backend or ToolBackend.local(definition.id)
+        # Tool and handler change together, so that no call sees one without the other.
         with self._lock:
-            self._put(made, backend)
+            self._put(definition, backend)
             if handler is not None and backend is not None:
-                name = backend.name or made.id
-                _tell_replaced(made.id, self.local.get(name), handler)
+                name = backend.name or definition.id
+                _log_replaced_handler(definition.id, self.local.get(name), handler)
                 self.local.put(name, handler)
-        self._tell()
-        return made
+        self._publish()
+        return definition
 
     def lend(self, tool_id: str) -> Tool:
-        """The tool so that another toolbox or a conversation can have it: this one runs it, with its connections.
-        NotFound if absent, InvalidTool where nothing runs it."""
-        from .lent import lent
+        """Return a tool for use in another toolbox or a conversation; this toolbox runs it.
 
-        return lent(self, self._entry(tool_id)[0])
+        Args:
+            tool_id: The id of the tool.
+
+        Returns:
+            A Tool with a handler that calls this toolbox.
+
+        Raises:
+            NotFound: The tool is unknown.
+            InvalidTool: The tool has neither a handler nor a backend.
+        """
+        return proxied(self, self._entry(tool_id)[0])
 
     def remove_backend(self, tool_id: str, backend: ToolBackend) -> None:
-        """Take one backend off a tool; without its last backend the tool goes too. NotFound if absent."""
+        """Remove one backend of a tool, and the tool with its last backend.
+
+        Args:
+            tool_id: The id of the tool.
+            backend: The backend.
+
+        Raises:
+            NotFound: The tool is unknown, or does not have this backend.
+        """
         with self._lock:
             self._remove_backend(tool_id, backend)
             self._forget_handlers([backend])
-        self._tell()
+        self._publish()
 
     def remove(self, tool_id: str) -> None:
-        """Take a tool off with all its backends. NotFound if absent."""
-        with self._lock:
-            gone = self.backends(tool_id)
-            self._remove(tool_id)
-            self._forget_handlers(gone)
-        self._tell()
+        """Remove a tool with all its backends.
 
-    def _forget_handlers(self, gone: Iterable[ToolBackend]) -> None:
-        for backend in gone:
-            if backend.kind == "local" and backend.name is not None and backend.name not in self._handlers:
+        Args:
+            tool_id: The id of the tool.
+
+        Raises:
+            NotFound: The tool is unknown.
+        """
+        with self._lock:
+            backends = self.backends(tool_id)
+            self._remove(tool_id)
+            self._forget_handlers(backends)
+        self._publish()
+
+    def _forget_handlers(self, removed: Iterable[ToolBackend]) -> None:
+        """Drop the handlers that only the removed backends used."""
+        for backend in removed:
+            if backend.kind == "local" and backend.name is not None and backend.name not in self._handler_counts:
                 self.local.drop(backend.name)
 
     # --- connections ------------------------------------------------------------------------
 
     def add_mcp(self, name: str, config: dict[str, Json]) -> None:
-        """Name an MCP server; its tools become `name:tool` when it is connected."""
+        """Add an MCP server; its tools become `name:tool` when it is connected.
+
+        Args:
+            name: 1 to 128 characters of `[A-Za-z0-9_.-]`.
+            config: `command`, `args` and `env`, or `url`; and optionally `timeout` in seconds and `trust`.
+
+        Raises:
+            ConfigError: The name or the configuration is invalid.
+        """
         self._check_name("MCP server", name)
-        with self._opening:
+        with self._open_lock:
             if self.mcp is None:
-                from .mcp import McpServers
+                from .mcp.servers import McpServers
 
                 self.mcp = McpServers()
                 self.mcp.failures = self.failures
-                self.mcp.judge = self._judged
-                self.mcp.on_lost = self.touch  # what was found out about its tools may not hold
+                self.mcp.judge = self._refused_by_pins
+                self.mcp.on_lost = self.touch  # bound tools of the lost server must be resolved again
                 self.mcp.on_tools(self.take_tools)
         self.mcp.add(name, config)
-        self._seconds[name] = config.get("timeout")
+        self._timeouts[name] = config.get("timeout")
         if config.get("trust") == TRUST_HINTS:
-            self._trusted.add(name)
+            self._trusted_servers.add(name)
         self.touch()
 
     def add_provider(self, name: str, config: Any) -> None:
-        """Name a provider: its configuration, or an executor of one's own. Its `tools` (or those of its
-        `openapi` document) are registered as `name:tool`."""
+        """Add a provider and register its tools, or those of its `openapi` document, as `name:tool`.
+
+        Args:
+            name: 1 to 128 characters of `[A-Za-z0-9_.-]`.
+            config: The configuration, or an executor.
+
+        Raises:
+            ConfigError: The name or the configuration is invalid.
+        """
         self._check_name("provider", name)
-        self._take_provider(name, self.provider.add(name, config))
+        self._register_provider_tools(name, self.provider.add(name, config))
         self.failures.update(self.provider.skipped)
         self.touch()
 
+    def add_source(self, kind: str, name: str, settings: Mapping[str, Json] | None = None) -> None:
+        """Open a source of tools of a kind added with `register_backend`; its tools become `name:tool`.
+
+        Args:
+            kind: The kind's name.
+            name: The name of the source; no server or provider may have it.
+            settings: The settings that the kind's `open` gets, as in a `[backends.NAME]` table.
+
+        Raises:
+            ConfigError: The name is taken, the kind is unknown, or its `open` refuses the settings.
+            InvalidTool: A tool of the source is invalid; none of its tools are registered.
+        """
+        self._check_name("backend", name)
+        if name in self.spaces:
+            raise ConfigError(
+                f"backend {name!r}: a server, provider or backend has this name already; choose another name"
+            )
+        with self._open_lock:
+            if self.sources is None:
+                from .backends.sources import Sources
+
+                self.sources = Sources()
+        try:
+            tools = self.sources.add(kind, name, _require_table(settings, "settings"))
+        except InvalidTool:
+            self.sources.close_unused(name)
+            raise
+        self.register_all(tools)
+        self.touch()
+
     async def connect(self, name: str | None = None) -> None:
-        """Connect every MCP server at once (or the one named) and register its tools; fetch the OpenAPI
-        documents that are elsewhere. One that fails stops no other: see `failures`. With a name, a
-        server that cannot be reached raises ConnectionError, TimeoutError or ConfigError."""
+        """Connect MCP servers and register their tools.
+
+        Args:
+            name: The only server to connect. None connects every server at once and fetches remote OpenAPI
+                documents; `failures` then lists those that cannot be reached.
+
+        Raises:
+            NotFound: The server is unknown.
+            ConnectionError, TimeoutError, ConfigError: The named server cannot be reached.
+        """
         if name is not None:
             if not isinstance(name, str):
-                raise wants("name", "a string", name)
+                raise wrong_type("name", "a string", name)
             if self.mcp is None:
                 raise NotFound("MCP server", name)
             await self.mcp.connect(name)
             return
         servers = self.mcp.connect() if self.mcp is not None else asyncio.sleep(0)
-        await asyncio.gather(servers, self._fetch())
+        await asyncio.gather(servers, self._fetch_documents())
 
     async def connect_within(self, seconds: float | None) -> list[str]:
-        """Connect as `connect` does, but wait no longer than `seconds`. Calls at the same time share one attempt.
+        """Connect everything, but wait at most `seconds`. Simultaneous calls share one attempt.
+
+        Args:
+            seconds: The limit, from 0; None waits without limit.
 
         Returns:
-            The MCP servers that have not answered by then. They go on connecting, and their tools come when they
-            answer.
+            The MCP servers that have not answered by then. They continue to connect, and their tools are registered
+            when they answer.
 
         Raises:
-            InvalidInput: `seconds` is not a number from 0, nor None for no limit.
+            InvalidInput: `seconds` is neither a number from 0 nor None.
         """
         if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0):
-            raise wants("seconds", "a number from 0, or None for no limit", seconds)
+            raise wrong_type("seconds", "a number from 0, or None for no limit", seconds)
+        # One task per event loop; `asyncio.wait` leaves it running when the time is over.
         loop = asyncio.get_running_loop()
         task = self._connecting.get(loop)
         if task is None or task.done():
@@ -284,50 +441,75 @@ class Toolbox(Index):
             task.result()
         if done or self.mcp is None:
             return []
-        return [name for name in self.mcp.names if not self.told(name) and name not in self.failures]
+        return [name for name in self.mcp.names if not self.is_listed(name) and name not in self.failures]
 
     async def find(self, tool_id: str) -> Tool:
-        """The tool, its server connected for it where need be; NotFound says why there is none, or which was meant."""
+        """Return a tool, and connect its server first if needed.
+
+        Args:
+            tool_id: The id of the tool.
+
+        Returns:
+            The Tool.
+
+        Raises:
+            ToolNotApproved: The tool's definition differs from the approved one.
+            NotFound: The tool is unknown; the error has the reason, or the most similar id.
+        """
         if not isinstance(tool_id, str):
-            raise wants("tool_id", "a string", tool_id)
-        if self.lacks(tool_id):
+            raise wrong_type("tool_id", "a string", tool_id)
+        if self.is_missing(tool_id):
             await self.connect_for([tool_id])
         tool = self.get(tool_id)
-        if tool is None and tool_id in self.refused:
+        if tool is not None:
+            return tool
+        if tool_id in self.refused:
             raise ToolNotApproved(tool_id, "resolve", self.refused[tool_id])
-        if tool is None:
-            failed = self.failures.get(tool_id) or self.failures.get(tool_id.partition(":")[0]) or self.nowhere(tool_id)
-            near = closest(tool_id, (t.id for t in self.list())) if failed is None else None
-            raise NotFound("tool", tool_id, suggestion=near, why=failed)
-        return tool
+        space = tool_id.partition(":")[0]
+        reason = self.failures.get(tool_id) or self.failures.get(space) or self.unknown_server_message(tool_id)
+        error = NotFound("tool", tool_id, suggestion=None if reason else did_you_mean(tool_id, self.ids()), why=reason)
+        error.remedy = getattr(reason, "remedy", None)
+        raise error
 
     async def connect_for(self, tool_ids: Iterable[str]) -> None:
-        """Connect only what the tools named can come from: the servers of their namespaces, and the
-        providers when a namespace is none of a server. Failures are noted, never raised."""
-        spaces = {one.partition(":")[0] for one in tool_ids if isinstance(one, str) and ":" in one}
+        """Connect only the sources that can have the given tools; `failures` lists those that fail.
+
+        These are the servers named by the tools' namespaces. Any other namespace fetches providers and other sources.
+
+        Args:
+            tool_ids: The ids of the tools.
+        """
+        spaces = {tool_id.partition(":")[0] for tool_id in tool_ids if isinstance(tool_id, str) and ":" in tool_id}
         servers = spaces & set(self.mcp.names) if self.mcp is not None else set()
         if self.mcp is not None and servers:
             names = sorted(servers)
-            found = await asyncio.gather(*(self.mcp.connect(name) for name in names), return_exceptions=True)
-            for name, result in zip(names, found, strict=True):
+            results = await asyncio.gather(*(self.mcp.connect(name) for name in names), return_exceptions=True)
+            for name, result in zip(names, results, strict=True):
                 if isinstance(result, Exception):
-                    self.failures.setdefault(name, str(result))
+                    self.failures.setdefault(name, Reason(str(result), getattr(result, "remedy", None)))
         if spaces - servers:
-            await self._fetch()
+            await self._fetch_documents()
 
-    async def _fetch(self) -> None:
-        fetched = await self.provider.fetch()
-        for provider, answer in fetched.items():
-            if isinstance(answer, str):
-                self.failures[provider] = answer
-                continue
-            self.failures.pop(provider, None)
-            self._take_provider(provider, answer)
+    async def _fetch_documents(self) -> None:
+        """Register the tools of sources and providers that list them elsewhere."""
+        if self.sources is not None:
+            for source, tools in (await self.sources.fetch()).items():
+                if isinstance(tools, str):
+                    self.failures[source] = tools
+                else:
+                    self.failures.pop(source, None)
+                    self.register_all(tools)
+        for provider, tools in (await self.provider.fetch()).items():
+            if isinstance(tools, str):
+                self.failures[provider] = tools
+            else:
+                self.failures.pop(provider, None)
+                self._register_provider_tools(provider, tools)
         self.failures.update(self.provider.skipped)
 
-    def _take_provider(self, name: str, tools: Iterable[Tool]) -> None:
-        """Register a provider's tools, but for those of a document that are not as they were approved."""
-        refused = self._judged(name, self.provider.definitions(name)) or {}
+    def _register_provider_tools(self, name: str, tools: Iterable[Tool]) -> None:
+        """Register a provider's tools, except those whose definition differs from the approved one."""
+        refused = self._refused_by_pins(name, self.provider.definitions(name)) or {}
         for tool in tools:
             if tool.name in refused:
                 self.failures[tool.id] = self.refused[tool.id] = refused[tool.name]
@@ -335,7 +517,7 @@ class Toolbox(Index):
                 self.register(tool)
 
     async def close(self) -> None:
-        """End every connection. The tools stay registered."""
+        """Close every connection. The tools stay registered."""
         task = self._connecting.pop(asyncio.get_running_loop(), None)
         if task is not None and not task.done():
             task.cancel()
@@ -344,6 +526,8 @@ class Toolbox(Index):
             if self.mcp is not None:
                 await self.mcp.close()
         finally:
+            if self.sources is not None:
+                await self.sources.close()
             if self._providers is not None:
                 await self._providers.close()
 
@@ -354,116 +538,163 @@ class Toolbox(Index):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _check_name(self, what: str, name: str) -> None:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise ConfigError(f"{what} {name!r}: a name is 1 to 128 characters of [A-Za-z0-9_.-]")
+    def _check_name(self, noun: str, name: str) -> None:
+        if not isinstance(name, str) or not _NAME_PATTERN.fullmatch(name):
+            raise ConfigError(f"{noun} {name!r}: a name is 1 to 128 characters of [A-Za-z0-9_.-]")
 
     def take_tools(self, server: str, definitions: Iterable[Any]) -> None:
-        """Make the index hold exactly what an MCP server lists now; a bad tool stops no other."""
+        """Make the index contain exactly the tools that an MCP server lists now.
+
+        Args:
+            server: The name of the server.
+            definitions: Its tool definitions, as objects of the SDK or as dicts. An invalid one is listed in
+                `failures`.
+        """
         current: set[str] = set()
         definitions = list(definitions)
-        refused = self._judged(server, definitions) or {}
-        for known in (self.failures, self.refused):
-            for key in [key for key in known if key.startswith(f"{server}:")]:
-                del known[key]
+        refused = self._refused_by_pins(server, definitions) or {}
+        # Failures of the server's previous list are out of date.
+        for reasons in (self.failures, self.refused):
+            for key in [key for key in reasons if key.startswith(f"{server}:")]:
+                del reasons[key]
         if self.mcp is not None and server in self.mcp.names:
-            self.failures |= {f"{server}:{name}": why for name, why in self.mcp.left_out(server).items()}
+            self.failures |= {f"{server}:{name}": reason for name, reason in self.mcp.left_out(server).items()}
+        timeout, trusted = self._timeouts.get(server), self.trusts_hints(server)
         for definition in definitions:
-            label = f"{server}:{_field(definition, 'name')}"
+            name = get_member(definition, "name")
+            label = f"{server}:{name}"
             try:
-                if (why := refused.get(_field(definition, "name"))) is not None:
-                    self.refused[label] = why
-                    raise InvalidTool(why)
-                made, backend = _mcp_tool(
-                    server, definition, self._seconds.get(server), trusted=self.trusts_hints(server)
-                )
-                if made.id in current:
-                    raise InvalidTool(f"tool {made.id!r} is listed twice")
-                self._take(made, backend)
-                current.add(made.id)
+                reason = refused.get(name)
+                if reason is not None:
+                    self.refused[label] = reason
+                    raise InvalidTool(reason)
+                tool, backend = mcp_tool(server, definition, timeout, trusted=trusted)
+                if tool.id in current:
+                    raise InvalidTool(f"tool {tool.id!r} is listed twice")
+                self._store_listed(tool, backend)
+                current.add(tool.id)
             except InvalidTool as error:
                 self.failures[label] = str(error)
         with self._lock:
-            gone = self._served.get(server, set()) - current
-            self._served[server] = current
-        for tool_id in gone:
+            removed = self._listed_ids.get(server, set()) - current
+            self._listed_ids[server] = current
+        # A tool may also have backends of the user's own; only this server's goes.
+        for tool_id in removed:
             for backend in self.backends(tool_id):
                 if backend.kind == "mcp" and backend.server_name == server:
-                    self._discard(tool_id, backend)
+                    self._remove_listed(tool_id, backend)
 
-    def _judged(self, server: str, definitions: list[Any]) -> Mapping[str, str] | None:
+    def _refused_by_pins(self, server: str, definitions: list[Any]) -> Mapping[str, str] | None:
         return None if self.pins is None else self.pins.refused(server, definitions)
 
-    def _take(self, tool: Tool, backend: ToolBackend) -> None:
+    def _store_listed(self, tool: Tool, backend: ToolBackend) -> None:
         with self._lock:
-            known, others = self.get(tool.id), self.backends(tool.id)
-            if known == tool and backend in others:
-                return  # nothing new: a refresh that changes nothing makes no noise
-            if known is not None and known != tool and others == [backend]:
+            known, backends = self.get(tool.id), self.backends(tool.id)
+            if known == tool and backend in backends:
+                return  # a refresh without changes must not notify the listeners
+            if known is not None and known != tool and backends == [backend]:
                 self._replace(tool, backend)
             else:
                 self._put(tool, backend)
-        self._tell()
+        self._publish()
 
-    def _discard(self, tool_id: str, backend: ToolBackend) -> None:
+    def _remove_listed(self, tool_id: str, backend: ToolBackend) -> None:
         try:
             self.remove_backend(tool_id, backend)
         except NotFound:
-            return  # somebody else removed it: that is what we wanted
+            return  # another thread has removed it already
 
 
-def _table(given: Mapping[str, Any] | None, path: str) -> Mapping[str, Any]:
-    if given is not None and not isinstance(given, Mapping):
-        raise wants(path, "an object of configurations by name", given)
-    return given or {}
+def _require_table(table: Mapping[str, Any] | None, path: str) -> Mapping[str, Any]:
+    if table is not None and not isinstance(table, Mapping):
+        raise wrong_type(path, "an object of configurations by name", table)
+    return table or {}
 
 
-def _mcp_tool(server: str, definition: Any, seconds: Json, *, trusted: bool) -> tuple[Tool, ToolBackend]:
-    """A server's definition as a Tool; a name we cannot use is made safe, the server's own one is kept.
-    `seconds` is the timeout its configuration sets, if any; `trusted` says whether its hints count."""
-    name = _field(definition, "name")
-    if not isinstance(name, str) or not name:
-        raise InvalidTool(f"a tool of MCP server {server!r} has no name")
-    safe = re.sub(_OTHER, "_", name)[:128]
-    annotations = counted_annotations(_plain(_field(definition, "annotations")), trusted=trusted)
-    if isinstance(title := _field(definition, "title"), str) and title:
-        annotations.setdefault("title", title)
-    annotations.pop("timeout", None)  # how long we wait is not the server's to say
-    if seconds is not None:
-        annotations["timeout"] = seconds
-    made = Tool(
-        safe,
-        _field(definition, "description") or "",
-        _field(definition, "inputSchema", "input_schema"),
-        _field(definition, "outputSchema", "output_schema"),
-        namespace=server,
-        annotations=annotations or None,
-        icons=[_plain(icon) for icon in _field(definition, "icons") or ()] or None,
-        meta=_plain(_field(definition, "_meta", "meta")) or None,
-    )
-    return made, ToolBackend.mcp(server, None if safe == name else name)
-
-
-def _field(definition: Any, *names: str) -> Any:
-    for name in names:
-        found = definition.get(name) if isinstance(definition, dict) else getattr(definition, name, None)
-        if found is not None:
-            return found
-    return None
-
-
-def _plain(value: Any) -> Any:
-    dump: Callable[..., Any] | None = getattr(value, "model_dump", None)
-    return dump(mode="json", by_alias=True, exclude_none=True) if dump is not None else fresh(value)
-
-
-def _tell_replaced(tool_id: str, old: Handler | None, new: Handler) -> None:
-    """Say that two functions have one id, as those of two modules may that were never meant to be the same tool."""
-    was, now = _origin(old), _origin(new)
-    if was is not None and now is not None and was != now:
-        log.warning("tool %r: %s takes the place of %s, which has the same definition", tool_id, now, was)
+def _log_replaced_handler(tool_id: str, old: Handler | None, new: Handler) -> None:
+    """Log that a function replaces another one: two modules may use one id for different tools by accident."""
+    old_name, new_name = _origin(old), _origin(new)
+    if old_name is not None and new_name is not None and old_name != new_name:
+        log.warning("tool %r: %s takes the place of %s, which has the same definition", tool_id, new_name, old_name)
 
 
 def _origin(handler: Handler | None) -> str | None:
     module, name = getattr(handler, "__module__", None), getattr(handler, "__qualname__", None)
     return f"{module}.{name}" if module and name else None
+
+
+class ToolProxy(Routed):
+    """A handler that calls one tool through the pipeline of the toolbox that owns it."""
+
+    def __init__(self, owner: Toolbox, tool_id: str) -> None:
+        self._owner, self._id = owner, tool_id
+
+    async def __call__(self, **args: Json) -> Json:
+        """Call the tool outside of a Runner."""
+        from .runner import Runner
+
+        return (await Runner(self._owner).run(self._id, args)).structured
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ToolProxy) and (self._owner, self._id) == (other._owner, other._id)
+
+    def __hash__(self) -> int:
+        return hash((id(self._owner), self._id))
+
+    def route(self, flows: Flows, /) -> Route:
+        """Return the route of a Runner with these `flows` to the owner's tool.
+
+        Args:
+            flows: Returns the engine of the caller, or None.
+
+        Returns:
+            The route.
+        """
+        from .runner import Runner
+
+        owner, tool_id, runner = self._owner, self._id, Runner(self._owner, flows=flows)
+
+        async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> RunResult:
+            if owner.is_missing(tool_id):
+                await owner.connect_for([tool_id])  # its server died and may have returned
+            return await runner.bind(tool_id).execute(args, key, timeout, on_progress)
+
+        bound = runner.bind(tool_id)
+        timeout = bound.timeout if bound.per_attempt else None  # a flow brings its own timeout
+        return Route(
+            send=send,
+            normalise=_split_result,
+            keeps_time=True,
+            strict=True,
+            timeout=timeout,
+            per_attempt=bound.per_attempt,
+            repeatable=bound.repeatable,
+            waits=bound.waits,
+        )
+
+
+def _split_result(result: RunResult) -> tuple[Json, Any]:
+    return result.structured, result.mcp_result
+
+
+def proxied(owner: Toolbox, tool: Tool) -> Tool:
+    """Return a copy of a tool whose calls go through its owner.
+
+    Args:
+        owner: The toolbox that has the tool.
+        tool: The tool.
+
+    Returns:
+        The tool with a ToolProxy as its handler.
+
+    Raises:
+        InvalidTool: Nothing runs the tool.
+    """
+    if not owner.backends(tool.id):
+        raise InvalidTool(
+            f"tool {tool.id!r}: nothing runs it, because it was registered without a handler and without a backend"
+        )
+    proxy = copy(tool)
+    for field, value in (("handler", ToolProxy(owner, tool.id)), ("backend", None)):
+        object.__setattr__(proxy, field, value)
+    return proxy

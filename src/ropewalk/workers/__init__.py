@@ -1,9 +1,9 @@
-"""Many workers on one store in Postgres: DBOS hands out the work, the engine and the journal do it.
+"""Many workers on one Postgres store: DBOS hands out the runs, the engine and the journal execute them.
 
-A run is one DBOS workflow whose body is the interpreter over the run's own journal; no step of DBOS is inside.
-The row of the run says what is to be done, DBOS only who does it: a run whose workflow is lost is given
-another one. Ours are the heartbeats (`pulse.py`), the reaper, and what a worker does when it is replaced.
+A run is one DBOS workflow that executes the run from its own journal; there are no DBOS steps inside. The row of the
+run says what to do, and DBOS only says which worker does it. A run whose workflow is lost gets another one. The
+heartbeats (`heartbeat.py`), the reaper and the handover between workers are Ropewalk's own.
 
-Refused here: stores other than Postgres, and knowing what a project is: a worker is handed what it needs. To add
-another engine that hands out work, write what `system.py` and `remote.py` do for DBOS beside them.
+Only stores in Postgres work, and a worker gets everything about its project from its caller. To add another engine that
+hands out runs, write what `dbos_adapter.py` and `queues.py` do for DBOS.
 """

@@ -1,7 +1,7 @@
-"""Where every unfinished run is: the invariant of the fleet, what keeps it, and what is told of it.
+"""Find out where every unfinished run is, and repair runs that are nowhere.
 
-A run that has not ended is in exactly one place: queued with a live dispatch, executed by its owner, waiting, or
-parked. One that only its own process or a person can continue is interrupted. Anything else is a violation: workers
+A run that has not ended is in exactly one place: queued with a live dispatch, executing at its owner, waiting, or
+parked. A run that only its own process or a person can continue is interrupted. Anything else is a violation; workers
 repair it (`Dispatches.renew`, `Dispatches.discard`, `Census`) and log it.
 """
 
@@ -15,25 +15,24 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from ..frozen import dataclass
-from ..journal.connection import fetch
-from ..journal.lease import Owner, judge_text
-from ..journal.postgres import PostgresStore
-from ..journal.postgres_session import Session, Target
-from ..journal.sql_rows import load
-from ..journal.strays import anybodys
+from ..fast_dataclass import dataclass
+from ..journal.postgres.session import Session, Target
+from ..journal.postgres.store import PostgresStore
+from ..journal.sql.lease_watch import runnable_by_any_worker
+from ..journal.sql.leases import Owner, judge_text
+from ..journal.sql.rows import fetch, load
 from .dbos_adapter import is_live
 from .dispatches import Dispatches
 
 log = logging.getLogger("ropewalk.workers")
 PLACES: Final = ("queued", "executing", "waiting", "parked", "interrupted")
-_TURN: Final = 1.0  # seconds of a running event loop: what it had been given has begun by then
+_TURN: Final = 1.0  # seconds of a running event loop, after which everything that it was given has begun
 _OVERDUE: Final = 5.0  # seconds that workers may take to notice that a wait is over
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A run that is in none of PLACES, and why."""
+    """A run that is in none of PLACES, and the reason."""
 
     id: str
     why: str
@@ -41,14 +40,14 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """How many unfinished runs are in each of PLACES, and those that are in none."""
+    """The number of unfinished runs in each of PLACES, and the runs that are in none."""
 
     counts: dict[str, int]
     violations: list[Violation]
 
 
 def places(session: Session, where: Target, patience: float) -> Places:
-    """Say of every unfinished run where it is.
+    """Count the unfinished runs by place.
 
     Args:
         session: A transaction.
@@ -56,10 +55,10 @@ def places(session: Session, where: Target, patience: float) -> Places:
         patience: Seconds that an owner on another host may be silent.
 
     Returns:
-        The counts, and the runs in no place. Between two looks a run may pass from one place to the next: only one
-        that is a violation twice in a row is one.
+        The counts, and the runs in no place. A run may be on its way between two places, so only a run that is a
+        violation twice in a row is one.
     """
-    # Parts of other runs go where those go.
+    # Parts of other runs are where those are.
     rows = fetch(
         session,
         "SELECT run.id, status, context, lease.owner, EXTRACT(EPOCH FROM clock_timestamp())::float8 - lease.beat,"
@@ -69,15 +68,16 @@ def places(session: Session, where: Target, patience: float) -> Places:
     )
     counts: Counter[str] = Counter()
     violations = []
+    # Each branch names the place, or "" and why the run is in none.
     for id, status, packed, owner, silent, overdue, is_worker, live in rows:
         if status != "running":
             place = "" if status == "waiting" and overdue is not None and overdue > _OVERDUE and not live else status
-            why = "its wait is over, and no live dispatch leads to it"
+            why = "its wait is over, but no live dispatch leads to it"
         elif owner is not None:
-            place, why = _with_owner(owner, silent, is_worker, patience)
+            place, why = _place_with_owner(owner, silent, is_worker, patience)
         else:
-            place = "queued" if live else "" if anybodys(load(session, packed)) else "interrupted"
-            why = "it is queued, and no live dispatch leads to it"
+            place = "queued" if live else "" if runnable_by_any_worker(load(session, packed)) else "interrupted"
+            why = "it is queued, but no live dispatch leads to it"
         if place:
             counts[place] += 1
         else:
@@ -85,7 +85,7 @@ def places(session: Session, where: Target, patience: float) -> Places:
     return Places({name: counts[name] for name in PLACES}, violations)
 
 
-def _with_owner(text: str, silent: float, is_worker: bool, patience: float) -> tuple[str, str]:
+def _place_with_owner(text: str, silent: float, is_worker: bool, patience: float) -> tuple[str, str]:
     verdict = judge_text(text)
     if verdict == "live" or is_worker or (verdict == "unknown" and silent <= patience):
         return "executing", ""
@@ -93,8 +93,15 @@ def _with_owner(text: str, silent: float, is_worker: bool, patience: float) -> t
 
 
 class Census:
-    """Looks after what one worker has: dispatches that it does not execute, and runs that it owns though it has not
-    got them open. `executing` gives the ids of the dispatches that it executes."""
+    """Repairs the runs and dispatches of one worker that it has but does not execute.
+
+    Args:
+        store: The store.
+        dispatches: Ends lost dispatches.
+        worker: Id of the worker.
+        every: Seconds between two looks.
+        executing: Returns the ids of the dispatches that the worker executes.
+    """
 
     def __init__(
         self,
@@ -110,31 +117,37 @@ class Census:
         self._suspects: dict[Any, threading.Event] = {}
 
     def look(self) -> None:
-        """Look, every now and then, and repair what was wrong twice. Blocking; in the thread of the heartbeat."""
+        """Repair everything that was wrong at two looks in a row. Blocking; in the thread of the heartbeat."""
         now = time.monotonic()
         if now < self._next:
             return
         self._next = now + self._every
-        begun = set(self._executing())
-        idle = [one for one in self._dispatches.taken(self._worker, self._every) if one[0] not in begun]
+        executing = set(self._executing())
+        taken_runs = self._dispatches.taken_runs(self._worker, self._every)
+        idle = [dispatch for dispatch in taken_runs if dispatch[0] not in executing]
         unheld = self._store.unheld()
-        wrong = self._twice([*idle, *unheld])
-        if lost := [one for one in idle if one in wrong]:
-            log.warning("dispatches that came to nothing here are ended: %s", ", ".join(id for id, _ in lost))
+        confirmed = self._confirm([*idle, *unheld])
+        if lost := [dispatch for dispatch in idle if dispatch in confirmed]:
+            ids = ", ".join(id for id, _ in lost)
+            log.warning("ended dispatches that this worker took but does not execute: %s", ids)
             self._dispatches.end(lost)
         for seq, id, epoch in unheld:
-            if (seq, id, epoch) in wrong:
-                log.warning("run %s was owned by this worker, which does not execute it: it is given back", id)
+            if (seq, id, epoch) in confirmed:
+                log.warning("run %s: released, because this worker owned it but does not execute it", id)
                 self._store.give_back(seq, epoch)
 
-    def _twice(self, found: list[Any]) -> set[Any]:
-        """Those that were there before, with a turn of the event loop since: what was on its way has come."""
-        before, self._suspects = self._suspects, {}
-        for one in found:
-            self._suspects[one] = before.get(one) or self._turn()
-        return {one for one in found if one in before and before[one].is_set()}
+    def _confirm(self, suspects: list[Any]) -> set[Any]:
+        """Return the suspects that were already suspects one turn of the event loop ago.
 
-    def _turn(self) -> threading.Event:
+        Whatever was only on its way to the event loop at the last look has arrived there by now.
+        """
+        before, self._suspects = self._suspects, {}
+        for suspect in suspects:
+            self._suspects[suspect] = before.get(suspect) or self._next_turn()
+        return {suspect for suspect in suspects if suspect in before and before[suspect].is_set()}
+
+    def _next_turn(self) -> threading.Event:
+        """Return an event that is set when the event loop has run for a while."""
         over = threading.Event()
         self._loop.call_soon_threadsafe(self._loop.call_later, _TURN, over.set)
         return over

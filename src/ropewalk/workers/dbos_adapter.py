@@ -1,20 +1,25 @@
-"""The one place that uses DBOS: its tables, its queues, the client that queues work, the executor that takes it.
+"""The only file that uses DBOS: its tables and queues, the client that queues work, and the executor that takes it.
 
-Ropewalk uses the public interface of DBOS, to which its documented table `workflow_status` belongs, wherever there is
-one. `contract.py` lists what is used, and every private name among it, and checks the list when a client or a worker
-starts. The private names serve three ends:
+Ropewalk uses the public interface of DBOS, including its documented table `workflow_status`, wherever possible.
+`dbos_contract.py` lists everything that is used, and checks the list when a client or a worker starts. Private names
+serve three purposes:
 
-- making the tables with connections of ours: `DBOS.migrate` makes its own ones, and installs triggers;
-- waking the threads of the queues when something is queued, so that they need not look all the time;
-- limiting how many runs a worker has in all its queues together: DBOS limits each queue by itself.
+- creating the tables over Ropewalk's own connections: `DBOS.migrate` opens others, and installs triggers;
+- waking the threads of the queues when something is queued, so that they need not poll all the time;
+- limiting how many runs a worker executes from all its queues together: DBOS limits each queue by itself.
 
-The tables are in a schema of their own next to the store's (`ropewalk_dbos` next to `ropewalk`). Workflows of one major
-version of Ropewalk are taken by all its workers: a run pins its definition, so the code of workers may differ.
+The tables are in their own schema next to the store's (`ropewalk_dbos` next to `ropewalk`). All workers of one major
+version of Ropewalk take each other's workflows: a run pins its definition, so the code of workers may differ.
+
+While the server is away, each thread of DBOS and SQLAlchemy logs that several times a second with a traceback.
+`RepetitionFilter` lowers these records to the level debug, because the heartbeat already logs the outage once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -23,19 +28,72 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from ..errors import StoreError
-from ..errors.given import install
-from ..journal.connection import fetch
-from ..journal.fleet import Fleet
+from ..errors import StoreError, install_command
 from ..journal.news import News
-from ..journal.postgres_news import message
-from ..journal.postgres_session import PAUSE, Session, Target, driver
-from .bell import PUT, Bell
-from .contract import check_columns, check_instance, check_package
-from .quiet import quiet
+from ..journal.postgres.session import PAUSE, Session, Target, driver, message
+from ..journal.postgres.worker_registry import WorkerRegistry
+from ..journal.sql.rows import fetch
+from .dbos_contract import check_columns, check_instance, check_package
+from .queue_listener import PUT, QueueListener
 
 if TYPE_CHECKING:
     import sqlalchemy
+
+_REPEAT_AFTER: Final = 60.0  # seconds after which the same message is logged again
+_REMEMBERED: Final = 200  # messages
+_AWAY: Final = re.compile(
+    r"OperationalError|InterfaceError|AdminShutdown|CrashShutdown|CannotConnectNow|PoolTimeout"
+    r"|AwaitedWorkflowCancelled"  # its dispatch was cancelled meanwhile; the run has another one
+    r"|outcome was not recorded"  # its workflow was queued twice; the journal of the run has its outcome
+)
+_NUMBER: Final = re.compile(r"\d+")
+
+
+class RepetitionFilter(logging.Filter):
+    """Lowers records to debug that report an outage of the server, or repeat a recent message."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._logged_at: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Lower the level of a repeated record; return True if it is logged at all."""
+        if record.levelno <= logging.DEBUG:
+            return True
+        text = record.getMessage()
+        with_error = f"{text} {record.exc_info[0]}" if record.exc_info else text
+        if _AWAY.search(with_error) is None and not self._repeats(_NUMBER.sub("#", text)):
+            return True
+        record.levelno, record.levelname = logging.DEBUG, "DEBUG"
+        return logging.getLogger().isEnabledFor(logging.DEBUG)
+
+    def _repeats(self, text: str) -> bool:
+        now = time.monotonic()
+        last = self._logged_at.get(text)
+        if last is not None and now - last < _REPEAT_AFTER:
+            return True
+        if len(self._logged_at) >= _REMEMBERED:
+            self._logged_at.clear()
+        self._logged_at[text] = now
+        return False
+
+
+_repetition_filter: Final = RepetitionFilter()
+
+
+def quiet_logs() -> None:
+    """Route the logs of DBOS through the handlers of the application, without repetitions. Idempotent."""
+    log = logging.getLogger("dbos")
+    log.setLevel(logging.WARNING)
+    for handler in list(log.handlers):
+        log.removeHandler(handler)
+    log.addHandler(logging.NullHandler())  # without any handler DBOS would add its own again
+    log.propagate = True
+    log.addFilter(_repetition_filter)
+    # A filter sees only the records of its own logger, not those of child loggers.
+    for name in ("sqlalchemy.pool", "sqlalchemy.pool.impl.QueuePool"):
+        logging.getLogger(name).addFilter(_repetition_filter)
+
 
 APPLICATION: Final = "ropewalk"
 RUN: Final = "ropewalk.run"
@@ -43,77 +101,92 @@ TICK: Final = "ropewalk.tick"
 PLAY: Final = "ropewalk.chunk"
 CHUNKS: Final = "_chunks"
 QUEUE: Final = "default"
-PRIORITY: Final = 100  # of 1, which goes first, to MOST
-MOST: Final = 2**31 - 1
-_SOON: Final = 0.01  # seconds from the bell to the look: what comes together is seen together
-_OFTEN: Final = 0.15  # seconds between looks at a queue when others may have made room in it
-_SELDOM: Final = 1.0  # seconds between looks at a queue for which no bell rings
+PRIORITY: Final = 100  # the default; priorities go from 1, which is first, to LOWEST_PRIORITY
+LOWEST_PRIORITY: Final = 2**31 - 1
+_SOON: Final = 0.01  # seconds from a signal to the poll, so that runs queued together are taken together
+_OFTEN: Final = 0.15  # seconds between polls of a queue in which other workers may make room
+_SELDOM: Final = 1.0  # seconds between polls of a queue without a signal
 ALIVE: Final = "('ENQUEUED', 'DELAYED', 'PENDING')"
-_LONGEST: Final = 58
-_TICKS_KEPT: Final = 86_400.0  # seconds: what was due is not due twice
-_AT_ONCE: Final = 500
+_LONGEST_SCHEMA: Final = 58  # characters; Postgres allows 63
+_TICKS_KEPT: Final = 86_400.0  # seconds for which due times stay, so that none is handled twice
+_AT_ONCE: Final = 500  # workflows deleted together
 _CONNECTIONS: Final = 4  # of a client
-_BUSY: Final = 5.0  # seconds for which it waits for one of them
+_POOL_TIMEOUT: Final = 5.0  # seconds for which a client waits for a free connection
 _PATIENCE: Final = 60.0  # seconds for which a patient client waits for a server that is away
-_AGAIN: Final = 0.2  # seconds between its attempts
+_RETRY_PAUSE: Final = 0.2  # seconds between its attempts
 
 
 def package() -> Any:
-    """DBOS. Raises StoreError, saying what to install, when it is not there."""
+    """Import DBOS and check its version.
+
+    Returns:
+        The package `dbos`.
+
+    Raises:
+        StoreError: DBOS is not installed, or lacks something that Ropewalk needs.
+    """
     try:
         import dbos
     except ImportError as error:
         raise StoreError(
-            f'engine="dbos" needs DBOS: {install("distributed")} ({str(error).splitlines()[0]})'
+            f'engine="dbos" needs DBOS: {install_command("distributed")} ({str(error).splitlines()[0]})'
         ) from error
     check_package()
     return dbos
 
 
 def code_version() -> str:
-    """What DBOS calls the version of the application: the major one of Ropewalk."""
+    """Return the application version under which DBOS runs are queued: the major version of Ropewalk."""
     return f"{APPLICATION}-{version('ropewalk').partition('.')[0]}"
 
 
 def schema_of(where: Target) -> str:
-    if len(where.schema) > _LONGEST:
-        raise StoreError(f'schema={where.schema}: with engine="dbos" its name has at most {_LONGEST} characters')
+    """Return the schema of the tables of DBOS for a store."""
+    if len(where.schema) > _LONGEST_SCHEMA:
+        message = f'with engine="dbos" a schema name has at most {_LONGEST_SCHEMA} characters'
+        raise StoreError(f"schema={where.schema}: {message}")
     return f"{where.schema}_dbos"
 
 
 class Json:
-    """What DBOS keeps of ours, readable, and never code that runs when it is read."""
+    """The serializer of arguments and results: readable, and never code that runs when it is read."""
 
     def serialize(self, data: Any) -> str:
+        """Return any JSON value as text; unknown types as their `str`."""
         return orjson.dumps(data, default=str).decode()
 
     def deserialize(self, text: str) -> Any:
+        """Return the value of a JSON text."""
         return orjson.loads(text)
 
     def name(self) -> str:
+        """Return the name under which DBOS records this serializer."""
         return "ropewalk_json"
 
 
-def connections(where: Target, most: int, patience: float = 30.0) -> sqlalchemy.Engine:
+def connections(where: Target, size: int, patience: float = 30.0) -> sqlalchemy.Engine:
     """Make a pool of connections to the store's database for DBOS.
 
     Args:
         where: The store.
-        most: The number of connections.
+        size: The number of connections.
         patience: Seconds to wait for a connection when all are in use.
+
+    Returns:
+        The pool.
     """
     import sqlalchemy
 
     def connect() -> Any:
-        made = driver().connect(**where.parameters)
-        made.execute(f"SET idle_in_transaction_session_timeout TO {round(PAUSE * 1000)}")
-        made.commit()  # what is set in a transaction that is rolled back is not set
-        return made
+        connection = driver().connect(**where.parameters)
+        connection.execute(f"SET idle_in_transaction_session_timeout TO {round(PAUSE * 1000)}")
+        connection.commit()  # a rollback would undo the setting
+        return connection
 
     return sqlalchemy.create_engine(
         "postgresql+psycopg://",
         creator=connect,
-        pool_size=most,
+        pool_size=size,
         max_overflow=0,
         pool_timeout=patience,
         pool_pre_ping=True,
@@ -125,7 +198,7 @@ class Client:
 
     Args:
         where: The store.
-        is_patient: Wait for a server that is away. A worker does not: it has to notice that the server is away.
+        is_patient: Whether to wait for a server that is away. A worker must not, because it has to notice that.
     """
 
     def __init__(self, where: Target, *, is_patient: bool = True) -> None:
@@ -137,20 +210,23 @@ class Client:
     def enqueue(
         self, id: str, name: str, queue: str, args: Iterable[Any], *, priority: int = PRIORITY, delay: float = 0
     ) -> None:
-        """Queue one piece of work. Once for each id: a second time changes nothing."""
+        """Queue one workflow. An id that was queued before changes nothing.
+
+        `enqueue_all` describes the arguments.
+        """
         self.enqueue_all(name, queue, {id: args}, priority=priority, delay=delay)
 
     def enqueue_all(
         self, name: str, queue: str, args: Mapping[str, Iterable[Any]], *, priority: int = PRIORITY, delay: float = 0
     ) -> None:
-        """Queue several pieces of work in one transaction.
+        """Queue several workflows in one transaction.
 
         Args:
             name: The workflow.
             queue: The queue.
             args: The arguments of each workflow, by id.
-            priority: From 1, which goes first, to `MOST`.
-            delay: Seconds until the work may be taken.
+            priority: From 1, which goes first, to `LOWEST_PRIORITY`.
+            delay: Seconds until a worker may take them.
 
         Raises:
             StoreError: The server stayed away for longer than a patient client waits.
@@ -166,6 +242,7 @@ class Client:
             "priority": priority,
             **({"delay_seconds": delay} if delay else {}),
         }
+        # Queueing again is safe, because DBOS takes an id only once.
         end = time.monotonic() + _PATIENCE
         while True:
             try:
@@ -176,21 +253,21 @@ class Client:
                     raise
                 if time.monotonic() > end:
                     why = " ".join(str(error).split())
-                    away = f"{self._where.name}: the server was away for {_PATIENCE:g} s while work was being queued"
+                    away = f"{self._where.name}: could not queue a run, the server was away for {_PATIENCE:g} s"
                     raise StoreError(f"{away} ({why})") from error
-                time.sleep(_AGAIN)
+                time.sleep(_RETRY_PAUSE)
 
     def _enqueue(self, options: dict[str, Any], queue: str, args: Mapping[str, Iterable[Any]]) -> None:
         client, pool = self.client, self.pool
         with pool.begin() as connection:
             for id, values in args.items():
                 client.enqueue_in_transaction(connection, {**options, "workflow_id": id}, *values)
-            channel, said = message(self._where, News(PUT, 0, queue))
-            connection.exec_driver_sql("SELECT pg_notify(%s, %s)", (channel, said))
+            channel, payload = message(self._where, News(PUT, 0, queue))
+            connection.exec_driver_sql("SELECT pg_notify(%s, %s)", (channel, payload))
 
     @property
     def pool(self) -> Any:
-        """The connections of the client."""
+        """The connections of the client, opened when they are first needed."""
         self.client  # noqa: B018 - makes them
         return self._pool
 
@@ -200,9 +277,9 @@ class Client:
         with self._lock:
             if self._client is None:
                 dbos = package()
-                quiet()
+                quiet_logs()
                 prepare(self._where)
-                pool = connections(self._where, _CONNECTIONS, _BUSY)
+                pool = connections(self._where, _CONNECTIONS, _POOL_TIMEOUT)
                 try:
                     self._client = _client(dbos, self._where, pool, retry_connection_errors=self._is_patient)
                 except BaseException:
@@ -212,6 +289,7 @@ class Client:
             return self._client
 
     def close(self) -> None:
+        """Close the client and its connections. Idempotent."""
         with self._lock:
             if self._client is not None:
                 self._client.destroy()
@@ -220,7 +298,7 @@ class Client:
 
 
 def prepare(where: Target) -> None:
-    """Make the tables of DBOS, or bring them up to date; quick when they are."""
+    """Create the tables of DBOS or migrate them; quick when they are up to date."""
     dbos = package()
     pool = connections(where, 2)
     try:
@@ -252,17 +330,17 @@ _HELD: Final = "w.status = 'PENDING' AND w.executor_id IN (SELECT id FROM worker
 
 
 def is_live(where: Target) -> str:
-    """Return a condition on `run` and `lease`: a dispatch of this run is queued, or with a worker that is known."""
+    """Return an SQL condition on `run` and `lease`: a dispatch of this run is queued, or with a known worker."""
     return f"EXISTS (SELECT FROM {_table(where)} AS w WHERE {_CURRENT} AND ({_WAITING} OR {_HELD}))"
 
 
 def is_used(where: Target) -> str:
-    """Return a condition on `run` and `lease`: there was a dispatch of this run at this epoch."""
+    """Return an SQL condition on `run` and `lease`: this run had a dispatch at this epoch."""
     return f"EXISTS (SELECT FROM {_table(where)} AS w WHERE {_CURRENT})"
 
 
 def find_abandoned(session: Session, where: Target) -> list[tuple[str, str]]:
-    """Return the dispatches, each an id and a workflow, that were taken by workers which are gone."""
+    """Return the dispatches, each an id and a workflow, whose workers are gone."""
     query = (
         f"SELECT workflow_uuid, name FROM {_table(where)}"
         " WHERE status = 'PENDING' AND executor_id NOT IN (SELECT id FROM worker)"
@@ -283,9 +361,12 @@ def _table(where: Target) -> str:
     return f"{schema_of(where)}.workflow_status"
 
 
-def forget(where: Target) -> int:
-    """Delete what is kept of work that is done, for runs that are gone; gives how many. Nothing where DBOS has no
-    tables yet."""
+def delete_ended_workflows(where: Target) -> int:
+    """Delete the ended workflows of runs that no longer exist.
+
+    Returns:
+        How many were deleted; 0 if DBOS has no tables yet.
+    """
     table = _table(where)
     query = (
         f"SELECT workflow_uuid FROM {table} AS w WHERE status NOT IN {ALIVE} AND CASE name"
@@ -293,51 +374,57 @@ def forget(where: Target) -> int:
         f" ELSE NOT EXISTS (SELECT FROM run WHERE id = regexp_replace(w.workflow_uuid, '@[0-9]+$', '')) END"
         f" LIMIT {_AT_ONCE}"
     )
-    fleet, client, gone = Fleet(where), Client(where), 0
+    registry, client, deleted = WorkerRegistry(where), Client(where), 0
     try:
-        if not fleet.do(lambda s: fetch(s, "SELECT 1 WHERE to_regclass(?) IS NOT NULL", (table,))):
+        if not registry.do(lambda session: fetch(session, "SELECT 1 WHERE to_regclass(?) IS NOT NULL", (table,))):
             return 0
-        while some := [str(id) for (id,) in fleet.do(lambda s: fetch(s, query))]:
-            client.client.delete_workflows(some)
-            gone += len(some)
+        while ids := [str(id) for (id,) in registry.do(lambda session: fetch(session, query))]:
+            client.client.delete_workflows(ids)
+            deleted += len(ids)
     finally:
         client.close()
-        fleet.close()
-    return gone
+        registry.close()
+    return deleted
 
 
 class Executor:
-    """DBOS in a worker's process, made and launched on the loop that does the work.
+    """DBOS in a worker's process, made and launched on the event loop that executes the runs.
 
     Args:
         where: The store.
-        id: The worker's id, which is nobody else's.
-        concurrency: Greatest number of runs in all queues together; None for any number.
-        is_closed: While it returns True, nothing is taken from the queues whose runs count.
+        id: The worker's id, which no other worker has.
+        concurrency: Maximum number of runs from all queues together; None for no limit.
+        is_closed: While it returns True, the worker takes nothing from the queues whose runs count.
     """
 
     def __init__(
         self, where: Target, id: str, concurrency: int | None, is_closed: Callable[[], bool] = lambda: False
     ) -> None:
         self.id, self._where, self._concurrency, self._is_closed = id, where, concurrency, is_closed
-        self.bell = Bell(())
+        self.listener = QueueListener(())
         self._pool = connections(where, 10)
         self._dbos: Any = None
         self._executing: dict[str, None] = {}
         self._unasked: set[str] = set()
         self._pauses: dict[str, float] = {}
-        self._registrar: int | None = None  # the thread that registers queues; it looks at them, too
+        self._registrar: int | None = None  # the thread that registers queues, which reads them too
         self._is_resting = False
 
     @property
     def executing(self) -> list[str]:
-        """The ids of the dispatches that this process executes. From any thread."""
+        """The ids of the dispatches that this process executes. Safe from any thread."""
         return list(self._executing)
 
     def launch(self, workflows: Mapping[str, Callable[..., Awaitable[Any]]], queues: Sequence[str], also: str) -> None:
-        """Take work for `workflows` from `queues`, which may be registered later, and from one that does not count."""
+        """Start to take workflows.
+
+        Args:
+            workflows: The function of each workflow, by name.
+            queues: Names of queues; they may be registered later.
+            also: Name of a queue whose workflows do not count towards `concurrency`.
+        """
         dbos = package()
-        quiet()
+        quiet_logs()
         config: dict[str, Any] = {
             "name": APPLICATION,
             "system_database_engine": self._pool,
@@ -351,13 +438,14 @@ class Executor:
         }
         self._dbos = dbos.DBOS(config=config)
         check_instance("DBOS", self._dbos)
+        # DBOS must not restart workflows by itself: Ropewalk dispatches lost runs again.
         for name, body in workflows.items():
-            dbos.DBOS.workflow(name=name, max_recovery_attempts=None)(self._counted(body))
+            dbos.DBOS.workflow(name=name, max_recovery_attempts=None)(self._count_execution(body))
         dbos.DBOS.listen_queues([*queues, also])
-        self.bell = Bell([*queues, also])
+        self.listener = QueueListener([*queues, also])
         dbos.DBOS.launch()
         self._check_columns()
-        self._attend(queues, also)
+        self._wake_threads_by_signal(queues, also)
 
     def _check_columns(self) -> None:
         import sqlalchemy
@@ -367,33 +455,37 @@ class Executor:
             " WHERE table_schema = :schema AND table_name = 'workflow_status'"
         )
         with self._pool.connect() as connection:
-            found = connection.execute(query, {"schema": schema_of(self._where)})
-            check_columns({str(name) for (name,) in found})
+            columns = connection.execute(query, {"schema": schema_of(self._where)})
+            check_columns({str(name) for (name,) in columns})
 
-    def _counted(self, body: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        """A function, which is what DBOS can mark; the dispatch counts as executed until DBOS is done with it."""
+    def _count_execution(self, body: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        """Wrap the function of a workflow so that its dispatch counts as executing until DBOS is done with it."""
         current = package().DBOS
 
         async def workflow(*args: Any) -> Any:
             id, task = str(current.workflow_id), asyncio.current_task()
             self._executing[id] = None
             assert task is not None
-            task.add_done_callback(lambda _: self._ended(id))
+            task.add_done_callback(lambda _: self._on_end(id))
             return await body(*args)
 
         return workflow
 
-    def _ended(self, id: str) -> None:
+    def _on_end(self, id: str) -> None:
         self._executing.pop(id, None)
-        self.bell.ring()  # a place is free
+        self.listener.wake()  # there is room for another run
 
     @property
     def unasked(self) -> set[str]:
-        """The queues whose thread has not yet asked what the queue is, which is how it is woken and limited."""
+        """The queues whose thread has not called `get_queue` yet, so that this worker cannot wake or limit it."""
         return self._unasked
 
     def register(self, queues: Mapping[str, Mapping[str, Any]]) -> None:
-        """Say how queues are limited, for all workers. Blocking; not on an event loop."""
+        """Register queues for all workers. Blocking; not on an event loop.
+
+        Args:
+            queues: The limits of each queue by its name, as DBOS names them.
+        """
         self._registrar = threading.get_ident()
         try:
             for name, limits in queues.items():
@@ -406,43 +498,48 @@ class Executor:
         finally:
             self._registrar = None
 
-    def _attend(self, queues: Sequence[str], also: str) -> None:
-        """Have the threads of the queues wait for the bell before they look; they ask what the queue is each time.
+    def _wake_threads_by_signal(self, queues: Sequence[str], also: str) -> None:
+        """Make the threads of the queues wait for a signal before they poll, by replacing `get_queue`, which each calls
+        first.
 
-        DBOS knows a worker concurrency for each queue, the same for all workers; that of a worker is for all its
-        queues together. So a queue's is made as small as what the others leave, each time it is looked at."""
-        system, active = self._dbos._sys_db, self._dbos._active_workflows_set
-        look = system.get_queue
+        DBOS has a concurrency per queue, equal in all workers; the concurrency of a worker holds for all its queues
+        together. So at each poll, a queue gets at most the number of runs that the other queues leave.
+        """
+        database, active = self._dbos._sys_db, self._dbos._active_workflows_set
+        original = database.get_queue
         names = [*queues, also]
         self._unasked = set(names)
         self._pauses = dict.fromkeys(names, _SELDOM)
 
         def get_queue(name: str, *args: Any, **more: Any) -> Any:
             if name not in self._pauses or threading.get_ident() == self._registrar:
-                return look(name, *args, **more)
+                return original(name, *args, **more)
             self._unasked.discard(name)
-            self.bell.wait(name, self._pauses[name])
-            queue = look(name, *args, **more)
+            self.listener.wait(name, self._pauses[name])
+            queue = original(name, *args, **more)
+            # A concurrency of 0 makes the thread take nothing at this poll.
             if queue is None:
                 return queue
             if self._is_resting or (name in queues and self._is_closed()):
                 queue._worker_concurrency = 0
             elif self._concurrency is not None and name in queues:
-                others = sum(active.count_for_queue(other) for other in queues if other != name)
-                left, own = max(0, self._concurrency - others), queue._worker_concurrency
-                queue._worker_concurrency = left if own is None else min(own, left)
+                other_workflows = sum(active.count_for_queue(other) for other in queues if other != name)
+                free_places, own = max(0, self._concurrency - other_workflows), queue._worker_concurrency
+                queue._worker_concurrency = free_places if own is None else min(own, free_places)
             return queue
 
-        system.get_queue = get_queue
+        database.get_queue = get_queue
 
     def rest(self) -> None:
-        """Take no more work; what is begun goes on."""
+        """Take no more workflows; those in progress continue."""
         self._is_resting = True
 
     def close(self) -> None:
-        """Blocking, and not on the loop that does the work. What is begun belongs to nobody afterwards."""
+        """Stop DBOS. Blocking, and not on the event loop of the runs. Workflows in progress belong to nobody
+        afterwards.
+        """
         self.rest()
-        self.bell.end()
+        self.listener.close()
         if self._dbos is not None:
             package().DBOS.destroy(workflow_completion_timeout_sec=0)
         self._pool.dispose()

@@ -1,295 +1,487 @@
-"""The heartbeat of a worker: a small process that watches its worker and tells the database that it lives.
+"""The lease of a worker: its heartbeat, and the reaping of workers that have none.
 
-The worker itself cannot promise a heartbeat: a tool in C may hold the interpreter for minutes. This file is run as a
-script (`python -I -S heartbeat.py`), so it imports the standard library only and calls libpq directly: the process
-starts in some 20 ms and takes a few megabytes.
+A child process (`heartbeat_process.py`) writes the heartbeats, because a tool may hold the interpreter of this process.
+A thread here answers the child and reads which heartbeats the database has acknowledged. Another thread reaps dead
+workers; it may wait for the database as long as it likes.
 
-The worker writes one line of JSON (`Settings`) to standard input, and a dot whenever it has the time. Lines of JSON
-come back on standard output, one for each heartbeat. The process ends with its worker; before that it marks a worker
-that died as dead.
+A worker is sure of its runs until 0.8 of a lease after the last acknowledged heartbeat was sent. While the database is
+away, calls wait and nothing is cancelled, because nobody else can take the runs either. A worker that the others have
+given up meanwhile releases everything, and starts again as if it were new.
+
+Where no child process can run (no libpq, or no POSIX), the thread writes the heartbeats itself. Then a tool that holds
+the interpreter for longer than the lease costs the worker its runs.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import ctypes
-import json
+import ctypes.util
+import logging
 import os
 import select
-import signal
 import subprocess
 import sys
 import threading
 import time
-from typing import Any
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from types import FrameType
+from typing import Final, Protocol, TypeAlias
 
-STEPS = 5  # heartbeats per lease
-BURNS = 0.05  # share of a processor that makes a thread busy; a thread that only waits for the interpreter uses less
-BUSY_AFTER = 0.2  # of a lease without an answer, before threads are measured
-FAREWELL = 2.0  # seconds to mark a dead worker
-_COMMAND_OK, _TUPLES_OK = 1, 2
-clock = time.monotonic
-if hasattr(time, "CLOCK_BOOTTIME"):
+import orjson
 
-    def clock() -> float:
-        """Return seconds, suspended time included; the worker measures its lease with the same clock."""
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-elif sys.platform == "darwin":
+from ..engine.compile.durable import call_of
+from ..errors import Fenced, RopewalkError
+from ..fast_dataclass import dataclass
+from ..journal.postgres.session import driver, words
+from ..journal.postgres.worker_registry import BEAT, FAREWELL, WorkerRegistry
+from ..journal.sql.leases import boottime as clock
+from ..journal.sql.leases import me
+from ..tools.backends.local import threads
 
-    def clock() -> float:
-        """Return seconds, suspended time included; the worker measures its lease with the same clock."""
-        return time.clock_gettime(time.CLOCK_MONOTONIC)
-
-
-class Away(Exception):
-    """The database cannot be reached, or it refused."""
+_OWN: Final = 0.5  # of the time must be processor time, if no thread is known; otherwise the machine stood still
 
 
-class Link:
-    """One connection to Postgres through libpq; it reconnects when it has to.
+class Blocked:
+    """Notice that the thread which calls `look` several times a second could not run for `limit` seconds.
 
-    Args:
-        library: Path of libpq.
-        parameters: Connection parameters.
-        setup: SQL to run on each new connection.
+    `thread` is the thread that kept the process busy, by its number in the system, as the heartbeat process saw it.
     """
 
-    def __init__(self, library: str, parameters: dict[str, str], setup: str) -> None:
-        self._pq = pq = ctypes.CDLL(library)
-        for name in ("PQconnectdbParams", "PQexec", "PQexecParams"):
-            getattr(pq, name).restype = ctypes.c_void_p
-        for name in ("PQerrorMessage", "PQgetvalue", "PQresultErrorMessage"):
-            getattr(pq, name).restype = ctypes.c_char_p
-        for name in ("PQfinish", "PQclear"):
-            getattr(pq, name).restype = None
-        self._parameters, self._setup = parameters, setup
-        self._connection: ctypes.c_void_p | None = None
+    def __init__(self, limit: float) -> None:
+        self.thread: int | None = None
+        self._limit = limit
+        self._looked, self._used = clock(), time.process_time()
 
-    def query(self, text: str, values: list[str]) -> list[str]:
-        """Run one statement.
+    def look(self) -> str | None:
+        """Return a message about the block that has just ended, or None if there was none."""
+        now, used = clock(), time.process_time()
+        blocked, computed = now - self._looked, used - self._used
+        self._looked, self._used = now, used
+        thread, self.thread = self.thread, None
+        if blocked <= self._limit or (thread is None and computed < _OWN * blocked):
+            return None
+        name = culprit(thread) if thread is not None else None
+        return (
+            f"{name or 'a tool'} held the Python interpreter for {blocked:.1f} s, so nothing else in this worker could"
+            " run; move long computations into a process of their own"
+        )
+
+
+def culprit(thread: int) -> str | None:
+    """Return the name of the tool that runs in a thread, or ran there last; None if it is unknown.
+
+    Args:
+        thread: Number of the thread in the operating system.
+    """
+    if (known := threads.calls.get(thread)) is not None:
+        return _describe_call(known)
+    for python_thread in threading.enumerate():
+        if python_thread.native_id == thread and python_thread.ident is not None:
+            return _tool_in(sys._current_frames().get(python_thread.ident))
+    return None
+
+
+def _describe_call(call: object) -> str | None:
+    function = getattr(call, "func", call)
+    code = getattr(function, "__code__", None)
+    name = getattr(function, "__name__", None)
+    return f"tool {name} ({code.co_filename}:{code.co_firstlineno})" if code is not None else name and f"tool {name}"
+
+
+def _tool_in(frame: FrameType | None) -> str | None:
+    """Return the name of the tool whose call is on this stack of frames."""
+    while frame is not None:
+        if (tool := call_of(frame)) is not None:
+            return f"tool {tool}"
+        frame = frame.f_back
+    return None
+
+
+_SCRIPT: Final = Path(__file__).with_name("heartbeat_process.py")
+_CLOSING: Final = 2.0  # seconds for the process to end
+log = logging.getLogger("ropewalk.workers")
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """An acknowledged heartbeat.
+
+    Args:
+        sent: When it was sent, by `boottime`.
+        began: When the worker's row was made.
+        away: None if the worker was known. Otherwise others had given it up, and the database was out of reach for
+            `away` seconds, 0 if it was not.
+        thread: The thread that has kept the worker busy, by its number in the system.
+    """
+
+    sent: float
+    began: str
+    away: float | None = None
+    thread: int | None = None
+
+
+Reading: TypeAlias = Beat | str
+"""A heartbeat, or the reason why there was none."""
+
+
+class Heart(Protocol):
+    """Writes heartbeats for this process."""
+
+    def answer(self, seconds: float) -> Iterator[Reading]:
+        """Show that this process lives, and read the heartbeats meanwhile.
 
         Args:
-            text: SQL with $1, $2, ...
-            values: Its values as text.
+            seconds: How long to read.
+
+        Yields:
+            The heartbeats and failures as they arrive.
+        """
+        ...
+
+    def has_ended(self) -> bool:
+        """Check whether the heart still beats.
 
         Returns:
-            The first row, empty if there is none.
+            True if no heartbeat will come any more.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the heartbeat without marking the worker as dead. Blocks for a moment."""
+        ...
+
+
+def start_heart(fleet: WorkerRegistry, id: str, description: str, began: str, longest_block: float) -> Heart:
+    """Start the heartbeat of a worker.
+
+    Args:
+        fleet: The workers of the store.
+        id: The worker's id.
+        about: What others may know about it, as JSON.
+        began: When the worker's row was made, as `Fleet.beat` returned it.
+        longest_block: Seconds for which the worker may be busy without an answer.
+
+    Returns:
+        The heartbeat: a process, or this process itself where that is impossible.
+    """
+    library = find_libpq()
+    if library is None or not sys.executable or not hasattr(select, "poll"):
+        log.warning(
+            "no heartbeat process can run here (it needs libpq and POSIX); a tool that holds the interpreter for longer"
+            " than the lease costs this worker its runs"
+        )
+        return _OwnHeart(fleet, id, description, began)
+    # A connection that hangs must fail before the lease ends.
+    timeouts = {"connect_timeout": 2, "tcp_user_timeout": round(fleet.lease * 1000)}
+    settings = {
+        "library": library,
+        "parameters": {name: str(value) for name, value in {**fleet.where.parameters, **timeouts}.items()},
+        "setup": f"SET search_path TO {fleet.where.schema}",
+        "beat": words(BEAT),
+        "beat_values": [id, me().dump(), description],
+        "farewell": words(FAREWELL),
+        "farewell_values": [id],
+        "began": began,
+        "lease": fleet.lease,
+        "longest_block": longest_block,
+    }
+    return _HeartProcess(orjson.dumps(settings))
+
+
+class _HeartProcess:
+    """The worker's side of its heartbeat process: start it, answer it, and read its lines."""
+
+    def __init__(self, settings: bytes) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_SCRIPT), str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
+        os.write(self._to, settings + b"\n")
+        os.set_blocking(self._to, False)
+        os.set_blocking(self._from, False)
+        self._rest = b""
+        self._ended = False
+
+    def answer(self, seconds: float) -> Iterator[Reading]:
+        end = clock() + seconds
+        self._write(b".")
+        while not self._ended:
+            select.select([self._from], [], [], max(0.0, end - clock()))
+            try:
+                data = os.read(self._from, 65536)  # read even after a timeout: this thread may have been blocked
+            except BlockingIOError:
+                if clock() >= end:
+                    return
+                continue
+            self._ended = not data
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            yield from map(_parse_reading, lines)
+
+    def has_ended(self) -> bool:
+        return self._ended
+
+    def close(self) -> None:
+        self._write(b"q")
+        try:
+            self._process.wait(_CLOSING)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+    def _write(self, data: bytes) -> None:
+        # A full pipe holds enough answers; the end of the process shows when reading.
+        with contextlib.suppress(BlockingIOError, BrokenPipeError):
+            os.write(self._to, data)
+
+
+def _parse_reading(line: bytes) -> Reading:
+    reading = orjson.loads(line)
+    if "beat" in reading:
+        return Beat(reading["beat"], reading["began"], reading.get("away"), reading.get("thread"))
+    return str(reading.get("error") or reading.get("fatal"))
+
+
+class _OwnHeart:
+    """Heartbeats that this process writes itself."""
+
+    def __init__(self, fleet: WorkerRegistry, id: str, description: str, began: str) -> None:
+        self._fleet = WorkerRegistry(fleet.where, fleet.lease)
+        self._id, self._description, self._began = id, description, began
+        self._failing_since: float | None = None
+
+    def answer(self, seconds: float) -> Iterator[Reading]:
+        before = clock()
+        try:
+            began = self._fleet.beat(self._id, self._description)
+        except driver().Error as error:
+            self._failing_since = self._failing_since or before
+            yield " ".join(str(error).split())
+        else:
+            away = clock() - self._failing_since if self._failing_since is not None else 0.0
+            self._failing_since = None
+            is_new, self._began = began != self._began, began
+            yield Beat(before, began, away if is_new else None)
+        time.sleep(seconds)
+
+    def has_ended(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self._fleet.close()
+
+
+def find_libpq() -> str | None:
+    """Return the path of the libpq that the driver of this process uses, or of another one; None if there is none."""
+    driver()
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/maps").read_text().splitlines():
+            path = line.partition("/")[2]
+            if "/libpq" in path or path.startswith("libpq"):
+                return f"/{path}"
+    package = find_spec("psycopg_binary")
+    for folder in (package.submodule_search_locations or []) if package is not None else []:
+        for pattern in ("../psycopg_binary.libs/libpq*", ".dylibs/libpq*"):
+            for library in sorted(Path(folder).glob(pattern)):
+                return str(library)
+    return ctypes.util.find_library("pq")
+
+
+_STEPS = 5  # looks for dead workers per lease
+_SURE = 0.8  # of a lease
+_PATIENT = 3  # failures in a row of the reaper, with a good heartbeat, before it says so
+
+
+class Heartbeat:
+    """Keep the lease of one worker.
+
+    Args:
+        fleet: The workers of the store. Only this object uses it.
+        id: The worker's id.
+        about: What others may know about the worker.
+        longest_block: Seconds for which a tool may hold the interpreter.
+        lost: Called on the event loop when others have given this worker up; its argument is True if the database was
+            away from this worker, so that nothing died.
+        reaped: Called in the reaper's thread with the ids of dead workers.
+        round_: Called in the reaper's thread after each look.
+    """
+
+    def __init__(
+        self,
+        fleet: WorkerRegistry,
+        id: str,
+        description: dict[str, object],
+        *,
+        longest_block: float,
+        lost: Callable[[bool], None],
+        reaped: Callable[[list[str]], None],
+        round_: Callable[[], None],
+    ) -> None:
+        self.until = 0.0
+        self._fleet, self._id, self._description = fleet, id, orjson.dumps(description).decode()
+        self._longest = longest_block
+        self._lost, self._reaped, self._round = lost, reaped, round_
+        self._loop = asyncio.get_running_loop()
+        self._blocked = Blocked(fleet.lease / 2)
+        self._sure = asyncio.Event()
+        self._ended = threading.Event()
+        self._losses = 0
+        self._is_lost = False  # others have given this worker up, and its event loop has not heard of it yet
+        self._began = ""
+        self._away_since: float | None = None
+        self._heart: Heart | None = None
+        self._threads = [
+            threading.Thread(target=self._listen, name="ropewalk-pulse", daemon=True),
+            threading.Thread(target=self._reap, name="ropewalk-reaper", daemon=True),
+        ]
+
+    def start(self) -> None:
+        """Register the worker and begin to beat.
 
         Raises:
-            Away: The connection is gone, or the statement failed.
+            StoreError, psycopg.Error: The database refuses.
         """
-        if self._connection is None:
-            self._connect()
-        array = (ctypes.c_char_p * len(values))(*[value.encode() for value in values])
-        found = self._pq.PQexecParams(self._connection, text.encode(), len(values), None, array, None, None, 0)
-        return self._row(found)
+        before = clock()
+        self._began = self._fleet.beat(self._id, self._description)
+        self._beaten(Beat(before, self._began))
+        self._heart = self._start_heart()
+        for thread in self._threads:
+            thread.start()
 
-    def _connect(self) -> None:
-        names = [*(name.encode() for name in self._parameters), None]
-        values = [*(value.encode() for value in self._parameters.values()), None]
-        array = ctypes.c_char_p * len(names)
-        made = self._pq.PQconnectdbParams(array(*names), array(*values), 0)
-        self._connection = ctypes.c_void_p(made)
-        if self._pq.PQstatus(self._connection) != 0:
-            self._fail()
-        self._row(self._pq.PQexec(self._connection, self._setup.encode()))
+    async def renewed(self, run_id: str) -> None:
+        """Wait until this worker is sure of its runs again.
 
-    def _row(self, result: int | None) -> list[str]:
-        made = ctypes.c_void_p(result)
-        try:
-            if self._pq.PQresultStatus(made) not in (_COMMAND_OK, _TUPLES_OK):
-                self._fail()
-            if self._pq.PQntuples(made) < 1:
-                return []
-            return [self._pq.PQgetvalue(made, 0, at).decode() for at in range(self._pq.PQnfields(made))]
-        finally:
-            self._pq.PQclear(made)
+        Args:
+            run_id: The run whose tool call waits.
 
-    def _fail(self) -> None:
-        why = self._pq.PQerrorMessage(self._connection).decode(errors="replace")
-        self._pq.PQfinish(self._connection)
-        self._connection = None
-        raise Away(" ".join(why.split()))
+        Raises:
+            Fenced: Another worker has taken the run over.
+        """
+        losses = self._losses
+        while clock() >= self.until:
+            self._sure.clear()
+            await self._sure.wait()
+        if losses != self._losses:
+            raise Fenced(run_id)
 
+    def stop(self) -> None:
+        """Stop the heartbeat; the worker's row stays. Blocks for a moment."""
+        self._ended.set()
+        for thread in self._threads:
+            thread.join(5)
+        if self._heart is not None:
+            self._heart.close()
 
-class Vitals:
-    """Signs of life of a process, as the system sees them."""
+    # --- the thread that talks with the heartbeat ---------------------------------------------
 
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self._ticks = float(os.sysconf("SC_CLK_TCK"))
-        self._proc = os.path.exists(f"/proc/{pid}/stat")
-
-    def is_stopped(self) -> bool:
-        """Return True if a signal or a debugger stopped the process, or if it is gone."""
-        state = self._stat(f"/proc/{self._pid}/stat")[0] if self._proc else self._ps()[0]
-        return state[:1] in "TtZX"
-
-    def used(self) -> dict[int, float]:
-        """Return the processor time of each thread in seconds; of the process where threads are not shown."""
-        if not self._proc:
-            return {self._pid: self._ps()[1]}
-        found = {}
-        with contextlib.suppress(OSError):
-            for name in os.listdir(f"/proc/{self._pid}/task"):
-                fields = self._stat(f"/proc/{self._pid}/task/{name}/stat")
-                if len(fields) > 12:
-                    found[int(name)] = (int(fields[11]) + int(fields[12])) / self._ticks
-        return found
-
-    def _stat(self, path: str) -> list[str]:
-        try:
-            with open(path) as file:
-                return file.read().rpartition(")")[2].split()
-        except OSError:
-            return ["X"]
-
-    def _ps(self) -> tuple[str, float]:
-        run = subprocess.run(
-            ["ps", "-o", "stat=,time=", "-p", str(self._pid)], capture_output=True, text=True, check=False
-        )
-        state, _, spent = run.stdout.strip().partition(" ")
-        seconds = 0.0
-        for part in spent.strip().replace("-", ":").split(":"):
-            seconds = seconds * 60 + float(part or 0)
-        return state or "X", seconds
-
-
-class Watched:
-    """Whether a worker is alive: it answers, or it burns processor time, but not for longer than `longest_block`.
-
-    Args:
-        vitals: The worker as the system sees it.
-        lease: Seconds of silence after which others take its runs.
-        longest_block: Seconds for which a worker may be busy without an answer.
-    """
-
-    def __init__(self, vitals: Vitals, lease: float, longest_block: float) -> None:
-        self._vitals, self._lease, self._longest = vitals, lease, longest_block
-        self.answered = self._sign = clock()
-        self.thread: int | None = None
-        self._before: dict[int, float] = {}
-        self._measured = 0.0
-
-    def sign(self) -> float:
-        """Return when the worker last showed a sign of life."""
-        now = clock()
-        if self._vitals.is_stopped():
-            self._before = {}
-        elif now - self.answered <= self._lease * BUSY_AFTER:
-            self._sign, self._before, self.thread = self.answered, {}, None
-        elif self._burns(now) and now - self.answered <= self._longest:
-            self._sign = now
-        return max(self._sign, self.answered)
-
-    def _burns(self, now: float) -> bool:
-        used, before = self._vitals.used(), self._before
-        passed, self._measured, self._before = now - self._measured, now, used
-        if not before or not used:
-            return False
-        most = max(used, key=lambda thread: used[thread] - before.get(thread, 0.0))
-        if used[most] - before.get(most, 0.0) < BURNS * passed:
-            return False
-        self.thread = most
-        return True
-
-
-def say(line: dict[str, Any]) -> bool:
-    """Write a line to the worker; return False if the pipe is full, because the worker is blocked."""
-    try:
-        os.write(1, json.dumps(line).encode() + b"\n")
-    except (BlockingIOError, BrokenPipeError):
-        return False
-    return True
-
-
-class Heart:
-    """Beat for the worker until it ends.
-
-    Args:
-        settings: What the worker wrote: `library`, `parameters`, `setup`, `beat` and `farewell` with their values,
-            `began` (when the worker's row was made), `lease`, `longest_block`.
-        worker: Process id of the worker.
-    """
-
-    def __init__(self, settings: dict[str, Any], worker: int) -> None:
-        self._settings, self._worker = settings, worker
-        self._began: str = settings["began"]
-        self._lease: float = settings["lease"]
-        self._watched = Watched(Vitals(worker), self._lease, settings["longest_block"])
-        self._link = Link(settings["library"], settings["parameters"], settings["setup"])
-        self._beaten = -1.0
-        self._news: dict[str, Any] = {}  # what the worker has to hear, and has not been told yet
-        self._failing_since: float | None = None
-        self._over = threading.Event()
-        self._left = False
-
-    def run(self) -> None:
-        """Return when the worker has ended or said so."""
-        threading.Thread(target=self._listen, daemon=True).start()
-        while not self._over.is_set():
-            self._round()
-            self._over.wait(self._lease / STEPS / 2)
-        if not self._left:
-            with contextlib.suppress(Away):
-                self._link.query(self._settings["farewell"], self._settings["farewell_values"])
-
-    def _round(self) -> None:
-        now = clock()
-        sign = self._watched.sign()
-        if sign <= self._beaten or now - self._beaten < 0.9 * self._lease / STEPS:
-            return
-        try:
-            [began] = self._link.query(self._settings["beat"], self._settings["beat_values"])
-        except Away as error:
-            self._failing_since = self._failing_since or now
-            say({"error": str(error)})
-            return
-        # A worker that was given up while nobody could reach the database for it has not died.
-        away = clock() - self._failing_since if self._failing_since is not None else 0.0
-        self._beaten, self._failing_since = now, None
-        self._news |= {"away": away} if began != self._began else {}
-        self._began = began
-        self._news |= {"thread": self._watched.thread} if self._watched.thread is not None else {}
-        if say({"beat": now, "began": began, **self._news}):
-            self._news = {}
+    def _start_heart(self) -> Heart:
+        return start_heart(self._fleet, self._id, self._description, self._began, self._longest)
 
     def _listen(self) -> None:
-        """Note the answers of the worker, and its end: of the process, or of its standard output to this one."""
-        poll = select.poll()
-        poll.register(0, select.POLLIN | select.POLLHUP)
-        if hasattr(os, "pidfd_open"):
-            with contextlib.suppress(OSError):
-                poll.register(os.pidfd_open(self._worker), select.POLLIN)
-        while not self._left:
-            ready = [descriptor for descriptor, _ in poll.poll(1000)]
-            if 0 in ready and (said := os.read(0, 4096)):
-                self._watched.answered = clock()
-                self._left = b"q" in said
-            elif ready or os.getppid() != self._worker:
-                break
-        self._over.set()
-        time.sleep(FAREWELL)
-        os._exit(0)  # libpq waits for a server that does not answer
+        while not self._ended.is_set():
+            try:
+                self._listen_once()
+            except Exception:  # without this thread the worker would never again be sure of its runs
+                log.exception("could not read the heartbeat; trying again")
+                self._ended.wait(self._fleet.lease / _STEPS)
+
+    def _listen_once(self) -> None:
+        assert self._heart is not None
+        for reading in self._heart.answer(self._fleet.lease / _STEPS / 2):
+            self._read(reading)
+        if message := self._blocked.look():
+            log.warning("%s", message)
+        if self._heart.has_ended() and not self._ended.is_set():
+            log.warning("the heartbeat process of this worker has ended; starting another one")
+            self._heart.close()
+            self._heart = self._start_heart()
+
+    def _read(self, reading: Reading) -> None:
+        if isinstance(reading, Beat):
+            self._beaten(reading)
+        else:
+            self._missed(reading)
+
+    def _beaten(self, beat: Beat) -> None:
+        if beat.thread is not None:
+            self._blocked.thread = beat.thread
+        self._began = beat.began
+        until = beat.sent + self._fleet.lease * _SURE
+        if beat.away is not None:
+            why = f", because it could not reach the database for {beat.away:.1f} s" if beat.away else ""
+            lease = self._fleet.lease
+            log.warning("this worker was silent for more than %s s%s; others have taken over its runs", lease, why)
+            self._is_lost = True
+            self._loop.call_soon_threadsafe(self._start_again, beat.away > 0, until)
+        elif not self._is_lost:
+            self.until = max(self.until, until)
+            self._loop.call_soon_threadsafe(self._sure.set)
+        if self._away_since is not None:
+            log.warning("the database is back after %.1f s", clock() - self._away_since)
+            self._away_since = None
+
+    def _start_again(self, was_away: bool, until: float) -> None:
+        """Give up the runs that others have now, and be sure again. On the event loop, so that no run begins in
+        between.
+        """
+        self._losses += 1
+        self._lost(was_away)
+        self.until = max(self.until, until)
+        self._sure.set()
+        self._is_lost = False
+
+    def _missed(self, why: str) -> None:
+        if self._away_since is None:
+            self._away_since = clock()
+            log.warning("the database cannot be reached; this worker keeps trying, and its runs wait: %s", why)
+        else:
+            log.debug("no heartbeat: %s", why)
+
+    # --- the thread that reaps ----------------------------------------------------------------
+
+    def _reap(self) -> None:
+        pause = self._fleet.lease / _STEPS
+        away: tuple[type[Exception], ...] = (*driver_errors(), RopewalkError)
+        failures = 0
+        while not self._ended.wait(pause):
+            if clock() >= self.until:
+                continue  # a worker that may have lost its own lease judges nobody
+            try:
+                dead = self._fleet.reap()
+                if dead:
+                    log.warning("removed dead workers: %s (their process ended, or was silent)", ", ".join(dead))
+                self._reaped(dead)
+                self._round()
+                failures = 0
+            except away as error:
+                failures += 1
+                # While the database is away, `_missed` logs that.
+                level = logging.WARNING if failures == _PATIENT and self._away_since is None else logging.DEBUG
+                log.log(level, "could not look for dead workers; trying again: %s", " ".join(str(error).split()))
+            except Exception:  # without this thread nobody would take over the runs of dead workers
+                failures += 1
+                log.log(
+                    logging.ERROR if failures == 1 else logging.DEBUG,
+                    "could not look for dead workers; trying again",
+                    exc_info=True,
+                )
 
 
-def main() -> None:
-    """Read the settings and beat until the worker ends."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # it ends when its worker does, who may have runs to finish
-    worker = int(sys.argv[1])
-    line = b""
-    while not line.endswith(b"\n"):
-        part = os.read(0, 1)
-        if not part:
-            return
-        line += part
-    os.set_blocking(1, False)
-    try:
-        Heart(json.loads(line), worker).run()
-    except Exception as error:  # noqa: BLE001 - the worker logs it; this process has no log
-        say({"fatal": f"{type(error).__name__}: {error}"})
+def driver_errors() -> tuple[type[Exception], ...]:
+    """Return the exceptions of a server that is away or has no connection left: those of psycopg, and of SQLAlchemy,
+    which DBOS uses.
+    """
+    from sqlalchemy.exc import DBAPIError, TimeoutError
 
-
-if __name__ == "__main__":
-    main()
+    return (driver().Error, DBAPIError, TimeoutError)

@@ -1,31 +1,145 @@
-"""Runs that the clock starts: `[schedules.NAME]`, kept in the store.
+"""Schedules: runs that the clock starts, as `[schedules.NAME]` in ropewalk.toml sets them up.
 
-Workers start them (`clockwork.py`); here they are listed, paused, resumed and brought up to date with ropewalk.toml.
+The store keeps the schedules. `Schedules` lists, pauses and resumes them. In every worker a `Clockwork` looks at the
+clock, and one of them starts each run.
+
+A due time is a cron time in a time zone, and each comes exactly once, also on days when clocks change. A schedule with
+fixed hours (`30 2 * * *`) follows the calendar: one run a day. A time that the clocks skip in spring is due later by
+the length of the jump. Of a time that comes twice in autumn, only the first counts. A schedule for any hour (`*/10 * *
+* *`) follows real time: its runs keep their distance on such days.
+
+A due time is missed if no worker was connected to the database then, or within two seconds after. The schedule's
+`catch_up` decides: `run_once` starts one run for the latest missed time and merges the others into it, `skip` starts
+none, `run_all` starts one for each. A crash after a start does no harm, because the id of a run is made of the
+schedule's name and the due time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from ..config.workplace import Schedule
-from ..errors import ConfigError, NotFound
-from ..frozen import dataclass
-from ..journal.journal import Store
-from ..journal.timetable import Missed, Timetable, TimetableRow
-from ..values import Json, closest
+from ..config.settings import Schedule
+from ..errors import ConfigError, NotFound, StoreError
+from ..fast_dataclass import dataclass
+from ..journal.postgres.schedules import Missed, Timetable, TimetableRow
+from ..journal.protocol import Store
+from ..journal.sql.leases import boottime
+from ..values import Json, did_you_mean
 from .dbos_adapter import TICK, Client
-from .due import croniter, next_due
+from .heartbeat import driver_errors
+
+_CHANGE_PRECISION = timedelta(seconds=1)  # of the search for a change of clocks
+
+
+def croniter() -> Any:
+    """Return the class that reads cron times; its package has no types."""
+    return import_module("croniter").croniter
+
+
+def next_due(cron: str, zone: str, after: datetime) -> datetime:
+    """Return the first time, in UTC, at which a schedule is due after another time.
+
+    Args:
+        cron: Five fields, or six with seconds first.
+        zone: Name of a time zone, such as "Europe/Berlin".
+        after: A time with a time zone.
+    """
+    place, after = ZoneInfo(zone), after.astimezone(UTC)
+    if _is_any_hour(cron):
+        return _next_real(cron, place, after)
+    naive = after.astimezone(place).replace(tzinfo=None)
+    # Start a day early: in the hour that comes twice, a due time may be earlier than the local time says.
+    naive -= timedelta(days=1)
+    while True:
+        naive = _next_naive(cron, naive)
+        due = naive.replace(tzinfo=place, fold=0).astimezone(UTC)
+        if due > after:
+            return due
+
+
+def due_times(cron: str, zone: str, first: datetime, until: datetime, limit: int) -> list[datetime]:
+    """Return the times at which a schedule is due, oldest first.
+
+    Args:
+        cron: Five fields, or six with seconds first.
+        zone: Name of a time zone.
+        first: The first due time.
+        until: The latest time to return.
+        limit: Maximum number of times; if there are more, the latest are returned.
+    """
+    times = [first]
+    while (due := next_due(cron, zone, times[-1])) <= until:
+        times.append(due)
+        if len(times) > limit:
+            return _latest(cron, zone, first, until, limit)
+    return times
+
+
+def _latest(cron: str, zone: str, first: datetime, until: datetime, limit: int) -> list[datetime]:
+    """Look back from `until` by growing steps, so that a year of seconds is not counted one by one."""
+    back = timedelta(seconds=limit)
+    while True:
+        start = max(first, until - back)
+        times = [start] if start == first else []
+        due = next_due(cron, zone, start)
+        while due <= until and len(times) <= 100 * limit:
+            times.append(due)
+            due = next_due(cron, zone, due)
+        if len(times) >= limit or start == first:
+            return times[-limit:]
+        back *= 4
+
+
+def _is_any_hour(cron: str) -> bool:
+    """Return True if the field of hours begins with `*`."""
+    if cron.startswith("@"):
+        return cron.strip() == "@hourly"
+    fields = cron.split()
+    hour = fields[2] if len(fields) == 6 else fields[1] if len(fields) == 5 else "*"
+    return hour.startswith("*")
+
+
+def _next_naive(cron: str, after: datetime) -> datetime:
+    due: datetime = croniter()(cron, after, second_at_beginning=True).get_next(datetime)
+    return due
+
+
+def _next_real(cron: str, place: ZoneInfo, after: datetime) -> datetime:
+    """Return the next due time in real time, as if the clocks had not changed before it."""
+    local = after.astimezone(place)
+    offset = local.utcoffset() or timedelta()
+    due = (_next_naive(cron, local.replace(tzinfo=None)) - offset).replace(tzinfo=UTC)
+    if due.astimezone(place).utcoffset() == offset:
+        return due
+    # The clocks change before that. Find the moment by bisection, and continue with the time that they show then.
+    early, late = after, due
+    while late - early > _CHANGE_PRECISION:
+        middle = early + (late - early) / 2
+        if middle.astimezone(place).utcoffset() == offset:
+            early = middle
+        else:
+            late = middle
+    change = late.replace(microsecond=0)
+    changed = change.astimezone(place)
+    naive = _next_naive(cron, changed.replace(tzinfo=None) - timedelta(seconds=1))
+    return (naive - (changed.utcoffset() or timedelta())).replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleRow:
-    """A schedule as it is kept: `paused` or not, when it was `last` due, what became of that (the `status` of its run,
-    None before there is one), and when it is `next`."""
+    """A schedule as the store keeps it.
+
+    `last` is the last due time and `status` the status of its run, None before there is one. `next` is the next due
+    time, None while the schedule is paused. `missed` lists the latest due times at which no worker was connected.
+    """
 
     name: str
     cron: str
@@ -41,9 +155,15 @@ class ScheduleRow:
 
 
 class Schedules:
-    """`app.schedules`. Blocking, except for `run`: each method is a statement or two.
+    """The service `app.schedules`. Its methods block for one or two statements, except for `run`.
 
-    `start` makes the run of a schedule that is due at a time, and returns its id.
+    Args:
+        timetable: The schedules of the store.
+        client: Deletes schedules of earlier versions.
+        store: Knows the runs of schedules.
+        configured: The schedules of ropewalk.toml, by name.
+        project: The project directory.
+        start: Queues the run of a schedule for a due time; returns its id.
     """
 
     def __init__(
@@ -51,15 +171,19 @@ class Schedules:
         timetable: Timetable,
         client: Client,
         store: Store,
-        set_up: Mapping[str, Schedule],
+        configured: Mapping[str, Schedule],
         project: str | None,
         start: Callable[[Mapping[str, Any], str], Awaitable[str]],
     ) -> None:
         self._timetable, self._client, self._store = timetable, client, store
-        self._set_up, self._project, self._start = set_up, project, start
+        self._configured, self._project, self._start = configured, project, start
 
     def list(self) -> list[ScheduleRow]:
-        """Return the schedules of the store by name, each with its latest missed due times."""
+        """Return the schedules of the store by name, each with its latest missed due times.
+
+        Returns:
+            The schedules, sorted by name.
+        """
         return [self._row(row) for row in self._timetable.rows()]
 
     async def run(self, name: str) -> str:
@@ -72,41 +196,47 @@ class Schedules:
             The id of the run.
 
         Raises:
-            NotFound: There is no such schedule.
+            NotFound: No schedule has this name.
             RopewalkError: Its flow or its input is wrong.
         """
-        set_up = self._set_up.get(name)
-        if set_up is not None:
-            context = _context(set_up)
+        schedule = self._configured.get(name)
+        if schedule is not None:
+            context = _context(schedule)
         else:
-            context = (await asyncio.to_thread(self._known, name)).context
+            context = (await asyncio.to_thread(self._find, name)).context
         return await self._start({"name": name, **context}, datetime.now(UTC).isoformat())
 
     def pause(self, name: str) -> None:
-        """Start nothing by this schedule until it is resumed.
+        """Pause a schedule: it starts no runs until it is resumed.
+
+        Args:
+            name: The schedule.
 
         Raises:
-            NotFound: There is no such schedule.
+            NotFound: No schedule has this name.
         """
-        self._known(name)
+        self._find(name)
         self._timetable.pause(name)
 
     def resume(self, name: str) -> None:
-        """Start runs again, from the next due time on. Due times that passed meanwhile are not missed.
+        """Resume a schedule from its next due time on. Due times that passed meanwhile are not missed.
+
+        Args:
+            name: The schedule.
 
         Raises:
-            NotFound: There is no such schedule.
+            NotFound: No schedule has this name.
         """
-        row = self._known(name)
+        row = self._find(name)
         self._timetable.resume(name, self._next(row.cron, row.timezone))
 
     def apply(self) -> None:
-        """Keep the schedules that are set up, and forget what this project had set up before.
+        """Store the configured schedules, and delete those that this project configured before.
 
         Raises:
             ConfigError: The times of a schedule are wrong.
         """
-        for name, schedule in self._set_up.items():
+        for name, schedule in self._configured.items():
             check(name, schedule)
         paused = self._forget_old()
         rows = [
@@ -120,7 +250,7 @@ class Schedules:
                 paused=name in paused,
                 next=self._next(schedule.cron, schedule.timezone),
             )
-            for name, schedule in self._set_up.items()
+            for name, schedule in self._configured.items()
         ]
         self._timetable.put(rows, self._project)
 
@@ -137,13 +267,15 @@ class Schedules:
     def _next(self, cron: str, zone: str) -> float:
         return next_due(cron, zone, datetime.fromtimestamp(self._timetable.now(), UTC)).timestamp()
 
-    def _known(self, name: str) -> TimetableRow:
+    def _find(self, name: str) -> TimetableRow:
         known = {row.name: row for row in self._timetable.rows()}
         if name not in known:
             why = (
-                f"there are {', '.join(known)}" if known else "a worker keeps those of its ropewalk.toml when it starts"
+                f"the schedules are: {', '.join(known)}"
+                if known
+                else "a worker stores the schedules of its ropewalk.toml when it starts"
             )
-            raise NotFound("schedule", name, suggestion=closest(name, known), why=why)
+            raise NotFound("schedule", name, suggestion=did_you_mean(name, known), why=why)
         return known[name]
 
     def _row(self, row: TimetableRow) -> ScheduleRow:
@@ -171,23 +303,160 @@ def _context(schedule: Schedule) -> dict[str, Any]:
 
 
 def run_id(name: str, at: str) -> str:
-    """The same for every worker that finds the schedule due."""
+    """Return the id of the run for a due time, equal in every worker."""
     return f"schedule/{name}/{datetime.fromisoformat(at).astimezone(UTC).strftime('%Y-%m-%dT%H:%M:%S.%fZ')}"
 
 
 def check(name: str, schedule: Schedule) -> None:
-    """Raise ConfigError, with its place, when the times of a schedule are none."""
+    """Check the times of a schedule.
+
+    Args:
+        name: The name of the schedule.
+        schedule: The schedule as configured.
+
+    Raises:
+        ConfigError: The cron time or the time zone is wrong; the error has its place in ropewalk.toml.
+    """
     if not croniter().is_valid(schedule.cron, second_at_beginning=True):
-        right = 'five fields, "minute hour day month weekday", or six, with seconds first'
-        raise _wrong(name, schedule, "cron", f"{schedule.cron!r} is no time of cron; right are {right}")
+        form = 'five fields, "minute hour day month weekday", or six with seconds first'
+        raise _config_error(name, schedule, "cron", f"{schedule.cron!r} is not a valid cron time; write {form}")
     try:
         ZoneInfo(schedule.timezone)
     except (ZoneInfoNotFoundError, ValueError) as error:
-        near = closest(schedule.timezone, available_timezones())
+        near = did_you_mean(schedule.timezone, available_timezones())
         hint = f"; did you mean {near}?" if near else ""
-        raise _wrong(name, schedule, "timezone", f"there is no {schedule.timezone!r}{hint}") from error
+        raise _config_error(name, schedule, "timezone", f"unknown time zone {schedule.timezone!r}{hint}") from error
 
 
-def _wrong(name: str, schedule: Schedule, key: str, said: str) -> ConfigError:
+def _config_error(name: str, schedule: Schedule, key: str, message: str) -> ConfigError:
     place = schedule.where(key) if schedule.where is not None else None
-    return ConfigError(f"[schedules.{name}] {key}: {said}", place=place)
+    return ConfigError(f"[schedules.{name}] {key}: {message}", place=place)
+
+
+_PAUSE: Final = 0.5  # seconds between looks at the clock
+_GAP: Final = 10.0  # seconds between looks, after which a worker may have missed something without an outage
+_HOLD: Final = 30.0  # seconds for one worker to start what is due
+_SOON: Final = 2.0  # seconds after which a run still starts on time
+_AT_ONCE: Final = 100  # due times handled together
+_LOGGED: Final = 20  # missed due times with their own log line
+log = logging.getLogger("ropewalk.workers")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The due times of a schedule to `start` a run for, those that were `missed`, and the `next` due time."""
+
+    start: Sequence[datetime]
+    missed: Sequence[Missed]
+    next: datetime
+
+
+def decide(row: TimetableRow, now: float, connected: float, run_id: Callable[[str, str], str]) -> Decision:
+    """Decide about the due times of a schedule from its first unhandled one until now.
+
+    Args:
+        row: The schedule.
+        now: The time, in seconds since the epoch.
+        connected: Since when a worker could have started a run, in seconds since the epoch.
+        run_id: Makes the id of a run from the schedule's name and the due time.
+
+    Returns:
+        The runs to start, the missed due times, and the next due time.
+    """
+    first, until = _time(row.next), _time(now)
+    if row.catch_up == "run_all":
+        # Every due time counts, so the oldest come first and the rest at the next look.
+        times: list[datetime] = [first]
+        while len(times) < _AT_ONCE and (due := next_due(row.cron, row.timezone, times[-1])) <= until:
+            times.append(due)
+    else:
+        times = due_times(row.cron, row.timezone, first, until, _AT_ONCE)
+    late = [due for due in times if due.timestamp() < connected]
+    start = [due for due in times if due.timestamp() >= connected]
+    missed: list[Missed] = []
+    if late and row.catch_up == "skip":
+        missed = [Missed(due.timestamp(), "skipped", None) for due in late]
+    elif late:
+        caught_up = late if row.catch_up == "run_all" else late[-1:]
+        last = run_id(row.name, caught_up[-1].isoformat())
+        merged = [] if row.catch_up == "run_all" else late[:-1]
+        missed = [Missed(due.timestamp(), "merged", last) for due in merged]
+        missed += [Missed(due.timestamp(), "late", run_id(row.name, due.isoformat())) for due in caught_up]
+        start = [*caught_up, *start]
+    return Decision(start, missed, next_due(row.cron, row.timezone, times[-1]))
+
+
+class Clockwork:
+    """Starts the runs of schedules that are due, in one worker.
+
+    Args:
+        timetable: The schedules of the store. Only this object uses it.
+        worker: The worker's id.
+        start: Starts the run of a schedule for a due time, or records why it cannot; returns its id.
+        run_id: Makes the id of a run from the schedule's name and the due time.
+    """
+
+    def __init__(
+        self,
+        timetable: Timetable,
+        worker: str,
+        start: Callable[[Mapping[str, Any], str], Awaitable[str]],
+        run_id: Callable[[str, str], str],
+    ) -> None:
+        self._timetable, self._worker, self._start, self._run_id = timetable, worker, start, run_id
+        self._connected = math.inf
+        self._looked = -math.inf
+
+    async def run(self) -> None:
+        """Look at the clock until this task is cancelled."""
+        away: tuple[type[Exception], ...] = (*driver_errors(), StoreError)
+        while True:
+            try:
+                await self._look()
+            except away as error:
+                log.debug("could not look at the schedules: %s", error)
+                self._connected = math.inf
+            except Exception:
+                log.exception("could not start the runs that are due; trying again")
+            await asyncio.sleep(_PAUSE)
+
+    async def _look(self) -> None:
+        now, rows = await asyncio.to_thread(self._timetable.take, self._worker, _HOLD)
+        # After an outage or a long pause, earlier due times count as missed.
+        if self._connected == math.inf or boottime() - self._looked > _GAP:
+            self._connected = now - _SOON
+        self._looked = boottime()
+        for row in rows:
+            decision = decide(row, now, self._connected, self._run_id)
+            for due in decision.start:
+                await self._start({"name": row.name, **row.context}, due.isoformat())
+            last = decision.start[-1].timestamp() if decision.start else None
+            if await asyncio.to_thread(self._timetable.advance, row, decision.next.timestamp(), last, decision.missed):
+                _log_missed(row.name, decision.missed)
+            self._looked = boottime()  # starting runs takes time, which is not a pause
+
+
+def _log_missed(name: str, missed: Sequence[Missed]) -> None:
+    for due_time in missed[:_LOGGED]:
+        consequence = {
+            "late": f"started now, as run {due_time.run}",
+            "merged": f"merged into run {due_time.run}",
+            "skipped": 'skipped, because of catch_up = "skip"',
+        }[due_time.became]
+        at = format_time(due_time.due)
+        log.warning("schedule %s was due at %s while no worker was connected; %s", name, at, consequence)
+    if len(missed) > _LOGGED:
+        log.warning("schedule %s: %d more due times were missed", name, len(missed) - _LOGGED)
+
+
+def format_time(seconds: float) -> str:
+    """Return a time as ISO 8601 in UTC.
+
+    Args:
+        seconds: Seconds since the epoch.
+    """
+    return _time(seconds).isoformat(timespec="seconds")
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

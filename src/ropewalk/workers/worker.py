@@ -1,7 +1,6 @@
-"""A worker: takes runs that are in line and executes them, until it is told to stop.
+"""A worker: takes queued runs and executes them until it is stopped.
 
-Whatever happens to a worker, its runs go on elsewhere from what their journals hold. Refused: more than one worker
-in a process.
+When a worker stops or dies, other workers resume its runs from their journals. A process can be one worker only.
 """
 
 from __future__ import annotations
@@ -13,173 +12,278 @@ import logging
 import os
 import socket
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, Final
 
-from uuid_utils import uuid7
-
-from ..config.workplace import Workplace
+from ..config.settings import WorkerSettings
+from ..engine.chunk_run import run_chunk
+from ..engine.compile.durable import failure_to_json
 from ..engine.engine import Engine, Job
-from ..errors import Fenced, InvalidFlow, Problem, RopewalkError, RunBusy, StoreError
-from ..journal.fleet import Fleet
-from ..journal.journal import ENDS, Log, RunRow
-from ..journal.postgres import PostgresStore
-from ..journal.sql_rows import CHUNK
-from ..journal.strays import Strays
-from ..journal.waiting import iso
-from ..uncollected import seldom_collected
+from ..errors import Fenced, InvalidFlow, NodeFailed, Problem, RopewalkError, RunBusy, StoreError
+from ..journal.postgres import chunks
+from ..journal.postgres.store import PostgresStore
+from ..journal.postgres.worker_registry import WorkerRegistry
+from ..journal.protocol import ENDS, Log, RunRow, iso
+from ..journal.run_ids import new_run_id
+from ..journal.sql.lease_watch import OrphanFinder
+from ..journal.sql.log import SqlLog
+from ..journal.sql.rows import CHUNK
+from ..values import gc_relaxed
 from .census import Census
-from .contract import ASKED_WITHIN, warn_unasked
 from .dbos_adapter import CHUNKS, PLAY, RUN, TICK, Client, Executor, code_version, prepare
-from .dispatches import AGAIN, Dispatches
-from .hand import Hand
-from .lines import all_lines, lines, queue_named
-from .pulse import Pulse, driver_errors
-from .quarantine import OF_A_CHUNK, PATIENCE, Quarantine
-from .spread import Chunks
+from .dbos_contract import ASKED_WITHIN, warn_unasked
+from .dispatches import AGAIN, OF_A_CHUNK, PATIENCE, Dispatches, Quarantine
+from .heartbeat import Heartbeat, driver_errors
+from .map_chunks import MapChunks
+from .queues import all_queues, queue_named, queues
 
 log = logging.getLogger("ropewalk.workers")
-_OUTAGE = 3600.0  # seconds for which runs wait for a database that is away
-_STOPPED = 5.0  # seconds for what was interrupted to let go
+_CACHED_RUNS: Final = 4  # runs whose job and items stay in memory, because their chunks come one after another
+_OUTAGE: Final = 3600.0  # seconds for which runs wait for a database that is away
+_CANCEL_SECONDS: Final = 5.0  # seconds for cancelled tasks to release their runs
+
+
+class ChunkExecutor:
+    """Executes chunks of large maps on this worker's engine."""
+
+    def __init__(self, engine: Engine, registry: WorkerRegistry, make_job: Callable[[RunRow], Awaitable[Job]]) -> None:
+        self._engine, self._registry, self._make_job = engine, registry, make_job
+        self._jobs: OrderedDict[str, asyncio.Future[tuple[int, Job]]] = OrderedDict()
+        self._maps: OrderedDict[tuple[str, str], asyncio.Future[tuple[Any, Any]]] = OrderedDict()
+
+    async def execute(self, row: RunRow) -> str:
+        """Execute the chunk of a row to its end and return its status; "elsewhere" or "lost" if others have it.
+
+        Raises:
+            RopewalkError: The chunk cannot be executed here; it is released.
+        """
+        chunk: dict[str, Any] = row.context
+        run_id, path = chunk["run"], chunk["path"]
+        seq, job = await _cached(self._jobs, run_id, lambda: self._load_job(run_id))
+        items, scope = await _cached(self._maps, (run_id, path), lambda: asyncio.to_thread(self._load_map, seq, path))
+        try:
+            log = await self._engine.store.reopen(row.id)
+        except RunBusy:
+            return "elsewhere"
+        if log.finished is not None:
+            return log.finished.status
+        assert isinstance(log, SqlLog)
+        first, count = chunk["first"], chunk["count"]
+        try:
+            # Only a chunk that nobody has executed before has no past to read.
+            past = {}
+            if not chunk["fresh"] or log.epoch > row.epoch + 1 or row.epoch > 1:
+                past = await asyncio.to_thread(self._registry.do, lambda s: chunks.past(s, seq, path, first, count))
+            log.write_into(seq, past)
+            program = self._engine.program(job)
+            ending = await run_chunk(program, run_id, job.input, log, chunk, scope, items[first : first + count])
+            error = ending.error
+            payload: Any = None if error is None else {"message": str(error), "kind": type(error).__name__}
+            if isinstance(error, NodeFailed):
+                payload["failed"] = failure_to_json(error)
+            return await log.finish(ending.status, ending.value, payload, results=count, errors=len(ending.failures))
+        except Fenced:
+            return "lost"
+        except BaseException:
+            await log.release()
+            raise
+
+    async def _load_job(self, run_id: str) -> tuple[int, Job]:
+        row = await asyncio.to_thread(self._engine.store.get_run, run_id)
+        if row is None or row.status in ENDS:
+            raise Fenced(run_id)
+        seq = await asyncio.to_thread(self._registry.do, lambda s: chunks.seq_of(s, run_id))
+        return seq, await self._make_job(row)
+
+    def _load_map(self, seq: int, path: str) -> tuple[Any, Any]:
+        return self._registry.do(lambda s: (chunks.fact(s, seq, path, "items"), chunks.fact(s, seq, path, "scope")))
+
+
+async def _cached(cache: OrderedDict[Any, asyncio.Future[Any]], key: Any, make: Callable[[], Awaitable[Any]]) -> Any:
+    """Return the value of a key, made once for all tasks that need it; a failed one is made again."""
+    future = cache.get(key)
+    if future is None or (future.done() and (future.cancelled() or future.exception() is not None)):
+        future = cache[key] = asyncio.ensure_future(make())
+        while len(cache) > _CACHED_RUNS:
+            cache.popitem(last=False)
+    return await asyncio.shield(future)
 
 
 class Worker:
-    """`again` makes the job of a run with this project's tools, or raises what is missing; `refused` says how a run
-    ends that no worker can do; `ticked` puts the run of a schedule in line. It takes from the queues in `only`, or from
-    all."""
+    """Executes the queued runs of one store.
+
+    Args:
+        store: The store of the runs.
+        make_job: Makes the job of a run with this project's tools, or raises what is missing.
+        failed_result: Makes the result of a run that no worker can execute.
+        start_scheduled: Starts the run of a schedule for a due time; returns its id.
+        settings: Queues and limits.
+        only: Names of the queues to take runs from. Default: all.
+    """
 
     def __init__(
         self,
         store: PostgresStore,
-        again: Callable[[RunRow], Awaitable[Job]],
-        refused: Callable[[RunRow, RopewalkError], dict[str, Any]],
-        ticked: Callable[[Mapping[str, Any], str], Awaitable[str]],
-        place: Workplace,
+        make_job: Callable[[RunRow], Awaitable[Job]],
+        failed_result: Callable[[RunRow, RopewalkError], dict[str, Any]],
+        start_scheduled: Callable[[Mapping[str, Any], str], Awaitable[str]],
+        settings: WorkerSettings,
         only: tuple[str, ...] = (),
     ) -> None:
-        self.id = f"{socket.gethostname()}-{os.getpid()}-{str(uuid7())[-12:]}"
-        self.store, self.place, self.terms = store, place, place.terms
-        self.fleet = Fleet(store.where, self.terms.lease, self.terms.recoveries)
+        self.id = f"{socket.gethostname()}-{os.getpid()}-{new_run_id()[-12:]}"
+        self.store, self.settings, self.terms = store, settings, settings.terms
+        self.fleet = WorkerRegistry(store.where, self.terms.lease, self.terms.recoveries)
         self.client = Client(store.where, is_patient=False)
-        self.dispatches = Dispatches(self.fleet, self.client, place)
+        self.dispatches = Dispatches(self.fleet, self.client, settings)
         self.engine = Engine(store)
-        self._again, self._refused, self._ticked, self._only = again, refused, ticked, only
-        self._strays = Strays(store.patience)
+        self._make_job, self._failed_result, self._start_scheduled = make_job, failed_result, start_scheduled
+        self._only = only
+        self._orphans = OrphanFinder(store.patience)
         store.wait_for_server(_OUTAGE)
         self._executor: Executor | None = None
-        self._pulse: Pulse | None = None
+        self._heartbeat: Heartbeat | None = None
         self._tasks: set[asyncio.Task[str]] = set()
+        self._undoing: set[str] = set()  # runs that this worker has begun to undo by their policy
         self._stop = asyncio.Event()
-        self._lost: set[asyncio.Task[str]] = set()
-        self._held: frozenset[int] = frozenset()  # the runs it executed when the database was last there
+        self._lost_tasks: set[asyncio.Task[str]] = set()
+        self._open_runs: frozenset[int] = frozenset()  # as of the last time that the database was there
         self._began = time.time()
-        self._leaving = False  # what is cancelled now is let go of, not given up
+        self._is_releasing = False  # True: cancelled runs are released for other workers, not given up
         self._quarantine = Quarantine()
-        # Apart from that of the pulse, which must not wait.
-        self._desk = Fleet(store.where, recoveries=self.terms.recoveries)
-        self.engine.spread = self._chunks = Chunks(self._desk, self.client, lambda: not self._leaving)
-        self._hand = Hand(self.engine, self._desk, again)
+        # The registry of the heartbeat must not wait for other queries, so everything else uses this one.
+        self._registry = WorkerRegistry(store.where, recoveries=self.terms.recoveries)
+        self.engine.spread = self._chunks = MapChunks(self._registry, self.client, lambda: not self._is_releasing)
+        self._chunk_executor = ChunkExecutor(self.engine, self._registry, make_job)
 
     async def work(self, started: Callable[[], None] = lambda: None) -> None:
-        """Take work until `stop`; then let what is begun come to its end, for as long as the terms say."""
-        names = [queue_named(name, self.place) for name in self._only] or list(lines(self.place))
+        """Execute runs until `stop`, then give the runs in progress the configured grace period to end.
+
+        Args:
+            started: Called when the worker takes runs.
+        """
+        self._loop = asyncio.get_running_loop()
+        names = [queue_named(name, self.settings) for name in self._only] or list(queues(self.settings))
         prepare(self.store.where)
-        about = {"concurrency": self.terms.concurrency, "queues": names, "version": code_version()}
-        self._pulse = Pulse(
+        description = {"concurrency": self.terms.concurrency, "queues": names, "version": code_version()}
+        self._heartbeat = Heartbeat(
             self.fleet,
             self.id,
-            about,
+            description,
             longest_block=self.terms.longest_block,
-            lost=self._given_up,
+            lost=self._on_lost,
             reaped=self._recover,
             round_=self._sweep,
         )
-        self.engine.lease = self._pulse
+        self.engine.lease = self._heartbeat
         executor = Executor(self.store.where, self.id, self.terms.concurrency, lambda: self._quarantine.is_closed)
         self._executor = executor
         self._census = Census(self.store, self.dispatches, self.id, self.terms.lease, lambda: executor.executing)
-        # Who died with a run is counted before anything is taken: a run in line twice would come here uncounted.
+        # Count the deaths of runs before taking any: a run that is queued twice would arrive here uncounted.
         dead = await asyncio.to_thread(self.fleet.reap)
-        unheard: list[Callable[[], None] | None] = []
+        unsubscribe: list[Callable[[], None] | None] = []
         try:
-            self._pulse.start()  # before anything is taken: what an unknown worker has taken is dispatched again
-            self._executor.launch({RUN: self.body, TICK: self._tick, PLAY: self.part}, names, CHUNKS)
-            await asyncio.to_thread(self._executor.register, all_lines(self.place))
-            unheard += [self.store.hear(heard) for heard in (self._executor.bell.heard, self._chunks.heard)]
+            # The heartbeat comes first, because runs of an unknown worker are dispatched again.
+            self._heartbeat.start()
+            workflows: dict[str, Callable[..., Awaitable[str]]] = {
+                RUN: self.body,
+                TICK: self._tick,
+                PLAY: self.execute_chunk,
+            }
+            executor.launch(workflows, names, CHUNKS)
+            await asyncio.to_thread(executor.register, all_queues(self.settings))
+            unsubscribe += [self.store.hear(receive) for receive in (executor.listener.receive, self._chunks.receive)]
             await asyncio.to_thread(self._recover, dead)
             asyncio.get_running_loop().call_later(ASKED_WITHIN, self._check_queues)
             started()
-            with seldom_collected():
+            with gc_relaxed():
                 await self._stop.wait()
-                self._executor.rest()
+                executor.rest()
                 await self._drain()
         finally:
-            for forget in unheard:
-                if forget is not None:
-                    forget()
-            await asyncio.to_thread(self._leave)
+            for cancel in unsubscribe:
+                if cancel is not None:
+                    cancel()
+            await asyncio.to_thread(self._close)
 
     def stop(self) -> None:
-        """The first time: take nothing more, and finish what is begun. The second time: let go of that, too."""
+        """Take no more runs, and finish those in progress. A second call releases these, too."""
         if self._stop.is_set():
-            self._let_go()
+            self._release_tasks()
         else:
-            log.info("takes no more runs; %d are left to end within %g s", len(self._tasks), self.terms.grace)
+            count, grace = len(self._tasks), self.terms.grace
+            log.info("this worker takes no more runs; %d in progress have %g s to end", count, grace)
         self._stop.set()
 
     # --- a run ----------------------------------------------------------------------------
 
     async def body(self, run_id: str, refusers: list[str] | None = None) -> str:
-        """The workflow: execute a run to its ending. What it returns is only for people who look at DBOS."""
-        return await self._mine(self._carry(run_id, refusers or []))
+        """Execute a run to its ending, as the body of its DBOS workflow.
 
-    async def part(self, chunk_id: str) -> str:
-        """The workflow of a chunk."""
-        return await self._mine(self._play(chunk_id))
+        Args:
+            run_id: The run.
+            refusers: Ids of the workers that cannot execute it.
 
-    async def _mine(self, work: Coroutine[Any, Any, str]) -> str:
+        Returns:
+            A word about what happened, for people who look into DBOS.
+        """
+        return await self._run_task(self._execute_dispatch(run_id, refusers or []))
+
+    async def execute_chunk(self, chunk_id: str) -> str:
+        """Execute a chunk to its end, as the body of its DBOS workflow.
+
+        Args:
+            chunk_id: The id of the chunk.
+
+        Returns:
+            The status of the chunk.
+        """
+        return await self._run_task(self._execute_chunk(chunk_id))
+
+    async def _run_task(self, work: Coroutine[Any, Any, str]) -> str:
+        # A task of its own, since DBOS may cancel the workflow while the run continues.
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if task in self._lost:
+            if task in self._lost_tasks:
                 return "lost"
             raise
         finally:
             self._tasks.discard(task)
-            self._lost.discard(task)
+            self._lost_tasks.discard(task)
 
-    async def _tick(self, at: str, context: dict[str, Any]) -> str:
-        """A schedule is due: what comes of it is a run like any other."""
-        return await self._ticked(context, at)
+    async def _tick(self, at: str, schedule: dict[str, Any]) -> str:
+        """Start the run of a schedule that is due, as the body of its DBOS workflow."""
+        return await self._start_scheduled(schedule, at)
 
-    async def _carry(self, run_id: str, refusers: list[str]) -> str:
+    async def _execute_dispatch(self, run_id: str, refusers: list[str]) -> str:
         row = await asyncio.to_thread(self.store.get_run, run_id)
         if row is None:
             return "gone"
         if row.status in ENDS:
             return row.status
         try:
-            job = await self._again(row)
+            job = await self._make_job(row)
         except RopewalkError as missing:
             return await self._give_back(row, missing, refusers)
         job.park = True
-        async with await self._place(row):
+        async with await self._place_of(row):
             return await self._execute(run_id, job)
 
-    async def _place(self, row: RunRow) -> contextlib.AbstractAsyncContextManager[None]:
-        """Where a run or a chunk is executed: among the others, or apart from them."""
+    async def _place_of(self, row: RunRow) -> contextlib.AbstractAsyncContextManager[None]:
+        """Return where a run or chunk executes: among the others, or alone if it may kill its worker."""
         is_chunk = row.kind == CHUNK
-        if row.epoch > 1 and await self._is_suspect(row.id):  # at epoch 1 nobody has had it
+        if row.epoch > 1 and await self._is_suspect(row.id):  # at epoch 1 nobody has executed it
             patience = OF_A_CHUNK if is_chunk else PATIENCE
             return self._quarantine.alone(row.id, functools.partial(self._is_suspect, row.id), patience)
         return self._quarantine.shared(row.id, at_once=is_chunk)
 
     async def _is_suspect(self, run_id: str) -> bool:
         try:
-            return await asyncio.to_thread(self._desk.is_suspect, run_id)
-        except driver_errors():  # the server is away: so it was, as far as anybody knows
+            return await asyncio.to_thread(self._registry.is_suspect, run_id)
+        except driver_errors():  # the server is away, so nothing has cleared the suspicion
             return True
 
     async def _execute(self, run_id: str, job: Job) -> str:
@@ -195,117 +299,141 @@ class Worker:
             await self._release(opened)
             raise
         except Exception as error:
-            log.exception("run %s is parked", run_id)
-            said = f"parked: it cannot go on: {error}; `ropewalk runs release` lets a worker try again"
-            await asyncio.to_thread(self.fleet.park, run_id, said)
+            log.exception("run %s failed inside Ropewalk and is parked", run_id)
+            message = f"parked: the run cannot continue: {error}; to let a worker try again, release the run"
+            await asyncio.to_thread(self.fleet.park, run_id, message)
             return "parked"
         return str(result.get("status"))
 
-    async def _play(self, chunk_id: str) -> str:
+    async def _execute_chunk(self, chunk_id: str) -> str:
         row = await asyncio.to_thread(self.store.get_run, chunk_id)
         if row is None or row.status != "running":
             return "over"
         try:
-            async with await self._place(row):
-                return await self._hand.play(row)
+            async with await self._place_of(row):
+                return await self._chunk_executor.execute(row)
         except Fenced:
-            return "over"  # with its run
+            return "over"  # its run has ended
         except StoreError:
             raise
         except RopewalkError as missing:
-            log.warning("chunk %s is given back: %s", chunk_id, missing)
+            log.warning("chunk %s: this worker cannot execute it and queues it again: %s", chunk_id, missing)
             opened = await self.store.reopen(chunk_id)
             await opened.release()
             await asyncio.to_thread(self.dispatches.put_chunk, chunk_id, opened.run.epoch)
             return "given back"
 
     async def _release(self, opened: Log) -> None:
-        """Let go of a run when the store is back: as long as this process lives nobody else takes it."""
+        """Release a run when the store is back; nobody else takes it while this process lives."""
         level = logging.WARNING
         while True:
             try:
                 await opened.release()
                 return
             except StoreError as error:
-                log.log(level, "run %s is not let go of yet: %s", opened.run.id, error)
-                level = logging.DEBUG  # once is enough
+                log.log(level, "run %s could not be released yet; trying again: %s", opened.run.id, error)
+                level = logging.DEBUG  # one warning is enough
                 await asyncio.sleep(AGAIN)
 
     async def _give_back(self, row: RunRow, missing: RopewalkError, refusers: list[str]) -> str:
-        """This worker lacks what the run needs: another one may have it. When none has, the run has failed."""
+        """Offer a run that this worker cannot execute to the others; end it as failed if none is left."""
         refusers = [*refusers, self.id]
-        others = [w.id for w in await asyncio.to_thread(self.fleet.workers) if w.id not in refusers]
+        other_workers = [worker for worker in await asyncio.to_thread(self.fleet.workers) if worker.id not in refusers]
         try:
             opened = await self.store.reopen(row.id)
         except RunBusy:
             return "elsewhere"
         if opened.finished is not None:
             return opened.finished.status
-        if not others:
-            missing = self._outdated(missing)
-            log.warning("run %s fails, since no worker can do it: %s", row.id, missing)
-            said = {"message": str(missing), "kind": type(missing).__name__}
-            await opened.finish("failed", self._refused(row, missing), said)
+        if not other_workers:
+            missing = self._with_hint(missing)
+            log.warning("run %s failed, because no worker can execute it: %s", row.id, missing)
+            error = {"message": str(missing), "kind": type(missing).__name__}
+            await opened.finish("failed", self._failed_result(row, missing), error)
             return "failed"
-        log.warning("run %s is given back: %s", row.id, missing)
+        log.warning("run %s: this worker cannot execute it and queues it again: %s", row.id, missing)
         await opened.release()
         await asyncio.to_thread(self.dispatches.put, row.id, opened.run.epoch, row.context or {}, refusers)
         return "given back"
 
-    def _outdated(self, missing: RopewalkError) -> RopewalkError:
-        """What no worker has may be in the project by now."""
+    def _with_hint(self, missing: RopewalkError) -> RopewalkError:
+        """Add to an InvalidFlow that workers know the project only as it was when they started."""
         if type(missing) is not InvalidFlow:
             return missing
         hint = (
-            "no worker can execute it: each has the project as it was when it started"
-            f" (the last one asked at {iso(self._began)}); after a change of tools start the workers anew"
+            "no worker can execute the run: each has the project as it was when it started"
+            f" (the last one at {iso(self._began)}); after a change of tools, restart the workers"
         )
         return InvalidFlow([*missing.problems, Problem(path="", message=hint)])
 
-    # --- in the thread of the pulse -------------------------------------------------------
+    # --- in the thread of the heartbeat ---------------------------------------------------
 
     def _recover(self, dead: list[str]) -> None:
-        self._chunks.count(len(self.fleet.workers()))
+        self._chunks.set_worker_count(len(self.fleet.workers()))
         self.dispatches.discard()
 
     def _sweep(self) -> None:
-        """Have every unfinished run either owned by a process that executes it, or on its way to one."""
-        self._held = frozenset(self.store.open_runs())  # at the last moment at which the database was there
-        for owner in self.fleet.collect(self._strays):
-            log.warning("%s is gone: its runs are anybody's", owner)
+        """Bring every unfinished run to a process that executes it, or dispatch it."""
+        self._open_runs = frozenset(self.store.open_runs())
+        for owner in self.fleet.collect(self._orphans):
+            log.warning("%s is gone; other workers take over its runs", owner)
         self._census.look()
         self.dispatches.renew()
+        if not self._stop.is_set():
+            for run_id in self.store.undo_due():
+                self._loop.call_soon_threadsafe(self._begin_undo, run_id)
+
+    def _begin_undo(self, run_id: str) -> None:
+        """Start to undo a run by its policy, unless this worker has tried: its own process could not do it."""
+        if run_id not in self._undoing and run_id not in self.engine.live and not self._stop.is_set():
+            self._undoing.add(run_id)
+            task = asyncio.ensure_future(self._undo(run_id))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _undo(self, run_id: str) -> str:
+        try:
+            if self.engine.after_run is not None:
+                await self.engine.after_run(run_id, None)
+        except RopewalkError as error:
+            log.warning("run %s cannot be undone here: %s", run_id, error)
+            return "failed"
+        return "undone"
 
     # --- the end --------------------------------------------------------------------------
 
-    def _given_up(self, away: bool) -> None:
-        """Cancel everything: others have this worker's runs. If only the database was `away`, nothing has died."""
+    def _on_lost(self, away: bool) -> None:
+        """Cancel all tasks, because other workers have taken over the runs of this one.
+
+        Args:
+            away: Whether the database was away from this worker, so that none of its runs killed it.
+        """
         if away:
-            # Runs that a write has found fenced are closed already, but their tasks were here until now.
-            runs = sorted({*self._held, *self.store.open_runs()})
+            # A write that is refused closes its run, but the task was here until now: pardon both.
+            runs = sorted({*self._open_runs, *self.store.open_runs()})
             asyncio.get_running_loop().run_in_executor(None, self._pardon, runs)
-        self._leaving = True
+        self._is_releasing = True
         for task in list(self._tasks):
-            self._lost.add(task)
+            self._lost_tasks.add(task)
             task.cancel()
-        asyncio.get_running_loop().call_later(_STOPPED, setattr, self, "_leaving", False)
+        asyncio.get_running_loop().call_later(_CANCEL_SECONDS, setattr, self, "_is_releasing", False)
 
     def _pardon(self, runs: list[int]) -> None:
-        with contextlib.suppress(*driver_errors()):  # a death too many in the count of a run is no reason to end
+        with contextlib.suppress(*driver_errors()):  # one death too many in the count of a run does no harm
             self.fleet.pardon(runs)
 
     async def _drain(self) -> None:
-        """Wait for what is begun; what takes longer than the grace is let go of, for others to go on with."""
-        timer = asyncio.get_running_loop().call_later(self.terms.grace, self._let_go)
+        """Wait for the runs in progress; release those that take longer than the grace period."""
+        timer = asyncio.get_running_loop().call_later(self.terms.grace, self._release_tasks)
         try:
             while self._tasks:
                 await asyncio.wait(self._tasks)
         finally:
             timer.cancel()
 
-    def _let_go(self) -> None:
-        self._leaving = True
-        self.store.wait_for_server(_STOPPED)
+    def _release_tasks(self) -> None:
+        self._is_releasing = True
+        self.store.wait_for_server(_CANCEL_SECONDS)
         for task in list(self._tasks):
             task.cancel()
 
@@ -313,16 +441,16 @@ class Worker:
         if self._executor is not None and not self._stop.is_set() and (unasked := self._executor.unasked):
             warn_unasked(unasked)
 
-    def _leave(self) -> None:
-        """Blocking. Nothing of this worker is left; what it had begun is in line again."""
-        if self._pulse is not None:
-            self._pulse.stop()
+    def _close(self) -> None:
+        """Remove this worker from the store, and dispatch the runs that it had begun. Blocking."""
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
         if self._executor is not None:
             self._executor.close()
-        with contextlib.suppress(*driver_errors()):  # the server is away: the others see to it
+        with contextlib.suppress(*driver_errors()):  # the server is away, so other workers clean up
             self.fleet.leave(self.id)
             self.dispatches.discard()
             self.dispatches.renew()
         self.client.close()
-        self._desk.close()
+        self._registry.close()
         self.fleet.close()

@@ -1,4 +1,4 @@
-"""`app.workers`: being a worker, looking at them, waiting for what they do."""
+"""`app.workers`: be a worker, list the workers, and wait for the runs that they execute."""
 
 from __future__ import annotations
 
@@ -11,26 +11,23 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final, Protocol
 
-from ..config.workplace import Workplace
-from ..dialects.records import Outcome, outcome
-from ..engine.engine import Job, check_run_id
-from ..engine.interruption import RecoveryStore
+from ..config.settings import WorkerSettings
+from ..engine.engine import Job, RecoveryStore, check_run_id
 from ..engine.run import Ending
 from ..errors import NotFound, RopewalkError, RunExists, StoreError
 from ..events import Event
-from ..journal.fleet import Fleet, WorkerRow
-from ..journal.journal import NewRun, RunRow, Store
-from ..journal.postgres import PostgresStore
-from ..journal.timetable import Timetable
-from ..tools.pace import Here
+from ..journal.postgres.schedules import Timetable
+from ..journal.postgres.store import PostgresStore
+from ..journal.postgres.worker_registry import WorkerRegistry, WorkerRow
+from ..journal.protocol import NewRun, RunRow, Store
+from ..notations.records import Outcome, outcome
+from ..tools.backends.http import LocalQueues
 from ..values import Json
 from .census import Places, places
-from .clockwork import Clockwork
 from .dbos_adapter import PRIORITY, prepare
 from .dispatches import Dispatches
-from .lines import unattended
-from .remote import RemoteEngine, postgres
-from .schedules import Schedules, check, run_id
+from .queues import RemoteEngine, postgres, unattended
+from .schedules import Clockwork, Schedules, check, run_id
 from .worker import Worker
 
 log = logging.getLogger("ropewalk.workers")
@@ -38,41 +35,59 @@ _BETWEEN: Final = 1.0  # seconds between two looks at where runs are
 
 
 class Host(Protocol):
-    """What an app is to its workers."""
+    """The part of `App` that workers use."""
 
-    settings: Workplace
+    settings: WorkerSettings
     distributed: bool
+    """Whether workers execute the runs of this app."""
     jobs: Any
     definitions: Any
-    project: str | None
-
-    def load(self, source: Any, /) -> Any: ...
 
     @property
-    def store(self) -> Store: ...
+    def project(self) -> str | None:
+        """The project directory."""
+
+    def load(self, source: Any, /) -> Any:
+        """Load a definition.
+
+        Args:
+            source: A path or a document.
+
+        Returns:
+            The definition, loaded and checked.
+        """
+        ...
 
     @property
-    def runs(self) -> Any: ...
+    def store(self) -> Store:
+        """The store of the runs."""
+        ...
+
+    @property
+    def runs(self) -> Any:
+        """The run service of the app."""
 
     engine: Any
 
 
 class Workers:
-    """See the module."""
+    """The service `app.workers`."""
 
     def __init__(self, app: Host) -> None:
         self._app = app
-        self._here = Here()
+        self._local_queues = LocalQueues()
 
     @cached_property
-    def fleet(self) -> Fleet:
-        return Fleet(postgres(self._app.store).where, self._app.settings.terms.lease)
+    def fleet(self) -> WorkerRegistry:
+        """The registry of the workers of the store."""
+        return WorkerRegistry(postgres(self._app.store).where, self._app.settings.terms.lease)
 
     @cached_property
     def engine(self) -> RemoteEngine:
-        """Has runs done by workers."""
+        """The engine that queues runs for workers."""
         app = self._app
-        return RemoteEngine(app.store, app.settings, lambda run_id: app.runs.following(run_id), asked=app.distributed)
+        following = lambda run_id: app.runs.following(run_id)  # noqa: E731 - the run service opens late
+        return RemoteEngine(app.store, app.settings, following, required=app.distributed)
 
     async def submit(
         self,
@@ -85,20 +100,47 @@ class Workers:
         priority: int = PRIORITY,
         concurrency: int | None = None,
         on_event: Callable[[Event], None] | None = None,
+        undo: str | None = None,
     ) -> str:
-        """Put a run in line and give its id. The lower the `priority`, from 1 up, the earlier it is taken from its
-        `queue`; `concurrency` is how many nodes of a graph run at once, at most. The same id twice is one run."""
+        """Queue a run for the workers.
+
+        Args:
+            loaded: The loaded definition.
+            input: The input of the run, any JSON.
+            run_id: Id of the run; the same id again is the same run. Default: a new id.
+            variables: Values of the variables of the definition.
+            queue: Name of the queue. Default: `default`.
+            priority: From 1, which is taken first, to 2147483647.
+            concurrency: Maximum number of nodes of a graph that run at once.
+            on_event: Called with the events of the run.
+            undo: "on_failure" undoes a run that does not complete. Default: as the definition or the project says.
+
+        Returns:
+            The id of the run.
+
+        Raises:
+            StoreError: Workers do not execute the runs of this app.
+            NotFound: There is no such queue.
+            InvalidFlow, InvalidInput: The definition or the input is wrong.
+        """
         app = self._app
         if not app.distributed:
             raise StoreError(
-                'workers execute the runs of apps with engine="dbos" (`ropewalk run --engine dbos`, or engine = "dbos"'
-                " in [store] of ropewalk.toml); this one executes them itself, and has no queues"
+                'only apps with engine="dbos" queue runs for workers; write engine = "dbos" in [store] of ropewalk.toml'
             )
         check_run_id(run_id)
         if concurrency is not None:
             loaded = app.definitions.limited(loaded, concurrency)
-        given = {"definition_id": loaded.definition_id, "run_id": run_id, "input": input, "variables": variables}
-        return await self.engine.submit(await app.jobs.new(loaded, **given, on_event=on_event), queue, priority)
+        job = await app.jobs.new(
+            loaded,
+            definition_id=loaded.definition_id,
+            run_id=run_id,
+            input=input,
+            variables=variables,
+            on_event=on_event,
+            undo=undo,
+        )
+        return await self.engine.submit(job, queue, priority)
 
     async def serve(
         self,
@@ -108,49 +150,84 @@ class Workers:
         grace: float | None = None,
         started: Callable[[Worker], None] = lambda worker: None,
     ) -> None:
-        """Be a worker until `Worker.stop`; `started` is handed the worker when it takes work."""
+        """Be a worker until `Worker.stop` is called.
+
+        Args:
+            concurrency: Maximum number of runs at once. Default: the setting.
+            queues: Names of the queues to serve. Default: all.
+            grace: Seconds for the runs in progress to end after a stop. Default: the setting.
+            started: Called with the worker when it takes runs.
+
+        Raises:
+            StoreError: The store is not in Postgres, or DBOS is not installed.
+            ConfigError: The times of a schedule are wrong.
+        """
         app, terms = self._app, self._app.settings.terms
         terms = replace(
             terms, concurrency=concurrency or terms.concurrency, grace=terms.grace if grace is None else grace
         )
-        place = replace(app.settings, terms=terms)
-        worker = Worker(postgres(app.store), app.jobs.again, self._refused, self._ticked, place, queues)
+        settings = replace(app.settings, terms=terms)
+        store = postgres(app.store)
+        worker = Worker(store, app.jobs.for_existing, self._failed_result, self._start_scheduled, settings, queues)
         await asyncio.to_thread(self.schedules.apply)
         worker.engine.watchers.extend(app.engine.watchers)
         app.engine = worker.engine  # flows that are called as tools are parts of the runs of this engine
-        looking: list[asyncio.Future[None]] = []
+        background: list[asyncio.Future[None]] = []
 
-        def begun() -> None:
+        def begin() -> None:
             started(worker)
-            looking.append(asyncio.ensure_future(self._warn()))
-            clockwork = Clockwork(Timetable(clock), worker.id, self._ticked, run_id)
-            looking.append(asyncio.ensure_future(clockwork.run()))
+            background.append(asyncio.ensure_future(self._warn_of_broken_schedules()))
+            clockwork = Clockwork(Timetable(registry), worker.id, self._start_scheduled, run_id)
+            background.append(asyncio.ensure_future(clockwork.run()))
 
-        clock = Fleet(postgres(app.store).where)  # a connection of its own: the others may be busy
+        registry = WorkerRegistry(store.where)  # a connection of its own: the others may be busy
         try:
-            await worker.work(begun)
+            await worker.work(begin)
         finally:
-            for look in looking:
-                look.cancel()
-            clock.close()
+            for task in background:
+                task.cancel()
+            registry.close()
 
-    async def _warn(self) -> None:
+    async def _warn_of_broken_schedules(self) -> None:
         for name, error in (await self.broken()).items():
             log.warning("the schedule %s cannot run: %s", name, error)
 
     def list(self) -> list[WorkerRow]:
-        """Who works, the oldest first."""
+        """Return the workers of the store, oldest first.
+
+        Returns:
+            The workers.
+        """
         return self.fleet.workers()
 
     async def wait(self, run_id: str, on_event: Callable[[Event], None] | None = None, park: bool = False) -> Outcome:
-        """How a run ends that workers execute, as soon as it has ended; with `park` also that it only waits."""
+        """Wait for the ending of a run that workers execute.
+
+        Args:
+            run_id: The run.
+            on_event: Called with the events of the run.
+            park: Whether to return also when the run only waits for an event or an approval.
+
+        Returns:
+            The outcome of the run.
+
+        Raises:
+            NotFound: There is no such run.
+        """
         if await asyncio.to_thread(self._app.store.get_run, run_id) is None:
             raise NotFound("run", run_id)
         row, result = await self.engine.followed(run_id, on_event, park=park)
         return outcome({**result, "status": row.status, "executionId": run_id}, row.kind)
 
     def unattended(self, run_id: str) -> str | None:
-        """Why nobody takes a run that waits in line; None when somebody does. Blocking."""
+        """Return why no worker takes a queued run; None if one does. Blocking.
+
+        Args:
+            run_id: The id of the run.
+
+        Returns:
+            The reason, in words.
+        """
         return unattended(self._app.store, self.fleet, run_id)
 
     def places(self) -> Places:
@@ -165,15 +242,16 @@ class Workers:
         fleet, patience = self.fleet, postgres(self._app.store).patience
         prepare(fleet.where)
 
-        def look() -> Places:
+        def count() -> Places:
             return fleet.do(lambda session: places(session, fleet.where, patience))
 
-        first = look()
+        # A run may be on its way between two places, so one count proves nothing.
+        first = count()
         if not first.violations:
             return first
         time.sleep(_BETWEEN)
-        before, second = {one.id for one in first.violations}, look()
-        return Places(second.counts, [one for one in second.violations if one.id in before])
+        before, second = {violation.id for violation in first.violations}, count()
+        return Places(second.counts, [violation for violation in second.violations if violation.id in before])
 
     def repair(self) -> Sequence[str]:
         """Dispatch the runs that nobody owns and no live dispatch leads to, as each worker does. Blocking.
@@ -191,65 +269,86 @@ class Workers:
 
     @cached_property
     def schedules(self) -> Schedules:
-        """Runs that the clock starts."""
+        """The service for runs that the clock starts."""
         app = self._app
-        timetable, set_up = Timetable(self.fleet), app.settings.schedules
-        return Schedules(timetable, self.engine.client, app.store, set_up, app.project, self._start)
+        timetable, configured = Timetable(self.fleet), app.settings.schedules
+        return Schedules(timetable, self.engine.client, app.store, configured, app.project, self._submit_scheduled)
 
     async def broken(self) -> dict[str, RopewalkError]:
-        """What is wrong with the schedules that are set up, by name: their times, their flows, their input."""
-        found: dict[str, RopewalkError] = {}
+        """Return the errors in the times, flows and inputs of the configured schedules, by name of the schedule.
+
+        Returns:
+            The error by name of the schedule.
+        """
+        errors: dict[str, RopewalkError] = {}
         for name, schedule in self._app.settings.schedules.items():
             try:
                 check(name, schedule)
-                await self._due({"flow": schedule.flow, "input": schedule.input}, name)
+                await self._make_job({"flow": schedule.flow, "input": schedule.input}, name)
             except RopewalkError as error:
-                found[name] = error
-        return found
+                errors[name] = error
+        return errors
 
-    async def _due(self, schedule: Mapping[str, Any], run_id: str) -> Job:
+    async def _make_job(self, schedule: Mapping[str, Any], run_id: str) -> Job:
         app = self._app
         loaded = app.load(os.path.join(app.project or "", schedule["flow"]))
-        given: dict[str, Any] = {"definition_id": loaded.definition_id, "run_id": run_id, "input": schedule["input"]}
-        job: Job = await app.jobs.new(loaded, **given)
+        job: Job = await app.jobs.new(
+            loaded, definition_id=loaded.definition_id, run_id=run_id, input=schedule["input"]
+        )
         return job
 
-    async def _start(self, schedule: Mapping[str, Any], at: str) -> str:
-        job = await self._due(schedule, run_id(schedule["name"], at))
+    async def _submit_scheduled(self, schedule: Mapping[str, Any], at: str) -> str:
+        job = await self._make_job(schedule, run_id(schedule["name"], at))
         return await self.engine.submit(job, schedule["queue"])
 
-    async def _ticked(self, schedule: Mapping[str, Any], at: str) -> str:
-        """What is due is a run in any case: one that cannot begin has failed."""
+    async def _start_scheduled(self, schedule: Mapping[str, Any], at: str) -> str:
+        """Start the run of a due time; if it cannot start, record a failed run. Return the id of the run."""
         try:
-            return await self._start(schedule, at)
+            return await self._submit_scheduled(schedule, at)
         except StoreError:
             raise
-        except RunExists as known:  # this tick came before, and the flow has changed since
-            return known.run_id
+        except RunExists as existing:  # this due time was handled before, and the flow has changed since
+            return existing.run_id
         except RopewalkError as error:
-            log.error("the schedule %s was due at %s, and cannot run: %s", schedule["name"], at, error)
-            return await self._failed(schedule, run_id(schedule["name"], at), error)
+            log.error("the schedule %s was due at %s, but cannot run: %s", schedule["name"], at, error)
+            return await self._record_failure(schedule, run_id(schedule["name"], at), error)
 
-    async def _failed(self, schedule: Mapping[str, Any], id: str, error: RopewalkError) -> str:
+    async def _record_failure(self, schedule: Mapping[str, Any], id: str, error: RopewalkError) -> str:
         context = {"project": self._app.project, "file": schedule["flow"]}
         new = NewRun(
             id=id, kind="schedule", name=schedule["name"], input=schedule["input"], context=context, document={}
         )
         opened = await self._app.store.open(new)
         if opened.finished is None:
-            said = {"message": str(error), "kind": type(error).__name__}
-            result = {"executionId": id, "success": False, "status": "failed", "error": said}
-            await opened.finish("failed", result, said, errors=1)
+            payload = {"message": str(error), "kind": type(error).__name__}
+            result = {"executionId": id, "success": False, "status": "failed", "error": payload}
+            await opened.finish("failed", result, payload, errors=1)
         return id
 
     async def take_turn(self, name: str, per_second: float, burst: int) -> float:
-        """Seconds until the next call under this limit of `[limits.tools]` may begin."""
+        """Reserve the next call of a tool with a rate limit.
+
+        Args:
+            name: The name of the limit in `[limits.tools]`.
+            per_second: Calls per second.
+            burst: Maximum number of calls at once.
+
+        Returns:
+            Seconds until the call may begin.
+        """
         if not isinstance(self._app.store, PostgresStore):
-            return await self._here.take(name, per_second, burst)
+            return await self._local_queues.take(name, per_second, burst)
         return await asyncio.to_thread(self.fleet.pace, name, per_second, burst)
 
     def release(self, run_id: str) -> None:
-        """Release a parked run, so that a worker or a server continues it. Raise NotFound when it is not parked."""
+        """Release a parked run so that a worker or a server can continue it.
+
+        Args:
+            run_id: The id of the run.
+
+        Raises:
+            NotFound: No parked run has this id.
+        """
         store = self._app.store
         if not (isinstance(store, RecoveryStore) and store.release_parked(run_id)):
             row = self._app.store.get_run(run_id)
@@ -257,19 +356,20 @@ class Workers:
             raise NotFound("parked run", run_id, why=why)
 
     def close(self) -> None:
+        """Close the connections that were opened."""
         for name in ("engine", "fleet"):
             if name in self.__dict__:
                 getattr(self, name).close()
 
-    def _refused(self, row: RunRow, missing: RopewalkError) -> dict[str, Json]:
-        """The result of a run that no worker can do, in the words of its notation where they can be read."""
+    def _failed_result(self, row: RunRow, missing: RopewalkError) -> dict[str, Json]:
+        """Return the result of a run that no worker can execute, in the words of its notation if possible."""
         document: Mapping[str, Any] = row.document or {}
         root = (row.context or {}).get("root")
         ending = Ending(run_id=row.id, status="failed", error=missing)
         try:
-            found: dict[str, Json] = self._app.definitions.loaded(
+            result: dict[str, Json] = self._app.definitions.loaded(
                 {**document, "kind": row.kind}, root=root
             ).compiled.render(ending)
-        except RopewalkError:
+        except RopewalkError:  # its document cannot be loaded here
             return {"executionId": row.id, "success": False, "status": "failed", "error": {"message": str(missing)}}
-        return found
+        return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import wave
@@ -87,9 +88,16 @@ def headers(region: str = "") -> str:
 
 
 @tool
-def test_logging_tool() -> str:
-    """Sends no log message."""
-    return TEXT
+def greet(name: str) -> str:
+    """A tool that is no flow, and so never a task."""
+    return f"Hello, {name}!"
+
+
+@tool
+async def pause(seconds: float) -> str:
+    """Waits."""
+    await asyncio.sleep(seconds)
+    return f"slept {seconds} s"
 
 
 @tool

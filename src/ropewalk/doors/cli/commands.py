@@ -1,82 +1,86 @@
-"""Every command, in one table: the help page and the parser are both made from it.
+"""The table of commands, from which the help page and the parser are made.
 
-A command is named by its import path, so that only the one that is used is imported.
+A command is named by its import path, so that only the module of the command in use is imported. To add a
+command, add a line to `COMMANDS` and a function that returns an `Answer`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from cyclopts import App
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
-    "new": ("new:new", "Make a directory with a definition that runs at once."),
-    "validate": ("define:validate", "Check a definition; nothing of it runs."),
-    "plan": ("define:plan", "Show what would run, in which order, with which tools."),
-    "graph": ("define:graph", "Draw a definition: mermaid, svg or text."),
-    "convert": ("define:convert", "Write a definition in another notation."),
-    "schema": ("schema:schema", "Print the JSON Schema of a notation's documents, for editors."),
+    "new": ("definitions:new", "Create a new project with a working example."),
+    "validate": ("definitions:validate", "Check a definition without running it."),
+    "preview": ("definitions:preview", "Preview a run: its steps, their order and their tools."),
+    "graph": ("definitions:graph", "Draw a definition as text, Mermaid or SVG."),
+    "convert": ("definitions:convert", "Translate a definition to another notation."),
+    "schema": ("definitions:schema", "Print the JSON Schema of a kind of definition, for editors."),
     "run": ("run:run", "Run a definition and print its result."),
     "resume": (
         "run:resume",
-        "Go on with a run after a crash, or with one that waits; with one that has ended: runs retry.",
+        "Resume a crashed or waiting run. To rerun a finished run, use `runs retry`.",
     ),
     "runs ls": ("runs:ls", "List runs, newest first."),
-    "runs show": ("runs:show", "Show one run: its nodes, attempts, results and errors."),
-    "runs watch": ("runs:watch", "Follow a run while it goes on, also one of another process."),
-    "runs diff": ("compare:diff", "Show what differs between two runs, node by node."),
-    "runs fork": ("rerun:fork", "Start a new run from one of before, with other input or another definition."),
-    "runs cancel": ("runs:stop", "The same as `runs stop`."),
-    "runs export": ("export:export", "Print everything recorded of a run as one JSON object, or as a test."),
-    "runs prune": ("keep:prune", "Delete old runs and free their space."),
-    "runs versions": ("keep:versions", "List the versions of a stored definition, or print one."),
-    "runs retry": ("rerun:retry", "Go on with a run that has ended: what failed runs again."),
-    "runs send": ("waiting:send", "Send an event to a run that waits for it."),
-    "runs approve": ("waiting:approve", "Approve what a run asks, or reject it."),
-    "runs stop": ("runs:stop", "Stop a run, also one of another process."),
-    "runs release": ("workers:release", "Set a parked run free: workers take it from where it was."),
-    "worker": ("workers:worker", "Take runs from the queues of a store in Postgres and execute them."),
-    "workers ls": ("workers:ls", "List the workers of a store."),
-    "schedules ls": ("schedules:ls", "List the schedules of a store."),
-    "schedules run": ("schedules:run", "Start what a schedule starts, now."),
-    "schedules pause": ("schedules:pause", "Start nothing by this schedule for now."),
-    "schedules resume": ("schedules:resume", "Go on with a schedule, from its next time on."),
-    "store copy": ("store:copy", "Copy everything of one store into another one, as from SQLite to Postgres."),
+    "runs show": ("runs:show", "Show one run: its steps, results and errors."),
+    "runs watch": ("runs:watch", "Follow a run live, in any process."),
+    "runs diff": ("runs:diff", "Compare two runs, node by node."),
+    "runs fork": ("rerun:fork", "Start a new run from an earlier one, with different input or a different definition."),
+    "runs cancel": ("runs:stop", "Stop a run. Alias of `runs stop`."),
+    "runs export": ("runs:export", "Export a run as JSON, or as a test for `ropewalk test`."),
+    "runs prune": ("store:prune", "Delete old runs and free their disk space."),
+    "runs versions": ("store:versions", "List the versions of a stored definition, or print one version."),
+    "runs retry": ("rerun:retry", "Retry the failed steps of a finished run."),
+    "runs undo": ("undo:undo", "Undo the finished steps of a run that has ended."),
+    "runs send": ("signals:send", "Send an event to a waiting run."),
+    "runs approve": ("signals:approve", "Approve or reject a step of a waiting run."),
+    "runs stop": ("runs:stop", "Stop a run, in any process."),
+    "runs release": ("workers:release", "Release a parked run so that a worker can continue it."),
+    "worker": ("workers:worker", "Start a worker that executes queued runs from Postgres."),
+    "workers ls": ("workers:ls", "List the workers."),
+    "schedules ls": ("workers:list_schedules", "List the schedules."),
+    "schedules run": ("workers:run", "Start the run of a schedule now."),
+    "schedules pause": ("workers:pause", "Pause a schedule."),
+    "schedules resume": ("workers:resume", "Resume a paused schedule from its next due time."),
+    "store copy": ("store:copy", "Copy a store into another one, for example from SQLite to Postgres."),
     "tools ls": ("tools:ls", "List the tools that definitions can use."),
     "tools show": ("tools:show", "Show one tool: its description and schemas."),
-    "tools select": ("selection:select", "Find the tools that a request needs, best first."),
-    "tools learnt": ("selection:learnt", "Show what the selector learnt of tools; export or forget it."),
+    "tools select": ("tools:select", "Rank the tools for a request."),
+    "tools learnt": ("tools:learnt", "Show, export or delete what the tool selection has learned."),
     "tools call": ("tools:call", "Call one tool and print its result."),
-    "tools stats": ("stats:stats", "Show how often past runs called each tool, and how that went."),
-    "tools pin": ("pin:pin", "Show what differs from the approved tools of MCP servers, and approve it."),
-    "chat": ("chat:chat", "Talk with a model that calls the configured tools."),
-    "n8n build": ("n8n:build", "Build a workflow for n8n from a prompt."),
-    "mcp": ("mcp:mcp", "Serve flows and tools as the tools of an MCP server."),
-    "test": ("replay:replay", "Run recorded runs again with what their tools gave; show every difference."),
-    "serve": ("serve:serve", "Serve the HTTP API and the page."),
-    "doctor": ("doctor:doctor", "Check this installation, the store and every configured server."),
-    "bench": ("bench:bench", "Measure what a step costs on this machine and its store."),
-    "completion": ("completion:completion", "Print a completion script for bash, zsh or fish."),
+    "tools stats": ("tools:stats", "Show calls, failures and durations of each tool in past runs."),
+    "tools pin": ("tools:pin", "Compare the tools of MCP servers with the approved ones, and approve changes."),
+    "tools login": ("login:login", "Log in at an MCP server in a browser."),
+    "tools logout": ("login:logout", "Delete the login at an MCP server."),
+    "chat": ("agents:chat", "Chat with a model that calls your tools."),
+    "n8n build": ("agents:build", "Build an n8n workflow from a prompt."),
+    "mcp": ("serve:mcp", "Serve flows and tools to MCP clients."),
+    "test": ("rerun:replay", "Replay recorded runs as regression tests and show every difference."),
+    "serve": ("serve:serve", "Serve the HTTP API and the web UI."),
+    "doctor": ("doctor:doctor", "Check the installation, the project, the store and the servers."),
+    "bench": ("doctor:bench", "Measure the time per step on this machine and store."),
+    "completion": ("main:completion", "Print a completion script for bash, zsh or fish."),
 }
 GROUPS: Final = {
-    "runs": "List, show, follow, answer, retry and stop runs.",
-    "workers": "Look at the workers of a store.",
-    "schedules": "List, start, pause and resume what the clock starts.",
-    "store": "Move what a store holds.",
-    "tools": "List, show, select, call and pin tools.",
-    "n8n": "Build workflows for n8n.",
+    "runs": "List, show, follow, continue, retry, undo and stop runs.",
+    "workers": "List workers.",
+    "schedules": "List, start, pause and resume scheduled runs.",
+    "store": "Copy a store.",
+    "tools": "List, show, rank, call and approve tools; log in at servers.",
+    "n8n": "Build n8n workflows.",
 }
 
 _EXIT_CODES = """\
 Exit codes: 0 completed or partial, 1 run failed, 2 usage, 3 invalid definition,
-4 waiting, 124 timeout, 130 interrupted, 141 output not taken."""
+4 waiting, 124 timeout, 130 interrupted, 141 output not written."""
 
 
 def help_page() -> str:
-    """What `ropewalk --help` prints; made without the parser, which takes longer to import."""
-    wide = max(map(len, COMMANDS))
-    lines = [f"  {name.ljust(wide)}  {summary}" for name, (_, summary) in COMMANDS.items()]
+    """Return the text of `ropewalk --help`. It needs no parser, which takes longer to import."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name.ljust(width)}  {summary}" for name, (_, summary) in COMMANDS.items()]
     return "\n".join(
         [
             "Usage: ropewalk COMMAND [OPTIONS]",
@@ -86,7 +90,7 @@ def help_page() -> str:
             "Commands:",
             *lines,
             "",
-            "`ropewalk COMMAND --help` shows a command's options; most take --json.",
+            "`ropewalk COMMAND --help` shows the options of a command. Most commands take --json.",
             _EXIT_CODES,
             "",
         ]
@@ -94,24 +98,24 @@ def help_page() -> str:
 
 
 def version() -> str:
-    """The installed version."""
-    from importlib.metadata import version as installed
+    """Return the installed version."""
+    from importlib.metadata import version as installed_version
 
-    return installed("ropewalk")
+    return installed_version("ropewalk")
 
 
-def _default(value: object) -> Any:
-    """What the help says of a default: nothing of a switch that is off, and of what is left out."""
+def _default_text(value: object) -> str | None:
+    """Return the default that the help shows; None for a switch that is off and for an option without a default."""
     return None if value is None or value is False or value == () else str(value)
 
 
 def program() -> App:
-    """The parser for all commands."""
+    """Return the parser of all commands."""
     from cyclopts import App, Parameter
 
     root = App(
         name="ropewalk",
-        default_parameter=Parameter(show_default=_default),
+        default_parameter=Parameter(show_default=_default_text),
         help="Compose, check, run and serve tool chains for LLM agents.",
         help_epilogue=_EXIT_CODES,
         help_format="plaintext",

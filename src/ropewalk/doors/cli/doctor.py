@@ -1,144 +1,273 @@
-"""`doctor`: what is installed, whether the configuration, the store and every server work, and
-what to do about what does not."""
+"""The commands `doctor` and `bench`: what is installed and works, and how fast steps are here.
+
+`doctor` checks the packages, the project, the store, the workers, the servers and the agents, and says how to
+fix everything that does not work. It prints each finding as soon as it is known. Each part has a time limit
+(`Parts`), so that a part that hangs does not keep the others from being checked. `doctor --runs` also finds
+every unfinished run. `bench` measures steps in plain Python, in memory, and on the disk or server of a store.
+To add a check, write a function that yields `Finding`s and call it in `_check_app`.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import platform
 import shutil
 import subprocess
 import sys
+import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from cyclopts import Parameter, validators
 
-from ...config import Config, find, read_config
-from ...errors import ConfigError, RopewalkError
-from ...errors.given import install
-from ...fitting import misplaced
-from ...frozen import dataclass
+from ...app.preflight import misplaced
+from ...config.project import find, read_config
+from ...config.settings import Config
+from ...errors import Action, ConfigError, Remedy, RopewalkError, install_command
+from ...fast_dataclass import dataclass
 from ...journal.address import DEFAULT, file_of, is_postgres, is_there
-from ...journal.blobs import ASK
-from ...journal.soundness import Unfinished
-from ...journal.walfile import orphan
-from ...source import visible
-from .answer import Answer
-from .doctor_limits import LIMIT, SERVERS, Parts, Stalled
-from .exits import FAILED
-from .interrupts import Interrupts
+from ...journal.sqlite.doctor import Unfinished
+from ...journal.sqlite.wal_check import orphan_wal
+from ...source.document import visible
+from ...tools.mcp.login_errors import Reason
+from ..errors import error_message
+from ..remedies import Door, word_remedy
+from .main import FAILED, Answer, write_stdout
 from .options import Json, Project, StoreAddress
-from .session import directory, with_app
+from .output import columns
+from .session import Interrupts, directory, with_app
 
 if TYPE_CHECKING:
-    from ...app import App
+    from ...app.app import App
+
+T = TypeVar("T")
+
+LIMIT: Final = 20.0
+"""Seconds for each part of the check."""
+SERVERS: Final = 40.0
+"""Seconds for connecting all servers, where no limit is given: more than the time that a server has by itself."""
+
+
+class Stalled(Exception):
+    """A part did not answer within its limit."""
+
+    def __init__(self, limit: float) -> None:
+        super().__init__(f"no answer within {limit:g} s")
+
+
+class Parts:
+    """Runs the parts of a check one after another, and remembers whether one of them still hangs.
+
+    Args:
+        limit: Seconds for each part. Default: LIMIT, and SERVERS for connecting the servers.
+    """
+
+    def __init__(self, limit: float | None) -> None:
+        self.limit, self.servers = limit or LIMIT, limit or SERVERS
+        self.is_stalled = False
+
+    async def check(self, work: Callable[[], T]) -> T:
+        """Run `work` on a daemon thread, which cannot delay the end of the process, and return its result.
+
+        Raises:
+            Stalled: The work did not end within the limit.
+        """
+        loop, result = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
+
+        def settle(value: T | None, error: BaseException | None) -> None:
+            if result.done():
+                return
+            if error is not None:
+                result.set_exception(error)
+            else:
+                result.set_result(value)
+
+        def run() -> None:
+            value, raised = None, None
+            try:
+                value = work()
+            except BaseException as error:  # noqa: BLE001 - raised where it is awaited
+                raised = error
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody waits for the result
+                loop.call_soon_threadsafe(settle, value, raised)
+
+        threading.Thread(target=run, name="ropewalk-doctor", daemon=True).start()
+        value: T = await self.within(result, self.limit)
+        return value
+
+    async def within(self, awaited: Awaitable[T], limit: float) -> T:
+        """Await something for at most `limit` seconds.
+
+        Raises:
+            Stalled: It did not end in time.
+        """
+        # `asyncio.wait_for` would wait for a task that ignores its cancellation.
+        task = asyncio.ensure_future(awaited)
+        done, _ = await asyncio.wait({task}, timeout=limit)
+        if done:
+            return task.result()
+        task.cancel()
+        self.is_stalled = True
+        raise Stalled(limit)
+
+    async def close(self, app: App) -> None:
+        """Stop the servers that were started, for at most one second."""
+        with contextlib.suppress(Exception):
+            await self.within(app.toolbox.close(), 1.0)
+
 
 _PACKAGES = ("ropewalk", "cyclopts", "rich", "orjson", "pyyaml", "jsonschema-rs", "google-re2", "apsw")
 _EXTRA_PACKAGES = ("mcp", "httpx2", "psycopg")
 _DEFINITIONS = (".yaml", ".yml", ".json")
-_MOST_RUNS = 1000
-_LEAST_FREE = 1 << 20  # bytes of a disk; a run of a few steps takes less
-_MOST_DAMAGE = 20
-_EXAMINE = 5.0
+_RUN_LIMIT = 1000
+_MIN_FREE_BYTES = 1 << 20  # bytes of a disk; a run of a few steps takes less
+_DAMAGE_LIMIT = 20
+_EXAMINE_LIMIT = 5.0
 """Seconds for reading the pages and values of the store, at most."""
-_NEXT = (
-    "; what comes next: end what uses the store, copy it with its -wal file to a safe place, have `doctor --save FILE`"
-    " write what can be read to a new store, and go on with that or with a backup"
+_REPAIR_ADVICE = (
+    "; next: stop every process that uses the store, copy it and its -wal file to a safe place, write everything"
+    " readable to a new store with `doctor --save FILE`, and continue with that store or with a backup"
 )
-_BACKUP = "; what comes next: a backup of your server, or `ropewalk store copy` of what can be read"
-_MARK = {"ok": "✓", "note": "-", "fault": "✗"}
+_BACKUP_ADVICE = "; next: restore a backup of your server, or copy everything readable with `ropewalk store copy`"
+_NAME_WIDTH = 13  # characters; longer names are not cut
+_STATE_MARKS = {"ok": "✓", "note": "-", "fault": "✗"}
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at: `state` is ok, note (works without) or fault."""
+    """The result of one check.
+
+    Attributes:
+        name: The part that was checked.
+        state: `ok`, `note` (Ropewalk works without it) or `fault`.
+        message: A sentence about it.
+    """
 
     name: str
     state: str
-    said: str
+    message: str
+
+
+class Report:
+    """The findings of a check, each printed as soon as it is known.
+
+    Args:
+        quiet: Print nothing, as with `--json`.
+    """
+
+    def __init__(self, quiet: bool) -> None:
+        self.findings: list[Finding] = []
+        self._quiet = quiet
+        self._shows_progress = not quiet and sys.stderr.isatty()
+
+    def start(self, part: str) -> None:
+        """Show on a terminal which part is checked now."""
+        if self._shows_progress:
+            sys.stderr.write(f"\r… {part}\x1b[K")
+            sys.stderr.flush()
+
+    def extend(self, findings: Iterable[Finding]) -> None:
+        """Add findings and print one line for each; lines that a server wrote are indented below it."""
+        for finding in findings:
+            self.findings.append(finding)
+            if self._quiet:
+                continue
+            self.clear()
+            first, *more = visible(finding.message).splitlines() or [""]
+            line = f"{_STATE_MARKS[finding.state]} {visible(finding.name).ljust(_NAME_WIDTH)}  {first}"
+            write_stdout("\n".join([line.rstrip(), *(f"    {text}" for text in more)]) + "\n")
+
+    def clear(self) -> None:
+        """Remove the line that shows the progress."""
+        if self._shows_progress:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    def answer(self) -> Answer:
+        """Return the answer: all findings as data, and a last line; the exit code is 1 if one is a fault."""
+        self.clear()
+        faults = sum(finding.state == "fault" for finding in self.findings)
+        rows = [{"name": item.name, "state": item.state, "message": item.message} for item in self.findings]
+        text = f"{faults} {'problem' if faults == 1 else 'problems'} found" if faults else "no problems found"
+        return Answer(exit=FAILED if faults else 0, data={"ok": not faults, "findings": rows}, text=text)
 
 
 def doctor(
     *,
     save: Annotated[
-        Path | None, Parameter(help="Write what can be read of a damaged store to this new file, a sound store.")
+        Path | None, Parameter(help="Write everything readable of a damaged store to this new file.")
     ] = None,
     runs: Annotated[
-        bool, Parameter(negative="", help="Check also where every unfinished run is, and repair what has no place.")
+        bool,
+        Parameter(negative="", help="Also check the place of every unfinished run, and queue runs that have none."),
     ] = False,
-    limit: Annotated[
+    timeout: Annotated[
         float | None,
         Parameter(
             validator=validators.Number(gt=0),
-            help=f"Seconds for each part of the check. [default: {LIMIT:g}, and {SERVERS:g} for all servers]",
+            help=f"Seconds per part of the check. [default: {LIMIT:g}, and {SERVERS:g} for all servers]",
         ),
     ] = None,
     json: Json = False,
     store: StoreAddress = None,
     project: Project = None,
 ) -> Answer:
-    """Check this installation, the store and every configured server; exit code 1 when something is wrong."""
-    found = [*_installed(), _node(), _project(directory(None, project))]
-    parts = Parts(limit)
+    """Check the installation, the project, the store and the servers. The exit code is 1 if something is wrong."""
+    report, parts = Report(quiet=json), Parts(timeout)
+    report.extend(_check_packages())
+    report.extend([_check_node(), _check_project(directory(None, project))])
 
     async def work(app: App, _: Interrupts) -> Answer:
-        await _opened(app, found, config, store, runs, parts)
+        await _check_app(app, report, config, store, runs, parts)
+        # A part that hangs would also delay the end of the process.
         if parts.is_stalled:
             await parts.close(app)
             if save is not None:
-                found.extend(_saved(directory(None, project), store, save))
-            from .dispatch import leave
+                report.extend(_salvage(directory(None, project), store, save))
+            from .main import exit_now
 
-            leave(_answer(found))
+            exit_now(report.answer())
         return Answer()
 
     try:
         config = read_config(directory(None, project))
         with_app(work, project=project, store=store, lenient=True)
     except RopewalkError as error:
-        each = [ConfigError([one]) for one in error.problems] if isinstance(error, ConfigError) else [error]
-        found += [Finding("project", "fault", _next(str(one))) for one in each]
+        errors = [ConfigError([item]) for item in error.problems] if isinstance(error, ConfigError) else [error]
+        report.extend(Finding("project", "fault", _with_repair_advice(item)) for item in errors)
     if save is not None:
-        found += _saved(directory(None, project), store, save)
-    return _answer(found)
+        report.extend(_salvage(directory(None, project), store, save))
+    return report.answer()
 
 
-def _answer(found: list[Finding]) -> Answer:
-    faults = [f for f in found if f.state == "fault"]
-    wide = max(len(f.name) for f in found)
-    lines = [visible(f"{_MARK[f.state]} {f.name.ljust(wide)}  {f.said}") for f in found]
-    lines.append("all is well" if not faults else f"{len(faults)} to put right")
-    return Answer(
-        exit=FAILED if faults else 0,
-        data={"ok": not faults, "findings": [{"name": f.name, "state": f.state, "message": f.said} for f in found]},
-        text="\n".join(lines),
-    )
-
-
-def _installed() -> Iterator[Finding]:
-    good = sys.version_info >= (3, 11)
-    yield Finding("python", "ok" if good else "fault", f"{platform.python_version()} ({sys.executable})")
-    versions = {name: _version(name) for name in (*_PACKAGES, *_EXTRA_PACKAGES)}
-    missing = [name for name, found in versions.items() if found is None]
-    needed = [name for name in missing if name in _PACKAGES]
-    said = ", ".join(f"{name} {found}" for name, found in versions.items() if found)
-    yield Finding("packages", "fault" if needed else "ok", said + (f"; missing: {', '.join(needed)}" if needed else ""))
+def _check_packages() -> Iterator[Finding]:
+    supported = sys.version_info >= (3, 11)
+    yield Finding("python", "ok" if supported else "fault", f"{platform.python_version()} ({sys.executable})")
+    versions = {name: _installed_version(name) for name in (*_PACKAGES, *_EXTRA_PACKAGES)}
+    missing = [name for name, number in versions.items() if number is None]
+    packages = [name for name in missing if name in _PACKAGES]
+    message = ", ".join(f"{name} {number}" for name, number in versions.items() if number)
+    if packages:
+        message += f"; missing: {', '.join(packages)}"
+    yield Finding("packages", "fault" if packages else "ok", message)
     if "mcp" in missing:
-        yield Finding("mcp", "note", f"not installed; for MCP servers: {install('mcp')}")
-    yield _sqlite()
+        yield Finding("mcp", "note", f"not installed; for MCP servers: {install_command('mcp')}")
+    yield _check_sqlite()
 
 
-def _version(name: str) -> str | None:
+def _installed_version(name: str) -> str | None:
     try:
         return version(name)
     except PackageNotFoundError:  # the finding says so
         return None
 
 
-def _sqlite() -> Finding:
+def _check_sqlite() -> Finding:
     try:
         import apsw
     except ImportError as error:
@@ -146,177 +275,203 @@ def _sqlite() -> Finding:
     return Finding("sqlite", "ok", f"{apsw.sqlite_lib_version()} (with apsw)")
 
 
-def _node() -> Finding:
+def _check_node() -> Finding:
     path = shutil.which("node")
     if path is None:
         return Finding("node", "note", "not found; only JavaScript tools (.mjs, .js) need it: https://nodejs.org")
     try:
-        said = subprocess.run(
+        number = subprocess.run(
             [path, "--version"], capture_output=True, text=True, timeout=10, check=True
         ).stdout.strip()
     except (OSError, subprocess.SubprocessError) as error:
         return Finding("node", "note", f"{path} does not answer: {error}")
-    return Finding("node", "ok", f"{said} ({path})")
+    return Finding("node", "ok", f"{number} ({path})")
 
 
-def _project(where: Path) -> Finding:
+def _check_project(where: Path) -> Finding:
     file = find(where)
     if file is None:
         return Finding(
-            "project", "note", f"no ropewalk.toml in {where.resolve()} or above; `ropewalk new DIR` makes one"
+            "project",
+            "note",
+            f"no ropewalk.toml in {where.resolve()} or a parent directory; `ropewalk new DIR` creates one",
         )
     return Finding("project", "ok", str(file))
 
 
-async def _opened(app: App, found: list[Finding], config: Config, store: str | None, runs: bool, parts: Parts) -> None:
-    """Look at everything that needs the App, each part for no longer than its limit."""
+async def _check_app(app: App, report: Report, config: Config, store: str | None, runs: bool, parts: Parts) -> None:
+    """Check everything that needs the App, each part for no longer than its limit."""
     address = store or config.store or str(config.directory / DEFAULT)
-    unmade = _unmade(address, config, store)
+    missing_store = _check_missing_store(address, config, store)
 
     async def check(name: str, work: Callable[[], Iterable[Finding]], advice: str) -> bool:
+        report.start(name)
         try:
-            found.extend(await parts.check(lambda: list(work())))
+            report.extend(await parts.check(lambda: list(work())))
             return True
         except Stalled as error:
-            found.append(Finding(name, "fault", f"{error}; {advice}"))
+            report.extend([Finding(name, "fault", f"{error}; {advice}")])
             return False
 
-    reading = min(_EXAMINE, parts.limit / 2)
-    is_there = await check("store", lambda: [unmade or _store(app, address, reading)], _held(address))
-    await check("workers", lambda: _engine(app, address), _held(address))
-    if runs and unmade is None and not is_there:
-        found.append(Finding("runs", "note", "not looked at, as the store does not answer"))
-    elif runs and unmade is None:
-        from .doctor_runs import unfinished
+    # The store and what it holds. A store in a file that does not exist is not created.
+    read_limit = min(_EXAMINE_LIMIT, parts.limit / 2)
+    lock_advice = _lock_advice(address)
+    is_there = await check("store", lambda: [missing_store or _check_store(app, address, read_limit)], lock_advice)
+    await check("workers", lambda: _check_engine(app, address), lock_advice)
+    if runs and missing_store is None and not is_there:
+        report.extend([Finding("runs", "note", "not checked, because the store does not answer")])
+    elif runs and missing_store is None:
+        await check("runs", lambda: (Finding(*finding) for finding in unfinished(app)), lock_advice)
 
-        await check("runs", lambda: (Finding(*one) for one in unfinished(app)), _held(address))
+    # The servers, the tools and what the configuration says of them.
+    report.start(f"servers (up to {parts.servers:g} s)")
     try:
         await parts.within(app.connect(), parts.servers)
-        silent = ""
+        silence = ""
     except Stalled as error:
-        silent = str(error)
-    found.extend(_tools(app, config, silent))
-    found.extend(Finding("limits", "fault", str(wrong)) for wrong in misplaced(app.settings.rates, app.toolbox))
+        silence = str(error)
+    report.extend(_check_tools(app, config, silence))
+    report.extend(Finding("limits", "fault", str(error)) for error in misplaced(app.settings.rates, app.toolbox))
+    report.start("schedules")
     try:
-        found.extend(await parts.within(_schedules(app), parts.limit))
+        report.extend(await parts.within(_check_schedules(app), parts.limit))
     except Stalled as error:
-        found.append(Finding("schedules", "fault", f"{error}; {_held(address)}"))
-    drive = "a definition may be on a drive that does not answer"
-    await check("agents", lambda: _agents(app, config), drive if is_there else "looking for them needs the store")
+        report.extend([Finding("schedules", "fault", f"{error}; {lock_advice}")])
+
+    # The definitions of the project, which may ask a model.
+    cause = "a definition may be on a drive that does not answer" if is_there else "looking for them needs the store"
+    await check("agents", lambda: _check_agents(app, config), cause)
 
 
-def _held(address: str) -> str:
-    """What to do about a store that does not answer."""
+def _lock_advice(address: str) -> str:
+    """Say what to do about a store that does not answer."""
     if is_postgres(address):
         return "another session may hold a lock, or the server is stopped: look at pg_stat_activity"
     return f"another process may be writing to it: find it with `fuser {file_of(address) or address}`"
 
 
-def _tools(app: App, config: Config, silent: str) -> Iterator[Finding]:
-    """The project's tools, its servers and providers, and what is approved of theirs. `silent` says why connecting was
-    given up, "" where it was not."""
+def _check_tools(app: App, config: Config, silence: str) -> Iterator[Finding]:
+    """Check the project's tools, servers, providers and approved tools.
+
+    Args:
+        app: The App, connected as far as possible.
+        config: The project's configuration.
+        silence: Why connecting was given up; "" if it was not.
+    """
     toolbox = app.toolbox
-    failures = {**config.broken, **toolbox.failures}
+    failures = {**config.failures, **toolbox.failures}
     counts = Counter(tool.namespace or "" for tool in toolbox.list())
     local = sum(n for name, n in counts.items() if name not in config.servers)
-    yield Finding("tools", "ok", f"{local} of this project")
+    yield Finding(
+        "tools",
+        "ok",
+        f"{local} of the project's modules and providers; servers follow"
+        if config.servers
+        else f"{local} in this project",
+    )
     for name in config.servers:
-        if silent and name not in failures and not toolbox.told(name):
-            yield Finding(f"server {name}", "fault", f"{silent}; its connect_timeout may be longer than that")
+        if silence and name not in failures and not toolbox.is_listed(name):
+            yield Finding(f"server {name}", "fault", f"{silence}; its connect_timeout may be longer")
         elif name not in failures:
             tools = "tool" if counts[name] == 1 else "tools"
             usable = " may be used" if any(id.startswith(f"{name}:") for id in toolbox.refused) else ""
             yield Finding(f"server {name}", "ok", f"connected, {counts[name]} {tools}{usable}")
-    for doubt in config.doubts:
-        yield Finding("configuration", "note", doubt)
-    for name, why in failures.items():
-        if ":" in name:  # a tool of a server; what refuses it says what to do
-            yield Finding(f"tool {name}", "fault", why)
+    for warning in config.doubts:
+        yield Finding("configuration", "note", warning)
+    for name, reason in failures.items():
+        if ":" in name:  # a tool of a server
+            if name in toolbox.refused:
+                reason += f"; {word_remedy(Remedy(Action.APPROVE_TOOL, {'tool': name}), Door.CLI)}"
+            yield Finding(f"tool {name}", "fault", reason)
         else:
             kind, advice = "server", "check its command, url and environment in ropewalk.toml or .mcp.json"
+            if isinstance(reason, Reason) and reason.remedy is not None:
+                advice = word_remedy(reason.remedy, Door.CLI)
             if name in config.providers:
                 kind, advice = "provider", f"check [providers.{name}] in ropewalk.toml and what it names"
-            join = "\n" if "\n" in why else "; "  # what a server wrote has lines of its own
-            yield Finding(f"{kind} {name}", "fault", f"{why}{join}{advice}")
-    yield from _pins(app)
+            if name in config.backends:
+                kind, advice = "backend", f"check [backends.{name}] in ropewalk.toml and what it names"
+            separator = "\n" if "\n" in reason else "; "  # what a server wrote has lines of its own
+            yield Finding(f"{kind} {name}", "fault", f"{reason}{separator}{advice}")
+    yield from _check_pins(app)
 
 
-def _pins(app: App) -> Iterator[Finding]:
+def _check_pins(app: App) -> Iterator[Finding]:
     toolbox = app.toolbox
     known = [] if toolbox.mcp is None else toolbox.mcp.names
     if toolbox.pins is None:
         if known:
-            said = "there is no ropewalk.lock: tools of servers are taken as they come; ropewalk tools pin --approve"
-            yield Finding("pins", "note", f"{said} approves them as they are now")
+            message = "no ropewalk.lock: tools of servers are used as they are; `ropewalk tools pin --approve`"
+            yield Finding("pins", "note", f"{message} approves the current ones")
         return
     pins = toolbox.pins
     count = sum(len(pins.names(server)) for server in pins.servers)
     yield Finding("pins", "ok", f"{count} approved in {pins.path}, {len(toolbox.refused)} refused")
     for server in pins.servers:
-        if server in known and toolbox.told(server):
-            for one in pins.differences(server, toolbox.mcp.tools(server)):
-                if one.kind == "gone":
-                    cure = f"ropewalk tools pin {one.id} --approve takes it out"
-                    yield Finding(f"tool {one.id}", "note", f"approved, and {one.said}; {cure}")
+        if server in known and toolbox.is_listed(server):
+            for difference in pins.differences(server, toolbox.mcp.tools(server)):
+                if difference.kind == "gone":
+                    advice = f"to remove it: ropewalk tools pin {difference.id} --approve"
+                    yield Finding(f"tool {difference.id}", "note", f"approved, and {difference.message}; {advice}")
 
 
-def _engine(app: App, address: str) -> Iterator[Finding]:
-    """Who executes runs: this process, or workers, which of them are there, and what waits for them."""
+def _check_engine(app: App, address: str) -> Iterator[Finding]:
+    """Check who executes runs: this process or workers; and whether a worker takes each queued run."""
     if not app.distributed:
-        yield Finding("engine", "ok", "local: runs are executed by the process that starts them")
+        yield Finding("engine", "ok", "local: the process that starts a run executes it")
         return
-    known = _version("dbos")
-    if known is None:
-        yield Finding("engine", "fault", f"dbos, but DBOS is not installed: {install('distributed')}")
+    dbos_version = _installed_version("dbos")
+    if dbos_version is None:
+        yield Finding("engine", "fault", f"dbos, but DBOS is not installed: {install_command('distributed')}")
         return
     if not is_postgres(address):
         yield Finding("engine", "fault", f"dbos needs a store in Postgres ([store] url), not {address}")
         return
-    yield Finding("engine", "ok", f"dbos {known}: runs are executed by workers")
+    yield Finding("engine", "ok", f"dbos {dbos_version}: workers execute runs")
     try:
         alive, waiting = app.workers.fleet.alive(), app.workers.fleet.waiting()
     except (RopewalkError, OSError) as error:  # the store's finding says more
         yield Finding("workers", "fault", str(error))
         return
-    many = sum(waiting.values())
-    said = ", ".join(f"{count:,} in {queue}" for queue, count in sorted(waiting.items()))
+    total = sum(waiting.values())
+    queues = ", ".join(f"{count:,} in {queue}" for queue, count in sorted(waiting.items()))
     idle = [queue for queue in waiting if not any(queue in worker.about["queues"] for worker in alive)]
-    from ...workers.lines import is_of_this_version, of_other_versions
+    from ...workers.queues import is_of_this_version, of_other_versions
 
     if not alive:
-        yield Finding("workers", "fault" if many else "note", "none is there; start one with: ropewalk worker")
+        yield Finding("workers", "fault" if total else "note", "no worker is running; start one with: ropewalk worker")
     elif not any(map(is_of_this_version, alive)):
-        yield Finding("workers", "fault" if many else "note", f"{len(alive)}, but {of_other_versions(alive)}")
+        yield Finding("workers", "fault" if total else "note", f"{len(alive)}, but {of_other_versions(alive)}")
     else:
         yield Finding("workers", "ok", f"{len(alive)}: " + ", ".join(worker.id for worker in alive))
     if alive and idle:
-        yield Finding("queues", "fault", f"{said} in line; no worker takes {', '.join(sorted(idle))}")
+        yield Finding("queues", "fault", f"queued: {queues}; no worker serves {', '.join(sorted(idle))}")
     else:
-        yield Finding("queues", "ok", f"in line: {said}" if many else "nothing is in line")
+        yield Finding("queues", "ok", f"queued: {queues}" if total else "no queued runs")
 
 
-def _agents(app: App, config: Config) -> Iterator[Finding]:
-    """What agents need: a fault where the project has any, and only told where it has none."""
+def _check_agents(app: App, config: Config) -> Iterator[Finding]:
+    """Check what agents need; it is a fault only if the project has agents."""
     missing = app.jobs.model_missing()
-    used = bool(config.claude) or any(_agents_in(app, config.directory))
+    used = bool(config.claude) or any(_find_agents(app, config.directory))
     if app.distributed:
-        yield Finding("model", "note", "workers ask it: what it needs is looked at where they run")
+        yield Finding("model", "note", "workers call the model; their own doctor checks it")
     elif missing is None:
-        yield Finding("model", "ok", "there is a key for the Messages API; whether it is right is not asked")
+        yield Finding("model", "ok", "a key for the Messages API is set; it was not tried")
     elif used:
-        yield Finding("model", "fault", f"{missing}; agents, chat and n8n build are refused without")
+        yield Finding("model", "fault", f"{missing}; agents, chat and n8n build need it")
     else:
         yield Finding("model", "note", f"{missing}; only agents need it")
-    from ...n8n.server import HOW, SERVER, command_of
+    from ...n8n.node_tools import INSTALL_HINT, SERVER, command_of
 
-    if SERVER not in config.servers:  # else its own finding says how it is
+    if SERVER not in config.servers:  # a configured server has a finding of its own
         where = command_of(config.directory)
-        told = where or f"not installed; only `ropewalk n8n build` needs it: {HOW}"
-        yield Finding(SERVER, "ok" if where else "note", str(told))
+        message = where or f"not installed; only `ropewalk n8n build` needs it: {INSTALL_HINT}"
+        yield Finding(SERVER, "ok" if where else "note", str(message))
 
 
-def _agents_in(app: App, home: Path) -> Iterator[Path]:
-    """The definitions in a project's directory, and in those right inside of it, that ask a model."""
+def _find_agents(app: App, home: Path) -> Iterator[Path]:
+    """Find the definitions that ask a model, in a project's directory and its direct subdirectories."""
     for place in (home, *sorted(path for path in home.glob("[!._]*") if path.is_dir() and path.name != "node_modules")):
         for file in sorted(place.glob("*")):
             if (
@@ -327,113 +482,196 @@ def _agents_in(app: App, home: Path) -> Iterator[Path]:
                 continue
             try:
                 loaded = app.load(file)
-            except RopewalkError:  # some other file, or a definition that `validate` says more of
+            except RopewalkError:  # another kind of file, or a definition that `validate` reports
                 continue
             if app.jobs.model_missing in app.jobs.models(loaded):
                 yield file
 
 
-async def _schedules(app: App) -> list[Finding]:
+async def _check_schedules(app: App) -> list[Finding]:
     if not app.settings.schedules:
         return []
     if not app.distributed:
-        return [Finding("schedules", "note", 'workers keep them: they need [store] engine = "dbos"')]
-    if _version("dbos") is None:
+        return [Finding("schedules", "note", 'schedules need workers: set [store] engine = "dbos"')]
+    if _installed_version("dbos") is None:
         return []
-    broken = await app.workers.broken()
+    broken_entries = await app.workers.broken()
     return [
-        Finding(f"schedule {name}", "fault", str(broken[name]))
-        if name in broken
+        Finding(f"schedule {name}", "fault", str(broken_entries[name]))
+        if name in broken_entries
         else Finding(f"schedule {name}", "ok", f"{schedule.flow} at {schedule.cron} {schedule.timezone}")
         for name, schedule in app.settings.schedules.items()
     ]
 
 
-def _unmade(address: str, config: Config, given: str | None) -> Finding | None:
-    """A store in a file that is not there: looking at it would make it."""
+def _check_missing_store(address: str, config: Config, option: str | None) -> Finding | None:
+    """Report a store in a file that does not exist; opening it would create it."""
     file = file_of(address)
     if file is None or is_there(file):
         return None
-    if lost := orphan(file):
-        return Finding("store", "fault", f"{address}: {lost}")
-    place = file.parent if given or config.store or file.parent.exists() else config.directory
-    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        why = "" if place.is_dir() or not place.exists() else ": that is no directory"
-        return Finding("store", "fault", f"{address} is not there, and cannot be made in {place}{why}")
-    if full := _full(place):
-        return Finding("store", "fault", f"{address} is not there yet, and {full}")
-    return Finding("store", "note", f"{address} is not there yet; the first run makes it")
+    if wal_message := orphan_wal(file):
+        return Finding("store", "fault", f"{address}: {wal_message}")
+    folder = file.parent if option or config.store or file.parent.exists() else config.directory
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        reason = "" if folder.is_dir() or not folder.exists() else ": it is not a directory"
+        return Finding("store", "fault", f"{address} does not exist and cannot be created in {folder}{reason}")
+    if disk_message := _disk_full_message(folder):
+        return Finding("store", "fault", f"{address} does not exist yet, and {disk_message}")
+    return Finding("store", "note", f"{address} does not exist yet; the first run creates it")
 
 
-def _full(place: Path) -> str:
-    """What is said of a disk that has no room for a run, else ""."""
+def _disk_full_message(place: Path) -> str:
+    """Return a message if the disk has no space for a run, else ""."""
     free = shutil.disk_usage(place).free
-    if free >= _LEAST_FREE:
+    if free >= _MIN_FREE_BYTES:
         return ""
-    return f"its disk is full: {free // 1024:,} kB are free; free some space, or runs cannot be recorded"
+    return f"its disk is full: {free // 1024:,} kB are free; runs cannot be recorded until you free some space"
 
 
-def _store(app: App, address: str, limit: float) -> Finding:
-    """Opening it checks that it is ours and of this version; every page and every value is checked on top."""
-    said: list[str] = []
+def _check_store(app: App, address: str, limit: float) -> Finding:
+    """Check every page and every value of the store, within `limit` seconds.
+
+    Opening it already checks that it is a store of this version.
+    """
+    damage: list[str] = []
     unread = ""
     try:
-        runs = len(app.runs.list(limit=_MOST_RUNS))
+        runs = len(app.runs.list(limit=_RUN_LIMIT))
         if is_postgres(address):
-            from ...journal.postgres import examine
+            from ...journal.postgres.store import examine
 
-            where, found = examine(address, limit)
-            address, said = where, found
+            address, damage = examine(address, limit)
         else:
-            from ...journal.doctor import examine_open
+            from ...journal.sqlite.doctor import examine_open
 
             file = file_of(address)
-            said = examine_open(file, limit) if file is not None else []
+            damage = examine_open(file, limit) if file is not None else []
     except Unfinished as stopped:
-        said = stopped.found
+        damage = stopped.damage
         unread = f"; the check stopped after {limit:g} s; it read {stopped.read}"
     except RopewalkError as error:
-        return Finding("store", "fault", _next(str(error)))
-    if said:
-        more = f"; and {len(said) - _MOST_DAMAGE:,} more" if len(said) > _MOST_DAMAGE else ""
-        told = f"{'; '.join(said[:_MOST_DAMAGE])}{more}"
-        return Finding("store", "fault", f"{address} is damaged: {told}{_NEXT if file_of(address) else _BACKUP}")
+        return Finding("store", "fault", _with_repair_advice(error))
+    if damage:
+        rest = f"; and {len(damage) - _DAMAGE_LIMIT:,} more" if len(damage) > _DAMAGE_LIMIT else ""
+        advice = _REPAIR_ADVICE if file_of(address) else _BACKUP_ADVICE
+        message = f"{'; '.join(damage[:_DAMAGE_LIMIT])}{rest}"
+        return Finding("store", "fault", f"{address} is damaged: {message}{advice}")
     schema = app.store.schema
     version = "" if schema is None else f", version {schema} of its schema"
-    told = f"{address}{version}, {runs}{'+' if runs == _MOST_RUNS else ''} runs{unread}"
+    message = f"{address}{version}, {runs}{'+' if runs == _RUN_LIMIT else ''} runs{unread}"
     file = file_of(address)
-    if file is not None and (full := _full(file.parent)):
-        return Finding("store", "fault", f"{told}; {full}")
+    if file is not None and (disk_message := _disk_full_message(file.parent)):
+        return Finding("store", "fault", f"{message}; {disk_message}")
     unwritable = getattr(app.store, "unwritable", "")  # only a store in a file says so
-    return Finding(
-        "store",
-        "note" if unwritable or unread else "ok",
-        f"{told}; can only be read: {unwritable}" if unwritable else told,
-    )
+    if unwritable:
+        return Finding("store", "note", f"{message}; can only be read: {unwritable}")
+    return Finding("store", "note" if unread else "ok", message)
 
 
-def _next(said: str) -> str:
-    """What comes next, where others say that this command is to be asked."""
-    return said.replace(ASK, _NEXT)
+def _with_repair_advice(error: RopewalkError) -> str:
+    """Return the text of an error, for a damaged store with the next steps in place of the hint to run `doctor`."""
+    if error.remedy is not None and error.remedy.action is Action.EXAMINE_STORE:
+        return Exception.__str__(error) + _REPAIR_ADVICE
+    return error_message(error, Door.CLI)
 
 
-def _saved(where: Path, given: str | None, to: Path) -> Iterator[Finding]:
-    """What can be read of the store, written to a new file; the App is closed by now."""
-    from ...journal.doctor import salvage
+def _salvage(project: Path, option: str | None, target: Path) -> Iterator[Finding]:
+    """Write everything readable of the store to a new file. The App must be closed."""
+    from ...journal.sqlite.doctor import salvage
 
     try:
-        config = read_config(where)
-        file = file_of(given or config.store, config.directory)
+        config = read_config(project)
+        file = file_of(option or config.store, config.directory)
         if file is None:
             yield Finding(
-                "saved", "fault", "only a store in a file is saved so; use your server's backup, or store copy"
+                "saved",
+                "fault",
+                "only a store in a file can be saved; use a backup of your server, or `ropewalk store copy`",
             )
             return
-        runs, bad = salvage(file, to)
+        runs, losses = salvage(file, target)
     except RopewalkError as error:
         yield Finding("saved", "fault", str(error))
         return
-    yield Finding("saved", "ok", f"{to}, a sound store with {runs:,} runs: go on with --store {to}, or [store] url")
-    if bad:
-        more = f"; and {len(bad) - _MOST_DAMAGE:,} more" if len(bad) > _MOST_DAMAGE else ""
-        yield Finding("left out", "fault", "; ".join(bad[:_MOST_DAMAGE]) + more)
+    message = f"{target}, a valid store with {runs:,} runs; use it with --store {target} or [store] url"
+    yield Finding("saved", "ok", message)
+    if losses:
+        rest = f"; and {len(losses) - _DAMAGE_LIMIT:,} more" if len(losses) > _DAMAGE_LIMIT else ""
+        yield Finding("left out", "fault", "; ".join(losses[:_DAMAGE_LIMIT]) + rest)
+
+
+def bench(
+    *,
+    steps: Annotated[
+        int, Parameter(validator=validators.Number(gte=1, lte=10_000), help="Number of steps in each measured run.")
+    ] = 1000,
+    rounds: Annotated[
+        int,
+        Parameter(validator=validators.Number(gte=1, lte=1000), help="Number of measurements; the median is reported."),
+    ] = 5,
+    json: Json = False,
+    store: StoreAddress = None,
+    project: Project = None,
+) -> Answer:
+    """Measure the time per step: in plain Python, in memory, and on the disk or server of the store.
+
+    The tool returns at once, so the time is that of Ropewalk and its store. The store itself is not changed: the
+    measurement uses an empty file next to it, or a schema of its own in Postgres, and deletes it.
+    """
+    from ...testing import speeds
+
+    config = read_config(project)
+    results = asyncio.run(speeds(store or config.store, config.directory, config.sync, steps, rounds))
+    rows, data = [], []
+    for result in results:
+        microseconds = result.seconds * 1e6
+        rows.append((result.where, result.case, f"{microseconds:,.1f} us", f"{1 / result.seconds:,.0f}"))
+        row = {"where": result.where, "case": result.case, "steps": result.steps}
+        data.append({**row, "microsecondsPerStep": round(microseconds, 3)})
+    head = ("WHERE", "CASE", "PER STEP", "STEPS/S")
+    return Answer(data={"rounds": rounds, "cases": data}, text=columns(head, rows))
+
+
+_VIOLATION_LIMIT = 20  # violations named
+
+
+def unfinished(app: App) -> Iterator[tuple[str, str, str]]:
+    """Yield findings about unfinished runs: a name, a state (ok, note or fault) and a sentence."""
+    try:
+        if app.distributed:
+            yield from _check_queued_runs(app)
+        else:
+            yield from _check_local_runs(app)
+    except (RopewalkError, OSError) as error:
+        yield "runs", "fault", str(error)
+
+
+def _check_queued_runs(app: App) -> Iterator[tuple[str, str, str]]:
+    places = app.workers.places()
+    yield "runs", "ok", _counts_text(places.counts)
+    if not places.violations:
+        return
+    repaired = set(app.workers.repair())
+    for violation in places.violations[:_VIOLATION_LIMIT]:
+        what = "queued again" if violation.id in repaired else "a running worker repairs it within a few seconds"
+        yield f"run {violation.id}", "note" if violation.id in repaired else "fault", f"{violation.why}; {what}"
+    if len(places.violations) > _VIOLATION_LIMIT:
+        yield "runs", "note", f"and {len(places.violations) - _VIOLATION_LIMIT:,} more runs like these"
+
+
+def _check_local_runs(app: App) -> Iterator[tuple[str, str, str]]:
+    """Without workers nothing is queued: a run has an owner, waits, is parked, or its process is gone."""
+    statuses = ("running", "waiting", "parked")
+    rows = {status: app.store.list_runs(status=status, top=True, limit=10_000) for status in statuses}
+    running = rows.pop("running")
+    orphan_ids = {row.id for row in app.store.orphans(10_000)}
+    interrupted = [row.id for row in running if row.id in orphan_ids]
+    counts = {status: len(group) for status, group in rows.items()}
+    executing = len(running) - len(interrupted)
+    yield "runs", "ok", _counts_text({"executing": executing, **counts, "interrupted": len(interrupted)})
+    for id in interrupted[:_VIOLATION_LIMIT]:
+        yield f"run {id}", "note", f"its process is gone; continue it with: ropewalk resume {id}"
+
+
+def _counts_text(counts: dict[str, int]) -> str:
+    return "unfinished: " + ", ".join(f"{count:,} {place}" for place, count in counts.items())

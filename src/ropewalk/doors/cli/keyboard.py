@@ -25,7 +25,7 @@ class Keyboard:
     def __init__(self, fd: int, encoding: str) -> None:
         self._fd = fd
         self._decoder = codecs.getincrementaldecoder(encoding)("replace")
-        self._begun = ""  # a line without its end
+        self._partial_line = ""  # a line without its end
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         self._ended = False
         self._loop = asyncio.get_running_loop()
@@ -41,7 +41,7 @@ class Keyboard:
         """Drop everything typed so far, also a line that is not finished; return True if a whole line was dropped."""
         termios.tcflush(self._fd, termios.TCIFLUSH)
         self._decoder.reset()
-        self._begun = ""
+        self._partial_line = ""
         dropped = False
         while not self._lines.empty():
             dropped = self._lines.get_nowait() is not None or dropped
@@ -58,12 +58,12 @@ class Keyboard:
             return  # it was dropped meanwhile
         except OSError:  # the terminal is gone
             data = b""
-        *whole, self._begun = (self._begun + self._decoder.decode(data)).split("\n")
-        for line in whole:
+        *lines, self._partial_line = (self._partial_line + self._decoder.decode(data)).split("\n")
+        for line in lines:
             self._lines.put_nowait(line)
         if not data:
             self._ended = True
-            if self._begun:
-                self._lines.put_nowait(self._begun)
+            if self._partial_line:
+                self._lines.put_nowait(self._partial_line)
             self._lines.put_nowait(None)
             self.close()

@@ -1,4 +1,7 @@
-"""Options that several commands share."""
+"""Options that several commands share: one name, one meaning and one help text each.
+
+To add one, write an `Annotated` alias here; a command takes it as a keyword parameter of that name.
+"""
 
 from __future__ import annotations
 
@@ -14,41 +17,43 @@ StoreAddress: TypeAlias = Annotated[
     str | None,
     Parameter(
         name="--store",
-        help="Where runs are kept: memory, a file, sqlite:///path, postgresql://... (default: as configured).",
+        help="Store of the runs: memory, a file, sqlite:///PATH or postgresql://URL (default: the configured one).",
     ),
 ]
 Engine: TypeAlias = Annotated[
     Literal["local", "dbos"] | None,
-    Parameter(name="--engine", help="Who executes: local, this process; dbos, workers (default: as configured)."),
+    Parameter(
+        name="--engine",
+        help="Where runs execute: local (this process) or dbos (workers) (default: the configured one).",
+    ),
 ]
-Queue: TypeAlias = Annotated[
-    str | None, Parameter(name="--queue", help="The queue that the run waits for a worker in (--engine dbos).")
-]
+Queue: TypeAlias = Annotated[str | None, Parameter(name="--queue", help="Queue for the run (with --engine dbos).")]
 Project: TypeAlias = Annotated[
     Path | None,
     Parameter(
         name=["--project", "-C"],
-        help="The directory whose ropewalk.toml holds (default: found upward from the definition, else from here).",
+        help="Project directory (default: the nearest parent of the definition, or of the working directory, that"
+        " contains ropewalk.toml).",
     ),
 ]
 Watch: TypeAlias = Annotated[
     bool,
     Parameter(
-        name="--watch", negative=(), help="Print every event as it happens; with --json as JSON, before the result."
+        name="--watch", negative=(), help="Print every event as it happens; with --json one JSON object per line."
     ),
 ]
 Log: TypeAlias = Annotated[
     Literal["text", "json"],
     Parameter(
         name="--log",
-        help="What is logged on standard error: plain lines, or JSON lines that also tell what happens in runs.",
+        help="Format of the log on standard error. json also logs the events of runs.",
     ),
 ]
 LogLevel: TypeAlias = Annotated[
     Literal["debug", "info", "warning", "error"] | None,
     Parameter(
         name="--log-level",
-        help="From which level on (default: ROPEWALK_LOG_LEVEL, else info for JSON lines and warning for plain ones).",
+        help="Lowest level to log (default: ROPEWALK_LOG_LEVEL; else info for json and warning for text).",
     ),
 ]
 Input: TypeAlias = Annotated[
@@ -56,7 +61,7 @@ Input: TypeAlias = Annotated[
     Parameter(
         name=["--input", "--args", "-i"],
         allow_leading_hyphen=True,
-        help="JSON, or @FILE (JSON or YAML; @- reads standard input).",
+        help="Input as JSON, or @FILE with JSON or YAML; @- reads standard input.",
     ),
 ]
 Upgrade: TypeAlias = Annotated[
@@ -64,6 +69,6 @@ Upgrade: TypeAlias = Annotated[
     Parameter(
         name="--upgrade",
         negative=(),
-        help="Go on under the changed definition; without it, what differs is only shown.",
+        help="Continue with the changed definition. Without it, only show the differences.",
     ),
 ]

@@ -1,31 +1,40 @@
-"""`runs retry` and `runs fork`: going on with what has ended, and beginning anew from it."""
+"""`runs retry` repeats the failed steps of a run, `runs fork` starts a new run from an earlier one.
+
+`test` runs recorded runs again with the recorded results of their tools.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+import orjson
 from cyclopts import Parameter
 
+from ...errors import NotFound, RopewalkError
 from ...events import Event
-from .answer import Answer
-from .given import read_input, read_pairs
+from ...source.document import visible
+from ...source.load import dump
+from .arguments import read_input, read_pairs, saved
+from .main import DONE, FAILED, Answer, UsageError, explain, failure
 from .options import Engine, Input, Json, Project, StoreAddress, Upgrade, Watch
+from .output import first_line
 from .run import followed
 from .session import unknown_run, with_app
-from .waiting import Wait, again
+from .signals import Wait, store_options
 
 if TYPE_CHECKING:
-    from ...app import App
+    from ...app.app import App
 
 
-def accepted_results(given: tuple[str, ...]) -> dict[str, Any]:
+def accepted_results(options: tuple[str, ...]) -> dict[str, Any]:
     """Read `--accept NODE` and `--accept NODE=JSON`: by node the result to use, or RECORDED."""
-    from ...runs.accept import RECORDED
+    from ...app.runs.accept import RECORDED
 
-    values = read_pairs([one for one in given if "=" in one], "--accept")
-    return {**dict.fromkeys((one for one in given if "=" not in one), RECORDED), **values}
+    values = read_pairs([item for item in options if "=" in item], "--accept")
+    return {**dict.fromkeys((item for item in options if "=" not in item), RECORDED), **values}
 
 
 def retry(
@@ -36,15 +45,14 @@ def retry(
     upgrade: Upgrade = False,
     from_: Annotated[
         tuple[str, ...],
-        Parameter(
-            name="--from", negative=(), help="Run this node again, and what depends on it: an id or a path; repeatable."
-        ),
+        Parameter(name="--from", negative=(), help="Rerun this node (id or path) and everything after it; repeatable."),
     ] = (),
     accept: Annotated[
         tuple[str, ...],
         Parameter(
             negative=(),
-            help="Use this node's rejected result instead of calling its tool again: NODE, or NODE=JSON; repeatable.",
+            help="Use the rejected result of this node (NODE), or another value (NODE=JSON), instead of calling its"
+            " tool again; repeatable.",
         ),
     ] = (),
     json: Json = False,
@@ -54,19 +62,20 @@ def retry(
     wait: Wait = False,
     project: Project = None,
 ) -> Answer:
-    """Go on with a run that failed, was stopped or ran out of time: what failed runs again, the rest is kept.
+    """Retry the failed steps of a finished run. Recorded steps are not repeated.
 
-    A tool that ran, but whose result was rejected, is called again unless you accept its result: --accept NODE."""
-    taken = accepted_results(accept)
+    A tool that ran, but whose result was rejected, is called again unless you accept the result with --accept.
+    """
+    accept_results = accepted_results(accept)
 
     async def start(app: App, on_event: Callable[[Event], None]) -> Any:
         if app.store.get_run(run_id) is None:
             raise unknown_run(app, run_id)
         return await app.runs.retry(
-            run_id, from_, definition=source, upgrade=upgrade, on_event=on_event, park=not wait, accept=taken
+            run_id, from_, definition=source, upgrade=upgrade, on_event=on_event, park=not wait, accept=accept_results
         )
 
-    work = followed(start, source=source, quiet=json, watch=watch, again=again(store, project), engine=engine)
+    work = followed(start, source=source, quiet=json, watch=watch, options=store_options(store, project), engine=engine)
     return with_app(work, run=run_id, project=project, store=store, engine=engine)
 
 
@@ -75,12 +84,12 @@ def fork(
     /,
     *,
     input: Input = None,
-    definition: Annotated[Path | None, Parameter(help="A changed definition to run.")] = None,
-    at: Annotated[
+    definition: Annotated[Path | None, Parameter(help="Changed definition to run (default: the recorded one).")] = None,
+    from_: Annotated[
         tuple[str, ...],
-        Parameter(negative=(), help="Run this node in any case, and what depends on it: an id or a path; repeatable."),
+        Parameter(name="--from", negative=(), help="Rerun this node (id or path) and everything after it; repeatable."),
     ] = (),
-    id: Annotated[str | None, Parameter(name="--id", help="The id of the new run.")] = None,
+    id: Annotated[str | None, Parameter(name="--id", help="Id of the new run (default: a new one).")] = None,
     json: Json = False,
     store: StoreAddress = None,
     watch: Watch = False,
@@ -88,15 +97,141 @@ def fork(
     wait: Wait = False,
     project: Project = None,
 ) -> Answer:
-    """Start a new run from one of before. A recorded call is reused where it would have the same arguments."""
-    given = {} if input is None else {"input": read_input(input)}
+    """Start a new run from an earlier one. A recorded call with the same arguments is reused, not repeated."""
+    arguments = {} if input is None else {"input": read_input(input)}
 
     async def start(app: App, on_event: Callable[[Event], None]) -> Any:
         if app.store.get_run(run_id) is None:
             raise unknown_run(app, run_id)
         return await app.runs.fork(
-            run_id, **given, definition=definition, at=at, new_id=id, on_event=on_event, park=not wait
+            run_id, **arguments, definition=definition, at=from_, new_id=id, on_event=on_event, park=not wait
         )
 
-    work = followed(start, source=definition, quiet=json, watch=watch, again=again(store, project), engine=engine)
+    work = followed(
+        start, source=definition, quiet=json, watch=watch, options=store_options(store, project), engine=engine
+    )
     return with_app(work, run=run_id, project=project, store=store, engine=engine)
+
+
+_ENDING = (".test.yaml", ".test.yml", ".test.json")
+_MOST = 20  # differences of one case that are shown
+T = TypeVar("T")
+
+
+def replay(
+    *paths: Annotated[
+        Path, Parameter(help="Test files, or directories to search for *.test.yaml (default: the working directory).")
+    ],
+    update: Annotated[
+        bool, Parameter(negative=(), help="Update the tests that differ with the current results.")
+    ] = False,
+    json: Json = False,
+    project: Project = None,
+) -> Answer:
+    """Replay recorded runs as regression tests and show every difference.
+
+    No tool is called, and pauses take no time. `ropewalk runs export RUN --as-test` records a test.
+    """
+    files = list(_files(paths or (Path(),)))
+    if not files:
+        where = f"below {', '.join(map(str, paths))}" if paths else "here or in a directory below"
+        raise UsageError(
+            f"there is no recorded test {where} (files *{_ENDING[0]}); to record a run as a test:"
+            " ropewalk runs export RUN --as-test > NAME.test.yaml"
+        )
+
+    async def work(app: App) -> list[dict[str, Any]]:
+        return [await _replay_file(app, file, update) for file in files]
+
+    def opened() -> App:
+        from ...app.app import App
+
+        return App.open(project or Path.cwd(), store="memory")
+
+    done = in_quick_time(work, opened)
+    failed = sum(not item["passed"] for item in done)
+    text = [line for item in done for line in _test_lines(item)]
+    text.append(f"{len(done) - failed} passed" + (f", {failed} failed" if failed else ""))
+    return Answer(exit=FAILED if failed else DONE, data={"tests": done, "failed": failed}, text="\n".join(text))
+
+
+def in_quick_time(work: Callable[[App], Awaitable[T]], opened: Callable[[], App]) -> T:
+    """Run work on an event loop where time passes at once.
+
+    The app is opened inside, because its engine keeps the clocks that it finds.
+
+    Args:
+        work: The work.
+        opened: Opens the app.
+
+    Returns:
+        The result of the work.
+    """
+    from .main import fake_clock
+
+    with fake_clock() as loop:
+
+        async def main() -> T:
+            async with opened() as app:
+                return await work(app)
+
+        with asyncio.Runner(loop_factory=loop) as runner:
+            return runner.run(main())
+
+
+def _files(paths: tuple[Path, ...]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            yield from sorted(file for file in path.rglob("*") if file.name.endswith(_ENDING))
+        elif path.exists():
+            yield path
+        else:
+            raise NotFound("file", str(path))
+
+
+async def _replay_file(app: App, file: Path, update: bool) -> dict[str, Any]:
+    from ...testing.recording import read_case, update_case
+    from ...testing.recording import replay as replayed_as
+
+    try:
+        case, _ = read_case(file)
+        flow = case["flow"]
+        loaded = app.load(file.parent / flow if isinstance(flow, str) else flow)
+        replayed = await replayed_as(case, loaded)
+    except RopewalkError as error:
+        return {"file": str(file), "passed": False, "differences": [], **failure(error), "said": explain(error)}
+    differences = [difference.to_dict() for difference in replayed.differences]
+    differ = bool(differences)
+    if differ and update:
+        saved(file, case_text(file, update_case(case, replayed)))
+    return {"file": str(file), "passed": not differ, "updated": differ and update, "differences": differences}
+
+
+def case_text(file: Path, case: dict[str, Any]) -> str:
+    """Return a test case as the text of its file.
+
+    Args:
+        file: The file; its suffix decides between JSON and YAML.
+        case: The test case.
+
+    Returns:
+        The text.
+    """
+    if file.suffix == ".json":
+        return orjson.dumps(case, option=orjson.OPT_INDENT_2).decode() + "\n"
+    return dump(case)
+
+
+def _test_lines(result: dict[str, Any]) -> Iterator[str]:
+    yield visible(f"{'✓' if result['passed'] else '✗'} {result['file']}")
+    if "said" in result:
+        yield result["said"]
+    for difference in result["differences"][:_MOST]:
+        yield visible(f"  {difference['path'] or 'outcome'}: {difference['message']}")
+        for word in ("was", "now"):
+            if difference["was"] is not None or difference["now"] is not None:
+                yield visible(f"    {word} {first_line(orjson.dumps(difference[word]).decode(), 300)}")
+    if result.get("updated"):
+        yield visible(f"  written: {result['file']} now expects the current results")
+    if len(result["differences"]) > _MOST:
+        yield f"  and {len(result['differences']) - _MOST:,} more differences; --json has all"

@@ -1,45 +1,109 @@
-"""`run` and `resume`: execute, show progress, print the result."""
+"""The commands `run` and `resume`: execute a definition, show its progress and print its result.
+
+`App` starts and resumes runs; this module reads the options, shows the events while they come
+(`progress`) and renders the result (`summary`). `resume --all` resumes every interrupted or answered
+run of the project. `followed` is the part that `runs retry` and `runs fork` share.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import orjson
 from cyclopts import Parameter, validators
 
+from ...app.runs.instances import without_attempts
+from ...app.runs.recovery import resume_all as resume_every
 from ...check import UNKNOWN_TOOL
-from ...dialects.agent_flow import MODEL
-from ...dialects.binding import UNSET
-from ...dialects.notation import VALUE_NAMES
-from ...errors import InvalidInput, Problem, RopewalkError
+from ...errors import InvalidInput, Problem, RopewalkError, rejected_paths
 from ...events import Event
 from ...journal.memory import MemoryStore
-from ...source import render, shortened, visible
-from .answer import Answer
-from .exits import ended
-from .given import read_input, read_pairs, read_state
-from .interrupts import Interrupts
-from .logs import tell
+from ...notations.binding import UNSET
+from ...notations.registry import VALUE_NAMES
+from ...ops import MODEL
+from ...source.document import render, shortened, visible
+from ..errors import word_problem
+from ..remedies import Door
+from .arguments import read_input, read_pairs, read_state
+from .main import FAILED, JSON_HINT, Answer, run_exit_code
 from .options import Engine, Input, Json, Log, LogLevel, Project, Queue, StoreAddress, Upgrade, Watch
+from .output import Form, Level, columns, duration, moment, notify
 from .progress import progress
-from .resume_all import resume_all
-from .session import unknown_run, with_app
-from .table import duration, moment
-from .waiting import Stay, Wait, again, waits
+from .progress_counts import REUSED, RunCounts, changes
+from .session import Interrupts, unknown_run, with_app
+from .signals import Stay, Wait, store_options, wait_lines
 
 if TYPE_CHECKING:
-    from ...app import App
-    from ...definitions import Source
+    from ...app.app import App
+    from ...app.loaded import Source
+    from ...notations.records import Outcome
 
-_RESULTS = (*sorted(VALUE_NAMES), "result", "variables")
-_HERE = "is learnt from when the run ends here; leave out --no-wait, --queue and --priority"
-_MARK = {"completed": "✓", "partial": "~", "waiting": "…"}
+
+def resume_all(
+    *,
+    project: Path | None,
+    store: str | None,
+    engine: Literal["local", "dbos"] | None,
+    log: Form,
+    log_level: Level | None,
+) -> Answer:
+    """Resume every run that no process executes and list how each one ended.
+
+    The exit code is 1 if a run failed or could not be resumed.
+    """
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        outcomes = await resume_every(app)
+        rows = [(outcome.run_id, outcome["status"], outcome.get("error") or "") for outcome in outcomes]
+        failed = any(outcome["status"] not in ("completed", "partial", "waiting") for outcome in outcomes)
+        return Answer(
+            exit=FAILED if failed else 0,
+            data=[outcome.to_dict() for outcome in outcomes],
+            text=columns(("ID", "STATUS", "ERROR"), rows) if rows else "no run to resume",
+        )
+
+    return with_app(work, project=project, store=store, engine=engine, log=log, log_level=log_level)
+
+
+_RESULT_FIELDS = (*sorted(VALUE_NAMES), "result", "variables")
+_REQUEST_CONFLICT = "is learnt from when the run ends here; leave out --no-wait, --queue and --priority"
+_STATUS_MARKS = {"completed": "✓", "partial": "~", "waiting": "…"}
+
+
+_Var: TypeAlias = Annotated[
+    tuple[str, ...], Parameter(name="--var", negative=(), help="Variable as NAME=VALUE; repeatable.")
+]
+_Concurrency: TypeAlias = Annotated[
+    int | None,
+    Parameter(validator=validators.Number(gte=1), help="Maximum number of nodes of one graph that run at once."),
+]
+_Id: TypeAlias = Annotated[
+    str | None,
+    Parameter(name="--id", help="Run id and idempotency key: a second run with this id returns the first result."),
+]
+_State: TypeAlias = Annotated[
+    Path | None, Parameter(name="--state", help="JSON or YAML file with the initial state of an experience.")
+]
+_KeepState: TypeAlias = Annotated[
+    bool, Parameter(name="--keep-state", negative=(), help="Start with the final state of the last run.")
+]
+_Request: TypeAlias = Annotated[
+    str | None, Parameter(help="Request that this run serves, in words; `tools select` learns from it.")
+]
+_Undo: TypeAlias = Annotated[
+    Literal["on_request", "on_failure"] | None,
+    Parameter(help="When to undo finished steps: on_failure if the run does not complete. [default: the project's]"),
+]
+_Priority: TypeAlias = Annotated[
+    int,
+    Parameter(validator=validators.Number(gte=1), help="Priority in the queue; 1 is the highest (with --engine dbos)."),
+]
 
 
 def run(
@@ -47,84 +111,83 @@ def run(
     /,
     *,
     input: Input = None,
-    var: Annotated[
-        tuple[str, ...], Parameter(name="--var", negative=(), help="name=value, a variable; repeatable.")
-    ] = (),
+    var: _Var = (),
     json: Json = False,
     store: StoreAddress = None,
-    concurrency: Annotated[
-        int | None,
-        Parameter(validator=validators.Number(gte=1), help="How many nodes of one graph run at once, at most."),
-    ] = None,
-    id: Annotated[str | None, Parameter(name="--id", help="The run's id; the same id twice runs once.")] = None,
-    state: Annotated[
-        Path | None, Parameter(name="--state", help="A JSON or YAML file; an experience begins with this state.")
-    ] = None,
-    keep_state: Annotated[
-        bool, Parameter(name="--keep-state", negative=(), help="Begin with the final state of the last run.")
-    ] = False,
-    request: Annotated[str | None, Parameter(help="What it is run for; `tools select` learns from it.")] = None,
+    concurrency: _Concurrency = None,
+    id: _Id = None,
+    state: _State = None,
+    keep_state: _KeepState = False,
+    request: _Request = None,
     watch: Watch = False,
     log: Log = "text",
     log_level: LogLevel = None,
     engine: Engine = None,
     wait: Stay = None,
     queue: Queue = None,
-    priority: Annotated[
-        int, Parameter(validator=validators.Number(gte=1), help="From 1, taken first, upward (--engine dbos).")
-    ] = 100,
+    priority: _Priority = 100,
+    undo: _Undo = None,
     project: Project = None,
 ) -> Answer:
-    """Run a definition (a FILE, or a DIR with an experience.yaml) and print its result."""
-    given, variables, seed = read_input(input), read_pairs(var), read_state(state)
+    """Run a definition and print its result. SOURCE is a file, or a directory with an experience.yaml."""
+    input_value, variables, initial_state = read_input(input), read_pairs(var), read_state(state)
+    # Ropewalk learns from a request when the run ends, so the run must end in this process.
     if request is not None and (wait is False or queue is not None or priority != 100):
-        raise InvalidInput([Problem(path="--request", message=_HERE)])
+        raise InvalidInput([Problem(path="--request", message=_REQUEST_CONFLICT)])
 
-    async def put(app: App, definition: Source, on_event: Callable[[Event], None] | None) -> str:
+    async def submit(app: App, definition: Source, on_event: Callable[[Event], None] | None) -> str:
         return await app.submit(
-            definition, given, run_id=id, variables=variables or None, on_event=on_event, concurrency=concurrency,
-            queue=queue, priority=priority,
+            definition, input_value, run_id=id, variables=variables or None, on_event=on_event, concurrency=concurrency,
+            queue=queue, priority=priority, undo=undo,
         )  # fmt: skip
 
     async def start(definition: Source, app: App, on_event: Callable[[Event], None]) -> Any:
         if queue is not None or priority != 100:
-            return await app.wait(await put(app, definition, on_event), on_event=on_event, park=not wait)
+            return await app.wait(await submit(app, definition, on_event), on_event=on_event, park=not wait)
         return await app.run(
-            definition, given, run_id=id, variables=variables or None, on_event=on_event, request=request,
-            concurrency=concurrency, state=seed, keep_state=keep_state, park=not wait,
+            definition, input_value, run_id=id, variables=variables or None, on_event=on_event, request=request,
+            concurrency=concurrency, state=initial_state, keep_state=keep_state, park=not wait, undo=undo,
         )  # fmt: skip
 
-    async def work(app: App, breaks: Interrupts) -> Answer:
-        definition = await _warned(app, source, variables)
+    async def work(app: App, interrupts: Interrupts) -> Answer:
+        definition = await _load_with_warnings(app, source, variables)
         if wait is False:
-            return await _put(app, await put(app, definition, None))
-        told: dict[str, Any] = {"quiet": json, "watch": watch, "silent": log == "json", "again": again(store, project)}
-        return await followed(partial(start, definition), source=source, engine=engine, run_id=id, **told)(app, breaks)
+            return await _queued_answer(app, await submit(app, definition, None))
+        follow = followed(
+            partial(start, definition), source=source, engine=engine, run_id=id,
+            quiet=json, watch=watch, silent=log == "json", options=store_options(store, project),
+        )  # fmt: skip
+        return await follow(app, interrupts)
 
     return with_app(work, near=source, project=project, store=store, engine=engine, log=log, log_level=log_level)
 
 
-async def _warned(app: App, source: Path, given: Collection[str]) -> Source:
-    """The definition, read, after what is doubtful in it is said on standard error. What is wrong is told by who runs
-    it, and so is a tool that is not there; variables that are `given` are not missed."""
+async def _load_with_warnings(app: App, source: Path, variables: Collection[str]) -> Source:
+    """Load the definition and print its warnings to standard error.
+
+    Problems and unknown tools are left to the run, which reports them again. `variables` are those
+    of the command line: a warning that one of them has no value is not printed.
+    """
     try:
         loaded = await app.definitions.connected(app.load_async(source), app.connect_for)
         checked = app.definitions.check(loaded, unknown_tools="certain")
-        app.jobs.checked(loaded, checked)
+        app.jobs.remember_checked(loaded, checked)
     except RopewalkError:
-        return source  # whoever runs it meets this again, and tells
-    if not checked.problems:
-        for warning in checked.warnings:
-            if warning.keyword != UNKNOWN_TOOL and warning.keyword not in {f"{UNSET} {name}" for name in given}:
-                tell(f"warning: {render(warning)}", logging.WARNING)
+        return source  # the run raises this error again
+    if checked.problems:
+        return loaded
+    ignored = {UNKNOWN_TOOL, *(f"{UNSET} {name}" for name in variables)}
+    for warning in checked.warnings:
+        if warning.keyword not in ignored:
+            notify(f"warning: {render(word_problem(warning, Door.CLI))}", logging.WARNING)
     return loaded
 
 
-async def _put(app: App, run_id: str) -> Answer:
-    """What is said of a run that is in line now."""
-    said = await asyncio.to_thread(app.workers.unattended, run_id)
-    if said is not None:
-        tell(f"run {run_id} is {said}", logging.WARNING)
+async def _queued_answer(app: App, run_id: str) -> Answer:
+    """Answer with the id of a queued run, after a warning if no worker takes it."""
+    note = await asyncio.to_thread(app.workers.unattended, run_id)
+    if note is not None:
+        notify(f"run {run_id} is {note}", logging.WARNING)
     return Answer(data={"runId": run_id}, text=run_id)
 
 
@@ -146,9 +209,11 @@ def resume(
     wait: Wait = False,
     project: Project = None,
 ) -> Answer:
-    """Go on with a run after a crash, or with one that waits; what is recorded is not called again. With a changed
-    definition as SOURCE, or with --upgrade alone as it is now where the run came from: see --upgrade. Of a run that has
-    ended it prints the result and runs nothing: `ropewalk runs retry RUN` tries again."""
+    """Resume a crashed or waiting run. Recorded steps are not repeated.
+
+    SOURCE is a changed definition; --upgrade alone uses the file that the run was started from. A finished run is
+    not rerun: its result is printed. To rerun it, use `ropewalk runs retry`.
+    """
 
     if all and run_id is None:
         return resume_all(project=project, store=store, engine=engine, log=log, log_level=log_level)
@@ -161,8 +226,10 @@ def resume(
             raise unknown_run(app, run_id)
         return await app.resume(run_id, source, upgrade=upgrade, on_event=on_event, park=not wait)
 
-    shown: dict[str, Any] = {"quiet": json, "watch": watch, "silent": log == "json", "again": again(store, project)}
-    work = followed(start, source=source, engine=engine, run_id=run_id, **shown)
+    work = followed(
+        start, source=source, engine=engine, run_id=run_id,
+        quiet=json, watch=watch, silent=log == "json", options=store_options(store, project),
+    )  # fmt: skip
     return with_app(work, run=run_id, project=project, store=store, engine=engine, log=log, log_level=log_level)
 
 
@@ -173,125 +240,187 @@ def followed(
     watch: bool,
     silent: bool = False,
     source: Path | None = None,
-    again: str = "",
+    options: str = "",
     engine: str | None = None,
     run_id: str | None = None,
 ) -> Callable[[App, Interrupts], Awaitable[Answer]]:
-    """Start a run, or go on with one, and show it; of the one with the id `run_id` it is told if it was over before."""
+    """Return the work of a command that starts or resumes a run and shows it until it ends or waits.
+
+    Args:
+        start: Starts or resumes the run and returns its result.
+        quiet: Show no progress, as with `--json`.
+        watch: Print every event.
+        silent: Show no progress because standard error is JSON lines.
+        source: The definition's file, for the places of nodes that failed.
+        options: The options that name the same store and project in the commands shown.
+        engine: The engine of the command line, if it names one.
+        run_id: The id of the run, if it is known. If this run had already ended, a note is shown.
+    """
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
-        shown = progress(quiet or (silent and not watch), watch)
+        # Show the events while the run goes on; Ctrl-C stops the run that they name.
+        display = progress(quiet or (silent and not watch), watch)
 
-        def take(event: Event) -> None:
+        def on_event(event: Event) -> None:
             if not event.run_id.startswith(f"{interrupts.run_id}/"):  # a part is stopped and resumed with its run
                 interrupts.running(event.run_id)
-            shown.take(event)
+            display.take(event)
 
-        over = _over(app, run_id, again)
-        with shown:
-            outcome = await start(app, take)
-        if over is not None:
-            tell(over)
-        data = outcome.to_dict()
-        where: Mapping[str, str] = {}
-        if data.get("errors") and not quiet:
-            where = _places(app, outcome.run_id, source)
-        by = None
-        if data.get("waitingFor") and engine != "local":
-            row = app.runs.row(outcome.run_id)
-            by = "a worker" if row is not None and app.runs.attended(row) else None
-        kept = "" if isinstance(app.store, MemoryStore) else f"ropewalk runs show {quote(outcome.run_id)}{again}"
-        text = "\n".join([summary(data, where, again, engine, by=by), *rejected(data, again if kept else None)])
-        return Answer(exit=ended(data), data=data, text=text, recorded=kept)
+        ended_note = _already_ended_note(app, run_id, options)
+        with display:
+            outcome = await start(app, on_event)
+        if ended_note is not None:
+            notify(ended_note)
+        if outcome.to_dict().get("printed") and not quiet:
+            # The text of a plan's `print` goes where progress goes, so that pipes get the result alone.
+            notify(visible(str(outcome.to_dict()["printed"]).removesuffix("\n")))
+        return _result_answer(app, outcome, display.tally, source, options, engine, quiet=quiet)
 
     return work
 
 
-def _over(app: App, run_id: str | None, where: str) -> str | None:
-    """That a run had ended before it was to be gone on with, and how it is tried again."""
+def _result_answer(
+    app: App,
+    outcome: Outcome,
+    counts: RunCounts,
+    source: Path | None,
+    options: str,
+    engine: str | None,
+    *,
+    quiet: bool,
+) -> Answer:
+    """Return the answer for the result of a run, with what the result does not hold."""
+    data = payload = outcome.to_dict()
+    places = _node_places(app, outcome.run_id, source) if data.get("errors") and not quiet else {}
+    row = app.runs.row(outcome.run_id)
+    resumer = None
+    if data.get("waitingFor") and engine != "local":
+        resumer = "a worker" if row is not None and app.runs.has_worker(row) else None
+    recorded = not isinstance(app.store, MemoryStore)
+    if counts.counts[REUSED] and row is not None and isinstance(data.get("duration"), (int, float)):
+        # The result holds the time of its own execution; people ask for that of the whole run.
+        payload = {**data, "duration": data["duration"] + app.runs.earlier_seconds(row) * 1000}
+    lines = [
+        summary(payload, places, options, engine, resumer=resumer, changes=changes(counts)),
+        *rejected(data, options if recorded else None),
+    ]
+    show_command = f"ropewalk runs show {quote(outcome.run_id)}{options}" if recorded else ""
+    return Answer(exit=run_exit_code(data), data=data, text="\n".join(lines), recorded=show_command)
+
+
+def _already_ended_note(app: App, run_id: str | None, options: str) -> str | None:
+    """Say that the run had ended before this command, and how to retry it; None if it had not."""
     row = app.runs.row(run_id) if run_id is not None else None
     if row is None or row.ended_at is None:
         return None
-    said = f"run {row.id} had ended before ({row.status}, {moment(row.ended_at)}); nothing was run now"
+    note = f"run {row.id} had ended before ({row.status}, {moment(row.ended_at)}); nothing was executed now"
     if row.parent is not None or row.status in ("completed", "parked") or not app.store.durable:
-        return said
-    return f"{said}; to try again: ropewalk runs retry {quote(row.id)}{where}"
+        return note
+    return f"{note}; to retry it: ropewalk runs retry {quote(row.id)}{options}"
 
 
-def _places(app: App, run_id: str, source: Path | None) -> Mapping[str, str]:
-    """Where the nodes of a run stand in the file that it is run from; without a `source` in the one that it was
-    started from, if that is still there and the same."""
-    from ...definitions import places  # only where there is something to find
-    from ...runs.upgrade import current
+def _node_places(app: App, run_id: str, source: Path | None) -> Mapping[str, str]:
+    """Return where each node is defined: in `source`, or in the file that the run was started from if unchanged."""
+    from ...app.definitions import places  # only a run with errors needs it
+    from ...app.runs.upgrade import current_definition
 
     row = app.runs.row(run_id)
     try:
         if source is not None:
             return places(app.load(source))
-        loaded = None if row is None else current(app, row)
-    except RopewalkError:  # a run that has ended does not need it
+        loaded = None if row is None else current_definition(app.context, row)
+    except RopewalkError:  # the result is shown without places
         return {}
-    return places(loaded) if row is not None and loaded is not None and loaded.fingerprint == row.fingerprint else {}
+    if row is None or loaded is None or loaded.fingerprint != row.fingerprint:
+        return {}
+    return places(loaded)
 
 
 def summary(
     data: dict[str, Any],
-    where: Mapping[str, str],
+    places: Mapping[str, str],
     options: str = "",
     engine: str | None = None,
     *,
-    by: str | None = None,
+    resumer: str | None = None,
+    changes: Sequence[str] = (),
 ) -> str:
-    """The result for people: status, errors, what it waits for, then each part of the result under its name;
-    `where` has the places of nodes, `options`, `engine` and `by` are as in `waits`."""
+    """Render a result for people: status, errors, warnings, the parts of the result, and what the run waits for.
+
+    Args:
+        data: The result as JSON.
+        places: The place in the definition for the id of a node.
+        options: The options that name the same store and project in the commands shown.
+        engine: The engine of the command line, if it names one.
+        resumer: Who resumes the run by itself, if anybody does.
+        changes: Lines that say which steps were executed and which were reused.
+    """
     status = str(data.get("status"))
-    took = f" in {duration(data['duration'] / 1000)}" if isinstance(data.get("duration"), (int, float)) else ""
-    lines = [f"{_MARK.get(status, '✗')} {status}{took}  (run {data.get('runId') or data.get('executionId')})"]
+    preposition = "after" if status == "waiting" else "in"
+    took = (
+        f" {preposition} {duration(data['duration'] / 1000)}" if isinstance(data.get("duration"), (int, float)) else ""
+    )
+    lines = [
+        f"{_STATUS_MARKS.get(status, '✗')} {status}{took}  (run {data.get('runId') or data.get('executionId')})",
+        *changes,
+    ]
     errors = data.get("errors") or ([data["error"]] if data.get("error") else [])
-    lines += [f"  {_error(e, where)}" for e in errors]
-    lines += [visible(f"  warning: {said}") for said in data.get("warnings") or ()]
+    lines += [f"  {_error_line(e, places)}" for e in errors]
+    lines += [visible(f"  warning: {warning}") for warning in data.get("warnings") or ()]
     if data.get("metrics"):
         lines.append("  " + ", ".join(f"{name} {amount:,}" for name, amount in data["metrics"].items()))
-    for name in _RESULTS:
+    for name in _RESULT_FIELDS:
         if name == "result" and not VALUE_NAMES.isdisjoint(data):
-            continue  # the notation's own name for the value is there
+            continue  # the same value is shown under the name of its notation
         if (name == "finalState" and name in data) or data.get(name) not in ({}, None):
-            lines.append(f"{name}: {_shown(data[name])}")
-    lines += waits(data, options, engine, by=by)  # the last thing, however long the results are
+            lines.append(f"{name}: {_value_text(data[name])}")
+    lines += wait_lines(data, options, engine, resumer=resumer)  # last, so that long results do not hide it
     return "\n".join(lines)
 
 
 def rejected(data: Mapping[str, Any], options: str | None) -> list[str]:
-    """Say how to continue after a tool ran and its result was rejected; `options` is None if the run cannot."""
+    """Say how to continue after a tool ran and its result was rejected.
+
+    Args:
+        data: The result as JSON.
+        options: The options that name the same store and project; None if the run was not recorded.
+    """
     lines: list[str] = []
     for error in data.get("errors") or ():
         if not isinstance(error, dict) or error.get("ran") is not True:
             continue
         node = str(error.get("nodeId") or error.get("path") or "")
-        said = f"{node}: the tool ran, so the call was not repeated"
+        paths = rejected_paths(error) if "ranAt" in error else [node]  # of several flows inside it there may be none
+        text = f"{node}: the tool ran, so the call was not repeated"
         if options is not None:
             run = quote(str(data.get("runId")))
-            said += f"; look at its result: ropewalk runs show {run}{options}"
-            said += f"\n  and use it: ropewalk runs retry {run} --accept {quote(node)}{options}"
-        lines += [visible(f"  {line.strip()}") for line in said.split("\n")]
+            text += f"; look at its result: ropewalk runs show {run}{options}"
+            accept_options = "".join(f" --accept {quote(without_attempts(path))}" for path in paths)
+            if accept_options:
+                text += f"\n  and use it: ropewalk runs retry {run}{accept_options}{options}"
+        lines += [visible(f"  {line.strip()}") for line in text.split("\n")]
     return lines
 
 
-def _error(error: Any, where: Mapping[str, str]) -> str:
+def _error_line(error: Any, places: Mapping[str, str]) -> str:
     if not isinstance(error, dict):
-        return visible(shortened(str(error)))
+        return visible(shortened(str(error), hint=JSON_HINT))
     node = error.get("nodeId") or error.get("node") or error.get("path") or ""
-    place = f"{where[node]}: " if node in where else ""
+    prefix = f"{places[node]}: " if node in places else ""
     path = str(error.get("path")).partition("@")[0]
     tool = f" (tool {error['tool']})" if error.get("tool") else ""
-    if error.get("tool") == MODEL:  # a name that nobody wrote, as is that of the node in a document that is an agent
+    if error.get("tool") == MODEL:  # our own name of the tool; nobody wrote it in a definition
         node, tool = ("the model", "") if node == "turn" else (node, " (the model)")
     elif path.endswith(f"]/{node}"):
-        node = path  # in this round of the loop
-    return visible(place + f"{node}{tool}: {shortened(str(error.get('message', '')))}".removeprefix(": "))
+        node = path  # which names the iteration of the loop
+    return visible(
+        prefix + f"{node}{tool}: {shortened(str(error.get('message', '')), hint=JSON_HINT)}".removeprefix(": ")
+    )
 
 
-def _shown(value: Any) -> str:
-    """One line where it fits in one, indented JSON where not."""
-    short = orjson.dumps(value).decode()
-    return visible(short if len(short) <= 100 else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+def _value_text(value: Any) -> str:
+    """Render a value in one line if it is short, else as indented JSON."""
+    text = orjson.dumps(value).decode()
+    if len(text) > 100:
+        text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    return visible(text)

@@ -1,65 +1,79 @@
-"""`runs ls|show|watch|stop`: what the store knows about runs."""
+"""The commands `runs ls|show|watch|stop|diff|export`: what the store knows about runs.
+
+The services of `app.runs` answer; this module turns their answers into text, and every command also gives
+the same data for `--json`. Text is cut where a run is long (`_STEP_LIMIT`, `_TEXT_LIMIT`), JSON never is.
+No tool module is imported here, so that runs can be looked at and stopped when a project is broken.
+To add a command, write a function that returns an `Answer` and name it in `commands.COMMANDS`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import math
+import os
 import shlex
 import sys
 import time
 from collections.abc import Container, Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import orjson
 from cyclopts import Parameter, validators
 
+from ...app.runs.pages import is_long, read_ends
 from ...errors import StoreError
 from ...events import Event
-from ...journal.address import Unmade
-from ...runs.pages import is_long
-from ...source import visible
-from .answer import Answer
-from .exits import FAILED, ended
-from .interrupts import Interrupts
-from .keep import instant
-from .logs import tell
+from ...journal.address import MissingStore
+from ...journal.protocol import ENDS
+from ...source.document import visible
+from .agents import Transcript
+from .arguments import saved
+from .main import FAILED, Answer, UsageError, run_exit_code, write_stdout
 from .options import Json, Project, StoreAddress
-from .session import unknown_run, with_app
-from .streams import put
-from .table import columns, duration, first_line, moment
-from .talks import Talks
-from .tally import Tally, attempt_failed, is_new_wait, line, waits_for
-from .waiting import again, waits
+from .output import columns, duration, first_line, moment, notify
+from .progress_counts import MARKS, REUSED, RunCounts, attempt_failed, is_new_wait, line, waits_for
+from .rerun import case_text, in_quick_time
+from .session import Interrupts, unknown_run, with_app, without_tools
+from .signals import store_options, wait_lines
+from .store import instant
+from .undo import undo_lines
 
 if TYPE_CHECKING:
-    from ...app import App
-    from ...journal.journal import RunRow
+    from ...app.app import App
+    from ...journal.protocol import RunRow
 
-_MOST_STEPS = 100  # at the beginning and at the end, and of those that failed
-_IDLE = 0.5  # seconds in which a run was not executed that are worth saying
-_MOST_TEXT = 10_000  # characters of a result
-_MARKS = {"ok": "✓", "recovered": "~", "failed": "✗", "skipped": "-"}
+_STEP_LIMIT = 100  # at the beginning and at the end, and of those that failed
+_MIN_IDLE = 0.5  # seconds in which a run was not executed that are worth saying
+_TEXT_LIMIT = 10_000  # characters of a result
+_EARLIER_LIMIT = 5  # failed steps that a retry repeated, of each retry
+_STEP_MARKS = {"ok": "✓", "recovered": "~", "failed": "✗", "skipped": "-"}
 
 
 def ls(
     *,
-    status: Annotated[
-        tuple[str, ...], Parameter(negative=(), help="Only runs with this status, as it is listed; repeatable.")
-    ] = (),
+    status: Annotated[tuple[str, ...], Parameter(negative=(), help="Only runs with this status; repeatable.")] = (),
     flow: Annotated[str | None, Parameter(help="Only runs of the definition with this id or name.")] = None,
-    since: Annotated[str | None, Parameter(help="Started since: 2h (ago), 2026-11-01, 2026-11-01T12:30.")] = None,
-    until: Annotated[str | None, Parameter(help="Started before.")] = None,
-    after: Annotated[str | None, Parameter(help="The next page: runs behind the run with this id.")] = None,
-    kind: Annotated[str | None, Parameter(help="Only runs of this kind of definition.")] = None,
-    search: Annotated[str | None, Parameter(help="Only runs whose id, name or error holds this text.")] = None,
-    all: Annotated[bool, Parameter(negative=(), help="Also flows that another run called as tools.")] = False,
-    limit: Annotated[int, Parameter(validator=validators.Number(gte=1), help="At most so many.")] = 50,
+    since: Annotated[
+        str | None, Parameter(help="Only runs started since then: 2h or 30d (ago), 2026-11-01, 2026-11-01T12:30.")
+    ] = None,
+    until: Annotated[
+        str | None, Parameter(help="Only runs started before then, in the same formats as --since.")
+    ] = None,
+    after: Annotated[
+        str | None, Parameter(help="Only runs listed after the run with this id, for the next page.")
+    ] = None,
+    kind: Annotated[str | None, Parameter(help="Only runs of this kind of definition, such as chain.")] = None,
+    search: Annotated[str | None, Parameter(help="Only runs whose id, name or error contains this text.")] = None,
+    all: Annotated[bool, Parameter(negative=(), help="Also list flows that another run called as tools.")] = False,
+    limit: Annotated[int, Parameter(validator=validators.Number(gte=1), help="Maximum number of runs.")] = 50,
     json: Json = False,
     store: StoreAddress = None,
     project: Project = None,
 ) -> Answer:
     """List runs, newest first."""
-    begin, end = instant(since, "--since"), instant(until, "--until")
+    since_time, until_time = instant(since, "--since"), instant(until, "--until")
 
     async def work(app: App, _: Interrupts) -> Answer:
         if after is not None and app.runs.row(after) is None:
@@ -69,69 +83,65 @@ def ls(
             kind=kind,
             flow=flow,
             text=search,
-            since=begin,
-            until=end,
+            since=since_time,
+            until=until_time,
             after=after,
             all=all,
             limit=limit,
         )
-        if isinstance(app.store, Unmade) and app.store.given:
-            tell(f"there is no store at {app.store.path} yet")
-        _tell_damage(rows)
+        if isinstance(app.store, MissingStore) and app.store.is_explicit:
+            notify(f"there is no store at {app.store.path} yet")
+        _warn_damaged(rows)
         now = time.time()
-        standing = app.runs.standing(rows)
-        table = [
-            (
-                r.id,
-                r.name,
-                r.kind,
-                "damaged" if r.damaged else standing.get(r.id, r.status),
-                moment(r.started_at),
-                _took(_so_far(app, r) if standing.get(r.id) == "interrupted" else r, now, standing.get(r.id)),
-                *_counts(r),
-            )
-            for r in rows
-        ]
+        liveness = app.runs.liveness_of(rows)
+        table = []
+        for row in rows:
+            state = liveness.get(row.id)
+            status_text = "damaged" if row.damaged else state or row.status
+            # The row of a crashed run lacks the steps that were recorded after its last summary.
+            timed = _with_progress(app, row) if state == "interrupted" else row
+            took = _execution_time(timed, now, state, app.runs.earlier_seconds(row))
+            started = moment(row.started_at)
+            table.append((row.id, row.name, row.kind, status_text, started, took, row.result_count, row.error_count))
         head = ("ID", "NAME", "KIND", "STATUS", "STARTED", "TOOK", "RESULTS", "ERRORS")
-        data = [_listed(r, standing.get(r.id)) for r in rows]
+        data = [_run_payload(row, liveness.get(row.id)) for row in rows]
         return Answer(data=data, text=columns(head, table) if rows else "no runs")
 
     return with_app(work, project=project, store=store, tools=False)
 
 
-def _tell_damage(rows: Iterable[RunRow]) -> None:
+def _warn_damaged(rows: Iterable[RunRow]) -> None:
     for row in rows:
         if row.damaged:
-            tell(row.damaged)
+            notify(row.damaged)
 
 
-def _listed(row: RunRow, standing: str | None) -> dict[str, Any]:
-    from ...runs import summary, told
+def _run_payload(row: RunRow, state: str | None) -> dict[str, Any]:
+    from ...app.presenters import run_line
 
     damaged = {"damaged": row.damaged} if row.damaged else {}
-    return {**summary(row), **told(standing), **damaged}
+    return {**run_line(row, state), **damaged}
 
 
-def _so_far(app: App, row: RunRow) -> RunRow:
-    """The row with all that the run had executed when its process died."""
+def _with_progress(app: App, row: RunRow) -> RunRow:
+    """Return the row with everything that the run had executed when its process died."""
     try:
         return app.store.get_run(row.id, so_far=True) or row
-    except StoreError as error:  # The other runs are listed all the same.
-        tell(str(error))
+    except StoreError as error:  # one unreadable run must not keep the others from the list
+        notify(str(error))
         return row
 
 
-def _counts(row: Any) -> tuple[int, int]:
-    return row.result_count, row.error_count
+def _execution_time(row: RunRow, now: float, state: str | None, earlier: float) -> str:
+    """Return how long the run executed, without the time that it was queued, interrupted or waiting.
 
-
-def _took(row: RunRow, now: float, standing: str | None) -> str:
-    """The time of its execution, without that in line, between owners and waiting: of one that nobody executes now what
-    it had taken by then. While a process has it, the time since it was started."""
-    if standing is not None or row.status == "waiting":
-        return duration(row.spent) if standing != "queued" and row.spent else "-"
+    For a run that a process executes now, return the time since its start. `earlier` is the time in seconds of
+    executions before a retry.
+    """
+    if state is not None or row.status == "waiting":
+        return duration(row.spent + earlier) if state != "queued" and row.spent + earlier else "-"
     if row.ended_at and row.spent:
-        return duration(row.spent)
+        return duration(row.spent + earlier)
     end = row.ended_at or (now if row.status == "running" else None)
     return duration(end - row.started_at) if end else "-"
 
@@ -144,63 +154,98 @@ def show(
         int | None,
         Parameter(
             validator=validators.Number(gte=1),
-            help="Steps of a page. [default: all; 200 of a run with more than 5,000 without --json]",
+            help="Number of steps per page. [default: all; of more than 5,000, without --json, the failed and the last"
+            " 100]",
         ),
     ] = None,
     after: Annotated[
-        int, Parameter(validator=validators.Number(gte=0), help="The next page: `next` of the page before it.")
+        int, Parameter(validator=validators.Number(gte=0), help="Start of the page: the `next` of the previous page.")
     ] = 0,
     json: Json = False,
     store: StoreAddress = None,
     project: Project = None,
 ) -> Answer:
-    """Show one run: every recorded step with its time, result or error."""
+    """Show one run: every recorded step with its duration, result or error."""
 
     async def work(app: App, _: Interrupts) -> Answer:
-        page = limit
-        if page is None and not json and (after or is_long(app.runs, run_id)):
-            page = 2 * _MOST_STEPS
-        details = app.runs.get(run_id, after=after, limit=page)
+        page_size = limit
+        if page_size is None and not json and (after or is_long(app.context, run_id)):
+            page_size = 2 * _STEP_LIMIT
+        details = app.runs.get(run_id, after=after, limit=page_size)
         if details is None:
             raise unknown_run(app, run_id)
-        lonely = await asyncio.to_thread(app.workers.unattended, run_id) if details["queued"] else None
+        # Without a request for a page, a long run shows its failed and its last steps.
+        abridged = page_size is not None and limit is None and not after
+
+        # Who continues the run, and what a person can do about it.
+        queue_note = await asyncio.to_thread(app.workers.unattended, run_id) if details["queued"] else None
         row = _row(app, run_id)
-        by = _goes_on(details["status"], app.runs.attended(row)) if not _left(details) else None
-        talks = Talks(details["kind"], row.document)
+        resumer = _resumer(details["status"], app.runs.has_worker(row)) if not _is_abandoned(details) else None
+        transcript = Transcript(details["kind"], row.document)
         root = app.runs.outermost(run_id)
-        where = again(store, project)
-        text = _details(details, root, talks, lonely, by, where)
-        if details["next"] is not None:
-            size = "" if limit is None else f" --limit {limit}"
-            more = f"ropewalk runs show {shlex.quote(run_id)}{size} --after {details['next']}{where}"
-            text += f"\n\nmore steps: {more}"
+        options = store_options(store, project)
+        if abridged:
+            details["nodes"] = read_ends(app.context, row, _STEP_LIMIT)
+        command = f"ropewalk runs show {shlex.quote(run_id)}"
+        if after:  # everything but the steps is on the first page
+            text = _page_text(details, root, transcript)
+        else:
+            text = _details_text(details, root, transcript, queue_note, resumer, options, entire=page_size is not None)
+
+        # How to see the steps that are missing here.
+        if abridged:
+            all_steps = f"{command} --limit {page_size}{options}"
+            text += f"\n\nthese are the steps that failed and the last ones; all steps: {all_steps}"
+        elif details["next"] is not None:
+            limit_option = "" if limit is None else f" --limit {limit}"
+            text += f"\n\nmore steps: {command}{limit_option} --after {details['next']}{options}"
         return Answer(data=details, text=text)
 
     return with_app(work, project=project, store=store, tools=False)
 
 
-def _left(run: dict[str, Any]) -> bool:
-    """Whether nobody executes it, nor will by himself."""
+def _is_abandoned(run: dict[str, Any]) -> bool:
+    """Return True if no process executes the run, and none will without a command."""
     return bool(run["interrupted"] or run["answered"])
 
 
-def _goes_on(status: str, attended: bool) -> str | None:
-    """Who goes on with a run by himself when what it waits for has come."""
+def _resumer(status: str, attended: bool) -> str | None:
+    """Return who resumes the run by itself when its event arrives; None if nobody does."""
     if attended:
         return "a worker"
     return "its process" if status == "running" else None
 
 
-def _details(run: dict[str, Any], root: str, talks: Talks, lonely: str | None, by: str | None, where: str) -> str:
-    """The run as text; `root` is the run to resume, which this one may be a part of."""
-    resume = f"ropewalk resume {shlex.quote(root)}{where}"
+def _details_text(
+    run: dict[str, Any],
+    root: str,
+    transcript: Transcript,
+    queue_note: str | None,
+    resumer: str | None,
+    options: str,
+    *,
+    entire: bool,
+) -> str:
+    """Render a run as text.
+
+    Args:
+        run: The details of the run, as `app.runs.get` returns them.
+        root: The id of the run to resume: this one, or the one that called it as a tool.
+        transcript: Renders the steps of agents.
+        queue_note: Why no worker takes a queued run, if none does.
+        resumer: Who resumes the run by itself.
+        options: The options that name the same store and project in the commands shown.
+        entire: Leave out no step.
+    """
+    resume = f"ropewalk resume {shlex.quote(root)}{options}"
     status = run["status"]
     if run["queued"]:
-        status = f"queued: {lonely or 'a worker takes it'}"
+        status = f"queued: {queue_note or 'a worker takes it'}"
     elif run["interrupted"]:
-        status = f"{status}, but its process is gone: {resume}"
+        status = f"{status}, but its process is gone; to resume it: {resume}"
     elif run["answered"]:
-        status = f"answered, and goes on with: {resume}"
+        status = f"answered; to continue it: {resume}"
+    # Facts that every run has, then those that only some have.
     lines = [f"{run['name'] or run['kind']}  {run['id']}", f"  status   {status}", f"  started  {run['startTime']}"]
     if run.get("forkedFrom"):
         lines.append(f"  fork of  {run['forkedFrom']}")
@@ -208,31 +253,47 @@ def _details(run: dict[str, Any], root: str, talks: Talks, lonely: str | None, b
         lines.append(f"  version  {run['version']} of {run['definitionId']} ({run['fingerprint']})")
     if run.get("endTime"):
         lines.append(f"  ended    {run['endTime']}")
-        lines.append(f"  took     {_stretches(run)}")
+        lines.append(f"  took     {_time_spent(run)}")
     if run["currentNode"] is not None and run["status"] == "running":
         lines.append(f"  at       {run['currentNode']}")
     if run.get("owner") and run["status"] == "running":
         lines.append(f"  owner    {run['owner']}")
     if run.get("input") is not None:
-        lines.append(f"  input    {_short(run['input'])}")
-    lines += [f"  before   {_ending(one)}" for one in run["endings"]]
+        lines.append(f"  input    {_short_text(run['input'])}")
+    for ending in run["endings"]:
+        lines += _ending_lines(ending, entire=entire)
+
+    # What the run waits for, its steps, and how it ended.
     if run["waitingFor"]:
-        lines += ["", *waits(run, where, by=by)]
-    lines.append("")
-    inside = f"{run['id'].removeprefix(f'{root}/')}/"  # the waits of a part have paths of its outermost run
-    under_way = {wait["path"].removeprefix(inside) if "runId" in wait else wait["path"] for wait in run["waitingFor"]}
-    told = list(talks.told(run["nodes"]))
-    lines += _steps(told, time.time() if not run.get("endTime") else math.inf, under_way)
+        lines += ["", *wait_lines(run, options, resumer=resumer)]
+    lines += ["", *_step_lines(run, root, transcript, entire=entire)]
+    if run.get("undo") is not None and run["undo"]["status"] != "none":
+        lines += ["", *undo_lines(run["undo"], run["id"], options)]
     if run.get("error") is not None:
-        lines += ["", f"error: {talks.error(_short(run['error'], 1000))}"]
-    said = _result(run)
-    if said is not None:
-        lines += ["", f"result: {_cut(said)}"]
+        lines += ["", f"error: {transcript.error(_short_text(run['error'], 1000))}"]
+    result = _result_text(run)
+    if result is not None:
+        lines += ["", f"result: {_truncate(result)}"]
     return visible("\n".join(lines))
 
 
-def _result(run: dict[str, Any]) -> str | None:
-    """The result as the notation has it; of an agent what it answered, and the warnings."""
+def _page_text(run: dict[str, Any], root: str, transcript: Transcript) -> str:
+    """Render a page after the first one: only its steps."""
+    heading = f"{run['name'] or run['kind']}  {run['id']}"
+    return visible("\n".join([heading, "", *_step_lines(run, root, transcript, entire=True)]))
+
+
+def _step_lines(run: dict[str, Any], root: str, transcript: Transcript, *, entire: bool) -> Iterable[str]:
+    # The waits of a part have paths that begin at its outermost run.
+    prefix = f"{run['id'].removeprefix(f'{root}/')}/"
+    pending = {wait["path"].removeprefix(prefix) if "runId" in wait else wait["path"] for wait in run["waitingFor"]}
+    steps = list(transcript.lines(run["nodes"]))
+    now = math.inf if run.get("endTime") else time.time()
+    return _abridged_lines(steps, now, pending, entire=entire)
+
+
+def _result_text(run: dict[str, Any]) -> str | None:
+    """Render the result in its notation; for an agent, its answer and the warnings."""
     result = run["result"]
     if result is None:
         return None
@@ -244,112 +305,151 @@ def _result(run: dict[str, Any]) -> str | None:
     return text + warned if answer or warned else None
 
 
-def _stretches(run: dict[str, Any]) -> str:
-    """The time of execution, and what passed beside it: in line, waiting, without a process."""
-    took, since = run["duration"] / 1000, run["elapsed"] / 1000
-    beside = f", and {duration(since - took)} in line, waiting or interrupted" if since - took >= _IDLE else ""
-    return duration(took) + beside
+def _time_spent(run: dict[str, Any]) -> str:
+    """Render the time of all executions, and the time that the run was queued, waiting or without a process."""
+    took = run["duration"] / 1000 + sum(ending.get("spent", 0.0) for ending in run["endings"])
+    idle = run["elapsed"] / 1000 - took
+    reason = "queued, waiting, interrupted or not yet retried" if run["endings"] else "queued, waiting or interrupted"
+    return duration(took) + (f", and {duration(idle)} {reason}" if idle >= _MIN_IDLE else "")
 
 
-def _steps(nodes: list[dict[str, Any]], now: float, under_way: Container[str]) -> Iterable[str]:
-    """A line for each; of very many the first and the last, and between them those that failed. `now` is infinite in a
-    run that has ended, `under_way` are the paths of waits that nothing has answered."""
-    if len(nodes) <= 2 * _MOST_STEPS:
-        return (_step(node, now, under_way) for node in nodes)
-    first, between, last = nodes[:_MOST_STEPS], nodes[_MOST_STEPS:-_MOST_STEPS], nodes[-_MOST_STEPS:]
-    failed = [node for node in between if node["status"] == "failed"][:_MOST_STEPS]
-    left = f"… {len(between) - len(failed):,} steps are left out here; --json has all"
-    told, rest = ([_step(node, now, under_way) for node in some] for some in (first, [*failed, *last]))
-    return [*told, left, *rest]
+def _abridged_lines(nodes: list[dict[str, Any]], now: float, pending: Container[str], *, entire: bool) -> Iterable[str]:
+    """Render one line per step; for a long run only the first, the failed and the last steps.
+
+    Args:
+        nodes: The steps.
+        now: Seconds since the epoch; infinite for a run that has ended.
+        pending: Paths of the waits that nothing has answered.
+        entire: Leave out no step.
+    """
+    if entire or len(nodes) <= 2 * _STEP_LIMIT:
+        return (_step_line(node, now, pending) for node in nodes)
+    first, middle, last = nodes[:_STEP_LIMIT], nodes[_STEP_LIMIT:-_STEP_LIMIT], nodes[-_STEP_LIMIT:]
+    failed = [node for node in middle if node["status"] == "failed"][:_STEP_LIMIT]
+    note = f"… {len(middle) - len(failed):,} steps are left out here; --json has all"
+    head = [_step_line(node, now, pending) for node in first]
+    return [*head, note, *(_step_line(node, now, pending) for node in [*failed, *last])]
 
 
-def _step(node: dict[str, Any], now: float, under_way: Container[str]) -> str:
+def _step_line(node: dict[str, Any], now: float, pending: Container[str]) -> str:
     name = node.get("words", node["path"])
     if node["status"] == "decided":
-        return f"· {name}  {_decision(node, now, under_way)}"
+        return f"· {name}  {_decision_text(node, now, pending)}"
     took = duration((node["ms"] or 0) / 1000)
-    again = " (recorded before)" if node.get("replayed") else ""
-    told = node["says"] if "says" in node else _said(node)
-    return f"{_MARKS.get(node['status'], ' ')} {name}  {took}{again}  {told}".rstrip()
+    is_reused = node.get("replayed") and node["status"] == "ok"
+    mark = MARKS[REUSED] if is_reused else _STEP_MARKS.get(node["status"], " ")
+    outcome = node["says"] if "says" in node else _outcome_text(node)
+    line = f"{mark} {name}  {took}  {outcome}".rstrip()
+    return "\n".join([line, *_rejected_lines(node)])
 
 
-def _said(node: dict[str, Any]) -> str:
-    """What became of it; nothing of one whose value is not kept."""
+def _rejected_lines(node: dict[str, Any]) -> Iterable[str]:
+    """Render the rejected results of tools that ran in a failed step, or in the flow that it called."""
+    error = node["error"]
+    if isinstance(error, dict) and isinstance(error.get("result"), dict):
+        yield f"    rejected result: {_tool_result_text(error['result'])}"
+    for item in node.get("rejected", ()):
+        yield f"    rejected result of {item['path']}: {_tool_result_text(item['result'])}"
+
+
+def _tool_result_text(result: dict[str, Any]) -> str:
+    return _short_text(result["value"] if "value" in result else result.get("text"), 1000)
+
+
+def _outcome_text(node: dict[str, Any]) -> str:
+    """Render the error, the reason or the value of a step; "" if its value was not kept."""
     if node["error"] is not None or node["reason"]:
-        return _short(node["error"] if node["error"] is not None else node["reason"])
-    return _short(node["value"]) if "value" in node else ""
+        return _short_text(node["error"] if node["error"] is not None else node["reason"])
+    return _short_text(node["value"]) if "value" in node else ""
 
 
-def _cut(text: str) -> str:
-    left = len(text) - _MOST_TEXT
-    return text if left <= 0 else f"{text[:_MOST_TEXT]}\n… {left:,} more characters; --json has all"
+def _truncate(text: str) -> str:
+    excess = len(text) - _TEXT_LIMIT
+    return text if excess <= 0 else f"{text[:_TEXT_LIMIT]}\n… {excess:,} more characters; --json has all"
 
 
-def _ending(one: dict[str, Any]) -> str:
-    """How a run had ended before it was retried."""
-    return f"{one['status']} {one['endTime']}" + (f": {_short(one['error'])}" if one["error"] is not None else "")
+def _ending_lines(ending: dict[str, Any], *, entire: bool) -> Iterable[str]:
+    """Render how the run ended before a retry, and the failed steps that the retry repeated."""
+    failed = ending["failed"]
+    error = "" if ending["error"] is None or failed else f": {_short_text(ending['error'])}"
+    yield f"  retried  after {ending['status']} at {ending['endTime']}{error}"
+    shown = failed if entire else failed[:_EARLIER_LIMIT]
+    yield from (
+        f"    {MARKS['failed']} {step['path']}  {step['ended']}  {_short_text(step['error'])}" for step in shown
+    )
+    if ending["failedCount"] > len(shown) > 0:
+        yield f"    … {ending['failedCount'] - len(shown):,} more failed steps"
 
 
-def _decision(node: dict[str, Any], now: float, under_way: Container[str]) -> str:
-    """What a node did before anything else; how it ended is told by the steps inside of it."""
-    made = node["decision"]
+def _decision_text(node: dict[str, Any], now: float, pending: Container[str]) -> str:
+    """Say what a node decided first; the steps inside of it say how it ended."""
+    decision = node["decision"]
     if node["kind"] == "items":
-        return f"goes over {len(made)} item{'' if len(made) == 1 else 's'}"
+        return f"goes over {len(decision)} item{'' if len(decision) == 1 else 's'}"
     if node["kind"] == "timer":
-        return f"{'waits' if made > now else 'waited'} until {moment(made)}"
+        return f"{'waits' if decision > now else 'waited'} until {moment(decision)}"
     if node["kind"] == "wait":
-        due = made["due"] and moment(made["due"])
-        what = f"an approval: {made['approval']}" if "approval" in made else f"the event {made['event']!r}"
-        if node["path"] in under_way:
-            return f"waits{f' until {due}' if due else ''} for {what}"
-        return f"waited for {what}{f' (at most until {due})' if due else ''}"
+        due_at = decision["due"] and moment(decision["due"])
+        what = f"an approval: {decision['approval']}" if "approval" in decision else f"the event {decision['event']!r}"
+        if node["path"] in pending:
+            return f"waits{f' until {due_at}' if due_at else ''} for {what}"
+        return f"waited for {what}{f' (at most until {due_at})' if due_at else ''}"
     if node["kind"] == "signal":
-        return "nothing came in time" if "late" in made else f"got {_short(made['value'])}, {moment(made['sent'])}"
-    return f"takes branch {made + 1}" if made >= 0 else "takes the branch for all else, if there is one"
+        if "late" in decision:
+            return "nothing came in time"
+        return f"got {_short_text(decision['value'])}, {moment(decision['sent'])}"
+    if decision < 0:
+        return f"no condition is true: takes {node['path']}[else]"
+    return f"takes {node['path']}[{decision}]"
 
 
-def _short(value: Any, most: int = 80) -> str:
+def _short_text(value: Any, limit: int = 80) -> str:
     if isinstance(value, dict) and "message" in value:
         value = value["message"]
-    return first_line(value if isinstance(value, str) else orjson.dumps(value).decode(), most)
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return first_line(text, limit)
 
 
 def watch(run_id: str, /, *, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
-    """Follow a run until it has ended. With --json one event per line."""
+    """Follow a run until it ends or waits. With --json, print one event per line."""
 
     async def work(app: App, _: Interrupts) -> Answer:
         if app.runs.get(run_id) is None:
             raise unknown_run(app, run_id)
-        from .dispatch import json_line
+        from .main import json_line
 
-        tally, status, where = Tally(), "", again(store, project)
-        resume = f"ropewalk resume {shlex.quote(app.runs.outermost(run_id))}{where}"
+        counts, status, options = RunCounts(), "", store_options(store, project)
+        resume = f"ropewalk resume {shlex.quote(app.runs.outermost(run_id))}{options}"
         async for event in app.runs.watch(run_id):
+            # What a person must know goes to standard error; the events themselves to standard output.
             if event.kind == "run.finished":
                 status = str((event.data or {}).get("status"))
             if event.kind == "run.interrupted":
-                sys.stderr.write(f"its process is gone; go on with: {resume}\n")
+                sys.stderr.write(f"its process is gone; to resume it: {resume}\n")
             if event.kind == "run.queued":
-                said = await asyncio.to_thread(app.workers.unattended, run_id)
-                sys.stderr.write(f"{said or 'in line: a worker takes it'}\n")
+                message = await asyncio.to_thread(app.workers.unattended, run_id)
+                sys.stderr.write(f"{message or 'queued: a worker takes it'}\n")
             if event.kind == "run.waiting":
                 status = "waiting"
-                come = (event.data or {}).get("answered")
-                said = f"what it waited for has come; go on with: {resume}" if come else "it waits without a process:"
-                sys.stderr.write("\n".join([said, *_asks(app, run_id, where)]) + "\n")
+                answered = (event.data or {}).get("answered")
+                message = "it waits, and no process executes it:"
+                if answered:
+                    message = f"it was answered; to continue it: {resume}"
+                sys.stderr.write("\n".join([message, *_wait_lines(app, run_id, options)]) + "\n")
             if json:
                 json_line(event.to_dict())
             else:
-                _say(_followed(event, tally))
-        found = app.runs.get(run_id) or {}
-        return Answer(exit=ended({**(found.get("result") or {}), "status": status}))
+                for text in _event_lines(event, counts):
+                    write_stdout(text + "\n")
+        details = app.runs.get(run_id) or {}
+        return Answer(exit=run_exit_code({**(details.get("result") or {}), "status": status}))
 
     return with_app(work, project=project, store=store, tools=False)
 
 
-def _asks(app: App, run_id: str, where: str) -> list[str]:
-    attended = app.runs.attended(_row(app, run_id))
-    return waits(app.runs.get(run_id, events=False) or {}, where, by="a worker" if attended else None)
+def _wait_lines(app: App, run_id: str, options: str) -> list[str]:
+    attended = app.runs.has_worker(_row(app, run_id))
+    return wait_lines(app.runs.get(run_id, events=False) or {}, options, resumer="a worker" if attended else None)
 
 
 def _row(app: App, run_id: str) -> RunRow:
@@ -359,10 +459,10 @@ def _row(app: App, run_id: str) -> RunRow:
     return row
 
 
-def _followed(event: Event, tally: Tally) -> Iterable[str]:
-    ended = tally.take(event)
-    if ended is not None:
-        yield line(ended)
+def _event_lines(event: Event, counts: RunCounts) -> Iterable[str]:
+    step = counts.take(event)
+    if step is not None:
+        yield line(step)
     elif event.kind == "run.finished":
         yield f"run {(event.data or {}).get('status')}"
     elif is_new_wait(event):
@@ -371,13 +471,8 @@ def _followed(event: Event, tally: Tally) -> Iterable[str]:
         yield attempt_failed(event)
 
 
-def _say(lines: Iterable[str]) -> None:
-    for text in lines:
-        put(text + "\n")
-
-
 def stop(run_id: str, /, *, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
-    """Stop a run, also one of another process: its tools are cancelled, what finished is kept."""
+    """Stop a run, in any process. Cancels the steps that are running and keeps the results of finished steps."""
 
     async def work(app: App, _: Interrupts) -> Answer:
         row = app.runs.get(run_id)
@@ -385,10 +480,153 @@ def stop(run_id: str, /, *, json: Json = False, store: StoreAddress = None, proj
             raise unknown_run(app, run_id)
         stopped = app.runs.stop(run_id)
         status = _row(app, run_id).status
-        had = row["status"] == "running" and not _left(row)  # its process has still to cancel what is under way
-        text = f"{'stopping' if had else 'stopped'} {run_id}" if stopped else f"{run_id} is not running: {status}"
-        return Answer(
-            exit=0 if stopped else FAILED, data={"id": run_id, "stopped": stopped, "status": status}, text=text
-        )
+        data = {"id": run_id, "stopped": stopped, "status": status}
+        if not stopped:
+            return Answer(exit=FAILED, data=data, text=f"{run_id} is not running: {status}")
+        # A process that executes the run has yet to cancel the steps in progress.
+        is_executing = row["status"] == "running" and not _is_abandoned(row)
+        return Answer(data=data, text=f"{'stopping' if is_executing else 'stopped'} {run_id}")
 
     return with_app(work, project=project, store=store, tools=False)
+
+
+_CHANGE_MARKS = {"added": "+", "removed": "-", "changed": "~"}
+
+
+def diff(a: str, b: str, /, *, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
+    """Compare two runs: definition, input, result, and every node with a different outcome."""
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        for run_id in (a, b):
+            if app.runs.row(run_id) is None:
+                raise unknown_run(app, run_id)
+        changes = app.runs.diff(a, b)
+        return Answer(data=changes, text=visible("\n".join(_diff_lines(changes))))
+
+    return with_app(work, project=project, store=store, tools=False)
+
+
+def _diff_lines(changes: dict[str, Any]) -> list[str]:
+    """Render the differences of two runs: what changed, the two runs, and each difference."""
+    lines = [_diff_summary(changes)]
+    for side in "ab":
+        run = changes[side]
+        lines.append(f"{side}  {run['id']}  {run['status']}  {_milliseconds(run['ms'])}")
+    for change in changes["definition"]:
+        fields = f" in {', '.join(change['fields'])}" if change["fields"] else ""
+        lines.append(f"definition: {change['path'] or 'settings'} {change['what']}{fields}")
+    lines += _value_lines(changes["input"], "input")
+
+    # Nodes: one line each, and under it what differs inside of it.
+    for node in changes["nodes"]:
+        if node["what"] != "changed":
+            lines.append(f"{_CHANGE_MARKS[node['what']]} {node['path']}  {node['status']}  {_milliseconds(node['ms'])}")
+            continue
+        status_a, status_b = node["status"]
+        status = status_a if status_a == status_b else f"{status_a} -> {status_b}"
+        lines.append(f"~ {node['path']}  {status}  {_milliseconds(node['ms'][0])} -> {_milliseconds(node['ms'][1])}")
+        lines += [f"    {line}" for line in _value_lines(node["value"], "value")]
+        if node["error"]:
+            lines.append(f"    error: {node['error'][0] or '(none)'} -> {node['error'][1] or '(none)'}")
+    if changes["nodesLeftOff"]:
+        lines.append(f"... and {changes['nodesLeftOff']} more nodes")
+    lines += _value_lines(changes["result"], "result")
+    if changes["error"]:
+        lines.append(f"error: {changes['error'][0] or '(none)'} -> {changes['error'][1] or '(none)'}")
+    return lines
+
+
+def _diff_summary(changes: dict[str, Any]) -> str:
+    """Say in one line which parts of two runs differ, and how many nodes are equal."""
+    nodes = len(changes["nodes"]) + changes["nodesLeftOff"]
+    parts = [part for part in ("definition", "input") if changes[part]]
+    parts += [f"{nodes:,} {'node' if nodes == 1 else 'nodes'}"] if nodes else []
+    parts += [part for part in ("result", "error") if changes[part]]
+    same = f"{changes['same']:,} {'node is' if changes['same'] == 1 else 'nodes are'} equal"
+    return f"changed: {', '.join(parts) or 'nothing'}; {same}"
+
+
+def _value_lines(changes: list[dict[str, Any]], name: str) -> list[str]:
+    lines = []
+    for change in changes:
+        if "more" in change:
+            lines.append(f"{name}: and {change['more']} more differences")
+            continue
+        path = change["path"]
+        place = name + (path if path.startswith("[") or not path else f".{path}")
+        lines.append(f"{place}: {_side_text(change, 'a')} -> {_side_text(change, 'b')}")
+    return lines
+
+
+def _side_text(change: dict[str, Any], side: str) -> str:
+    return orjson.dumps(change[side]).decode() if side in change else "(not there)"
+
+
+def _milliseconds(ms: float | None) -> str:
+    return "-" if ms is None else duration(ms / 1000)
+
+
+_EXTERNAL_STATUSES: Final = ("stopped", "parked")
+
+
+def export(
+    run_id: str,
+    /,
+    *,
+    as_test: Annotated[
+        bool,
+        Parameter(
+            negative=(), help="Export a test for `ropewalk test`: the results of all tool calls, and the outcome."
+        ),
+    ] = False,
+    flow: Annotated[
+        Path | None,
+        Parameter(help="With --as-test: file of the definition (default: include the definition in the test)."),
+    ] = None,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Output file.")] = None,
+    json: Json = False,
+    store: StoreAddress = None,
+    project: Project = None,
+) -> Answer:
+    """Export everything recorded of a run as one JSON object. It names secrets and holds no value of one."""
+    if as_test:
+        return _export_case(run_id, flow=flow, output=output, store=store, project=project)
+    if flow is not None:
+        raise UsageError("--flow goes with --as-test")
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        if app.runs.row(run_id) is None:
+            raise unknown_run(app, run_id)
+        data = app.runs.export(run_id)
+        text = orjson.dumps(data, option=orjson.OPT_INDENT_2).decode()
+        return Answer(data=data, text=text if output is None else saved(output, text + "\n"))
+
+    return with_app(work, project=project, store=store, tools=False)
+
+
+def _export_case(
+    run_id: str, *, flow: Path | None, output: Path | None, store: str | None, project: Path | None
+) -> Answer:
+    """Export a run as a case for `ropewalk test`."""
+    # The case names the definition by a path relative to the file that it is written to.
+    folder = output.parent if output is not None else Path()
+    flow_path = os.path.relpath(flow, folder) if flow is not None else None
+
+    async def work(app: App) -> dict[str, Any]:
+        from ...testing.recording import make_case
+
+        row = app.runs.row(run_id)
+        if row is None:
+            raise unknown_run(app, run_id)
+        if row.status not in ENDS:
+            raise UsageError(f"run {run_id} is {row.status}; only a run that has ended can become a test")
+        if row.status in _EXTERNAL_STATUSES:
+            why = f"run {run_id} cannot become a test: it was ended from outside ({row.status})"
+            retry = f"; to let it end by itself: `ropewalk runs retry {quote(run_id)}`"
+            raise UsageError(why + (retry if row.status == "stopped" else ""))
+        loaded = app.definitions.loaded({**row.document, "kind": row.kind}, root=(row.context or {}).get("root"))
+        return await make_case(row, app.runs.history(run_id), loaded, flow_path or {"kind": row.kind, **row.document})
+
+    case = in_quick_time(work, lambda: without_tools(project, store))
+    text = case_text(output or Path("case.yaml"), case)
+    return Answer(data=case, text=text if output is None else saved(output, text))

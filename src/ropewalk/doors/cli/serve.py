@@ -1,79 +1,254 @@
-"""`serve`: the HTTP API and the page."""
+"""The commands `serve` (HTTP API and web UI) and `mcp` (flows and tools for MCP clients).
+
+Both listen on the loopback interface and ask for a token, unless options say otherwise. They only start the
+servers: `doors.http` and `doors.mcp` answer the requests.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
 import socket
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from cyclopts import Parameter
 
-from ...config import read_config
-from ...errors import ConfigError
-from ...errors.given import install
-from ...guard import TOKEN, new_token, token_given
-from ...listening import serve_until_cancelled
-from ...runs.recovery import recovering
-from .answer import Answer
-from .interrupts import Interrupts
+from ...app.runs.recovery import recovering
+from ...config.project import read_config
+from ...config.settings import Config
+from ...errors import ConfigError, RopewalkError, install_command
+from ..security import TOKEN, new_token, serve_until_cancelled, token_given
+from .main import Answer, write_stdout
 from .options import Log, LogLevel, Project, StoreAddress
-from .session import with_app
-from .streams import put
+from .output import notify
+from .session import Interrupts, directory, with_app
 
 if TYPE_CHECKING:
-    from ...app import App
+    from ...app.app import App
+    from ..mcp.flows import Flows
+    from ..mcp.server import McpDoor
+    from ..mcp.tool_source import Source
 
-_LEAVING = 2  # seconds that open streams are given when the server ends
+_STREAM_GRACE = 2  # seconds for open streams when the server ends
 
 
 def serve(
-    *,
+    *files: Path,
     host: Annotated[
-        str, Parameter(help="The address to listen on; others than this machine's own are open to the net.")
+        str, Parameter(help="Address to listen on. Addresses other than loopback are reachable from the network.")
     ] = "127.0.0.1",
-    port: Annotated[int, Parameter(help="The port; 0 takes a free one.")] = 8321,
+    port: Annotated[int, Parameter(help="Port; 0 picks a free one.")] = 8321,
     allow_host: Annotated[
-        tuple[str, ...], Parameter(negative=(), help="A further name this server is reached by; repeatable.")
+        tuple[str, ...],
+        Parameter(negative=(), help="Additional host name under which clients reach this server; repeatable."),
     ] = (),
     log: Log = "text",
     log_level: LogLevel = None,
     store: StoreAddress = None,
     project: Project = None,
 ) -> Answer:
-    """Serve the HTTP API and the page. Every request needs the token: that of ROPEWALK_TOKEN, which is not printed,
-    or a new one, which is in the address that is printed."""
-    given = token_given()
-    token = given or new_token()
+    """Serve the HTTP API and the web UI. FILES are listed as definitions, as those of [mcp_server] flows are.
+
+    Every request needs a token: the one in ROPEWALK_TOKEN, which is never printed, or a new one, which is part of
+    the printed address.
+    """
+    configured_token = token_given()
+    token = configured_token or new_token()
+    near = files[0] if files else None
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
         try:
             import uvicorn  # noqa: F401
 
-            from ..http import make_site
+            from ..http.site import make_site
         except ModuleNotFoundError as error:
-            raise ConfigError(f"`ropewalk serve` needs more: {install('serve')} ({error.name} is missing)") from None
+            raise ConfigError(f"`ropewalk serve` needs the package {error.name}: {install_command('serve')}") from None
         listening = _listen(host, port)
         names = (*allow_host, *(() if host in ("0.0.0.0", "::") else (f"[{host}]" if ":" in host else host,)))
-        config = read_config(project)
-        site = make_site(app, token, hosts=names, home=config.directory, flows=config.mcp_server.flows)
-        shown = f"[{host}]" if ":" in host else "127.0.0.1" if host == "0.0.0.0" else host
-        told = token if given is None else f"${TOKEN}"  # a shell puts it in; nobody else reads it here
-        put(f"http://{shown}:{listening.getsockname()[1]}/?token={told}\n")
+        config = read_config(directory(near, project))
+        flows = [*config.mcp_server.flows, *(str(file.resolve()) for file in files)]
+        site = make_site(app, token, hosts=names, home=config.directory, flows=flows)
+        host_in_url = f"[{host}]" if ":" in host else "127.0.0.1" if host == "0.0.0.0" else host
+        # The shell of the reader fills in a configured token, so that no log holds it.
+        shown_token = token if configured_token is None else f"${TOKEN}"
+        write_stdout(f"http://{host_in_url}:{listening.getsockname()[1]}/?token={shown_token}\n")
         async with recovering(app):
-            await serve_until_cancelled(site, listening, _LEAVING)
+            await serve_until_cancelled(site, listening, _STREAM_GRACE)
         return Answer()
 
-    return with_app(work, project=project, store=store, log=log, log_level=log_level)
+    return with_app(work, near=near, project=project, store=store, log=log, log_level=log_level)
 
 
 def _listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens.
+
+    Raises:
+        ConfigError: The host or the port cannot be used.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
-        listening.listen(2048)  # from here on who comes waits to be served, and the address may be told
-    except (OSError, OverflowError, UnicodeError, TypeError) as error:  # a port past 65535; no name of a host
+        listening.listen(2048)  # clients that connect from now on wait, so the address may be printed
+    except (OSError, OverflowError, UnicodeError, TypeError) as error:  # also a port above 65535, a malformed host
         listening.close()
         why = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError(f"cannot listen on {host}:{port}: {why}; --port names another") from None
+        raise ConfigError(f"cannot listen on {host}:{port}: {why}; choose another port with --port") from None
     return listening
+
+
+_Tools: TypeAlias = Annotated[
+    bool | None, Parameter(name="--tools", help="Also offer the tools of the project and of its MCP servers.")
+]
+_Gateway: TypeAlias = Annotated[
+    bool | None,
+    Parameter(name="--gateway", help="Offer the tools, prompts and resources of the project's MCP servers unchanged."),
+]
+_Plans: TypeAlias = Annotated[
+    bool | None,
+    Parameter(name="--plans", help="Let clients find tools, and check, run, resume and save programs that call them."),
+]
+_MaxListed: TypeAlias = Annotated[
+    int | None,
+    Parameter(help="Maximum number of listed tools. With more, list find_tools and call_tool instead. [default: 100]"),
+]
+_Http: TypeAlias = Annotated[
+    str | None,
+    Parameter(
+        name="--http",
+        help="Serve streamable HTTP on HOST:PORT or PORT, with a token (default: standard input and output).",
+    ),
+]
+_AllowHost: TypeAlias = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--allow-host",
+        negative=(),
+        help="Additional host name under which clients reach this server; repeatable.",
+    ),
+]
+_NoToken: TypeAlias = Annotated[
+    bool,
+    Parameter(name="--no-token", negative=(), help="Accept requests without a token; only on loopback addresses."),
+]
+
+
+def mcp(
+    *files: Path,
+    tools: _Tools = None,
+    gateway: _Gateway = None,
+    plans: _Plans = None,
+    max_listed: _MaxListed = None,
+    http: _Http = None,
+    allow_host: _AllowHost = (),
+    no_token: _NoToken = False,
+    log: Log = "text",
+    log_level: LogLevel = None,
+    project: Project = None,
+    store: StoreAddress = None,
+) -> Answer:
+    """Serve flows as the tools of an MCP server: the FILES, those of [mcp_server] in ropewalk.toml, and stored ones.
+
+    Without FILES and [mcp_server] flows, it serves the definitions in the project directory. It uses standard
+    input and output, as MCP clients expect; with --http it serves over HTTP.
+    """
+    if find_spec("mcp") is None:
+        raise ConfigError(f"`ropewalk mcp` needs the package mcp: {install_command('mcp')}")
+    near = files[0] if files else None
+    config = read_config(directory(near, project))
+    options: dict[str, Any] = {"tools": tools, "gateway": gateway, "max_listed": max_listed}
+    options = {key: value for key, value in options.items() if value is not None}
+    config = replace(config, mcp_server=replace(config.mcp_server, **options))
+    if plans is not None:
+        config = replace(config, plans=replace(config.plans, offer=plans))
+    if http is None:
+        from ..mcp.transports import Wire
+
+        wire = Wire()  # before the project's code is imported, because it may print
+
+        async def on_stdio(app: App, _: Interrupts) -> Answer:
+            await wire.serve(_make_door(app, config, files))
+            return Answer()
+
+        return with_app(on_stdio, near=near, project=project, store=store, log=log, log_level=log_level)
+
+    from ..mcp.transports import Address, serve
+
+    address = Address.read(http, allow_host)
+    token = None if no_token else token_given() or new_token()
+
+    async def on_http(app: App, _: Interrupts) -> Answer:
+        await serve(_make_door(app, config, files), address, token, lambda url: _announce(url, token))
+        return Answer()
+
+    return with_app(on_http, near=near, project=project, store=store, log=log, log_level=log_level)
+
+
+def _make_door(app: App, config: Config, files: tuple[Path, ...]) -> McpDoor:
+    """Return the MCP server of an app: the flows, and the tools if the project offers them."""
+    from ..mcp.catalogue import Catalogue, Finder
+    from ..mcp.flows import Flows
+    from ..mcp.gateway import GatewayPassthrough, Tools
+    from ..mcp.server import McpDoor
+    from ..mcp.task_methods import TaskMethods
+    from ..mcp.tasks import Tasks
+
+    # A wrong flow on the command line is an error now, not at the first call of a client.
+    for file in files:
+        app.ensure(app.load(file))
+    served = config.mcp_server
+    places = [*served.flows, *(str(file.resolve()) for file in files)]
+    flows = Flows(
+        app,
+        places,
+        config.directory,
+        stored=served.stored,
+        task_only=served.task_only,
+        plans=config.plans.offer,
+    )
+    tools = [Tools(app, servers_only=not served.tools, prefix=served.prefix)] if served.tools or served.gateway else []
+    _announce_flows(flows, config.directory)
+    always: list[Source] = [flows]
+    if config.plans.offer:
+        from ..mcp.plans import PlanOperations
+
+        always.append(PlanOperations(app))
+    catalogue = Catalogue(Finder(app), always, tools, max_listed=served.max_listed)
+    passthrough = GatewayPassthrough(app, prefix=served.prefix) if served.gateway else None
+    return McpDoor(
+        catalogue,
+        instructions=served.instructions,
+        passed=passthrough,
+        patience=served.wait_for_servers,
+        tasks=TaskMethods(app, Tasks(app)),
+    )
+
+
+def _announce_flows(flows: Flows, home: Path) -> None:
+    """Say on standard error which flows are offered, and which files are not."""
+    try:
+        names = [tool.wanted for tool in flows.offered()]
+    except RopewalkError as error:  # the server starts all the same, and answers once the store does
+        notify(f"warning: the flows could not be listed: {error}", logging.WARNING)
+        return
+    if names:
+        notify(f"offering {len(names)} {'flow' if len(names) == 1 else 'flows'}: {', '.join(names)}")
+    else:
+        notify(f"offering no flows: there are no definitions in {home}; name files, or `flows` in [mcp_server]")
+    if flows.broken:
+        broken_names = ", ".join(os.path.relpath(name, home) if os.path.isabs(name) else name for name in flows.broken)
+        notify(f"not offered: {broken_names}; `ropewalk validate FILE` shows why")
+
+
+def _announce(url: str, token: str | None) -> None:
+    notify(f"MCP server at {url}")
+    if token is None:
+        notify("no token is required: every program on this machine can call it")
+    elif token_given() is not None:
+        notify(f"clients send: Authorization: Bearer (the value of {TOKEN})")
+    else:
+        notify(f"clients send: Authorization: Bearer {token}")

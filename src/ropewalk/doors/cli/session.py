@@ -1,4 +1,9 @@
-"""Opening the App for one command."""
+"""The App of one command, and what Ctrl-C and SIGTERM do while the command runs.
+
+`with_app` opens the App, runs the command on an event loop and closes both. `Interrupts` handles the
+signals with `signal.signal`: Python runs such a handler in the main thread between any two
+instructions, so it runs even if a tool blocks the event loop.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +11,199 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterator
+import shlex
+import signal
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from ...config import find, read_config
-from ...config.project import FILE
-from ...errors import ConfigError, ModelError, NotFound, StoreError
-from ...errors.foreign import with_type
-from ...errors.given import install
-from ...journal.address import Unmade, file_of, is_there
-from ...journal.walfile import orphan
-from .answer import Answer
-from .exits import BrokenOff, Interrupted
-from .interrupts import Interrupts
-from .logs import Form, Level, begin, follow, tell
+from ...config.modules import import_tools
+from ...config.project import FILE, find, read_config
+from ...errors import (
+    CompletionFailed,
+    ConfigError,
+    ModelError,
+    NotFound,
+    RunStopped,
+    StoreError,
+    describe_exception,
+    install_command,
+)
+from ...journal.address import MissingStore, file_of, has_scheme_of_others, is_there
+from ...journal.sqlite.wal_check import orphan_wal
+from ...journal.tool_usage import as_source, local_source
+from .main import INTERRUPTED, Answer, Interrupted, InterruptedByTool
+from .output import Form, Level, configure_logging, log_events, notify
 
 if TYPE_CHECKING:
-    from ...app import App
-    from ...config import Config
-    from ...journal import Store
+    from ...app.app import App
+    from ...config.settings import Config
+    from ...journal.protocol import Store
 
-_ALIKE = 200
-_STOPPED = "Event loop stopped before Future completed."  # as asyncio says it
+_STOP_WITHIN = 5.0
+_HELD_AFTER = 2.0  # seconds without a reaction of the loop after which a tool is said to hold it
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_TURN_SIGNALS = 2  # the signals that stop a turn only; the next one ends the command
+_Answer = TypeVar("_Answer")
+
+
+class Interrupts:
+    """Handles SIGINT and SIGTERM for one command.
+
+    The first signal stops the run, which is recorded as stopped. The second one cancels the command;
+    so does the first if there is no run, or if workers execute it. A tool that blocks the loop is
+    interrupted; if it still blocks after that, the process ends. During a `turn`, signals stop only
+    the turn, and the third one ends the command.
+    """
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._run_id = ""
+        self._signal_count = 0
+        self.interrupted = False
+        """Whether a signal came; without one, a tool cancelled the command."""
+        self._last_signal = 0
+        # Monotonic time of the first signal that the loop has not noticed yet.
+        self._unnoticed_since: float | None = None
+        self._break_count = 0  # how often the tool that holds the loop was interrupted
+        self._reminder = False
+        self._loop = asyncio.get_running_loop()
+        self._main = asyncio.current_task()
+        self._turn: asyncio.Task[Any] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self._timer: threading.Timer | None = None
+        self._old_handlers: dict[int, Any] = {}
+
+    def running(self, run_id: str) -> None:
+        """Set the run that the first signal stops."""
+        self._run_id = run_id
+
+    @property
+    def stored(self) -> bool:
+        """True if an interrupted run can be resumed."""
+        return self._app.store.durable
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run in progress; "" before there is one."""
+        return self._run_id
+
+    async def turn(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
+        """Run a part of the command; signals end this part only.
+
+        Raises:
+            RunStopped: A signal stopped the part.
+        """
+        self._run_id, self._signal_count = "", 0
+        self._turn = turn = self._loop.create_task(work)
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if self._main is not None and self._main.cancelling():
+                raise
+            if self._run_id:  # it may not have been in the store when the signal came
+                self._app.runs.stop(self._run_id)
+            raise RunStopped(self._run_id) from None
+        except CompletionFailed as error:
+            if not self._signal_count:
+                raise
+            raise RunStopped(self._run_id) from error
+        finally:
+            self._run_id, self._signal_count, self._turn = "", 0, None
+            if self._stopping is not None:  # it would cancel the next turn
+                self._stopping.cancel()
+
+    def install(self) -> None:
+        """Install the handlers; outside the main thread, do nothing."""
+        if threading.current_thread() is threading.main_thread():
+            self._old_handlers = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
+
+    def remove(self) -> None:
+        """Restore the previous handlers."""
+        for number, handler in self._old_handlers.items():
+            signal.signal(number, handler)
+        self._cancel_reminder()
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        """Handle a signal, whatever the main thread executes at the moment."""
+        self.interrupted, self._last_signal = True, number
+        if self._loop.is_closed():
+            raise KeyboardInterrupt
+        now, reminder = time.monotonic(), self._reminder
+        self._unnoticed_since, self._reminder = now if self._unnoticed_since is None else self._unnoticed_since, False
+        is_held = now - self._unnoticed_since >= _HELD_AFTER
+        if not is_held and not reminder:
+            self._loop.call_soon_threadsafe(self._on_noticed)
+        self._cancel_reminder()
+        self._timer = threading.Timer(_HELD_AFTER, self._remind, (number,))
+        self._timer.daemon = True
+        self._timer.start()
+        if is_held:
+            self._break_off()
+
+    def _break_off(self) -> None:
+        self._break_count += 1
+        if self._break_count == 1:
+            notify("\na tool blocks the process; it is interrupted", logging.WARNING)
+            raise asyncio.CancelledError  # an error like any other for the tool that holds the loop
+        notify("a tool holds the process and does not let go; the process ends", logging.ERROR)
+        os._exit(INTERRUPTED)
+
+    def _remind(self, number: int) -> None:
+        """Send the signal again from the timer's thread, because the loop has not noticed it."""
+        self._reminder = True
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+
+    def _cancel_reminder(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _on_noticed(self) -> None:
+        self._cancel_reminder()
+        self._unnoticed_since, self._break_count = None, 0
+        self._signal_count += 1
+        if self._signal_count == 1 and self._run_id and self._runs_on_worker():
+            run = shlex.quote(self._run_id)
+            notify(f"\nworkers continue the run; to follow it: ropewalk runs watch {run}")
+            notify(f"stop it with: ropewalk runs stop {run}")
+        elif self._signal_count == 1 and self._last_signal == signal.SIGTERM and self._only_waits():
+            notify("\nthe run keeps waiting, without this process")
+        elif self._signal_count == 1 and self._run_id:
+            notify("\nstopping the run; its tools are being cancelled")
+            self._stopping = self._loop.create_task(self._stop())
+            return
+        self._cancel()
+
+    def _cancel(self) -> None:
+        """Cancel the turn; or the command, if there is no turn or cancelling it did not help."""
+        task = self._turn if self._turn is not None and self._signal_count <= _TURN_SIGNALS else self._main
+        if task is not None:
+            task.cancel()
+
+    def _runs_on_worker(self) -> bool:
+        """Return True if a worker executes the run, and this process only waits for it."""
+        return self._app.distributed and self._run_id not in self._app.engine.live
+
+    def _only_waits(self) -> bool:
+        """Return True if the run only waits and needs no process for that."""
+        live = self._app.engine.live.get(self._run_id)
+        return live is not None and live.halted is not None and self.stored
+
+    async def _stop(self) -> None:
+        try:
+            async with asyncio.timeout(_STOP_WITHIN):
+                if self._app.runs.stop(self._run_id):
+                    await asyncio.sleep(_STOP_WITHIN)  # when the run ends, the loop cancels this task
+        except TimeoutError:
+            pass
+        self._cancel()
+
+
+_SUGGESTION_ROWS = 200
+_LOOP_STOPPED = "Event loop stopped before Future completed."  # as asyncio says it
 
 
 def with_app(
@@ -44,68 +219,91 @@ def with_app(
     log_level: Level | None = None,
     lenient: bool = False,
 ) -> Answer:
-    """Open the App, do the work on a loop of its own, close the App; Ctrl-C is KeyboardInterrupt.
+    """Open the App, run the work of a command on an event loop, and close the App.
 
-    The tools are those of the definition's project (`near`), or of the one that `run` was started
-    with. Without `tools` none of a project's code is imported: runs can be looked at and stopped
-    also when a tool module is broken. `lenient` leaves limits for what there is not to the command.
+    Args:
+        work: The command. It gets the App and the handler of signals.
+        near: The definition of the command; its project has the tools.
+        run: The id of the run to resume; the project that it was started in has the tools.
+        project: The project of the command line (`-C`).
+        store: The store of the command line.
+        engine: The engine of the command line.
+        tools: Import the project's tools. Without them, runs can be shown and stopped even if a
+            tool module is broken.
+        log: The form of the log.
+        log_level: The lowest level of the log.
+        lenient: Do not reject limits for tools that do not exist.
+
+    Raises:
+        Interrupted: A signal ended the command.
+        InterruptedByTool: A tool ended the event loop.
     """
-
-    begin(log, log_level)
+    configure_logging(log, log_level)
     if not lenient:
         warn_without(project)
 
     async def main() -> Answer:
         if tools and run is not None and project is None:
-            app = _reopened(run, store, engine)
-        elif tools:
-            from ...app import App
-
-            app = App.open(directory(near, project), store=store, home=_home(project), engine=engine)
+            app = _open_project_of_run(run, store, engine)
         else:
-            app = without_tools(project, store)
+            app = _open_project(near, project, store, engine) if tools else without_tools(project, store)
         interrupts = Interrupts(app)
-        installed.append(interrupts)
+        handlers.append(interrupts)
         interrupts.install()
         async with app:
-            if tools and not lenient and app.settings.rates:
-                from ...fitting import misplaced
-
-                for wrong in misplaced(app.settings.rates, app.toolbox):
-                    raise wrong
-            with _traced(app):
-                follow(app)
+            if tools and not lenient:
+                _check_rates(app)
+            with _telemetry(app), as_source(local_source()):
+                log_events(app)
                 return await work(app, interrupts)
 
-    installed: list[Interrupts] = []
+    handlers: list[Interrupts] = []
     try:
         return asyncio.run(main())
     except (asyncio.CancelledError, SystemExit, RuntimeError) as error:
-        meant = _broken_off(error, installed[0]) if installed else None
-        raise meant or error from (None if isinstance(meant, Interrupted) else error.__cause__)
-    finally:  # not before: what a tool still does while the loop ends can hold it, too
-        for interrupts in installed:
+        cause = _explain_loop_end(error, handlers[0]) if handlers else None
+        raise cause or error from (None if isinstance(cause, Interrupted) else error.__cause__)
+    finally:  # not earlier, because a tool can also block the loop while it closes
+        for interrupts in handlers:
             interrupts.remove()
 
 
-def _broken_off(error: BaseException, interrupts: Interrupts) -> BaseException | None:
-    """What it means that the loop came to its end before the command did: a signal, or what tools can do to it."""
+def _open_project(
+    near: Path | None, project: Path | None, store: str | None, engine: Literal["local", "dbos"] | None
+) -> App:
+    """Open the App of the project of a definition; its runs are recorded where the command is run."""
+    from ...app.app import App
+
+    return App.open(directory(near, project), store=store, home=_run_directory(project), engine=engine)
+
+
+def _check_rates(app: App) -> None:
+    """Raise ConfigError for a rate limit of a tool that does not exist."""
+    if app.settings.rates:
+        from ...app.preflight import misplaced
+
+        for error in misplaced(app.settings.rates, app.toolbox):
+            raise error
+
+
+def _explain_loop_end(error: BaseException, interrupts: Interrupts) -> BaseException | None:
+    """Return why the loop ended before the command did: a signal or a tool; None if neither ended it."""
     run_id = interrupts.run_id
     if isinstance(error, asyncio.CancelledError):
-        inside = run_id and not interrupts.came
-        what = "cancelled the task that called it" if inside else None
+        by_tool = run_id and not interrupts.interrupted
+        action = "cancelled the task that called it" if by_tool else None
     elif isinstance(error, SystemExit):
-        what = f"raised {with_type(error)} in a task of its own, which ends the event loop"
+        action = f"raised {describe_exception(error)} in a task of its own, which ends the event loop"
     else:
-        what = "stopped the event loop" if str(error) == _STOPPED else None
-    if what is None:
+        action = "stopped the event loop" if str(error) == _LOOP_STOPPED else None
+    if action is None:
         return Interrupted(run_id) if isinstance(error, asyncio.CancelledError) else None
-    return BrokenOff(what, run_id, kept=interrupts.kept)
+    return InterruptedByTool(action, run_id, is_resumable=interrupts.stored)
 
 
 @contextlib.contextmanager
-def _traced(app: App) -> Iterator[None]:
-    """Traces and metrics, where the environment says that they are wanted."""
+def _telemetry(app: App) -> Iterator[None]:
+    """Export traces and metrics, if the environment configures an exporter."""
     if not any(name.startswith("OTEL_EXPORTER_OTLP") for name in os.environ):
         yield
         return
@@ -114,8 +312,10 @@ def _traced(app: App) -> Iterator[None]:
 
         telemetry = from_environment(app)
     except ModuleNotFoundError as error:
-        said = f"traces need more: {install('otel')} ({error.name} is missing), or set OTEL_SDK_DISABLED=true"
-        raise ConfigError(said) from None
+        message = (
+            f"traces need more: {install_command('otel')} ({error.name} is missing), or set OTEL_SDK_DISABLED=true"
+        )
+        raise ConfigError(message) from None
     try:
         yield
     finally:
@@ -124,88 +324,106 @@ def _traced(app: App) -> Iterator[None]:
 
 
 def directory(near: Path | None, project: Path | None) -> Path:
-    """Where `ropewalk.toml` is looked for: as said; else beside the definition and above it, if there
-    is one; else here."""
+    """Return where the search for `ropewalk.toml` starts.
+
+    Args:
+        near: The definition of the command; its folder counts if it belongs to a project.
+        project: The directory of the command line, which comes first.
+    """
     if project is not None:
-        return _there(project)
+        return _existing_directory(project)
     if near is not None:
-        beside = (near if os.path.isdir(near) else near.parent).resolve()  # Path.is_dir raises for a name too long
-        if os.access(beside, os.X_OK) and find(beside) is not None:
-            return beside
+        folder = (near if os.path.isdir(near) else near.parent).resolve()  # Path.is_dir raises for a name too long
+        if os.access(folder, os.X_OK) and find(folder) is not None:
+            return folder
     return Path.cwd()
 
 
-def _there(project: Path) -> Path:
+def _existing_directory(project: Path) -> Path:
     if not project.is_dir():
-        why = "is a file; name its directory" if project.exists() else "there is no such directory"
-        raise ConfigError(f"-C {project}: {why}")
+        reason = "is a file; name its directory" if project.exists() else "there is no such directory"
+        raise ConfigError(f"-C {project}: {reason}")
     return project
 
 
 def warn_without(project: Path | None) -> None:
-    """Say that the directory somebody named is no project: everything has its default there."""
-    if project is not None and find(_there(project)) is None:
-        tell(f"warning: -C {project}: there is no {FILE} in it or above; everything has its default", logging.WARNING)
+    """Warn if the directory of the command line belongs to no project, so that all settings are defaults."""
+    if project is not None and find(_existing_directory(project)) is None:
+        notify(f"warning: -C {project}: no {FILE} in it or a parent directory; using defaults", logging.WARNING)
 
 
-def _home(project: Path | None) -> Path | None:
-    """What is run from elsewhere is recorded here, where `runs ls` is typed next."""
+def _run_directory(project: Path | None) -> Path | None:
+    """Return where to record the run: in the working directory, where `runs ls` looks for it."""
     return Path.cwd() if project is None else None
 
 
 def without_tools(project: Path | None, store: str | None) -> App:
-    from ...app import App
+    """Return an App without the project's tools, for commands that only look at a store."""
+    from ...app.app import App
 
-    config = read_config(project if project is None else _there(project))
-    app = App(_made(store, config), directory=config.directory, sync=config.sync)
-    app.retention = None  # who only looks deletes nothing
+    config = read_config(project if project is None else _existing_directory(project))
+    if has_scheme_of_others(store or config.store):
+        import_tools(config)  # a module of the project may register what opens the store
+    app = App(_existing_store(store, config), directory=config.directory, sync=config.sync)
+    app.context.retention = None  # a command that only looks deletes nothing
     return app
 
 
-def _made(store: str | None, config: Config) -> str | Store | None:
-    """The address of the store as it is: who only looks makes none."""
+def _existing_store(store: str | None, config: Config) -> str | Store | None:
+    """Return the address of the store, or a `MissingStore` if its file does not exist: looking must not create it."""
     address = store or config.store
     file = file_of(address, config.directory)
     if file is None or is_there(file):
         return address
-    if lost := orphan(file):
-        raise StoreError(f"{file}: {lost}")
+    if wal_message := orphan_wal(file):
+        raise StoreError(f"{file}: {wal_message}")
     if store is not None:
         raise StoreError(f"--store {store}: there is no such store")
-    return Unmade(file, given=address is not None)
+    return MissingStore(file, is_explicit=address is not None)
 
 
-def needs_model(app: App) -> None:
-    """Refuse, before anything is asked or called, where the model cannot be asked."""
-    why = app.jobs.model_missing()
-    if why is not None:
-        raise ModelError(why)
+_REACH_SECONDS = 2.0
+
+
+async def require_model(app: App, *, reachable: bool = True) -> None:
+    """Raise ModelError if the model has no key or cannot be reached, before a tool or a server is used.
+
+    Args:
+        app: The app with the model.
+        reachable: Whether to connect to the model's server first. A build that can wait and resume does without.
+    """
+    reason = app.jobs.model_missing()
+    if reason is not None:
+        raise ModelError(reason)
+    check_reachable = getattr(app.model, "check_reachable", None)  # optional for a ModelClient
+    if reachable and check_reachable is not None:
+        await check_reachable(_REACH_SECONDS)
 
 
 def unknown_run(app: App, run_id: str) -> NotFound:
-    """There is no such run: where it was looked for, and how another place is named."""
-    from ...values import closest
+    """Return the error for an unknown run: where it was searched, and how to name another store."""
+    from ...values import did_you_mean
 
-    if isinstance(app.store, Unmade):
-        why = f"there is no store at {app.store.path}; -C PROJECT or --store URL names another"
-        return NotFound("run", run_id, why=why)
-    near = closest(run_id, (row.id for row in app.runs.list(limit=_ALIKE)))
-    where = getattr(app.store, "where", None)  # of Postgres; its name is the address without a password
-    searched = where.name if where is not None else getattr(app.store, "path", "this store")
-    why = f"{searched} was searched; -C PROJECT or --store URL names another"
-    return NotFound("run", run_id, suggestion=near, why=why)
+    if isinstance(app.store, MissingStore):
+        reason = f"there is no store at {app.store.path}; to name another one, add -C PROJECT or --store URL"
+        return NotFound("run", run_id, why=reason)
+    suggestion = did_you_mean(run_id, (row.id for row in app.runs.list(limit=_SUGGESTION_ROWS)))
+    address = getattr(app.store, "where", None)  # of Postgres; its name is the address without a password
+    searched = address.name if address is not None else getattr(app.store, "path", "this store")
+    reason = f"searched {searched}; to search another store, add -C PROJECT or --store URL"
+    return NotFound("run", run_id, suggestion=suggestion, why=reason)
 
 
-def _reopened(run: str, address: str | None, engine: Literal["local", "dbos"] | None) -> App:
-    """The App of the project that a run of here was started with, while that is where it was."""
-    from ...app import App
+def _open_project_of_run(run_id: str, address: str | None, engine: Literal["local", "dbos"] | None) -> App:
+    """Open the App of the project that a run was started in, or of the working directory if that is gone."""
+    from ...app.app import App
 
-    here = without_tools(None, address)
+    viewer = without_tools(None, address)
     try:
-        row = here.store.get_run(run)
-        began = (row.context or {}).get("project") if row is not None else None
-        where = Path(began) if began and Path(began).is_dir() else Path.cwd()
-        return App.open(where, store=here.store, home=Path.cwd(), engine=engine)
+        row = viewer.store.get_run(run_id)
+        recorded = (row.context or {}).get("project") if row is not None else None
+        folder = Path(recorded) if recorded and Path(recorded).is_dir() else Path.cwd()
+        return App.open(folder, store=viewer.store, home=Path.cwd(), engine=engine)
     except BaseException:
-        here.store.close()
+        viewer.store.close()
         raise

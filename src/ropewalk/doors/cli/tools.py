@@ -1,53 +1,86 @@
-"""`tools ls|show|call`: the toolbox, as definitions see it."""
+"""`tools ls|show|call`: the toolbox, as definitions see it.
+
+Connecting all servers of a project, with a word about those that keep a command waiting.
+
+`tools pin`: what MCP servers and OpenAPI documents say about tools, held against what was approved.
+
+`tools select` and `tools learnt`: which tools fit a request, and what was learnt of them.
+
+`tools stats`: what past runs say of tools.
+"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import orjson
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 
-from ...config import read_config
-from ...source import visible
-from .answer import Answer
-from .exits import UsageError
-from .given import read_input, read_pairs
-from .interrupts import Interrupts
-from .options import Input, Json, Project
-from .servers import all_connected
-from .session import directory, with_app
-from .table import columns, first_line
+from ...config.project import read_config
+from ...errors import InvalidInput, InvalidValue, NotFound
+from ...select.options import THRESHOLD
+from ...select.tool_card import category_of
+from ...source.document import visible
+from ...values import check_json, did_you_mean
+from ..errors import failure_text
+from ..remedies import Door
+from .arguments import read_input, read_pairs
+from .main import FAILED, Answer, UsageError
+from .options import Input, Json, Project, StoreAddress
+from .output import columns, duration, first_line, moment, notify
+from .session import Interrupts, directory, with_app
+from .store import instant
 
 if TYPE_CHECKING:
-    from ...app import App
+    from ...app.app import App
+    from ...tools.mcp.listing import Definition
+    from ...tools.pins import Difference, Pins
+
+_QUIET: Final = 2.0  # seconds before a command says what it waits for
+
+
+async def all_connected(app: App) -> None:
+    """Connect every server. The command has no later moment to list a tool, so it waits for each one's
+    `connect_timeout`, and says so when that takes long."""
+    late = await app.toolbox.connect_within(_QUIET)
+    if late:
+        notify(f"waiting for {', '.join(late)}: no answer yet; `connect_timeout` of the server says how long to wait")
+        await app.toolbox.connect_within(None)
 
 
 def ls(*, json: Json = False, project: Project = None) -> Answer:
-    """List the tools that definitions can use; a server that cannot be reached is named with the reason."""
+    """List the tools that definitions can use, and the servers that cannot be reached, each with the reason."""
 
     async def work(app: App, _: Interrupts) -> Answer:
+        from ...app.presenters import tool_list
+
         await all_connected(app)
         tools = sorted(app.toolbox.list(), key=lambda t: t.id)
-        failures = {name: str(why) for name, why in app.toolbox.failures.items()}
+        data = tool_list(app.toolbox, tools)
         rows = [(t.id, first_line(t.description or "")) for t in tools]
         text = [columns(("TOOL", "DESCRIPTION"), rows) if rows else _none(directory(None, project))]
-        text += [visible(f"! {name}: {why}") for name, why in failures.items()]
-        return Answer(data={"tools": [t.to_dict() for t in tools], "failures": failures}, text="\n".join(text))
+        text += _failure_lines(app)
+        return Answer(data=data, text="\n".join(text))
 
     return with_app(work, project=project, store="memory")
 
 
+def _failure_lines(app: App) -> list[str]:
+    """Name the servers that cannot be used, each with the reason and what helps."""
+    return [visible(f"! {name}: {failure_text(why, Door.CLI)}") for name, why in app.toolbox.failures.items()]
+
+
 def _none(place: Path) -> str:
-    """Why there are no tools, as far as it can be told."""
+    """Say why there are no tools, as far as that is known."""
     modules = read_config(place).modules
     if not modules:
         return "no tools; see [tools] and [mcp.NAME] in ropewalk.toml"
-    many = len(modules) > 1
+    has_several = len(modules) > 1
     was = (
         f"modules {', '.join(modules)} were imported and hold"
-        if many
+        if has_several
         else f"module {modules[0]} was imported and holds"
     )
     return f"no tools: the {was} no function with @tool (from ropewalk import tool)"
@@ -57,9 +90,9 @@ def show(tool_id: str, /, *, json: Json = False, project: Project = None) -> Ans
     """Show one tool: its description and schemas."""
 
     async def work(app: App, _: Interrupts) -> Answer:
-        found = (await app.toolbox.find(tool_id)).to_dict()
-        text = visible(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
-        return Answer(data=found, text=text)
+        result = (await app.toolbox.find(tool_id)).to_dict()
+        text = visible(orjson.dumps(result, option=orjson.OPT_INDENT_2).decode())
+        return Answer(data=result, text=text)
 
     return with_app(work, project=project, store="memory")
 
@@ -68,18 +101,24 @@ def call(
     tool_id: str,
     /,
     *pairs: Annotated[
-        str, Parameter(name="NAME=VALUE", help="Arguments; a value that is JSON is that, any other is text.")
+        str,
+        Parameter(
+            name="NAME=VALUE",
+            help="Arguments of the tool. A value is read as JSON if it is valid JSON, otherwise as text.",
+        ),
     ],
     input: Input = None,
-    request: Annotated[str | None, Parameter(help="What it is called for; `tools select` learns from it.")] = None,
+    request: Annotated[
+        str | None, Parameter(help="Request that this call serves, in words; `tools select` learns from it.")
+    ] = None,
     json: Json = False,
     project: Project = None,
 ) -> Answer:
     """Call one tool and print its result. Arguments: NAME=VALUE, or --input '{...}'."""
-    given = read_input(input)
-    if given is not None and not isinstance(given, dict):
+    values = read_input(input)
+    if values is not None and not isinstance(values, dict):
         raise UsageError("--input must be a JSON object: the tool's arguments by name")
-    arguments = {**(given or {}), **read_pairs(pairs, "argument")}
+    arguments = {**(values or {}), **read_pairs(pairs, "argument")}
 
     async def work(app: App, _: Interrupts) -> Answer:
         await app.toolbox.find(tool_id)
@@ -93,3 +132,300 @@ def call(
 def _progress(event: Any) -> None:
     total = f"/{event.total:g}" if event.total is not None else ""
     sys.stderr.write(visible(f"… {event.progress:g}{total}  {event.message or ''}".rstrip()) + "\n")
+
+
+_MARK = {"new": "+", "changed": "~", "renamed": "~", "shadows": "!", "gone": "-"}
+
+
+def pin(
+    what: str | None = None,
+    /,
+    *,
+    approve: Annotated[
+        bool, Parameter(name="--approve", negative=(), help="Approve the current tools: write them to ropewalk.lock.")
+    ] = False,
+    json: Json = False,
+    project: Project = None,
+) -> Answer:
+    """Compare the tools of MCP servers and OpenAPI providers with the approved ones.
+
+    WHAT is a SERVER or SERVER:TOOL (default: all). The exit code is 1 if a difference is not approved, or if a
+    server cannot be reached.
+    """
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        from ...tools.pins import FILE, Pins
+
+        toolbox = app.toolbox
+        pins = toolbox.pins or Pins(Path(app.project or ".") / FILE)
+        # SERVER, SERVER:TOOL or nothing: a missing part selects everything.
+        server, tool = [*(what or "").split(":", 1), ""][:2]
+        servers, unreachable = await _reached(app, server)
+        result = [
+            d
+            for name in servers
+            for d in pins.differences(name, _listed_definitions(app, name))
+            if tool in ("", d.tool)
+        ]
+        if tool and not result and tool not in (item.name for item in _listed_definitions(app, server)):
+            near = did_you_mean(tool, [item.name for item in _listed_definitions(app, server)])
+            raise NotFound("tool", f"{server}:{tool}", suggestion=near and f"{server}:{near}")
+        if approve:
+            for name in servers:
+                pins.approve(name, _listed_definitions(app, name), tool or None)
+            pins.write()
+        rows = [{"tool": d.id, "kind": d.kind, "message": d.approval_message if approve else d.message} for d in result]
+        return Answer(
+            exit=FAILED if unreachable or (result and not approve) else 0,
+            data={"differences": rows, "leftOut": unreachable, "approved": approve, "file": str(pins.path)},
+            text=_text(result, unreachable, approve, pins),
+        )
+
+    return with_app(work, project=project, store="memory")
+
+
+async def _reached(app: App, server: str) -> tuple[list[str], dict[str, str]]:
+    """Connect the requested servers, or all servers, and return those that listed their tools, with the reason for each
+    other one.
+    """
+    known = [] if app.toolbox.mcp is None else list(app.toolbox.mcp.names)
+    known += app.toolbox.provider.documented
+    if not known:
+        raise UsageError("this project has no MCP servers and no OpenAPI documents; see [mcp.NAME] in ropewalk.toml")
+    if server and server not in known:
+        raise NotFound("server", server, suggestion=did_you_mean(server, known))
+    requested = [server] if server else known
+    await app.toolbox.connect_for(f"{name}:" for name in requested)
+    unreachable = {name: app.toolbox.failures[name] for name in requested if name in app.toolbox.failures}
+    if len(unreachable) == len(requested):
+        raise UsageError("; ".join([*unreachable.values(), "nothing is approved of a server that cannot be reached"]))
+    return [name for name in requested if name not in unreachable], unreachable
+
+
+def _listed_definitions(app: App, server: str) -> list[Definition]:
+    """Return the current definitions of a server, or of the document of a provider."""
+    servers = app.toolbox.mcp
+    if servers is not None and server in servers.names:
+        return list(servers.tools(server))
+    return app.toolbox.provider.definitions(server)
+
+
+def _text(differences: list[Difference], unreachable: dict[str, str], approve: bool, pins: Pins) -> str:
+    lines = [visible(f"{_MARK[d.kind]} {d.id}  {d.approval_message if approve else d.message}") for d in differences]
+    for name, why in unreachable.items():
+        message = f"; when it is there again: ropewalk tools pin {name} --approve" if approve else ""
+        lines.append(visible(f"? {name}  left out, nothing of it is looked at or approved: {why}{message}"))
+    if approve and differences:
+        lines.append(f"written to {pins.path}; serve, mcp and worker read it when they are started again")
+    elif approve:
+        lines.append(f"nothing differs from {pins.path}")
+    elif differences:
+        lines.append(f"{len(differences)} to look at; --approve writes what they say now into {pins.path}")
+    else:
+        lines.append("nothing differs from what was approved")
+    return "\n".join(lines)
+
+
+Strategy = Annotated[
+    str | None, Parameter(help="Strategy: hybrid, exact, fuzzy, semantic, intent or legacy_hybrid. [default: hybrid]")
+]
+
+
+_Namespace: TypeAlias = Annotated[
+    str | None, Parameter(help="Only tools of this namespace, for example of one MCP server.")
+]
+
+
+def select(
+    query: str,
+    /,
+    *,
+    strategy: Strategy = None,
+    limit: Annotated[int | None, Parameter(help="Maximum number of tools. [default: 5]")] = None,
+    threshold: Annotated[float | None, Parameter(help="Minimum score, from 0 to 1. [default: 0.3]")] = None,
+    category: Annotated[str | None, Parameter(help="Only tools of this category.")] = None,
+    namespace: _Namespace = None,
+    exclude: Annotated[tuple[str, ...], Parameter(negative=(), help="Exclude this tool; repeatable.")] = (),
+    explain: Annotated[bool, Parameter(negative="", help="Show how each score was computed.")] = False,
+    json: Json = False,
+    project: Project = None,
+) -> Answer:
+    """Rank the tools for a request: the best first, each with a score from 0 to 1."""
+    options = {
+        "strategy": strategy,
+        "maxResults": limit,
+        "threshold": threshold,
+        "category": category,
+        "namespace": namespace,
+        "excludeTools": list(exclude) or None,
+    }
+
+    try:
+        check_json(query, "QUERY")
+    except InvalidValue as error:
+        raise UsageError(str(error)) from error
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        await app.connect()
+        _check_names(app, namespace, category, exclude)
+        requested = {name: value for name, value in options.items() if value is not None}
+        try:
+            result = app.selector.select(query, requested)
+        except InvalidInput as error:
+            raise UsageError(str(error)) from error
+        failures = {name: str(why) for name, why in app.toolbox.failures.items()}
+        rows = [(f"{item['score']:.2f}", item["name"], first_line(item["description"])) for item in result["results"]]
+        if explain:
+            text = [line for item in result["results"] for line in _score_lines(item, query)]
+        else:
+            text = [columns(("SCORE", "TOOL", "DESCRIPTION"), rows)] if rows else []
+        if not rows:
+            # An empty answer helps nobody: name the reason, and what would come nearest.
+            text = ["no fitting tool" + (" among those left" if category or namespace or exclude else "")]
+            near = app.selector.select(query, {**requested, "threshold": 0})["results"] if threshold != 0 else []
+            if not query.strip():
+                text = ["no tool: the request is empty"]
+            elif not near:
+                text[0] += "; none has anything of the request"
+            elif explain:
+                text[0] += f"; below the threshold of {THRESHOLD if threshold is None else threshold:g}:"
+                text += [line for item in near for line in _score_lines(item, query)]
+            else:
+                text[0] += "; --explain shows what comes nearest, a lower --threshold takes it"
+        text += _failure_lines(app)
+        return Answer(data={**result.to_dict(), "failures": failures}, text="\n".join(text))
+
+    return with_app(work, project=project)
+
+
+def _check_names(app: App, namespace: str | None, category: str | None, exclude: tuple[str, ...]) -> None:
+    """Raise NotFound for a name that no tool has, with the nearest names. Tools of a server that is not connected may
+    exist.
+    """
+    tools = app.toolbox.list()
+    spaces = {tool.namespace for tool in tools if tool.namespace} | app.toolbox.spaces
+    if namespace is not None and namespace not in spaces:
+        raise NotFound("namespace", namespace, suggestion=did_you_mean(namespace, spaces))
+    kinds = {kind for tool in tools if (kind := category_of(tool)) is not None}
+    if category is not None and category not in kinds:
+        why = None if kinds else 'no tool says one: @tool(annotations={"category": ...})'
+        raise NotFound("category", category, suggestion=did_you_mean(category, kinds), why=why)
+    names = {name for tool in tools for name in (tool.id, tool.name)}
+    for name in exclude:
+        if name not in names and name.partition(":")[0] not in app.toolbox.failures:
+            raise NotFound("tool", name, suggestion=did_you_mean(name, names))
+
+
+def learnt(
+    tool: Annotated[str | None, Parameter(help="Only this tool.")] = None,
+    /,
+    *,
+    requests: Annotated[bool, Parameter(negative="", help="Also show the remembered requests.")] = False,
+    forget: Annotated[
+        bool, Parameter(negative="", help="Delete what was learned of the tool, or of all tools.")
+    ] = False,
+    json: Json = False,
+    project: Project = None,
+) -> Answer:
+    """Show what the tool selection has learned: successes and failures per tool. --json exports it."""
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        if tool is not None:
+            await _check_tool(app, tool, project)
+        if forget:
+            count = app.selector.forget(tool)
+            return Answer(
+                data={"forgotten": count},
+                text=f"forgot {count} request{'' if count == 1 else 's'}",
+            )
+        # Two records: the rate of successes of each tool, and the requests that it served.
+        rates = {name: rate for name, rate in app.selector.stats().items() if tool is None or name == tool}
+        uses = [use for use in app.selector.export_learnt() if tool is None or use["tool"] == tool]
+        table = {
+            name: {"successes": rate.successes, "failures": rate.failures, "rate": round(rate.smoothed, 3)}
+            for name, rate in rates.items()
+        }
+        rows = [(name, rate.successes, rate.failures, f"{rate.smoothed:.2f}") for name, rate in rates.items()]
+        text = [columns(("TOOL", "OK", "FAILED", "RATE"), rows) if rows else "nothing was learned yet"]
+        if requests and uses:
+            lines = [(use["tool"], moment(use["at"]), first_line(use["request"])) for use in uses]
+            text.append("\n" + columns(("TOOL", "LATEST", "REQUEST"), lines))
+        return Answer(data={"tools": table, "learnt": uses}, text="\n".join(text))
+
+    return with_app(work, project=project, tools=False)
+
+
+async def _check_tool(app: App, tool: str, project: Path | None) -> None:
+    """NotFound for a tool that there is not, unless something was learnt of it: that stays when a tool goes. Those of
+    a server that is not there may be any."""
+    known = {use.tool for use in app.selector.learnt()} | app.selector.stats().keys()
+    if tool in known:
+        return
+    from ...app.app import App
+
+    async with App.open(directory(None, project), store="memory") as app:
+        try:
+            await app.toolbox.find(tool)
+        except NotFound as error:
+            if tool.partition(":")[0] not in app.toolbox.failures:
+                near = None if error.why else did_you_mean(tool, (*known, *app.toolbox.ids()))
+                raise NotFound("tool", tool, suggestion=near, why=error.why) from None
+
+
+def _score_lines(row: dict[str, Any], query: str) -> list[str]:
+    """Render a selected tool: the words of the request that it has and lacks, and what each feature added."""
+    from ...select.query import read_request
+
+    why = row["matches"]
+    lines = [visible(f"{row['score']:.2f}  {row['name']}  {first_line(row['description'])}")]
+    for word, message in why["terms"].items():
+        alike = "" if message["likeness"] == 1.0 else f" (alike: {message['likeness']:g})"
+        lines.append(visible(f"      {word}{alike}: {', '.join(message['fields'])}"))
+    lacks = [term.plain for term in read_request(query).terms if term.plain not in why["terms"]]
+    if lacks:
+        lines.append(visible(f"      not found: {', '.join(lacks)}"))
+    if why["features"]:
+        parts = sorted(why["features"].items(), key=lambda part: -part[1])
+        lines.append("      " + ", ".join(f"{name} {value:+.2f}" for name, value in parts))
+    return lines
+
+
+def stats(
+    *,
+    since: Annotated[
+        str | None, Parameter(help="Only runs started since then: 2h or 30d (ago), 2026-11-01, 2026-11-01T12:30.")
+    ] = None,
+    limit: Annotated[
+        int, Parameter(validator=validators.Number(gte=1), help="Maximum number of runs to read, newest first.")
+    ] = 1000,
+    json: Json = False,
+    store: StoreAddress = None,
+    project: Project = None,
+) -> Answer:
+    """Show calls, failures and durations of each tool in past runs."""
+    started_since = instant(since, "--since")
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        from ...app.runs.statistics import tool_stats
+
+        # The rows are for people; --json has every number of the same result.
+        result: dict[str, object] = tool_stats(app.context, since=started_since, limit=limit)
+        rows = [
+            (
+                item["tool"],
+                item["calls"],
+                item["failed"],
+                duration(item["p50Ms"] / 1000),
+                duration(item["p95Ms"] / 1000),
+                f"{item['tokens']:,}" if item["tokens"] else "-",
+                first_line(item["lastError"] or ""),
+            )
+            for item in result["tools"]  # type: ignore[attr-defined]
+        ]
+        head = ("TOOL", "CALLS", "FAILED", "P50", "P95", "TOKENS", "LAST ERROR")
+        lines = [columns(head, rows) if rows else "no run has called a tool"]
+        if result["unread"]:
+            lines.append(f"{result['unread']} runs are left out: their definitions can no longer be read")
+        return Answer(data=result, text="\n".join(lines))
+
+    return with_app(work, project=project, store=store, tools=False)

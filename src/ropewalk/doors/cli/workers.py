@@ -1,22 +1,29 @@
-"""`worker`, `workers ls`, `runs release`: executing what waits in the store, and looking after it."""
+"""`worker`, `workers ls`, `runs release`: executing what waits in the store, and looking after it.
+
+`schedules ls|run|pause|resume`: runs that the clock starts.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from typing import TYPE_CHECKING, Annotated
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter, validators
 
-from .answer import Answer
-from .interrupts import Interrupts
-from .logs import tell
+from .main import Answer
 from .options import Json, Log, LogLevel, Project, StoreAddress
-from .session import unknown_run, with_app
-from .table import columns, duration, moment
+from .output import columns, duration, moment, notify
+from .session import Interrupts, unknown_run, with_app
 
 if TYPE_CHECKING:
-    from ...app import App
+    from pathlib import Path
+
+    from ...app.app import App
+    from ...workers.schedules import Schedules
     from ...workers.worker import Worker
 
 
@@ -24,44 +31,47 @@ def worker(
     *,
     concurrency: Annotated[
         int | None,
-        Parameter(validator=validators.Number(gte=1), help="Runs at once, at most (default: [workers] concurrency)."),
+        Parameter(
+            validator=validators.Number(gte=1), help="Maximum number of runs at once (default: [workers] concurrency)."
+        ),
     ] = None,
-    queues: Annotated[
-        tuple[str, ...],
-        Parameter(name="--queues", consume_multiple=True, negative=(), help="Only runs of these queues."),
+    queue: Annotated[
+        tuple[str, ...], Parameter(negative=(), help="Execute only runs of this queue; repeatable (default: all).")
     ] = (),
     grace: Annotated[
         float | None,
-        Parameter(validator=validators.Number(gte=0), help="Seconds for runs to end in after SIGTERM (default: 30)."),
+        Parameter(
+            validator=validators.Number(gte=0), help="Seconds that runs get to finish after SIGTERM (default: 30)."
+        ),
     ] = None,
     log: Log = "text",
     log_level: LogLevel = None,
     store: StoreAddress = None,
     project: Project = None,
 ) -> Answer:
-    """Take runs from the queues of a store in Postgres and execute them, until SIGTERM or Ctrl-C.
+    """Start a worker: execute queued runs from a store in Postgres, until SIGTERM or Ctrl-C.
 
-    The first signal ends it when its runs have ended, or after the grace, when others go on with them; a second one
-    at once.
+    After the first signal the worker takes no more runs. It exits when its runs have finished, or after --grace
+    seconds; other workers then continue them. A second signal ends it at once.
     """
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
         interrupts.remove()
 
-        def started(made: Worker) -> None:
+        def started(worker: Worker) -> None:
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, made.stop)
-            tell(f"worker {made.id} takes runs")
+                loop.add_signal_handler(number, worker.stop)
+            notify(f"worker {worker.id} takes runs")
 
-        await app.workers.serve(concurrency=concurrency, queues=queues, grace=grace, started=started)
+        await app.workers.serve(concurrency=concurrency, queues=queue, grace=grace, started=started)
         return Answer()
 
     return with_app(work, project=project, store=store, engine="dbos", log=log, log_level=log_level)
 
 
 def ls(*, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
-    """List the workers of a store, the oldest first."""
+    """List the workers of a store, oldest first."""
 
     async def work(app: App, _: Interrupts) -> Answer:
         rows = await asyncio.to_thread(app.workers.list)
@@ -77,12 +87,107 @@ def ls(*, json: Json = False, store: StoreAddress = None, project: Project = Non
 
 
 def release(run_id: str, /, *, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
-    """Set a parked run free: workers take it from where it was."""
+    """Release a parked run so that a worker can continue it."""
 
     async def work(app: App, _: Interrupts) -> Answer:
         if app.store.get_run(run_id) is None:
             raise unknown_run(app, run_id)
         await asyncio.to_thread(app.workers.release, run_id)
         return Answer(data={"runId": run_id, "status": "running"}, text=f"released {run_id}")
+
+    return with_app(work, project=project, store=store, tools=False)
+
+
+def list_schedules(*, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
+    """List the schedules of a store."""
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        rows = await asyncio.to_thread(lambda: app.schedules.list())
+        data = [
+            {
+                "name": row.name,
+                "cron": row.cron,
+                "timezone": row.timezone,
+                "flow": row.flow,
+                "input": row.input,
+                "paused": row.paused,
+                "last": row.last.isoformat() if row.last else None,
+                "status": row.status,
+                "next": row.next.isoformat() if row.next else None,
+                "catchUp": row.catch_up,
+                "missed": [{"due": _time(item.due), "became": item.became, "run": item.run} for item in row.missed],
+            }
+            for row in rows
+        ]
+        # The table is made of the same objects as --json, so that the two agree.
+        table = [
+            (
+                d["name"],
+                d["cron"],
+                d["timezone"],
+                d["flow"],
+                d["last"] or "-",
+                _run_text(d),
+                d["next"] or "paused",
+                _missed(d),
+            )
+            for d in data
+        ]
+        head = ("NAME", "CRON", "TIMEZONE", "FLOW", "LAST DUE", "ITS RUN", "NEXT", "MISSED")
+        return Answer(data=data, text=columns(head, table) if rows else "no schedules")
+
+    return with_app(work, project=project, store=store, tools=False)
+
+
+def _run_text(report: dict[str, Any]) -> str:
+    """Return the status of the run that was last due."""
+    return report["status"] or ("no run" if report["last"] else "-")
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
+
+
+def _missed(schedule: dict[str, Any]) -> str:
+    """Count the missed due times by what became of them, with the latest one."""
+    missed = schedule["missed"]
+    if not missed:
+        return "-"
+    counts = Counter(item["became"] for item in missed)
+    return f"{', '.join(f'{n} {became}' for became, n in counts.items())}; last {missed[-1]['due']}"
+
+
+def run(name: str, /, *, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
+    """Queue the run of a schedule now, even if the schedule is paused, and print its id."""
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        run_id = await app.schedules.run(name)
+        message = await asyncio.to_thread(app.workers.unattended, run_id)
+        lines = [f"started {run_id}", *([f"it is {message}"] if message else [])]
+        return Answer(data={"schedule": name, "done": "started", "runId": run_id}, text="\n".join(lines))
+
+    return with_app(work, project=project, store=store, engine="dbos")
+
+
+def pause(name: str, /, *, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
+    """Pause a schedule."""
+    return _done(name, "paused", lambda schedules: schedules.pause, store, project)
+
+
+def resume(name: str, /, *, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
+    """Resume a paused schedule from its next due time."""
+    return _done(name, "resumed", lambda schedules: schedules.resume, store, project)
+
+
+def _done(
+    name: str,
+    what: str,
+    way: Callable[[Schedules], Callable[[str], None]],
+    store: str | None,
+    project: Path | None,
+) -> Answer:
+    async def work(app: App, _: Interrupts) -> Answer:
+        await asyncio.to_thread(lambda: way(app.schedules)(name))
+        return Answer(data={"schedule": name, "done": what}, text=f"{what} {name}")
 
     return with_app(work, project=project, store=store, tools=False)

@@ -1,38 +1,41 @@
-"""Runs over HTTP: start, list, look at, follow, stop."""
+"""Runs over HTTP: start, list, show, follow, stop, retry, resume, fork and answer them.
+
+The content of runs: browsers show images and audio, and save everything else.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import math
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
+from urllib.parse import quote
 
 import orjson
 from fastapi import APIRouter, Depends, Header, Path, Query, Request
+from fastapi.responses import Response
 from pydantic import Field
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from ...app import App
-from ...dialects.notation import VALUE_NAMES
+from ...app.app import App
+from ...app.preflight import check_input, check_variables
+from ...app.presenters import run_line
+from ...app.runs.liveness import RESUMABLE
 from ...draw import graph_data
-from ...engine.again import check_same
-from ...engine.engine import check_run_id, new_run_id
-from ...errors import InvalidValue, NotFound
-from ...fitting import check_input, check_variables
-from ...journal.journal import ENDS, RunRow
-from ...journal.journal import NewRun as Begun
-from ...runs import summary, told
-from ...values import Json, check_json, closest
-from . import shapes
-from .answers import Answer, Files, Route, Served, patiently
+from ...engine.engine import check_run_id, check_same_run, new_run_id
+from ...errors import InvalidValue, NotFound, RunExists
+from ...journal.address import run_sync_in_thread
+from ...journal.protocol import ENDS, RunRow
+from ...journal.protocol import NewRun as Begun
+from ...notations.registry import VALUE_NAMES
+from ...values import Json, check_json, did_you_mean
+from . import models
+from .errors import Answer, Files, Route, Served, patiently
 from .flow_files import FILE, FlowFiles
-from .given import Asked, Definition, Document, loaded_of, size_of
-from .live import Live, Start
-
-if TYPE_CHECKING:
-    from ...app import App
+from .live_runs import Live, Start
+from .models import Definition, Document, RequestBody, loaded_of, size_of
 
 
 def _going(request: Request) -> Live:
@@ -43,16 +46,17 @@ Going = Annotated[Live, Depends(_going)]
 RunId = Annotated[str, Path(max_length=500, description="The run's id.")]
 _ALIKE = 200
 _MOST_MESSAGE = 300
+_PAGE: Final = 500
 
 
-class Awaited(Asked):
-    """What is started here goes on by itself; its result may be waited for."""
+class WaitBody(RequestBody):
+    """A run that continues by itself; the request may wait for its result."""
 
     wait: float = Field(0, ge=0, le=60, description="Seconds to wait for the result.")
 
 
-class NewRun(Awaited):
-    """What to run, and with what: a stored definition, or a document."""
+class NewRun(WaitBody):
+    """The definition to run (a stored one or a document), its input and its options."""
 
     definition: Definition | None = None
     document: Document | None = None
@@ -63,9 +67,9 @@ class NewRun(Awaited):
 
 EXECUTED: Final[dict[str, Any]] = {
     "status_code": 202,
-    "response_model": shapes.Begun,
+    "response_model": models.Begun,
     "response_description": "It has begun",
-    "responses": {200: {"model": shapes.Result, "description": "How it ended, or how it stands"}},
+    "responses": {200: {"model": models.Result, "description": "How it ended, or how it stands"}},
 }
 """What a route answers that has a run executed."""
 STREAM: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"text/event-stream": {}}}}
@@ -73,60 +77,95 @@ STREAM: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"text/event-
 router = APIRouter(prefix="/api/runs", tags=["runs"], route_class=Route, default_response_class=Answer)
 
 
-def own_id(given: str | None) -> str:
-    """The id of a new run: the one that is given, or a new one."""
-    check_run_id(given, "body.runId")
-    return given or new_run_id()
+def own_id(run_id: str | None) -> str:
+    """Return the id of a new run.
+
+    Args:
+        run_id: The id that the client chose, or None.
+
+    Returns:
+        The id.
+
+    Raises:
+        InvalidInput: The id is not usable.
+    """
+    check_run_id(run_id, "body.runId")
+    return run_id or new_run_id()
 
 
-def known(app: App, run_id: str) -> RunRow:
+def require_run(app: App, run_id: str) -> RunRow:
+    """Return the row of a run.
+
+    Args:
+        app: The app whose store has it.
+        run_id: The id of the run.
+
+    Returns:
+        The row.
+
+    Raises:
+        NotFound: There is no such run; with the nearest id.
+    """
     row = app.runs.row(run_id)
     if row is None:
-        raise NotFound("run", run_id, suggestion=closest(run_id, (r.id for r in app.runs.list(limit=_ALIKE))))
+        raise NotFound("run", run_id, suggestion=did_you_mean(run_id, (r.id for r in app.runs.list(limit=_ALIKE))))
     return row
 
 
 @router.post("", summary="Start a run", **EXECUTED)
-async def start(given: NewRun, app: Served, files: Files, live: Going) -> Answer:
-    """202 as soon as it has begun; 200 with its result when it ends within `wait` seconds. An id that has run is
-    answered 200, with the result of before."""
-    size = size_of(given.document)
-    loaded, id = await patiently(size, lambda: loaded_of(app, files, given.definition, given.document))
-    run_id = own_id(given.run_id)
-    variables = check_json(given.variables, "variables") if given.variables is not None else None
+async def start(body: NewRun, app: Served, files: Files, live: Going) -> Answer:
+    """Start a run: 202 as soon as it has begun, 200 with its result if it ends within `wait` seconds.
+
+    An id that has run before is answered with 200 and the earlier result.
+    """
+    size = size_of(body.document)
+    loaded, id = await patiently(size, lambda: loaded_of(app, files, body.definition, body.document))
+    run_id = own_id(body.run_id)
+    variables = check_json(body.variables, "variables") if body.variables is not None else None
     check_variables(loaded.flow, variables or {})
     row = app.runs.row(run_id)
     while row is None and live.holds(run_id):  # somebody else has just sent the same
-        await live.begun(run_id)
+        await live.wait_until_begun(run_id)
         row = app.runs.row(run_id)
     if row is not None:
-        about = {"input": check_input(loaded.flow, given.input), "context": {"variables": variables}}
-        check_same(row, Begun(id=run_id, kind=loaded.kind, fingerprint=loaded.fingerprint, **about))
-        return Answer(await _again(app, live, row, given.wait), 200)
-    work = {"definition_id": id, "run_id": run_id, "input": given.input, "variables": variables}
-    return await set_going(live, run_id, given.wait, lambda take: app.execute(loaded, **work, on_event=take), new=True)
+        identity = {"input": check_input(loaded.flow, body.input), "context": {"variables": variables}}
+        check_same_run(row, Begun(id=run_id, kind=loaded.kind, fingerprint=loaded.fingerprint, **identity))
+        return Answer(await _existing_run(app, live, row, body.wait), 200)
+    work = {"definition_id": id, "run_id": run_id, "input": body.input, "variables": variables}
+    return await start_run(live, run_id, body.wait, lambda take: app.execute(loaded, **work, on_event=take), new=True)
 
 
-async def _again(app: App, live: Live, row: RunRow, wait: float) -> dict[str, Json]:
-    """A run that is there already; with its result where it has ended, or does so within `wait` seconds."""
+async def _existing_run(app: App, live: Live, row: RunRow, wait: float) -> dict[str, Json]:
+    """Present a run that exists already; with its result if it ends within `wait` seconds."""
     if wait and row.status not in ENDS:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait):
                 async for _ in live.follow(row.id):
                     pass
-        row = known(app, row.id)
+        row = require_run(app, row.id)
     result = ended(row.result) if row.status in ENDS and isinstance(row.result, dict) else {}
     return {**result, "runId": row.id, "status": row.status, "new": False}
 
 
-async def set_going(live: Live, run_id: str, wait: float, start: Start, **told: Json) -> Answer:
-    """Have a run executed here: 202 as soon as it has begun, 200 with its result when it ends within `wait` seconds."""
+async def start_run(live: Live, run_id: str, wait: float, start: Start, **fields: Json) -> Answer:
+    """Have a run executed here.
+
+    Args:
+        live: The runs that this process executes.
+        run_id: The id of the run.
+        wait: Seconds to wait for its result.
+        start: Starts the run, given a function of its events.
+        **fields: Further fields of the answer.
+
+    Returns:
+        202 as soon as the run has begun, or 200 with its result if it ends in time.
+    """
     task = await live.start(run_id, start)
     if wait:
         done, _ = await asyncio.wait({task}, timeout=wait)
         if done:
-            return Answer({"runId": run_id, **told, **ended(task.result())}, 200)
-    return Answer({"runId": run_id, "status": "running", **told}, 202)
+            return Answer({"runId": run_id, **fields, **ended(task.result())}, 200)
+    return Answer({"runId": run_id, "status": "running", **fields}, 202)
 
 
 def ended(result: Mapping[str, Json]) -> dict[str, Json]:
@@ -134,67 +173,84 @@ def ended(result: Mapping[str, Json]) -> dict[str, Json]:
     return {name: result[name] for name in result if name != "result" or VALUE_NAMES.isdisjoint(result)}
 
 
-@router.get("", summary="List runs", response_model=shapes.RunList)
+@router.get("", summary="List runs", response_model=models.RunList)
 def ls(
     app: Served,
     status: Annotated[str | None, Query(max_length=50)] = None,
     kind: Annotated[str | None, Query(max_length=50)] = None,
     definition: Annotated[str | None, Query(max_length=500, description="The id of a definition.")] = None,
+    flow: Annotated[str | None, Query(max_length=500, description="The id or the name of a definition.")] = None,
     text: Annotated[str | None, Query(max_length=500, description="In id, name, definition or error.")] = None,
     since: Annotated[
-        str | None, Query(max_length=50, description="Seconds since the epoch, or 2026-11-01T12:30:00Z (else UTC).")
+        str | None,
+        Query(
+            max_length=50, description="Earliest start: seconds since the epoch, or 2026-11-01T12:30:00Z (else UTC)."
+        ),
     ] = None,
+    until: Annotated[str | None, Query(max_length=50, description="Time before which the runs started.")] = None,
     all: Annotated[bool, Query(description="Also those that are part of another.")] = False,
     after: Annotated[
-        str | None, Query(max_length=500, description="The id of a run: the list goes on behind it.")
+        str | None, Query(max_length=500, description="The id of a run: the list continues behind it.")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> Answer:
-    """Runs, newest first, without their results."""
-    given = {"status": status, "kind": kind, "definition_id": definition, "text": text, "after": after}
-    for name, value in given.items():
+    """List runs, newest first, without their results."""
+    values = {"status": status, "kind": kind, "definition_id": definition, "flow": flow, "text": text}
+    values["after"] = after
+    for name, value in values.items():
         check_json(value, name)
     if after is not None:
-        known(app, after)
-    rows = app.runs.list(
-        status=status,
-        kind=kind,
-        definition_id=definition,
-        text=text,
-        since=_instant(since),
-        after=after,
-        all=all,
-        limit=limit,
-    )
-    standing = app.runs.standing(rows)
+        require_run(app, after)
+    filters: dict[str, Any] = {"kind": kind, "definition_id": definition, "flow": flow, "text": text, "all": all}
+    filters |= {"since": _instant("since", since), "until": _instant("until", until)}
+    waiting = {str(wait["runId"]) for wait in app.runs.waiting()}
+    rows = _rows_of_status(app, status, waiting, after, limit, filters)
+    liveness = app.runs.liveness_of(rows)
     lines = []
     for row in rows:
-        about = {**told(standing.get(row.id)), "errorMessage": _message(row)}
-        lines.append({**summary(row, app.runs.current(row)), **about})
+        line = run_line(row, liveness.get(row.id), app.runs.current(row))
+        lines.append({**line, "errorMessage": _message(row), "waiting": row.id in waiting})
     return Answer({"runs": lines})
 
 
+def _rows_of_status(
+    app: App, status: str | None, waiting: set[str], after: str | None, limit: int, filters: dict[str, Any]
+) -> list[RunRow]:
+    """Return one page of runs. To the store, a run that waits inside a live process is running; here it is waiting."""
+    if status not in ("running", "waiting") or not waiting:
+        return app.runs.list(status=status, after=after, limit=limit, **filters)
+    stored = ["running", "waiting"] if status == "waiting" else ["running"]
+    rows: list[RunRow] = []
+    while len(rows) < limit:
+        page = app.runs.list(status=stored, after=after, limit=_PAGE, **filters)
+        rows += [row for row in page if (row.status == "waiting" or row.id in waiting) == (status == "waiting")]
+        if len(page) < _PAGE:
+            break
+        after = page[-1].id
+    return rows[:limit]
+
+
 def _message(row: RunRow) -> str | None:
-    """What its error says, as much of it as fits into a line of a list."""
-    said = row.error.get("message") if isinstance(row.error, dict) else row.error
-    return None if said is None else str(said)[:_MOST_MESSAGE]
+    """Return the message of an error, as much as fits into a line of a list."""
+    message = row.error.get("message") if isinstance(row.error, dict) else row.error
+    return None if message is None else str(message)[:_MOST_MESSAGE]
 
 
-@router.get("/{run_id:path}/graph", summary="Get the graph of a run", response_model=shapes.Graph)
+@router.get("/{run_id:path}/graph", summary="Get the graph of a run", response_model=models.Graph)
 def graph(run_id: RunId, app: Served) -> Answer:
-    """The graph of the definition that the run was started with."""
-    row = known(app, run_id)
+    """Return the graph of the definition that the run was started with."""
+    row = require_run(app, run_id)
     return Answer(graph_data(app.definitions.loaded({**(row.document or {}), "kind": row.kind}).flow))
 
 
-@router.get("/{run_id:path}/arguments", summary="Get the arguments of calls", response_model=shapes.CallArguments)
+@router.get("/{run_id:path}/arguments", summary="Get the arguments of calls", response_model=models.CallArguments)
 async def arguments(
     run_id: RunId, app: Served, node: Annotated[str, Query(max_length=2000, description="Its path, with rounds.")] = ""
 ) -> Answer:
-    """What calls of a run were given, by path: that of one node, or all. No tool is called to find out."""
+    """Return the arguments of the recorded calls by path, of one node or of all. No tool is called."""
     # In a loop of its own: a large run takes a moment.
-    found = await asyncio.to_thread(lambda: asyncio.run(_arguments(app, run_id)))
-    return Answer({"arguments": {path: args for path, args in found.items() if node in ("", path)}})
+    result = await asyncio.to_thread(lambda: asyncio.run(_arguments(app, run_id)))
+    return Answer({"arguments": {path: args for path, args in result.items() if node in ("", path)}})
 
 
 @router.get("/{run_id:path}/events", summary="Follow a run", response_class=EventSourceResponse, responses=STREAM)
@@ -205,38 +261,42 @@ async def events(
     last_event_id: Annotated[str, Header(max_length=50)] = "",
     after: Annotated[str, Query(max_length=50)] = "",
 ) -> EventSourceResponse:
-    """Its events so far and as they come, as server-sent events; `Last-Event-ID` (or `after`) goes on
-    behind an event."""
-    known(app, run_id)
+    """Stream the events of a run so far and as they come, as server-sent events.
+
+    `Last-Event-ID` (or `after`) continues a stream.
+    """
+    require_run(app, run_id)
     return EventSourceResponse(_sent(live, run_id, last_event_id or after), ping=15)
 
 
-@router.post("/{run_id:path}/stop", summary="Stop a run", response_model=shapes.Stopped)
+@router.post("/{run_id:path}/stop", summary="Stop a run", response_model=models.Stopped)
 def stop(run_id: RunId, app: Served) -> Answer:
-    """Stop it, in whatever process it runs."""
-    known(app, run_id)
+    """Stop a run, in whatever process it runs."""
+    require_run(app, run_id)
     stopped = app.runs.stop(run_id)
-    return Answer({"runId": run_id, "stopped": stopped, "status": known(app, run_id).status})
+    return Answer({"runId": run_id, "stopped": stopped, "status": require_run(app, run_id).status})
 
 
 # The last, as an id may have slashes in it: that of a part of another run has.
-@router.get("/{run_id:path}", summary="Get a run", response_model=shapes.Run)
+@router.get("/{run_id:path}", summary="Get a run", response_model=models.Run)
 def get(
     run_id: RunId,
     app: Served,
     files: Files,
-    events: Annotated[bool, Query(description="Its events, too, which say the same as `nodes`.")] = True,
+    events: Annotated[bool, Query(description="Whether to add the events; they repeat what `nodes` has.")] = True,
     limit: Annotated[int | None, Query(ge=1, le=10_000, description="Steps of a page (default: all).")] = None,
     after: Annotated[int, Query(ge=0, le=2**63 - 1, description="The next page: `next` of the page before it.")] = 0,
 ) -> Answer:
-    """One run with every recorded step, or with one page of them."""
-    row = known(app, run_id)
-    told = app.runs.get(run_id, events=events, after=after, limit=limit)
-    return Answer({**told, "definition": _definition(row, files)} if told is not None else known(app, run_id))
+    """Return one run with all recorded steps, or with one page of them."""
+    row = require_run(app, run_id)
+    details = app.runs.get(run_id, events=events, after=after, limit=limit)
+    return Answer(
+        {**details, "definition": _definition(row, files)} if details is not None else require_run(app, run_id)
+    )
 
 
 def _definition(row: RunRow, files: FlowFiles) -> dict[str, Json] | None:
-    """Under which kind and id the definition of a run is listed."""
+    """Return the kind and id under which the definition of a run is listed."""
     context = row.context or {}
     file = files.id_of(context.get("root") or context.get("file"))
     if file is not None:
@@ -245,18 +305,20 @@ def _definition(row: RunRow, files: FlowFiles) -> dict[str, Json] | None:
     return {"kind": row.kind, "id": row.definition_id} if stored else None
 
 
-def _instant(since: str | None) -> float | None:
-    if since is None:
+def _instant(name: str, text: str | None) -> float | None:
+    """Return a time in seconds since the epoch; one without a zone is UTC."""
+    if text is None:
         return None
     try:
-        at = float(since)
+        at = float(text)
     except ValueError:
         try:
-            at = (time if (time := datetime.fromisoformat(since)).tzinfo else time.replace(tzinfo=UTC)).timestamp()
+            at = (time if (time := datetime.fromisoformat(text)).tzinfo else time.replace(tzinfo=UTC)).timestamp()
         except ValueError:
             at = math.nan
     if not math.isfinite(at):
-        raise InvalidValue("query.since", f"{since!r} is no time: seconds since the epoch, or 2026-11-01T12:30:00Z")
+        form = "seconds since the epoch, or 2026-11-01T12:30:00Z"
+        raise InvalidValue(f"query.{name}", f"{text!r} is not a time; write {form}")
     return at
 
 
@@ -268,3 +330,201 @@ async def _sent(live: Live, run_id: str, last: str) -> AsyncIterator[ServerSentE
     async for id, event in live.follow(run_id, last):
         yield ServerSentEvent(data=orjson.dumps(event.to_dict()).decode(), event=event.kind, id=id)
     yield ServerSentEvent(data="{}", event="end")
+
+
+class RerunBody(WaitBody):
+    nodes: list[Annotated[str, Field(min_length=1)]] = Field(
+        default_factory=list, max_length=1000, description="Ids or paths, such as each[3]/fetch."
+    )
+
+
+class RetryBody(RerunBody):
+    """`accept` uses rejected results instead of calling their tools again."""
+
+    accept: list[Annotated[str, Field(min_length=1)]] | dict[str, Any] = Field(
+        default_factory=list, max_length=1000, description="Nodes whose recorded results to use, or results by node."
+    )
+
+
+class ForkBody(RerunBody):
+    """The fork differs from the earlier run only in the given fields."""
+
+    input: Any = None
+    definition: Definition | None = None
+    document: Document | None = None
+    run_id: str | None = Field(None, alias="runId", min_length=1, max_length=500, description="The id of the fork.")
+
+
+class Approval(RequestBody):
+    """`node` (an id or a path) says which, where there is more than one."""
+
+    node: str | None = Field(None, max_length=2000)
+    approved: bool = True
+    by: str | None = Field(None, max_length=500)
+    note: str | None = Field(None, max_length=10_000)
+
+
+class EventBody(RequestBody):
+    event: str = Field(min_length=1, max_length=500)
+    payload: Any = None
+    id: str | None = Field(None, min_length=1, max_length=500, description="Idempotency key of the event.")
+    early: bool = Field(True, description="Keep it for a wait that has not begun yet.")
+
+
+# Of a request without a body.
+_AWAITED, _RETRIED, _FORKED = WaitBody.model_validate({}), RetryBody.model_validate({}), ForkBody.model_validate({})
+actions_router = APIRouter(prefix="/api", tags=["runs"], route_class=Route, default_response_class=Answer)
+
+
+@actions_router.get("/waiting", summary="List waits", response_model=models.Waits)
+def all_waiting(app: Served) -> Answer:
+    """Return the events and approvals that any run waits for, each with the name of the run."""
+    return Answer({"waiting": _named(app, app.runs.waiting())})
+
+
+@actions_router.post("/runs/{run_id:path}/retry", summary="Retry a run", **EXECUTED)
+async def retry(run_id: RunId, app: Served, live: Going, body: RetryBody = _RETRIED) -> Answer:
+    """Retry an ended run: repeat what failed, or `nodes` and what depends on them. Nodes in `accept` are not called
+    again: their rejected results are used, or the values given for them."""
+    require_run(app, run_id)
+    nodes, accept = check_json(body.nodes, "nodes"), check_json(body.accept, "accept")
+    return await start_run(
+        live, run_id, body.wait, lambda take: app.runs.retry(run_id, nodes, on_event=take, accept=accept)
+    )
+
+
+@actions_router.post(
+    "/runs/{run_id:path}/undo", summary="Undo a run", status_code=202, response_model=models.UndoReport,
+    responses={200: {"model": models.UndoReport, "description": "The undo has ended."}},
+)  # fmt: skip
+async def undo(run_id: RunId, app: Served, live: Going, body: WaitBody = _AWAITED) -> Answer:
+    """Undo the finished steps of an ended run, the last one first. Where an undo failed, this continues there."""
+    row = require_run(app, run_id)
+    undo_run = row.undo or f"{run_id}~undo"
+    task = await live.start(undo_run, lambda take: app.runs.undo(run_id, on_event=take))
+    if body.wait:
+        done, _ = await asyncio.wait({task}, timeout=body.wait)
+        if done:
+            return Answer(task.result(), 200)
+    return Answer({"runId": run_id, "undoRun": undo_run, "status": "undoing"}, 202)
+
+
+@actions_router.post("/runs/{run_id:path}/resume", summary="Resume a run", **EXECUTED)
+async def resume(run_id: RunId, app: Served, live: Going, body: WaitBody = _AWAITED) -> Answer:
+    """Resume a run whose process is gone, or that waits without a process."""
+    if require_run(app, run_id).status in ENDS:
+        return Answer({"runId": run_id, **ended(await app.resume(run_id))}, 200)
+    return await start_run(live, run_id, body.wait, lambda take: app.resume(run_id, on_event=take))
+
+
+@actions_router.post("/runs/{run_id:path}/fork", summary="Fork a run", **EXECUTED)
+async def fork(run_id: RunId, app: Served, files: Files, live: Going, body: ForkBody = _FORKED) -> Answer:
+    """Start a new run from this one, with another input or definition; what was recorded is used where it fits."""
+    require_run(app, run_id)
+    how: dict[str, Any] = {"at": check_json(body.nodes, "nodes")}
+    if "input" in body.model_fields_set:
+        how["input"] = check_json(body.input, "input")
+    if body.definition is not None or body.document is not None:
+        size = size_of(body.document)
+        loaded, _ = await patiently(size, lambda: loaded_of(app, files, body.definition, body.document))
+        how["definition"] = {**loaded.document, "kind": loaded.kind}
+    id = own_id(body.run_id)
+    if live.holds(id):  # before its row is there
+        raise RunExists(id)
+    return await start_run(
+        live, id, body.wait, lambda take: app.runs.fork(run_id, new_id=id, on_event=take, **how), forkedFrom=run_id
+    )
+
+
+@actions_router.get("/runs/{run_id:path}/waiting", summary="List the waits of a run", response_model=models.Waits)
+def waiting(run_id: RunId, app: Served) -> Answer:
+    """Return the events and approvals that the run waits for."""
+    require_run(app, run_id)
+    return Answer({"waiting": _named(app, app.runs.waiting(run_id))})
+
+
+@actions_router.post("/runs/{run_id:path}/approve", summary="Answer an approval", response_model=models.Answered)
+async def approve(run_id: RunId, body: Approval, app: Served, live: Going) -> Answer:
+    """Approve or refuse. A run that waits without a process continues in this server."""
+    before = _outermost(app, run_id)
+    payload = check_json(body.model_dump(include={"node", "approved", "by", "note"}), "body")
+    name = payload.pop("node")
+    answered = await run_sync_in_thread(app.store, lambda: app.runs.approve(run_id, name, **payload))
+    return await _continue_here(app, live, before, {"answered": answered})
+
+
+@actions_router.post("/runs/{run_id:path}/send", summary="Send an event", response_model=models.Delivered)
+async def send(run_id: RunId, body: EventBody, app: Served, live: Going) -> Answer:
+    """Answer an approval. A run that waits for it without a process continues here."""
+    before = _outermost(app, run_id)
+    fields = check_json(body.model_dump(include={"event", "payload", "id", "early"}), "body")
+    event, payload = fields.pop("event"), fields.pop("payload")
+    sent = await run_sync_in_thread(app.store, lambda: app.runs.send(run_id, event, payload, **fields))
+    return await _continue_here(app, live, before, {"sent": sent})
+
+
+@actions_router.get("/runs/{run_id:path}/diff", summary="Compare two runs", response_model=models.Difference)
+def diff(
+    run_id: RunId, app: Served, other: Annotated[str, Query(alias="with", max_length=500, description="Another run.")]
+) -> Answer:
+    """Compare two runs: definition, input, result, and status, value and error of each node."""
+    require_run(app, run_id)
+    require_run(app, other)
+    return Answer(app.runs.diff(run_id, other))
+
+
+def _outermost(app: App, run_id: str) -> RunRow:
+    """Return the run that continues once this one, which may be a part of it, has its answer."""
+    require_run(app, run_id)
+    return require_run(app, app.runs.outermost(run_id))
+
+
+async def _continue_here(app: App, live: Live, before: RunRow, answer: dict[str, Any]) -> Answer:
+    """Return the answer, and continue in this process a run that was parked or whose process is gone."""
+    alone = before.status == "waiting"
+    if before.status == "running" and not live.holds(before.id):
+        liveness = await run_sync_in_thread(app.store, lambda: app.runs.liveness_of([before]))
+        alone = liveness.get(before.id) in RESUMABLE
+    if alone and not app.distributed and not live.holds(before.id):
+        await live.start(before.id, lambda take: app.resume(before.id, on_event=take))
+    return Answer({"runId": before.id, "status": require_run(app, before.id).status, **answer})
+
+
+def _named(app: App, waiting: Sequence[Mapping[str, Json]]) -> list[dict[str, Json]]:
+    """Add the name of its run to each wait."""
+    rows: dict[str, RunRow | None] = {}
+    for item in waiting:
+        id = str(item["runId"])
+        rows[id] = rows[id] if id in rows else app.runs.row(id)
+    return [{**entry, "name": row.name if (row := rows[str(entry["runId"])]) else ""} for entry in waiting]
+
+
+contents_router = APIRouter(prefix="/api/runs", tags=["runs"], route_class=Route)
+_SHOWN: Final = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"))
+"""Images that hold no script: SVG does."""
+
+
+@contents_router.get(
+    "/{run_id:path}/content/{hash}",
+    summary="Get content of a run",
+    response_class=Response,
+    responses={200: {"content": {"*/*": {}}, "description": "The bytes, with their media type."}},
+)
+def content(
+    run_id: RunId,
+    hash: Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="The SHA-256 of the bytes: `$content.blob`.")],
+    app: Served,
+) -> Response:
+    """Return an image, audio or a file that a value of the run refers to."""
+    result = app.runs.content(run_id, hash)
+    mime = result.mime_type.partition(";")[0].strip().lower()
+    is_inline = mime in _SHOWN or (mime.startswith("audio/") and mime.isascii())
+    headers = {
+        "x-content-type-options": "nosniff",
+        "content-security-policy": "default-src 'none'; sandbox",
+        "cache-control": "private, max-age=31536000, immutable",
+    }
+    if not is_inline:
+        name = quote(result.name or hash[:16], safe="")
+        headers["content-disposition"] = f"attachment; filename*=UTF-8''{name}"
+    return Response(result.data, media_type=mime if is_inline else "application/octet-stream", headers=headers)

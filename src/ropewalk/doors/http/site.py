@@ -1,41 +1,187 @@
-"""All routes of an app behind the guard, as one ASGI app."""
+"""All routes of an app behind the authentication, as one ASGI app.
+
+- `GET /metrics` gives the counts and times of this process's runs in the format of Prometheus.
+- The web UI is served from files built in advance (`doors/web/static`, sources in `page/`). Every path outside the
+  API serves it, so its addresses can be opened and reloaded.
+- A route ends browser sessions.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from fastapi import Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, Response
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_1_0_0
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from ...errors import RopewalkError
-from ...guard import Guard
-from . import again, contents, definitions, metrics, page, runs, sessions, tools
-from .answers import REFUSALS, Answer, answer_error, answer_fault, answer_misfit, answer_refusal
+from ...events import Event
+from ..security import SESSION, SESSIONS, AuthMiddleware, Sessions
+from . import definitions, plans, runs, tools
+from .errors import REFUSALS, Answer, Route, answer_error, answer_fault, answer_misfit, answer_refusal
 from .flow_files import FlowFiles
-from .live import Live
-from .metrics import Metrics
-from .wording import operation_id
+from .live_runs import Live
 
 if TYPE_CHECKING:
-    from ...app import App
+    from ...app.app import App
+
+_SECONDS = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10, 60, 300)
+metrics_router = APIRouter(tags=["metrics"], route_class=Route)
+
+
+def operation_id(route: APIRoute) -> str:
+    """Return the name of a route in generated clients: `start_run`."""
+    return re.sub(r" (?:an?|the) | ", "_", route.summary or route.name).lower()
+
+
+class Metrics:
+    """Takes the events of runs. Labelled by what a project has a bounded number of, never by a run."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        more: dict[str, Any] = {"registry": self.registry}
+        tool: Any = ("tool",)
+        self._going = Gauge("ropewalk_runs_going", "Runs that this process executes now.", **more)
+        self._runs = Counter("ropewalk_runs", "Runs that have ended in this process, by status.", ("status",), **more)
+        message = "Seconds that runs took to their end."
+        self._run_time = Histogram("ropewalk_run_duration_seconds", message, buckets=_SECONDS, **more)
+        message = (
+            "Calls of tools that have ended, by tool and outcome (ok, failed); all attempts of a node are one call."
+        )
+        self._calls = Counter("ropewalk_tool_calls", message, (*tool, "outcome"), **more)
+        message = "Seconds that calls of tools took, with their attempts and the pauses between them."
+        self._call_time = Histogram("ropewalk_tool_call_duration_seconds", message, tool, buckets=_SECONDS, **more)
+        message = "Attempts that failed, of nodes that are tried again or whose failure is handled, by error."
+        self._attempts = Counter("ropewalk_failed_attempts", message, ("error",), **more)
+        self._open_nodes: dict[str, dict[str, tuple[str, float]]] = {}
+
+    def take(self, event: Event) -> None:
+        data: dict[str, Any] = event.data if isinstance(event.data, dict) else {}
+        if event.kind in ("run.started", "run.resumed"):
+            self._open_nodes[event.run_id] = {}
+            self._going.inc()
+            return
+        # Events of a run that started before this server are not counted: its beginning is unknown.
+        open_nodes = self._open_nodes.get(event.run_id)
+        if open_nodes is None:
+            return
+        if event.kind == "node.started" and data.get("tool") and not data.get("replayed"):
+            open_nodes[event.path] = (str(data["tool"]), event.at)
+        elif event.kind in ("node.finished", "node.recovered", "node.failed") and event.path in open_nodes:
+            tool, at = open_nodes.pop(event.path)
+            self._calls.labels(tool, "ok" if event.kind == "node.finished" else "failed").inc()
+            self._call_time.labels(tool).observe(max(0.0, event.at - at))
+        elif event.kind == "attempt.failed" and not data.get("replayed"):
+            self._attempts.labels(str(data.get("kind"))).inc()
+        elif event.path == "" and event.kind.startswith("run."):
+            del self._open_nodes[event.run_id]
+            self._going.dec()
+            self._runs.labels(str(data.get("status") or event.kind.partition(".")[2])).inc()
+            if "ms" in data:
+                self._run_time.observe(data["ms"] / 1000)
+
+
+@metrics_router.get(
+    "/metrics", summary="Get metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}}
+)
+def metrics(request: Request) -> Response:
+    """Counts and times of the runs of this process."""
+    counted: Metrics = request.app.state.metrics
+    return Response(generate_latest(counted.registry), media_type=CONTENT_TYPE_PLAIN_1_0_0)
+
+
+STATIC: Final = Path(__file__).parents[1] / "web" / "static"
+LOST: Final = STATIC / "token.html"
+_ASSETS: Final = {file.name: file for file in sorted((STATIC / "assets").glob("*"))}
+_KINDS: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+
+page_router = APIRouter(include_in_schema=False)
+
+
+@page_router.get("/assets/{name}")
+def asset(name: str) -> FileResponse:
+    """Return a file of the web UI whose name has a hash of its content, so that browsers may cache it."""
+    if name not in _ASSETS:  # a path is never put together from a request
+        raise HTTPException(404, f"no file {name!r}")
+    file = _ASSETS[name]
+    headers = {"cache-control": "private, max-age=31536000, immutable"}
+    return FileResponse(file, media_type=_KINDS[file.suffix], headers=headers)
+
+
+@page_router.get("/{path:path}")
+def index(path: str) -> FileResponse:
+    if path.partition("/")[0].lower() == "api":
+        raise HTTPException(404, "Not Found")
+    return FileResponse(
+        STATIC / "index.html", media_type="text/html; charset=utf-8", headers={"cache-control": "no-store"}
+    )
+
+
+sessions_router = APIRouter(prefix="/api", tags=["sessions"], route_class=Route, default_response_class=Answer)
+
+
+class Ended(BaseModel):
+    ended: int = Field(description="How many sessions have been ended.")
+
+
+@sessions_router.post("/logout", summary="Log out", response_model=Ended)
+def logout(
+    request: Request,
+    all: Annotated[bool, Query(description="End the sessions of every browser, not only this one.")] = False,
+) -> Answer:
+    """End the browser session that the request came with, and take its cookie back. The token stays valid."""
+    sessions: Sessions = request.scope[SESSIONS]
+    session: str | None = request.scope[SESSION]
+    ended = 0
+    if session is not None:
+        sessions.end(session)
+        ended = 1
+    if all:
+        ended += sessions.end_all()
+    server: Any = request.scope.get("server")
+    cookie = sessions.clear_cookie(server[1] if server else None).decode()
+    return Answer({"ended": ended}, headers={"set-cookie": cookie})
 
 
 def make_site(
-    app: App, token: str, *, hosts: Iterable[str] = (), home: Path | None = None, flows: Sequence[str] = ()
-) -> Guard:
-    """The HTTP API of `app`, an ASGI app. Every request must show `token` and come by 127.0.0.1, localhost or one
-    of `hosts`. Closing the app is left to whoever opened it. `flows` are the files that are
-    listed as definitions, beside `home`; with none, the documents that are there."""
-    return Guard(_routes(app, FlowFiles(app, home, flows)), token, hosts, app.limits.file_size, page.LOST.read_bytes())
+    app: App, token: str | None, *, hosts: Iterable[str] = (), home: Path | None = None, flows: Sequence[str] = ()
+) -> AuthMiddleware:
+    """Build the HTTP API and the web UI of an app. The caller closes the app.
+
+    Args:
+        app: The app to serve.
+        token: What every request must show as bearer token or cookie; None if another program checks requests.
+        hosts: Host names that requests may name, in addition to 127.0.0.1 and localhost.
+        home: The directory whose flow files are listed as definitions.
+        flows: Patterns of these files. Default: every document in `home`.
+
+    Returns:
+        The ASGI app.
+    """
+    return AuthMiddleware(
+        _routes(app, FlowFiles(app, home, flows)), token, hosts, app.limits.file_size, LOST.read_bytes()
+    )
 
 
 def api_of(app: App) -> dict[str, Any]:
-    """The OpenAPI document."""
+    """Build the OpenAPI document.
+
+    Args:
+        app: The app that the API serves.
+
+    Returns:
+        The document.
+    """
     return _routes(app, FlowFiles(app)).openapi()
 
 
@@ -69,10 +215,19 @@ def _routes(app: App, files: FlowFiles) -> FastAPI:
     site.state.served, site.state.live, site.state.metrics = app, live, Metrics()
     site.state.files = files
     app.watch(site.state.metrics.take)
-    nouns = (again, contents, runs, definitions, tools, sessions, metrics)
-    site.state.routes = [route for noun in nouns for route in noun.router.routes]
-    for noun in (*nouns, page):  # the page is what all other paths are
-        site.include_router(noun.router)
+    routers = (
+        runs.actions_router,
+        runs.contents_router,
+        runs.router,
+        definitions.router,
+        tools.router,
+        plans.router,
+        sessions_router,
+        metrics_router,
+    )
+    site.state.routes = [route for router in routers for route in router.routes]
+    for router in (*routers, page_router):  # the web UI answers every other path, so it comes last
+        site.include_router(router)
     return site
 
 

@@ -1,4 +1,4 @@
-"""The toolbox over HTTP: list, look at, call."""
+"""Tools over HTTP: list, select, show and call them."""
 
 from __future__ import annotations
 
@@ -8,44 +8,47 @@ from typing import Annotated, Any
 from fastapi import APIRouter, HTTPException, Path, Query
 from pydantic import Field
 
+from ...app.presenters import tool_list
 from ...tools.tool import Tool
 from ...values import check_json
-from . import shapes
-from .answers import Answer, Route, Served
-from .given import OWN, Asked
+from . import models
+from .errors import Answer, Route, Served
+from .models import OWN, RequestBody
 
-MOST_LISTED = 1_000  # tools in one page
+MAX_LISTED = 1_000  # tools in one page
 
-_PATIENCE = 2.0  # seconds for servers to connect; one that says nothing must not hold up the answer
+_PATIENCE = 2.0  # seconds for servers to connect; a silent server must not delay the answer
 ToolId = Annotated[str, Path(max_length=500, description="namespace:name, or a name.")]
 
 
-class Arguments(Asked):
+class Arguments(RequestBody):
     arguments: dict[str, Any] = Field(default_factory=dict)
 
 
 router = APIRouter(prefix="/api/tools", tags=["tools"], route_class=Route, default_response_class=Answer)
 
 
-@router.get("", summary="List tools", response_model=shapes.ToolList)
+@router.get("", summary="List tools", response_model=models.ToolList)
 async def ls(
     app: Served,
-    text: Annotated[str, Query(max_length=500, description="In id or description.")] = "",
-    limit: Annotated[int, Query(ge=1, le=MOST_LISTED, description="How many tools, at most 1000.")] = MOST_LISTED,
-    after: Annotated[str, Query(max_length=500, description="The last tool of the page before: `next`.")] = "",
+    text: Annotated[str, Query(max_length=500, description="Text in the id or the description.")] = "",
+    limit: Annotated[int, Query(ge=1, le=MAX_LISTED, description="Maximum number of tools.")] = MAX_LISTED,
+    after: Annotated[str, Query(max_length=500, description="`next` of the previous page.")] = "",
 ) -> Answer:
-    """Tools in the order of their ids. Servers that cannot be reached are in `failures` with the reason, and those that
-    have not answered yet in `connecting`: their tools are missing until they do."""
+    """List the tools, ordered by id.
+
+    `failures` has the reason for each server that cannot be reached. `connecting` has the servers that have not
+    answered yet; their tools are missing until they do.
+    """
     connecting = await app.toolbox.connect_within(_PATIENCE)
     # In a thread: there may be a hundred thousand.
-    found, total = await asyncio.to_thread(_matching, app.toolbox.list(), text.casefold(), after)
-    page = found[:limit]
+    result, total = await asyncio.to_thread(_matching, app.toolbox.list(), text.casefold(), after)
+    page = result[:limit]
     return Answer(
         {
-            "tools": [tool.to_dict() for tool in page],
+            **tool_list(app.toolbox, page),
             "total": total,
-            "next": str(page[-1].id) if len(found) > limit else None,
-            "failures": {name: str(why) for name, why in app.toolbox.failures.items()},
+            "next": str(page[-1].id) if len(result) > limit else None,
             "connecting": connecting,
         }
     )
@@ -53,39 +56,41 @@ async def ls(
 
 def _matching(tools: list[Tool], text: str, after: str) -> tuple[list[Tool], int]:
     """Return the tools behind `after` that have the text, in the order of their ids, and how many have it in all."""
-    known = [tool for tool in tools if not text or text in f"{tool.id}\n{tool.description or ''}".casefold()]
-    rest = [tool for tool in known if str(tool.id) > after] if after else known
-    return sorted(rest, key=lambda tool: str(tool.id)), len(known)
+    matching = [tool for tool in tools if not text or text in f"{tool.id}\n{tool.description or ''}".casefold()]
+    rest = [tool for tool in matching if str(tool.id) > after] if after else matching
+    return sorted(rest, key=lambda tool: str(tool.id)), len(matching)
 
 
-class Wanted(Asked):
-    query: str = Field(max_length=10_000, description="What is to be done, in words.")
+class SelectionBody(RequestBody):
+    query: str = Field(max_length=10_000, description="The task in words.")
     limit: int = Field(5, ge=1, le=100)
-    threshold: float | None = Field(None, ge=0, le=1, description="The least score.")
+    threshold: float | None = Field(None, ge=0, le=1, description="Minimum score.")
 
 
-@router.post("/select", summary="Select tools", response_model=shapes.Selection)
-async def select(given: Wanted, app: Served) -> Answer:
-    """The tools that fit a request, the best first, with how sure one can be of each and why. Those of servers that
-    have not answered yet are not among them."""
+@router.post("/select", summary="Select tools", response_model=models.Selection)
+async def select(body: SelectionBody, app: Served) -> Answer:
+    """Select the tools that fit a request, best first, each with a confidence and the reasons.
+
+    Tools of servers that have not answered yet are missing.
+    """
     await app.toolbox.connect_within(_PATIENCE)
-    least: dict[str, Any] = {} if given.threshold is None else {"threshold": given.threshold}
-    query = check_json(given.query, "query")
+    least: dict[str, Any] = {} if body.threshold is None else {"threshold": body.threshold}
+    query = check_json(body.query, "query")
     # In a thread: the first request reads every tool.
-    found = await asyncio.to_thread(lambda: app.selector.select(query, maxResults=given.limit, **least))
-    return Answer(found.to_dict())
+    result = await asyncio.to_thread(lambda: app.selector.select(query, maxResults=body.limit, **least))
+    return Answer(result.to_dict())
 
 
-@router.get("/{tool_id:path}", summary="Get a tool", response_model=shapes.Tool)
+@router.get("/{tool_id:path}", summary="Get a tool", response_model=models.Tool)
 async def get(tool_id: ToolId, app: Served) -> Answer:
-    """One tool with its schemas."""
+    """Return one tool with its schemas."""
     return Answer((await app.toolbox.find(tool_id)).to_dict())
 
 
-@router.post("/{tool_id:path}", summary="Call a tool", response_model=shapes.Called)
-async def call(tool_id: ToolId, given: Arguments, app: Served) -> Answer:
-    """Call one tool with the whole pipeline around it."""
+@router.post("/{tool_id:path}", summary="Call a tool", response_model=models.Called)
+async def call(tool_id: ToolId, body: Arguments, app: Served) -> Answer:
+    """Call one tool, with its validation, timeout, retries, cache and limits."""
     if tool_id.startswith(OWN) or str((await app.toolbox.find(tool_id)).id).startswith(OWN):
         raise HTTPException(403, f"{tool_id} is a part of agents and not called by itself; run an agent instead")
-    value = await app.call_tool(tool_id, check_json(given.arguments, "arguments"))
+    value = await app.call_tool(tool_id, check_json(body.arguments, "arguments"))
     return Answer({"tool": tool_id, "result": value})

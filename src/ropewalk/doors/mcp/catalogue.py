@@ -1,30 +1,297 @@
-"""Everything that is offered, by the names clients see; always as it is now."""
+"""The catalogue: everything that the MCP server offers, by the names that clients see. It is always current.
+
+A long list of tools fills the context of a model and makes it choose worse. In place of a long list, the model sees
+two tools. `find_tools` finds tools for a request, with their schemas; `call_tool` calls one of them.
+
+The app's selector ranks the tools of the project and learns from their use. It does not know flows, so a second
+selector ranks those.
+
+Names work in every client, Claude Code included: `[A-Za-z0-9_-]`, at most 48 characters, unique. Claude Code adds
+the prefix `mcp__SERVER__` and has a limit of 64.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+import hashlib
+import logging
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from .find import CALL, FIND, call_tool, find_tools
-from .finder import Finder
-from .names import unique_names
-from .offer import Offered, Source
+from ...errors import ExecutionFailed, OutputValidationFailed, StoreError
+from ...journal.address import run_sync_in_thread
+from ...journal.tool_usage import current_source
+from ...select.options import THRESHOLD
+from ...select.selector import Selector
+from ...tools.mcp.requests import ServerRefused
+from ...values import Json, did_you_mean
+from .results import failed, given, shown_input
+from .tool_source import CallContext, ExposedTool, Source
+
+if TYPE_CHECKING:
+    from ...app.app import App
+
+log = logging.getLogger("ropewalk.mcp.server")
+
+_THRESHOLD: Final = 0.1  # lower than usual: a model is better off with near misses than with nothing
+_MOST_FINDS: Final = 200  # tools found by one client whose requests are remembered until they are called
+
+
+class Finder:
+    """Ranks offered tools for a request, and teaches the app's selector."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._flows: tuple[dict[str, str], Selector] | None = None
+
+    @property
+    def connecting(self) -> list[str]:
+        """The servers whose tools cannot be found yet."""
+        mcp = self._app.toolbox.mcp
+        return [] if mcp is None else mcp.connecting
+
+    def best(self, tools: Mapping[str, ExposedTool], query: str, limit: int) -> list[tuple[str, float]]:
+        """Return names and scores of the tools that fit a request, the best first."""
+        toolbox = self._app.toolbox
+        names = {item.id: name for name, item in tools.items() if toolbox.get(item.id) is not None}
+        options: dict[str, Any] = {"maxResults": limit, "threshold": _THRESHOLD}
+        rows: list[dict[str, Any]] = []
+        if names:
+            rows += self._app.selector.select(query, allowTools=list(names), **options)["results"]
+        flows = {name: item.description for name, item in tools.items() if item.id not in names}
+        if flows:
+            rows += self._of_flows(flows, tools).select(query, **options)["results"]
+        scores = [(names.get(str(row["name"]), str(row["name"])), round(float(row["score"]), 2)) for row in rows]
+        return sorted(scores, key=lambda score: -score[1])[:limit]
+
+    def _of_flows(self, flows: dict[str, str], tools: Mapping[str, ExposedTool]) -> Selector:
+        if self._flows is None or self._flows[0] != flows:
+            cards = [
+                {"name": name, "description": message, "inputSchema": tools[name].input_schema}
+                for name, message in flows.items()
+            ]
+            self._flows = flows, Selector(cards)
+        return self._flows[1]
+
+    def note(self, asked: CallContext, query: str, ids: list[str]) -> None:
+        """Remember the request that a client found some tools by."""
+        for id in ids:
+            asked.found_by.pop(id, None)
+            asked.found_by[id] = query
+        while len(asked.found_by) > _MOST_FINDS:
+            del asked.found_by[next(iter(asked.found_by))]
+
+    async def call(
+        self, tool: ExposedTool, args: dict[str, Json], asked: CallContext, request: str | None = None
+    ) -> Any:
+        """Call a tool. The selector learns how it did for `request`, or for the request that it was found by."""
+        request = request or asked.found_by.pop(tool.id, None)
+        try:
+            result = await tool.call(args, asked)
+        except Exception as error:
+            if request is not None and _has_failed(error):
+                await self._learn(request, tool.id, False)
+            raise
+        if request is not None:
+            await self._learn(request, tool.id, not result.is_error)
+        return result
+
+    async def _learn(self, request: str, id: str, success: bool) -> None:
+        if self._app.toolbox.get(id) is None:
+            return
+        try:
+            source = current_source()
+            await run_sync_in_thread(self._app.store, lambda: self._app.selector.learn(request, {id: success}, source))
+        except StoreError:  # the call is done; only what could be learnt from it is lost
+            log.exception("the selector learnt nothing from a call of %s", id)
+
+
+def _has_failed(error: Exception) -> bool:
+    """Return True if the tool itself failed, not the check of its arguments or permission."""
+    if isinstance(error, ServerRefused):
+        return error.retryable
+    return isinstance(error, (ExecutionFailed, OutputValidationFailed, ConnectionError, TimeoutError))
+
+
+Find: TypeAlias = Callable[[str], Awaitable[ExposedTool | None]]
+"""Gives what is called by a name."""
+
+FIND: Final = "find_tools"
+CALL: Final = "call_tool"
+_MOST: Final = 50
+_USUAL: Final = 8
+_ROW: Final[dict[str, Json]] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "description": {"type": "string"},
+        "inputSchema": {"type": "object"},
+        "score": {"type": "number"},
+    },
+    "required": ["name", "description", "inputSchema", "score"],
+}
+_OUTPUT: Final[dict[str, Json]] = {
+    "type": "object",
+    "properties": {
+        "tools": {"type": "array", "items": _ROW},
+        "total": {"type": "integer"},
+        "fits": {"type": "boolean"},
+        "note": {"type": "string"},
+        "connecting": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Servers that have not listed their tools yet.",
+        },
+    },
+    "required": ["tools", "total", "fits"],
+}
+
+
+def find_tools(tools: Mapping[str, ExposedTool], finder: Finder) -> ExposedTool:
+    """The tool that finds the others."""
+    names = (
+        "the tools of this server by what you want to do; gives their names, descriptions and input schemas, best "
+        "first, each with how sure one can be of it (score, 0 to 1), and says when none fits"
+    )
+
+    async def call(args: dict[str, Json], asked: CallContext) -> Any:
+        query, limit = args.get("query"), args.get("limit", _USUAL)
+        if not isinstance(query, str) or not query.strip():
+            return failed("query: say what you want to do", {"kind": "InvalidInput"})
+        if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MOST:
+            return failed(f"limit: a whole number from 1 to {_MOST}", {"kind": "InvalidInput"})
+        result = [
+            (name, tools[name], score) for name, score in await asyncio.to_thread(finder.best, tools, query, limit)
+        ]
+        finder.note(asked, query, [item.id for _, item, _ in result])
+        rows = [
+            {
+                "name": name,
+                "description": item.description,
+                "inputSchema": shown_input(item.input_schema),
+                "score": score,
+            }
+            for name, item, score in result
+        ]
+        fits = any(score >= THRESHOLD for _, _, score in result)
+        message: dict[str, Json] = {"tools": rows, "total": len(tools), "fits": fits}
+        if connecting := finder.connecting:
+            message["connecting"] = connecting
+        if fits:
+            return given(message, _OUTPUT)
+        near = "; those listed come nearest, and are probably not what is wanted" if result else ""
+        note = f"no tool here fits this request (none has a score of {THRESHOLD:g} or more){near}"
+        if connecting:
+            note += f"; the tools of {', '.join(connecting)} are not known yet: ask again in a few seconds"
+        return given({**message, "note": note}, _OUTPUT)
+
+    return ExposedTool(
+        id=FIND,
+        wanted=FIND,
+        description=f"Finds {names}. Call what it finds with {CALL}.",
+        input_schema={
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "description": "Your task, in a few words."},
+                "limit": {"type": "integer", "minimum": 1, "maximum": _MOST, "default": _USUAL},
+            },
+            "required": ["query"],
+        },
+        output_schema=_OUTPUT,
+        annotations={"readOnlyHint": True},
+        call=call,
+    )
+
+
+def call_tool(find: Find, tools: Mapping[str, ExposedTool], finder: Finder) -> ExposedTool:
+    """The tool that calls the others by name; its answers are theirs."""
+
+    async def call(args: dict[str, Json], asked: CallContext) -> Any:
+        name, arguments, request = args.get("name"), args.get("arguments", {}), args.get("request")
+        tool = await find(name) if isinstance(name, str) and name not in (FIND, CALL) else None
+        if tool is None:
+            near = did_you_mean(str(name), tools)
+            hint = f"; did you mean {near}?" if near else f"; ask {FIND}"
+            return failed(f"name: there is no tool {name!r}{hint}", {"kind": "NotFound"})
+        if not isinstance(arguments, dict):
+            return failed("arguments: an object, by the input schema of the tool", {"kind": "InvalidInput"})
+        if request is not None and not (isinstance(request, str) and request.strip()):
+            return failed("request: the words that the tool was found by", {"kind": "InvalidInput"})
+        return await finder.call(tool, arguments, asked, request)
+
+    return ExposedTool(
+        id=CALL,
+        wanted=CALL,
+        description=f"Calls a tool that {FIND} has found.",
+        input_schema={
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "description": f"As {FIND} gives it."},
+                "arguments": {"type": "object", "description": "By the input schema of that tool."},
+                "request": {
+                    "type": "string",
+                    "description": f"Your task: the query of {FIND}. Later searches learn from it.",
+                },
+            },
+            "required": ["name"],
+        },
+        call=call,
+        verbatim=True,
+    )
+
+
+LONGEST: Final = 48
+_OTHER: Final = re.compile(r"[^A-Za-z0-9_-]+")
+_MARK: Final = 6
+
+
+def unique_names(
+    wanted: Iterable[tuple[str, str]], taken: Iterable[str] = (), own: Container[str] = ()
+) -> dict[str, str]:
+    """From (id, wanted name) to {id: name}; the same for the same set, in whatever order.
+
+    Where several come to the same name, the one that wanted exactly that keeps it, of several the one whose id is in
+    `own`; the others, and those that are too long, end in a digest of their id. `taken` are names nobody gets.
+    """
+    requested = dict(wanted)
+    safe = {id: safe_name(name).strip("_") or "tool" for id, name in requested.items()}
+    exact = Counter(name for id, name in safe.items() if requested[id] == name)
+    owned = Counter(name for id, name in safe.items() if requested[id] == name and id in own)
+    known = Counter(safe.values())
+    blocked = set(taken)
+    result: dict[str, str] = {}
+    for id, name in safe.items():
+        mine = owned[name] == 1 and id in own
+        alone = known[name] == 1 or (requested[id] == name and (exact[name] == 1 or mine))
+        result[id] = name if alone and len(name) <= LONGEST and name not in blocked else _marked(id, name)
+    return result
+
+
+def safe_name(name: str) -> str:
+    """Return a name with the characters that clients do not take replaced."""
+    return _OTHER.sub("_", name)
+
+
+def _marked(id: str, name: str) -> str:
+    mark = hashlib.sha256(id.encode()).hexdigest()[:_MARK]
+    return f"{name[: LONGEST - _MARK - 1].rstrip('_')}_{mark}"
 
 
 class Catalogue:
-    """The tools of some sources. Where there are more than `most_listed`, only those of `always` are listed as far as
+    """The tools of some sources. Where there are more than `max_listed`, only those of `always` are listed as far as
     they fit, and `find_tools` and `call_tool` for the rest; every tool can be called by its name all the same."""
 
     def __init__(
-        self, finder: Finder, always: Sequence[Source], others: Sequence[Source] = (), *, most_listed: int = 100
+        self, finder: Finder, always: Sequence[Source], others: Sequence[Source] = (), *, max_listed: int = 100
     ) -> None:
         self.finder = finder
-        self._always, self._others, self._most = tuple(always), tuple(others), most_listed
+        self._always, self._others, self._most = tuple(always), tuple(others), max_listed
         self._version: Any = None
-        self._tools: dict[str, Offered] = {}
-        self._listed: dict[str, Offered] = {}
-        self._withheld: dict[str, Offered] = {}
+        self._tools: dict[str, ExposedTool] = {}
+        self._listed: dict[str, ExposedTool] = {}
+        self._withheld: dict[str, ExposedTool] = {}
 
     async def connect(self) -> None:
         """Reach what is needed to describe the tools."""
@@ -35,31 +302,31 @@ class Catalogue:
         """The servers whose tools are missing, as they have not answered yet."""
         return self.finder.connecting if self._others else []
 
-    async def find(self, name: str) -> Offered | None:
+    async def find(self, name: str) -> ExposedTool | None:
         """Return what is called by a name, connecting only servers that it may come from; None where there is none.
 
         Raises ConnectionError when such a server cannot be reached."""
-        found = self.tools.get(name) or self.withheld(name)
-        if found is not None:
-            return found
+        result = self.tools.get(name) or self.withheld(name)
+        if result is not None:
+            return result
         for source in (*self._always, *self._others):
             await source.reach(name)
         return self.tools.get(name) or self.withheld(name)
 
     @property
-    def tools(self) -> dict[str, Offered]:
-        """What can be called, by name; made anew when a source has changed."""
+    def tools(self) -> dict[str, ExposedTool]:
+        """The tools that can be called, by name; rebuilt when a source has changed."""
         self._refresh()
         return {**self._tools, **self._listed}
 
-    def withheld(self, name: str) -> Offered | None:
-        """What would have this name if it were offered: its call says why it is not."""
+    def withheld(self, name: str) -> ExposedTool | None:
+        """Return the tool that would have this name if it were offered. Its call says why it is not."""
         self._refresh()
         return self._withheld.get(name)
 
     @property
-    def listed(self) -> dict[str, Offered]:
-        """What clients are shown, in this order."""
+    def listed(self) -> dict[str, ExposedTool]:
+        """The tools that clients are shown, in this order."""
         self._refresh()
         return self._listed
 
@@ -67,21 +334,25 @@ class Catalogue:
         version = [source.version() for source in (*self._always, *self._others)]
         if version == self._version:
             return
-        always = [one for source in self._always for one in source.offered()]
-        all = [one for source in self._others for one in source.offered()]
-        others = [one for one in all if not one.withheld]
+        always = [item for source in self._always for item in source.offered()]
+        all = [item for source in self._others for item in source.offered()]
+        others = [item for item in all if not item.withheld]
         offered = (*always, *others)
-        own = {one.id for one in offered if one.own}
-        names = unique_names(((one.id, one.wanted) for one in offered), taken=(FIND, CALL), own=own)
-        tools = {names[one.id]: one for one in offered}
+        own = {item.id for item in offered if item.own}
+        # Where programs call the tools, `find_tools` is the operation that gives stubs.
+        taken = (CALL,) if f"plans/{FIND}" in own else (FIND, CALL)
+        names = unique_names(((item.id, item.wanted) for item in offered), taken=taken, own=own)
+        tools = {names[item.id]: item for item in offered}
         # Named by themselves: what is refused takes no name from what is not.
-        apart = unique_names((one.id, one.wanted) for one in all if one.withheld)
-        withheld = {apart[one.id]: one for one in all if one.withheld}
+        apart = unique_names((item.id, item.wanted) for item in all if item.withheld)
+        withheld = {apart[item.id]: item for item in all if item.withheld}
         listed = tools
         if len(tools) > self._most:
             first = always if len(always) <= self._most else []
             listed = {FIND: find_tools(tools, self.finder), CALL: call_tool(self.find, tools, self.finder)}
-            listed |= {names[one.id]: one for one in first}
+            if FIND in tools:
+                listed = {}  # programs call what is not listed
+            listed |= {names[item.id]: item for item in first}
         # The version of before the look: what changes meanwhile is seen next time.
         self._tools, self._listed, self._version = tools, listed, version
         self._withheld = withheld

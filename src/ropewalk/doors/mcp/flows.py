@@ -1,62 +1,196 @@
-"""Flows as tools: those in files, and the chains and compositions of the store.
+"""Flows as tools: flows in files, and the chains and compositions of the store.
 
-A call is a run like any other, in the same store. The same idempotency key gives the same run, so that a client
-that asks again after a crash gets the result of before.
+Each call is a run in the store. The same idempotency key gives the same run, so a client that repeats its call after
+a crash gets the earlier result. The client receives progress for every node. The run stops when the client cancels.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ...config.flow_files import flow_files, stamp
-from ...engine.flowtool import tool_name, value_of
+from ...app.directories import seeded
+from ...app.lookup import STORED
+from ...config.project import PROJECT_FLOWS, flow_files, stamp
+from ...engine.engine import new_run_id
+from ...engine.flow_tool import flow_of, tool_name, value_of
 from ...errors import FlowFailed, InvalidFlow, NotFound
 from ...events import Event
 from ...expr import TRANSFORMS
-from ...ir import bodies
-from ...source import render
-from ...stored import STORED
-from ...told import problems_of
+from ...ir import Flow, bodies, nodes_of
+from ...journal.address import run_sync_in_thread
+from ...ops import Wait
+from ...source.document import render
+from ...tools.bound_call import Progress
+from ...tools.listener import RunProgress
+from ...tools.mcp.call_client import can_ask
+from ...tools.tool import ProgressEvent
 from ...values import Json, digest
-from .answers import failed, flow_failed, given
-from .execution import Execute, executed
-from .offer import Asked, Offered
+from ..errors import problems_of, word_problem
+from ..remedies import Door
+from .results import failed, flow_failed, given, missed
+from .tool_source import CallContext, ExposedTool, PrepareTask
+from .waits import ELICIT, answer_waits, open_waits, question_of
 
 if TYPE_CHECKING:
-    from ...app import App
-    from ...definitions import Loaded
+    from ...app.app import App
+    from ...app.loaded import Loaded
+    from ...engine.engine import Job
+
+RESUME: Final = "resume_run"
+STATE: Final = "ropewalk-run-"
+"""Prefix of the request state of a call whose run waits in the store; the id of the run follows."""
+_MOST: Final = 10  # notifications of progress within
+_SECOND: Final = 1.0
+_STOPPING: Final = 5.0  # seconds a stopped run may take to let its tools go
+_ENDS: Final = {
+    "node.finished": "done",
+    "node.recovered": "recovered",
+    "node.failed": "failed",
+    "node.skipped": "skipped",
+}
+
+Execute: TypeAlias = Callable[[dict[str, Json], str, Callable[[Event], None]], Awaitable[Any]]
+"""Runs a flow: arguments, run id, watcher of events."""
+
+
+class Steps:
+    """The events of a run as progress notifications, and the paths of the nodes that failed.
+
+    Of more than ten notifications within a second only the newest is sent, when there is room again.
+    """
+
+    def __init__(self, progress: Progress, *, counted: bool) -> None:
+        self._progress = progress
+        self._times: deque[float] = deque(maxlen=_MOST)  # of the newest notifications
+        self._held: ProgressEvent | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._run = RunProgress(self.tell, counted=counted)
+        self.failed: dict[str, str] = {}
+        """The path of each node of the run itself that failed and was not handled."""
+
+    def take(self, event: Event) -> None:
+        """Tell one event, where it is of a node."""
+        data: Any = event.data or {}
+        path = event.path or event.node
+        if event.kind == "node.failed" and not data.get("handled"):
+            self.failed[event.node or path] = path
+        self._run.take(event)
+
+    def tell(self, event: ProgressEvent) -> None:
+        """Send a notification, or hold it back while there are too many."""
+        self._held = event
+        if self._timer is not None:
+            return
+        loop = asyncio.get_running_loop()
+        if len(self._times) < _MOST or loop.time() >= self._times[0] + _SECOND:
+            self.flush()
+        else:
+            self._timer = loop.call_at(self._times[0] + _SECOND, self.flush)
+
+    def flush(self) -> None:
+        """Tell what is held back."""
+        held = self._held
+        self.drop()
+        if held is not None:
+            self._times.append(asyncio.get_running_loop().time())
+            self._progress.report(held)
+
+    def drop(self) -> None:
+        """Forget what is held back: nobody listens any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._held = None
+
+
+async def executed(
+    app: App, execute: Execute, args: dict[str, Json], run_id: str | None, asked: CallContext, *, counted: bool
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Run a flow for a client; a cancelled call stops the run first.
+
+    Returns:
+        The result of the run, and the paths of the nodes that failed.
+    """
+    import anyio
+
+    own = run_id or new_run_id()
+    progress = Progress(asked.on_progress)
+    steps = Steps(progress, counted=counted)
+    task = asyncio.ensure_future(execute(args, own, steps.take))
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        with anyio.CancelScope(shield=True):
+            app.runs.stop(own)
+            await asyncio.wait([task], timeout=_STOPPING)
+            task.cancel()
+            await asyncio.wait([task], timeout=_STOPPING)
+        steps.drop()
+        raise
+    steps.flush()
+    await progress.flush()
+    return task.result().to_dict(), steps.failed
+
 
 log = logging.getLogger("ropewalk.mcp.server")
 
 
 class Flows:
-    """The flows of an app: `places` are files, directories and globs beside `home`; with `stored` also the store's."""
+    """The flows of an app, as a source of tools.
 
-    def __init__(self, app: App, places: Iterable[str], home: Path, *, stored: bool = True) -> None:
-        self._app, self._places, self._home, self._stored = app, tuple(places), home, stored
+    Args:
+        app: The app that runs them.
+        places: Files, directories and globs, relative to `home`. Without any, the definitions in `home` itself.
+        home: The directory of the project.
+        stored: Offer the chains and compositions of the store, too.
+        task_only: Names of flows that run only as tasks.
+        plans: The operations on plans are offered, too. Their `resume_run` also continues the runs of flows.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        places: Iterable[str],
+        home: Path,
+        *,
+        stored: bool = True,
+        task_only: Iterable[str] = (),
+        plans: bool = False,
+    ) -> None:
+        self._app, self._home, self._stored = app, home, stored
+        self._task_only, self._has_plans = frozenset(task_only), plans
+        named = tuple(places)
+        self._places = named or PROJECT_FLOWS
+        # Nobody named the files that a default pattern matches: they may be documents of other programs.
+        self._broken_level = logging.WARNING if named else logging.INFO
         self._known: dict[Path, tuple[Any, Loaded | None]] = {}
         self._told: set[tuple[str, Path]] = set()
         self.broken: dict[str, str] = {}
         """Why a file, by its path, or a stored definition is not offered."""
 
     def version(self) -> Any:
-        """Which there are, and of when."""
+        """Return a value that changes whenever a flow is added, removed or changed."""
         files = tuple((str(file), stamp(file)) for file in self._files())
         stored = tuple((d.kind, d.id, d.fingerprint) for d in self._definitions())
         return files, stored, self._app.toolbox.version, len(TRANSFORMS)
 
-    def offered(self) -> Iterator[Offered]:
-        """One tool per flow; one that is no sound flow here is left out, and `broken` says why."""
+    def offered(self) -> Iterator[ExposedTool]:
+        """Return one tool per flow. Invalid flows are left out; `broken` has the reasons.
+
+        If a flow may wait, one more tool continues runs that did."""
+        called = map(flow_of, self._app.toolbox.list())
+        waits = any(_has_wait(tool.flow) for tool in called if tool is not None)
         own: dict[str, tuple[Path, set[str]]] = {}
         for file in self._files():
             loaded = self._loaded(file)
             if loaded is not None:
                 own.setdefault(tool_name(loaded.name), (file, set()))[1].add(loaded.fingerprint)
-                yield self._offer(f"file:{file}", loaded, self._of_file(loaded), own=True)
+                waits = waits or _has_wait(loaded.flow)
+                yield self._offer(f"file:{file}", loaded, self._of_file(loaded), self._task_of_file(loaded), own=True)
         for definition in self._definitions():
             loaded = self._of_the_store(definition)
             if loaded is None:
@@ -67,9 +201,14 @@ class Flows:
             id = f"{definition.kind}:{definition.id}"
             if same is not None and (id, same[0]) not in self._told:
                 self._told.add((id, same[0]))
-                said = "the file keeps the name, the stored one has a digest behind it (`stored = false` leaves it out)"
-                log.warning("%s %r of the store differs from %s: %s", definition.kind, loaded.name, same[0], said)
-            yield self._offer(id, loaded, self._of_store(definition))
+                message = (
+                    "the file keeps the name; the name of the stored one ends with a digest (`stored = false` hides it)"
+                )
+                log.warning("stored %s %r differs from the file %s: %s", definition.kind, loaded.name, same[0], message)
+            waits = waits or _has_wait(loaded.flow)
+            yield self._offer(id, loaded, self._of_store(definition), self._task_of_store(definition))
+        if waits and not self._has_plans:
+            yield self._offer_resume()
 
     async def connect(self) -> None:
         """Reach the servers whose tools the flows call: the schema of a result may be theirs."""
@@ -96,9 +235,9 @@ class Flows:
             return known[1]
 
         def load() -> Loaded:
-            found = self._app.load(file)
-            self._app.ensure(found)
-            return found
+            result = self._app.load(file)
+            self._app.ensure(result)
+            return result
 
         loaded = self._sound(str(file), load)
         self._known[file] = (now, loaded)
@@ -110,59 +249,91 @@ class Flows:
         return self._sound(name, lambda: self._app.definitions.stored(definition))
 
     def _sound(self, name: str, load: Callable[[], Loaded]) -> Loaded | None:
-        """What `load` gives, where it can be offered."""
+        """Return what `load` returns, or None if it is wrong; `broken` then says why."""
         before = self.broken.pop(name, None)
         try:
             return load()
         except (InvalidFlow, NotFound) as error:
-            self.broken[name] = why = "\n".join(map(render, problems_of(error))) or str(error)
+            self.broken[name] = why = "\n".join(
+                render(word_problem(problem, Door.MCP)) for problem in problems_of(error)
+            ) or str(error)
             if why != before:  # it is looked at again whenever tools or transforms change
-                log.warning("%s is not offered:%s%s", name, "\n" if "\n" in why else " ", why)
+                log.log(self._broken_level, "%s is not offered:%s%s", name, "\n" if "\n" in why else " ", why)
             return None
 
     # --- how they are called
 
     def _of_file(self, loaded: Loaded) -> Execute:
-        async def execute(args: dict[str, Json], run_id: str, on_event: Callable[[Event], None]) -> Any:
-            known = self._app.store.get_run(run_id)
-            if known is not None and known.status == "waiting":
-                return await self._app.resume(run_id, on_event=on_event, park=True)
+        async def start(args: dict[str, Json], run_id: str, on_event: Callable[[Event], None]) -> Any:
             return await self._app.run(loaded, args, run_id=run_id, on_event=on_event, park=True)
 
-        return execute
+        return self._resuming(start)
 
     def _of_store(self, definition: Any) -> Execute:
         service: Any = self._app.chains.core if definition.kind == "chain" else self._app.compositions.core
 
-        async def execute(args: dict[str, Json], run_id: str, on_event: Callable[[Event], None]) -> Any:
-            known = self._app.store.get_run(run_id)
-            if known is not None and known.status == "waiting":
-                return await self._app.resume(run_id, on_event=on_event, park=True)
+        async def start(args: dict[str, Json], run_id: str, on_event: Callable[[Event], None]) -> Any:
             job = await service.job(definition.id, {"input": args, "executionId": run_id}, None, on_event)
             job.park = True
-            return await service.told(job, await self._app.engine.run(job))
+            return await service.execution_result(job, await self._app.engine.run(job))
+
+        return self._resuming(start)
+
+    def _task_of_file(self, loaded: Loaded) -> PrepareTask:
+        async def prepare(args: dict[str, Json], run_id: str) -> Job:
+            variables = None
+            if loaded.compiled.local:
+                variables = await seeded(self._app.store, loaded, {}, False, run_id)
+            return await self._app.jobs.new(
+                loaded, definition_id=loaded.definition_id, run_id=run_id, input=args, variables=variables
+            )
+
+        return prepare
+
+    def _task_of_store(self, definition: Any) -> PrepareTask:
+        service: Any = self._app.chains.core if definition.kind == "chain" else self._app.compositions.core
+
+        async def prepare(args: dict[str, Json], run_id: str) -> Job:
+            job: Job = await service.job(definition.id, {"input": args, "executionId": run_id}, None, None)
+            return job
+
+        return prepare
+
+    def _resuming(self, start: Execute) -> Execute:
+        """Return a function that resumes the run if it waits, and else starts it."""
+        app = self._app
+
+        async def execute(args: dict[str, Json], run_id: str, on_event: Callable[[Event], None]) -> Any:
+            known = await run_sync_in_thread(app.store, lambda: app.store.get_run(run_id))
+            if known is not None and known.status == "waiting":
+                return await app.resume(run_id, on_event=on_event, park=True)
+            return await start(args, run_id, on_event)
 
         return execute
 
-    def _offer(self, id: str, loaded: Loaded, execute: Execute, *, own: bool = False) -> Offered:
+    def _offer(
+        self, id: str, loaded: Loaded, execute: Execute, prepare: PrepareTask, *, own: bool = False
+    ) -> ExposedTool:
         tool = self._app.as_tool(loaded)
         # How often the nodes of a block run, nobody knows before.
         counted = not any(bodies(node) for node in loaded.flow.body.nodes)
 
-        async def call(args: dict[str, Json], asked: Asked) -> Any:
+        async def call(args: dict[str, Json], asked: CallContext) -> Any:
             run_id = None if asked.key is None else f"mcp-{digest([id, asked.key])}"
+            if (state := asked.request_state) is not None and state.startswith(STATE):
+                run_id = await self._answered(state.removeprefix(STATE), loaded, args, asked)
             result, paths = await executed(self._app, execute, args, run_id, asked, counted=counted)
-            if result.get("status") == "waiting":
-                return _waits(result, named=asked.key is not None)
-            about = {"runId": result.get("executionId"), "status": result.get("status")}
-            try:
-                value = value_of(result, loaded.kind)
-            except FlowFailed as error:
-                return flow_failed(error, paths)
-            return given(value, tool.output_schema, about=about, note=_missed(result))
+            return await self._finished(result, paths, loaded.kind, tool.output_schema, asked)
 
-        return Offered(
+        async def task(args: dict[str, Json], run_id: str) -> Job:
+            job = await prepare(args, run_id)
+            job.new.context["output"] = tool.output_schema
+            return job
+
+        return ExposedTool(
             id=id,
+            task=task,
+            task_only=tool_name(loaded.name) in self._task_only,
             wanted=tool_name(loaded.name),
             description=tool.description.strip() or f"Runs the {loaded.kind} {loaded.name!r}.",
             input_schema=tool.input_schema,
@@ -171,26 +342,113 @@ class Flows:
             own=own,
         )
 
+    # --- runs that wait
 
-def _waits(result: dict[str, Any], *, named: bool) -> Any:
-    """There is no result yet, and it is not for the client to wait: it may take days. Only a call that is `named` by
-    its key can be made again for the same run."""
+    async def _finished(
+        self, result: dict[str, Any], paths: dict[str, str], kind: str, schema: Any, asked: CallContext
+    ) -> Any:
+        """Return the result of a run for the client; if the run waits, ask the client's user first where possible."""
+        client = asked.client
+        while result.get("status") == "waiting":
+            run_id = str(result.get("executionId"))
+            waits = await open_waits(self._app, run_id)
+            if client is None or not can_ask(client.capabilities, ELICIT, {}):
+                return _waits(result)
+            if client.is_modern:
+                if _was_dismissed(asked):
+                    return _waits(result)
+                return _input_required(run_id, waits)
+            for path, wait in waits.items():
+                question = question_of(wait)
+                response = await client.ask(question["method"], question["params"])
+                if not await answer_waits(self._app, run_id, {path: response}):
+                    return _waits(result)
+            result, paths = await executed(self._app, self._resume, {}, run_id, asked, counted=False)
+        about = {"runId": result.get("executionId"), "status": result.get("status")}
+        try:
+            value = value_of(result, kind)
+        except FlowFailed as error:
+            return flow_failed(error, paths)
+        return given(value, schema, about=about, note=missed(result))
+
+    async def _resume(self, args: dict[str, Json], run_id: str, on_event: Callable[[Event], None]) -> Any:
+        return await self._app.resume(run_id, on_event=on_event, park=True)
+
+    async def _answered(self, run_id: str, loaded: Loaded, args: dict[str, Json], asked: CallContext) -> str:
+        """Give the answers in a request to the run that its state names, and return the id of the run.
+
+        The state comes from the client: it can name only a run of the same flow with the same arguments.
+        """
+        from mcp import MCPError
+        from mcp_types import INVALID_PARAMS
+
+        row = await run_sync_in_thread(self._app.store, lambda: self._app.store.get_run(run_id))
+        if row is None or row.fingerprint != loaded.fingerprint or digest(row.input) != digest(args):
+            raise MCPError(INVALID_PARAMS, "Invalid or expired requestState")
+        await answer_waits(self._app, run_id, responses_of(asked))
+        return run_id
+
+    def _offer_resume(self) -> ExposedTool:
+        async def call(args: dict[str, Json], asked: CallContext) -> Any:
+            run_id = args.get("runId")
+            app = self._app
+            row = None
+            if isinstance(run_id, str):
+                row = await run_sync_in_thread(app.store, lambda: app.store.get_run(run_id))
+            if row is None or (row.context or {}).get("project") != app.project:
+                return failed(f"runId: there is no run {run_id!r}", {"kind": "NotFound"})
+            if asked.request_state is not None:
+                await answer_waits(app, row.id, responses_of(asked))
+            result, paths = await executed(app, self._resume, {}, row.id, asked, counted=False)
+            return await self._finished(result, paths, row.kind, None, asked)
+
+        return ExposedTool(
+            id=f"flows/{RESUME}",
+            wanted=RESUME,
+            description="Continues a run that waited for an approval or an event, and gives its result.",
+            input_schema={
+                "type": "object",
+                "properties": {"runId": {"type": "string", "description": "As the waiting tool has given it."}},
+                "required": ["runId"],
+            },
+            call=call,
+            own=True,
+        )
+
+
+def _has_wait(flow: Flow) -> bool:
+    return any(isinstance(node.op, Wait) for node in nodes_of(flow.body))
+
+
+def responses_of(asked: CallContext) -> dict[str, Any]:
+    """Return the answers in a request as JSON, by key.
+
+    Args:
+        asked: The circumstances of the call.
+    """
+    dumped = {}
+    for key, response in (asked.input_responses or {}).items():
+        dump = getattr(response, "model_dump", None)
+        dumped[key] = dump(by_alias=True, mode="json", exclude_none=True) if dump is not None else response
+    return dumped
+
+
+def _was_dismissed(asked: CallContext) -> bool:
+    """Return True if the user closed a form: the client must not show it again at once."""
+    return any(isinstance(item, dict) and item.get("action") == "cancel" for item in responses_of(asked).values())
+
+
+def _input_required(run_id: str, waits: dict[str, dict[str, Any]]) -> Any:
+    from mcp_types import InputRequiredResult
+
+    requests = {path: question_of(wait) for path, wait in waits.items()}
+    return InputRequiredResult.model_validate({"inputRequests": requests, "requestState": STATE + run_id})
+
+
+def _waits(result: dict[str, Any]) -> Any:
+    """Return a result that says what a run waits for, and how to get its result later: that may take days."""
     run_id, listed = result.get("executionId"), result.get("waitingFor") or []
-    asks = ", ".join(str(one.get("approval") or one.get("event")) for one in listed)
-    how = "answer with `ropewalk runs approve` or `runs send`; "
-    if named:
-        how += "the same call under the same key then has the result"
-    else:
-        how += f"`ropewalk resume {run_id}` then goes on with it and prints the result; a new call starts a new run"
+    asks = ", ".join(str(item.get("approval") or item.get("event")) for item in listed)
+    how = f"Once this is answered, call {RESUME} with runId {run_id!r}: it gives the result. Do not start a new run."
     about = {"kind": "Waiting", "runId": run_id, "status": "waiting", "waitingFor": listed}
-    return failed(f"no result yet: run {run_id} waits for {asks or 'an event'}; {how}", about)
-
-
-def _missed(result: dict[str, Any]) -> str:
-    """What failed in a run that reached its end all the same."""
-    if result.get("status") != "partial":
-        return ""
-    said = [
-        f"{e.get('nodeId') or e.get('node') or e.get('path')}: {e.get('message')}" for e in result.get("errors") or ()
-    ]
-    return "\n".join(["the run is partial; what failed:", *said])
+    return failed(f"no result yet: run {run_id} waits for {asks or 'an event'}. {how}", about)

@@ -6,18 +6,21 @@ import asyncio
 import contextlib
 import logging
 import weakref
-from collections.abc import AsyncIterator
-from functools import partial
+from collections.abc import AsyncIterator, Awaitable, Callable
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
-from ...tools.result import ProgressEvent
-from ...values import closest
-from .answers import explained
+from ...journal.tool_usage import as_source
+from ...tools.mcp.call_client import CLIENT
+from ...tools.tool import ProgressEvent
+from ...values import did_you_mean
+from ..security import SOURCE
 from .catalogue import Catalogue
-from .offer import Asked, Offered
-from .passed import Passed
-from .schemas import is_object, shown_input, shown_output
+from .client_channel import LEVEL, LEVELS, ClientChannel, SuspendedCalls
+from .gateway import GatewayPassthrough
+from .results import explained, is_object, shown_input, shown_output
+from .task_methods import TaskMethods
+from .tool_source import CallContext, ExposedTool
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -27,21 +30,22 @@ log = logging.getLogger("ropewalk.mcp.server")
 KEY: Final = "ropewalk/idempotencyKey"
 CONNECTING: Final = "ropewalk/connecting"
 """In `_meta` of a list: the servers behind that have not answered yet."""
+_MAX_CHANGES: Final = 10_000  # announced by servers behind and not passed on yet
 _LOOK: Final = 1.0  # seconds between looks at whether the tools have changed
 
 
 class McpDoor:
-    """A catalogue served, and what is `passed` on beside it. `server` is the SDK's object, run while `open` is."""
+    """Serve a catalogue, with the prompts and resources in `passed`. `server` is the SDK's, run inside `open`."""
 
     def __init__(
         self,
         catalogue: Catalogue,
         name: str = "ropewalk",
         instructions: str | None = None,
-        passed: Passed | None = None,
+        passed: GatewayPassthrough | None = None,
         patience: float = 1.0,
+        tasks: TaskMethods | None = None,
     ) -> None:
-        from mcp.server.lowlevel import NotificationOptions, Server
         from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
         self.catalogue = catalogue
@@ -57,10 +61,22 @@ class McpDoor:
         """Whether all requests come from one client, as on standard input; in the era of 2026-07-28 each request is a
         connection of its own, and nothing else says so."""
         self._passed = passed
+        self._suspended = SuspendedCalls()
+        self._listen = ListenHandler(self._bus)
+        self._changes: dict[Any, str] = {}  # events that servers behind have announced, with their older method
         if passed is not None:
             passed.ready = self._ready
+            passed.on_change = self._note_change
         self._called = asyncio.Event()  # a tool was: it may have changed which there are
-        self.server: Server[Any] = Server(
+        self._tasks = tasks
+        self.server = self._make_server(name, instructions)
+
+    def _make_server(self, name: str, instructions: str | None) -> Server[Any]:
+        from mcp.server.lowlevel import NotificationOptions, Server
+        from mcp_types import SetLevelRequestParams
+
+        passed, tasks = self._passed, self._tasks
+        server: Server[Any] = Server(
             name,
             version=version("ropewalk"),
             title="Ropewalk",
@@ -68,15 +84,28 @@ class McpDoor:
             get_tool_input_schema=self._input_schema,
             on_list_tools=self._list,
             on_call_tool=self._call,
-            on_subscriptions_listen=ListenHandler(self._bus),
-            **({} if passed is None else passed.handlers()),
+            on_subscriptions_listen=self._listen if passed is None else self._serve_subscriptions,
+            **({} if passed is None else self._suspending(passed.handlers())),
         )
-        self.server.middleware.append(self._note)
+        if passed is not None:
+            server.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_log_level)
+        if tasks is not None:
+            tasks.register(server)
+        server.middleware.append(self._note)
+
         # That the list changes is told in every handshake; the HTTP transport asks for the options itself.
         passes = passed is not None
         changes = NotificationOptions(tools_changed=True, prompts_changed=passes, resources_changed=passes)
-        options = partial(self.server.create_initialization_options, changes)
-        self.server.create_initialization_options = options  # type: ignore[method-assign]
+        make_options = server.create_initialization_options
+
+        def options() -> Any:
+            made = make_options(changes)
+            if tasks is not None:
+                made.capabilities.tasks = tasks.older_capability()
+            return made
+
+        server.create_initialization_options = options  # type: ignore[method-assign, assignment]
+        return server
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -84,12 +113,19 @@ class McpDoor:
         self._until = asyncio.get_running_loop().time() + self._patience
         self._connected = asyncio.ensure_future(self.catalogue.connect())
         following = asyncio.ensure_future(self._follow())
+        if self._tasks is not None:
+            self._tasks.tasks.start()
         try:
             yield
         finally:
             for task in (self._connected, following):
                 task.cancel()
             await asyncio.gather(self._connected, following, return_exceptions=True)
+            await self._suspended.close()
+            if self._tasks is not None:
+                await self._tasks.tasks.close()
+            if self._passed is not None:
+                await self._passed.subscriptions.close()
 
     # --- requests
 
@@ -98,7 +134,7 @@ class McpDoor:
 
         await self._ready()
         older = _is_older(ctx)
-        tools = [_listed(name, one, older) for name, one in self.catalogue.listed.items()]
+        tools = [_listed(name, item, older) for name, item in self.catalogue.listed.items()]
         if self._known is None:
             self._known = self._told()
         connecting = self.catalogue.connecting
@@ -114,9 +150,45 @@ class McpDoor:
     async def _call(self, ctx: Any, params: Any) -> Any:
         meta = ctx.meta or {}
         key = meta.get(KEY)
-        told = _teller(ctx) if meta.get("progress_token") is not None else None
+        on_progress = _teller(ctx) if meta.get("progress_token") is not None else None
         found_by = self._found_by.setdefault(self if self.has_one_client else ctx.session._connection, {})
-        asked = Asked(key=key if isinstance(key, str) else None, on_progress=told, found_by=found_by)
+        client = ClientChannel(ctx, self if self.has_one_client else ctx.session._connection)
+        requested = CallContext(
+            key=key if isinstance(key, str) else None,
+            on_progress=on_progress,
+            found_by=found_by,
+            client=client,
+            input_responses=params.input_responses,
+            request_state=params.request_state,
+        )
+        return await self._answer(client, params, lambda: self._make_call(ctx, params, requested))
+
+    async def _answer(self, client: ClientChannel, params: Any, start: Callable[[], Awaitable[Any]]) -> Any:
+        """Answer a request on behalf of its client, which a server behind may ask meanwhile."""
+        CLIENT.set(client)
+        try:
+            if client.is_modern and client.can_be_asked:
+                return await self._suspended.run(client, params, start)
+            return await start()
+        finally:
+            await client.flush()
+
+    def _suspending(self, handlers: dict[str, Any]) -> dict[str, Any]:
+        """Let servers behind ask the client also while they make a prompt or read a resource."""
+
+        def suspending(handler: Any) -> Any:
+            async def answer(ctx: Any, params: Any) -> Any:
+                client = ClientChannel(ctx, self if self.has_one_client else ctx.session._connection)
+                return await self._answer(client, params, lambda: handler(ctx, params))
+
+            return answer
+
+        names = ("on_get_prompt", "on_read_resource")
+        return {name: suspending(handler) if name in names else handler for name, handler in handlers.items()}
+
+    async def _make_call(self, ctx: Any, params: Any, requested: CallContext) -> Any:
+        from mcp import MCPError
+
         try:
             tool = await self.catalogue.find(params.name)
         except Exception as error:  # noqa: BLE001 - the server that has the tool cannot be reached
@@ -124,12 +196,44 @@ class McpDoor:
         if tool is None:
             raise self._unknown(params.name)
         try:
-            result = await self.catalogue.finder.call(tool, dict(params.arguments or {}), asked)
+            if self._tasks is not None and requested.client is not None and (tool.task is not None or tool.task_only):
+                wants = isinstance((ctx.params or {}).get("task"), dict)
+                args = dict(params.arguments or {})
+                task = await self._tasks.created(tool, args, requested.key, requested.client, wants)
+                if task is not None:
+                    return task
+            with as_source(_source_of(ctx)):
+                result = await self.catalogue.finder.call(tool, dict(params.arguments or {}), requested)
+        except MCPError:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer, and none of our texts
             return explained(params.name, error)
         finally:
             self._called.set()
         return _fitted(result) if tool.verbatim and _is_older(ctx) else result
+
+    async def _set_log_level(self, ctx: Any, params: Any) -> Any:
+        from mcp_types import EmptyResult
+
+        ctx.session._connection.state[LEVEL] = params.level
+        wanted = [connection.state[LEVEL] for connection in self._connections if LEVEL in connection.state]
+        if self._passed is not None:
+            await self._passed.set_log_level(min(wanted, key=LEVELS.index))
+        return EmptyResult()
+
+    async def _serve_subscriptions(self, ctx: Any, params: Any) -> Any:
+        """Serve a stream of changes, with subscriptions at the servers behind as long as it is open."""
+        from mcp import MCPError
+
+        assert self._passed is not None
+        subscriber = object()
+        try:
+            for uri in params.notifications.resource_subscriptions or ():
+                with contextlib.suppress(MCPError):  # a resource that does not exist never changes
+                    await self._passed.subscribe(ctx, str(uri), subscriber)
+            return await self._listen(ctx, params)
+        finally:
+            self._passed.subscriptions.remove_everywhere(subscriber)
 
     def _input_schema(self, name: str) -> dict[str, Any] | None:
         tool = self.catalogue.tools.get(name)
@@ -147,7 +251,7 @@ class McpDoor:
         from mcp import MCPError
         from mcp_types import INVALID_PARAMS
 
-        near = closest(name, self.catalogue.tools)
+        near = did_you_mean(name, self.catalogue.tools)
         text = f"Unknown tool: {name}" + (f"; did you mean {near}?" if near else "")
         if late := self.catalogue.connecting:
             text += f"; not known yet are the tools of {', '.join(late)}"
@@ -158,7 +262,39 @@ class McpDoor:
     async def _note(self, ctx: Any, call_next: Any) -> Any:
         """Remember who is connected; the SDK has no list of them."""
         self._connections.add(ctx.session._connection)
+        if self._tasks is not None and ctx.method == "tools/call" and _is_older(ctx) and "task" in (ctx.params or {}):
+            # The SDK lets no task of 2025-11-25 through.
+            from mcp_types import CallToolRequestParams
+
+            result = await self._call(ctx, CallToolRequestParams.model_validate(ctx.params, by_name=False))
+            if isinstance(result, dict):
+                return result
+            return result.model_dump(by_alias=True, mode="json", exclude_none=True, exclude={"result_type"})
         return await call_next(ctx)
+
+    def _note_change(self, method: str, params: Any) -> None:
+        """Remember what a server behind announces, until it is announced to clients."""
+        from mcp.shared.subscriptions import event_from_wire
+
+        event = event_from_wire(method, params)
+        if event is not None and (len(self._changes) < _MAX_CHANGES or event in self._changes):
+            self._changes[event] = method
+            self._called.set()
+
+    async def _announce_changes(self) -> None:
+        """Announce what servers behind have announced: changed lists to all clients, a resource to its subscribers."""
+        from mcp.shared.subscriptions import ResourceUpdated
+
+        changes, self._changes = self._changes, {}
+        for event, method in changes.items():
+            if not isinstance(event, ResourceUpdated):
+                await self._announce(event, method)
+                continue
+            await self._bus.publish(event)
+            subscribers = [] if self._passed is None else self._passed.subscriptions.subscribers(event.uri)
+            for subscriber in subscribers:
+                if subscriber in self._connections:
+                    await subscriber.notify(method, {"uri": event.uri})
 
     async def _follow(self) -> None:
         from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged, ToolsListChanged
@@ -167,6 +303,7 @@ class McpDoor:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._called.wait(), _LOOK)
             self._called.clear()
+            await self._announce_changes()
             if self._passed is not None and self._passed.has_changed():
                 await self._announce(PromptsListChanged(), "notifications/prompts/list_changed")
                 await self._announce(ResourcesListChanged(), "notifications/resources/list_changed")
@@ -188,20 +325,28 @@ class McpDoor:
             await connection.notify(method, None)
 
     def _told(self) -> list[Any]:
-        """What clients have been told of the tools, to see whether it still holds."""
+        """Return what clients know of the tools, to notice changes."""
         tools = self.catalogue.listed
         return [(name, t.description, t.input_schema, t.output_schema, t.annotations) for name, t in tools.items()]
 
 
+def _source_of(ctx: Any) -> str | None:
+    """The source that the guard found for a request over HTTP: a session's handlers outlive the request's context."""
+    scope = getattr(ctx.request, "scope", None)
+    return None if scope is None else scope.get(SOURCE)
+
+
 def _is_older(ctx: Any) -> bool:
-    """Whether the client speaks a revision before 2026-07-28: schemas have no choice at their root there, and
-    structured content is an object."""
+    """Return True if the client speaks a revision before 2026-07-28.
+
+    In those, schemas have no choice at their root, and structured content is an object.
+    """
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
     return ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS
 
 
-def _listed(name: str, tool: Offered, older: bool) -> Any:
+def _listed(name: str, tool: ExposedTool, older: bool) -> Any:
     import mcp_types as types
 
     output = tool.output_schema

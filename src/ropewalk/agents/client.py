@@ -1,0 +1,580 @@
+"""ClaudeClient: turns of Claude over the Messages API, with its settings, costs and the Completion of a conversation.
+
+The official SDK is imported at the first turn. It retries requests that fail with 429 or 5xx and honours
+`retry-after`. An interrupted answer is a retryable ModelError. If the API refuses a request because of its
+content, the ModelError names the part (`request_checks.py`), and a refused tool or schema is not sent again.
+
+Prompt cache: a request gets two of its four possible `cache_control` marks, one after the tools or the system prompt
+and one, set by the API, at the last block. Messages that have marks of their own are sent unchanged.
+
+Settings come from the environment and from `[claude]` in `ropewalk.toml`, which wins. Costs are estimates from
+`genai-prices`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import sys
+import weakref
+from collections.abc import Mapping
+from dataclasses import field, replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import ModelError, install_command
+from ..fast_dataclass import dataclass
+from ..notations.agent import ENDS
+from ..schema_drafts import modern_schema
+from ..values import Json, digest
+from .decision import REASONS, json_instruction
+from .model import Answer, OnPiece, Request
+from .request_checks import REFUSAL_STATUSES, find_refused_part, limit_thinking, to_sendable_request
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+
+CACHE_MARK: Final = {"type": "ephemeral"}
+
+
+def with_cache_marks(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a request with `cache_control` marks.
+
+    A first question without tools gets none: it is sent only once, and writing the cache costs extra.
+
+    Args:
+        body: The parameters of the request.
+
+    Returns:
+        The parameters, or a copy with marks.
+    """
+    messages = body["messages"]
+    marks = [*messages, *(body.get("tools") or ())]
+    if (not body.get("tools") and len(messages) < 2) or any(map(_has_cache_mark, marks)):
+        return dict(body)
+    result = {**body, "cache_control": CACHE_MARK}
+    if body.get("system"):
+        result["system"] = [{"type": "text", "text": body["system"], "cache_control": CACHE_MARK}]
+    elif body.get("tools"):
+        *earlier, last = body["tools"]
+        result["tools"] = [*earlier, {**last, "cache_control": CACHE_MARK}]
+    return result
+
+
+def _has_cache_mark(value: Any) -> bool:
+    """Return True if a message has a mark, also inside tool results."""
+    if isinstance(value, Mapping):
+        return value.get("cache_control") is not None or _has_cache_mark(value.get("content"))
+    return isinstance(value, list) and any(map(_has_cache_mark, value))
+
+
+def estimate_cost(model: str, usage: Mapping[str, int]) -> float | None:
+    """Return the cost of a turn's tokens in US dollars; None if the model's price is not known.
+
+    Args:
+        model: The name of the model.
+        usage: The token counts of the answer, as the API names them.
+
+    Returns:
+        US dollars.
+    """
+    try:
+        from genai_prices import Usage, calc_price
+    except ImportError:
+        return None
+    cache_reads, cache_writes = usage.get("cache_read_input_tokens", 0), usage.get("cache_creation_input_tokens", 0)
+    tokens = Usage(
+        input_tokens=usage.get("input_tokens", 0) + cache_reads + cache_writes,  # `genai-prices` expects the total
+        cache_read_tokens=cache_reads,
+        cache_write_tokens=cache_writes,
+        output_tokens=usage.get("output_tokens", 0),
+    )
+    try:
+        return float(calc_price(tokens, model_ref=model, provider_id="anthropic").total_price)
+    except LookupError:
+        return None
+
+
+def no_price_error(model: str) -> ModelError:
+    """Return the error for a `cost_budget` with a model whose price is not known.
+
+    Args:
+        model: The name of the model.
+
+    Returns:
+        The error.
+    """
+    return ModelError(f"cost_budget: the price of {model} is not known; set token_budget instead")
+
+
+DEFAULT_MODEL: Final = "claude-sonnet-5-5"
+DEFAULT_SERVER: Final = "mcp"
+"""The name of the MCP server that `MCP_SERVER_URL` sets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Settings of ClaudeClient. The key is not among them: it comes from `ANTHROPIC_API_KEY`.
+
+    Attributes:
+        model: The name of the model.
+        base_url: The address of the API; None is Anthropic's own.
+        max_tokens: The longest answer of one turn, in tokens.
+        max_retries: How often the SDK repeats a request that failed with 429 or 5xx or was not delivered.
+        timeout: Seconds for one request.
+        stream: Receive answers piece by piece.
+        prompt_cache: Let the API cache what the rounds of a conversation have in common.
+    """
+
+    model: str = DEFAULT_MODEL
+    base_url: str | None = None
+    max_tokens: int = 16_000
+    max_retries: int = 4
+    timeout: float = 600.0
+    stream: bool = True
+    prompt_cache: bool = True
+
+
+def read_settings(table: Mapping[str, Any] | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Return the settings of the environment, overridden by those of a project's `[claude]` table.
+
+    Args:
+        table: The `[claude]` table; its keys are the attributes of `Settings`.
+        environ: The environment; `ANTHROPIC_BASE_URL` and `ANTHROPIC_MODEL` count.
+
+    Returns:
+        The settings.
+    """
+    from_environment: dict[str, Any] = {}
+    for name, variable in (("base_url", "ANTHROPIC_BASE_URL"), ("model", "ANTHROPIC_MODEL")):
+        if environ.get(variable):
+            from_environment[name] = environ[variable]
+    return Settings(**{**from_environment, **(table or {})})
+
+
+def default_server(environ: Mapping[str, str] = os.environ) -> dict[str, Any] | None:
+    """Return the configuration of the MCP server at `MCP_SERVER_URL`, with `SMITHERY_API_KEY` as its bearer token.
+
+    Args:
+        environ: The environment.
+
+    Returns:
+        The configuration; None if `MCP_SERVER_URL` is not set.
+    """
+    url = environ.get("MCP_SERVER_URL")
+    if not url:
+        return None
+    # The header names the variable, so that a `$` in the key itself is not expanded.
+    headers = {"headers": {"Authorization": "Bearer ${SMITHERY_API_KEY}"}} if environ.get("SMITHERY_API_KEY") else {}
+    return {"url": url, **headers}
+
+
+_KEY_VARIABLES: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+_DEFAULT_URL: Final = "https://api.anthropic.com"
+_NETWORK: Final = "; check the network connection and ANTHROPIC_BASE_URL"
+_NO_KEY: Final = "there is no key for the Messages API; set ANTHROPIC_API_KEY"
+_NO_SDK: Final = f"the model needs the package anthropic: {install_command('claude')}"
+_ADVICE: Final = {
+    401: "; is ANTHROPIC_API_KEY right?",
+    404: "; is the name of the model right? It is set by [claude] model in ropewalk.toml or ANTHROPIC_MODEL",
+}
+_MAX_REMEMBERED: Final = 1000
+_TRANSIENT_ERRORS: Final = ("overloaded_error", "api_error", "rate_limit_error", "timeout_error")
+"""Types of error events inside a stream after which a retry can succeed."""
+
+
+class ClaudeClient:
+    """A ModelClient for Claude. It may be used from several event loops; each has its own connections.
+
+    Args:
+        settings: The settings; None uses the defaults.
+        api_key: The key; None lets the SDK find it, as in `ANTHROPIC_API_KEY`.
+    """
+
+    def __init__(self, settings: Settings | None = None, *, api_key: str | None = None) -> None:
+        self.settings = settings or Settings()
+        self._key = api_key
+        self._clients: weakref.WeakKeyDictionary[Any, AsyncAnthropic] = weakref.WeakKeyDictionary()
+        self._refused: dict[str, str] = {}  # the API's reason, by digest of the tool or schema
+
+    def missing(self) -> str | None:
+        """Return a message if the SDK or a key is missing, without any request to the API.
+
+        Returns:
+            The message; None if turns can be requested.
+        """
+        if find_spec("anthropic") is None:
+            return _NO_SDK
+        if self._key or any(os.environ.get(name) for name in _KEY_VARIABLES):
+            return None
+        from anthropic import AnthropicError, AsyncAnthropic  # the SDK finds keys in more places
+
+        try:
+            return _NO_KEY if _has_no_key(AsyncAnthropic(base_url=self.settings.base_url)) else None
+        except AnthropicError as error:
+            return f"could not read the key for the Messages API: {error}"
+
+    async def check_reachable(self, seconds: float) -> None:
+        """Raise ModelError if the Messages API does not answer at all; `turn` would try again for much longer.
+
+        Args:
+            seconds: How long to wait for any answer of the server.
+
+        Raises:
+            ModelError: There was no answer in time, or no connection.
+        """
+        from httpx2 import AsyncClient, HTTPError
+
+        url = self.settings.base_url or os.environ.get("ANTHROPIC_BASE_URL") or _DEFAULT_URL
+        try:
+            async with asyncio.timeout(seconds), AsyncClient(timeout=seconds) as client:
+                await client.head(url)  # every status is an answer
+        except TimeoutError:
+            raise ModelError(
+                f"cannot reach the Messages API at {url}: no answer within {seconds:g} s{_NETWORK}"
+            ) from None
+        except HTTPError as error:
+            raise ModelError(f"cannot reach the Messages API at {url}: {_reason(error)}{_NETWORK}") from error
+
+    async def turn(self, request: Request, on_piece: OnPiece, /) -> Answer:
+        """Send one request to the Messages API.
+
+        Args:
+            request: The request. Parts that the API would refuse are converted or left out.
+            on_piece: Called with the kind (`text` or `thinking`) and the text of each streamed piece.
+
+        Returns:
+            The answer; its `warnings` say what was converted or left out.
+
+        Raises:
+            ModelError: The API refused the request, was not reachable or ended its answer early. Also raised if the
+                SDK, the key, or a price for `cost_budget` is missing.
+        """
+        await _import_sdk()
+        client = self._client()
+        from anthropic import APIStatusError
+
+        request, notes = to_sendable_request(request)
+        body = self.body(request)
+        if request.priced and estimate_cost(body["model"], {}) is None:
+            raise no_price_error(body["model"])
+        self._check_refused(body, request)
+        try:
+            answer = await self._send(client, body, request, on_piece)
+        except APIStatusError as error:
+            part = find_refused_part(_message_of(error), body) if error.status_code in REFUSAL_STATUSES else None
+            self._remember(part, body, _message_of(error))
+            raise _refused_error(error, part) from error
+        return replace(answer, warnings=(*notes, *answer.warnings))
+
+    def body(self, request: Request) -> dict[str, Any]:
+        """Return the parameters with which the SDK would send a request.
+
+        Args:
+            request: The request. Parts that the API would refuse are converted or left out.
+
+        Returns:
+            The keyword arguments of the SDK's `messages.create`.
+        """
+        return self._build_body(to_sendable_request(request)[0])
+
+    def _check_refused(self, body: dict[str, Any], request: Request) -> None:
+        """Raise the refusal of a request, tool or schema that the API has refused before."""
+        if request.refused and digest(body) in request.refused:
+            part = {"request": digest(body)}
+            raise ModelError("the Messages API refused this request earlier; it was not sent again", part=part)
+        if not self._refused:
+            return
+        for part in [{"tool": str(tool.get("name"))} for tool in body.get("tools", ())] + [{"schema": ""}]:
+            key = _part_digest(part, body)
+            if key in self._refused:
+                refused_part = {"schema": key} if "schema" in part else part
+                raise ModelError(f"the Messages API refused: {self._refused[key]}", status=400, part=refused_part)
+
+    def _remember(self, part: Mapping[str, str] | None, body: dict[str, Any], reason: str) -> None:
+        key = _part_digest(part, body) if part is not None else None
+        if key is not None:
+            self._refused[key] = reason
+        if len(self._refused) > _MAX_REMEMBERED:
+            del self._refused[next(iter(self._refused))]
+
+    async def close(self) -> None:
+        """Close the connections of this event loop."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
+
+    def _client(self) -> AsyncAnthropic:
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            from anthropic import AsyncAnthropic
+
+            client = AsyncAnthropic(
+                api_key=self._key,
+                base_url=self.settings.base_url,
+                max_retries=self.settings.max_retries,
+                timeout=self.settings.timeout,
+            )
+            if _has_no_key(client):
+                raise ModelError(_NO_KEY)
+            self._clients[loop] = client
+        return client
+
+    async def _send(self, client: AsyncAnthropic, body: dict[str, Any], request: Request, on_piece: OnPiece) -> Answer:
+        from anthropic import APIConnectionError, APIResponseValidationError, APITimeoutError
+        from httpx2 import HTTPError
+
+        use_stream = self.settings.stream if request.stream is None else request.stream
+        try:
+            message = await (_stream_message(client, body, on_piece) if use_stream else client.messages.create(**body))
+        except APITimeoutError as error:
+            limit = f"{self.settings.timeout:g} s ([claude] timeout)"
+            message = f"the Messages API at {client.base_url} did not answer within {limit}{_attempts(error)}"
+            raise ModelError(message) from error
+        except APIConnectionError as error:
+            # Not retryable: the SDK has already retried `max_retries` times.
+            message = f"could not reach the Messages API at {client.base_url}: {_reason(error)}{_attempts(error)}"
+            raise ModelError(message) from error
+        except (HTTPError, APIResponseValidationError, ValueError) as error:
+            raise ModelError(f"the answer was interrupted: {_reason(error)}", retryable=True) from error
+        return _to_answer(message, body["model"])
+
+    def _build_body(self, request: Request) -> dict[str, Any]:
+        model = request.model or self.settings.model
+        max_tokens = request.max_tokens or self.settings.max_tokens
+        # `effort` is an option here, but belongs to `output_config` in the API.
+        options = limit_thinking(dict(request.options), max_tokens)
+        effort = options.pop("effort", None)
+        body: dict[str, Any] = {
+            "model": model,
+            "max_tokens": max_tokens,
+            "messages": list(request.messages),
+            **options,
+        }
+        system, config = request.system, {"effort": effort} if effort else {}
+        if request.schema is not None:
+            # Without a schema that the API accepts, the model gets the original one as an instruction.
+            schema = output_schema(request.schema) if request.structured else None
+            if schema is not None:
+                config["format"] = {"type": "json_schema", "schema": schema}
+            else:
+                system = "\n\n".join(text for text in (system, json_instruction(request.schema)) if text)
+        if config:
+            body["output_config"] = config
+        if system:
+            body["system"] = system
+        if request.tools:
+            body["tools"] = list(request.tools)
+        use_cache = self.settings.prompt_cache if request.prompt_cache is None else request.prompt_cache
+        return with_cache_marks(body) if use_cache else body
+
+
+async def _import_sdk() -> None:
+    """Import the SDK in a thread: the import takes a second or more and would block the event loop."""
+    if "anthropic" in sys.modules:
+        return
+    try:
+        await asyncio.to_thread(importlib.import_module, "anthropic")
+    except ImportError as error:
+        raise ModelError(_NO_SDK) from error
+
+
+def _has_no_key(client: AsyncAnthropic) -> bool:
+    return not client.api_key and client.auth_token is None and client.credentials is None
+
+
+async def _stream_message(client: AsyncAnthropic, body: dict[str, Any], on_piece: OnPiece) -> Any:
+    """Return the complete message and report its pieces. Raises a retryable ModelError if the stream ends early."""
+    async with client.messages.stream(**body) as stream:
+        async for event in stream:
+            if event.type == "text":
+                on_piece("text", event.text)
+            elif event.type == "thinking":
+                on_piece("thinking", event.thinking)
+        try:
+            message = stream.current_message_snapshot
+        except AssertionError:
+            raise ModelError("the connection ended before the answer began", retryable=True) from None
+    if message.stop_reason is None:
+        raise ModelError("the connection ended before the answer was complete", retryable=True)
+    return message
+
+
+def _to_answer(message: Any, model: str) -> Answer:
+    # Blocks of unknown types are kept as well: the next request must send them back unchanged.
+    content = [_block_to_send(block.model_dump(mode="json", exclude_unset=True)) for block in message.content]
+    counts = message.usage.model_dump(mode="json", exclude_none=True)
+    usage = {key: value for key, value in counts.items() if isinstance(value, int) and not isinstance(value, bool)}
+    details = getattr(message.stop_details, "explanation", None) or ""
+    return Answer(
+        content=content,
+        stop_reason=str(message.stop_reason),
+        usage=usage,
+        model=message.model or model,
+        cost=estimate_cost(message.model or model, usage),
+        details=str(details),
+    )
+
+
+def _block_to_send(block: dict[str, Any]) -> dict[str, Any]:
+    """Remove what the SDK adds for its own use, and null fields that a request may not have."""
+    block.pop("parsed_output", None)
+    return {key: value for key, value in block.items() if value is not None or key not in ("citations", "caller")}
+
+
+def output_schema(schema: Json) -> dict[str, Any] | None:
+    """Convert a schema for the API's structured output, where objects have only listed properties.
+
+    Returns:
+        The schema; None if it would forbid what the original allows, or cannot be converted.
+    """
+    from anthropic import transform_schema
+
+    modern = modern_schema(schema).schema if isinstance(schema, dict) else None
+    if modern is None or not _lists_all_properties(modern):
+        return None
+    try:
+        return transform_schema(modern)
+    except (ValueError, TypeError, AssertionError, AttributeError):
+        return None  # not expressible there; the answer is checked against the original anyway
+
+
+def _lists_all_properties(schema: Json) -> bool:
+    """Return True if every object in the schema forbids properties that it does not list."""
+    if isinstance(schema, list):
+        return all(map(_lists_all_properties, schema))
+    if not isinstance(schema, Mapping):
+        return True
+    if schema.get("type") == "object" and not schema.get("properties"):
+        return False
+    if isinstance(schema.get("type"), list) or schema.get("additionalProperties", False) is not False:
+        return False
+    return all(
+        _lists_all_properties(inner)
+        for key, inner in schema.items()
+        if key not in ("enum", "const", "default", "examples")
+    )
+
+
+def _part_digest(part: Mapping[str, str], body: Mapping[str, Any]) -> str | None:
+    """Return a digest that identifies a refused tool or schema in every conversation with the same model."""
+    if "schema" in part:
+        form = (body.get("output_config") or {}).get("format")
+        return digest(form) if form is not None else None
+    tool = next((tool for tool in body.get("tools", ()) if tool.get("name") == part.get("tool")), None)
+    if tool is None:
+        return None
+    return digest([body["model"], {key: value for key, value in tool.items() if key != "cache_control"}])
+
+
+def _message_of(error: Any) -> str:
+    return str(error.api_message or error.message)
+
+
+def _refused_error(error: Any, part: dict[str, str] | None = None) -> ModelError:
+    status, kind = error.status_code, error.type or ""
+    in_stream = status < 400  # an error event in a stream that had begun
+    label = kind if in_stream else f"{status} {kind}".strip()
+    request_id = f" (request {error.request_id})" if error.request_id else ""
+    final = "; the same request is not sent again" if part is not None and "request" in part else ""
+    details = f"{_message_of(error)}{_ADVICE.get(status, '')}{request_id}{_attempts(error)}{final}"
+    return ModelError(
+        f"the Messages API refused: {label}: {details}",
+        status=None if in_stream else status,
+        retryable=in_stream and (kind in _TRANSIENT_ERRORS or not kind),
+        part=part,
+    )
+
+
+def _attempts(error: Any) -> str:
+    """Return a note with the number of attempts, if the SDK made more than one."""
+    before = int(error.request.headers.get("x-stainless-retry-count", 0))
+    return f" (after {before + 1} attempts)" if before else ""
+
+
+def _reason(error: BaseException) -> str:
+    cause = error.__cause__
+    message = str(error) or type(error).__name__
+    return f"{message} ({cause})" if cause is not None and str(cause) and str(cause) not in message else message
+
+
+@dataclass(frozen=True, kw_only=True)
+class Completion:
+    """The outcome of a conversation.
+
+    Attributes:
+        text: The text of the last answer.
+        content: The content blocks of the last answer.
+        data: The JSON of the last answer, if the conversation has an output schema.
+        rounds: The number of turns.
+        usage: Tokens of all rounds, by kind.
+        cost: US dollars of all rounds; None if the price is not known.
+        trace: The tool calls in order, each with `tool`, `input`, `round` and `outcome` (`value` or `error`).
+            `same_as` is the id of an earlier call with the same arguments whose result was reused.
+        stop_reason: The model's stop reason, or the limit that was reached: `max_rounds`, `max_calls`,
+            `token_budget`, `cost_budget` or `invalid_json`.
+        messages: The conversation. To continue it, pass
+            `complete_with_tools(messages=[*completion.messages, ...])`.
+        warnings: Tools that the model did not get, and parts of requests that were changed, each with the reason.
+        model: The name of the model that answered.
+        details: The model's explanation of its stop reason.
+        run_id: The id of the run that holds the conversation.
+    """
+
+    text: str
+    content: list[dict[str, Json]] = field(default_factory=list)
+    data: Json = None
+    rounds: int
+    usage: dict[str, int]
+    cost: float | None = None
+    trace: list[dict[str, Json]] = field(default_factory=list)
+    stop_reason: str
+    messages: list[dict[str, Json]] = field(default_factory=list)
+    warnings: tuple[str, ...] = ()
+    model: str = ""
+    details: str = ""
+    run_id: str = ""
+
+    @property
+    def finished(self) -> bool:
+        """True if the model ended its answer and, with an output schema, the JSON fits it."""
+        return self.stop_reason in ENDS
+
+    @property
+    def why(self) -> str:
+        """The stop reason as a sentence."""
+        reason = REASONS.get(self.stop_reason, f"the model stopped: {self.stop_reason}")
+        return f"{reason}: {self.details}" if self.details else reason
+
+
+def completion_of(result: Mapping[str, Any], warnings: tuple[str, ...] = ()) -> Completion | None:
+    """Return the completion in the result of an agent's run; None if the run did not finish.
+
+    Args:
+        result: The result of the run of an agent.
+        warnings: The warnings of its requests.
+
+    Returns:
+        The completion; None if the run has no answer.
+    """
+    conversation = result.get("conversation")
+    if not isinstance(conversation, Mapping):
+        return None
+    totals = conversation["totals"]
+    return Completion(
+        text=conversation["text"],
+        content=list(conversation["content"]),
+        data=conversation["data"],
+        rounds=totals["rounds"],
+        usage=dict(totals["usage"]),
+        cost=totals["cost"],
+        trace=list(conversation["trace"]),
+        stop_reason=conversation["stop_reason"] or "max_rounds",
+        messages=list(conversation["messages"]),
+        warnings=(*warnings, *totals["notes"]),
+        model=totals["model"],
+        details=totals["details"],
+        run_id=str(result.get("executionId", "")),
+    )

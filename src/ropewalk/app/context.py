@@ -1,0 +1,169 @@
+"""The parts that the services of an app share: tools, definitions, store, engine and model.
+
+`App` builds one `Context` and gives it to its services (jobs, runs, stored definitions), which do not
+know the app. The store, the engine and the model are opened when they are first needed, so an app that
+only checks a definition opens nothing. Refused here: anything about one run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..config.settings import Limits, PlanSettings, Retention, UndoSettings, WorkerSettings
+from ..engine.engine import AfterRun, Engine
+from ..journal.address import open_store
+from ..journal.protocol import Entry, Store
+from ..select.app_selector import Selection
+from ..tools.runner import Runner
+from ..tools.toolbox import Toolbox
+from .definitions import Definitions
+from .preflight import Cards
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..agents.model import ModelClient
+    from ..workers.workers import Workers
+    from .runs.retention import Keeper
+
+
+class Context:
+    """The tools, definitions, store, engine and model that the services of one app share."""
+
+    retention: Retention | None = Retention()
+    """How long ended runs are kept; None keeps them forever."""
+    project: str | None = None
+    """The directory of `ropewalk.toml`, which is recorded with each run; None without one."""
+    http_secrets: frozenset[str] = frozenset()
+    """The names in `secrets` that definitions sent over HTTP may read."""
+    plans: PlanSettings = PlanSettings()
+    """The limits of programs that models write."""
+    undo: UndoSettings = UndoSettings()
+    """How runs are undone."""
+    after_run: AfterRun | None = None
+    """Undoes a run that has ended here, if its policy says so."""
+
+    def __init__(
+        self,
+        address: str | Path | Store | None,
+        *,
+        toolbox: Toolbox,
+        limits: Limits,
+        settings: WorkerSettings,
+        distributed: bool,
+        secrets: frozenset[str],
+        tool_timeout: float,
+        directory: Path | str | None,
+        sync: Literal["normal", "full"],
+        workers: Callable[[], Workers],
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            address: The store, or its address; None for the default file in `directory`.
+            toolbox: The tools that definitions can call.
+            limits: Limits of definitions and calls.
+            settings: Queues, limits and schedules of workers.
+            distributed: Whether workers execute the runs.
+            secrets: Environment variables that `$secret` may read.
+            tool_timeout: Seconds that one tool call may take.
+            directory: Where the default store is; None for the working directory.
+            sync: "full" makes a SQLite store survive a power cut.
+            workers: Returns the workers of the store; called only if they are needed.
+        """
+        self.toolbox, self.limits, self.settings = toolbox, limits, settings
+        self.distributed, self.secrets = distributed, secrets
+        self.model_settings: Mapping[str, Any] = {}  # [claude] in the project's configuration
+        self.definitions = Definitions(Cards(toolbox), limits, store=lambda: self.store)
+        self.definitions.secrets = secrets
+        self.selection = Selection(toolbox, store=lambda: self.store)
+        self.runner = Runner(
+            index=toolbox,
+            timeout=tool_timeout,
+            flows=lambda: self.engine,
+            pace=self._rate_limiter(),
+            learner=self.selection.record,
+        )
+        self._address, self._directory, self._sync = address, directory, sync
+        self._workers = workers
+        self._store: Store | None = None
+        self._engine: Engine | None = None
+        self._keeper: Keeper | None = None
+
+    def _rate_limiter(self) -> Any:
+        if not self.settings.rates:
+            return None
+        from ..tools.backends.http import RateLimiter
+
+        # In a store in Postgres all processes share one queue of calls; in any other store it is this process's own.
+        return RateLimiter(self.settings.rates, lambda *limits: self.workers.take_turn(*limits))
+
+    @property
+    def workers(self) -> Workers:
+        """The workers of the store."""
+        return self._workers()
+
+    @property
+    def store(self) -> Store:
+        """The store; opened when it is first needed."""
+        if self._store is None:
+            address = self._address
+            if address is None or isinstance(address, (str, PathLike)):
+                address = open_store(address, self._directory, self._sync)
+            self._store = address
+            # A store that was handed over open is pruned by whoever opened it.
+            if self.retention is not None and address.durable and self._address is not address:
+                from .runs.retention import Keeper
+
+                self._keeper = Keeper(address, self.retention)
+        return self._store
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that runs definitions here, or hands them to workers."""
+        if self._engine is None:
+            self.engine = self.workers.engine if self.distributed else Engine(self.store)
+        assert self._engine is not None
+        return self._engine
+
+    @engine.setter
+    def engine(self, engine: Engine) -> None:
+        self._engine = engine
+        engine.after_run = self.after_run
+
+    @cached_property
+    def model(self) -> ModelClient:
+        """The model that agents ask; made when it is first needed."""
+        from ..agents.client import ClaudeClient, read_settings
+
+        return ClaudeClient(read_settings(self.model_settings))
+
+    def history(self, run_id: str) -> list[Entry]:
+        """Return everything recorded of a run so far, in order.
+
+        Args:
+            run_id: The id of the run.
+
+        Returns:
+            The entries; those of a run in a store in memory come from its process.
+        """
+        live = self.engine.live.get(run_id)
+        if live is not None and not self.store.durable:
+            return live.entries()
+        return self.store.history(run_id)
+
+    async def close_model_and_tools(self) -> None:
+        """Close the model's client and the connections of the tools. Idempotent."""
+        if "model" in self.__dict__:
+            await self.model.close()
+        await self.toolbox.close()
+
+    def close_store(self) -> None:
+        """Stop pruning and close the store. Idempotent."""
+        if self._keeper is not None:
+            self._keeper.close()
+        if self._store is not None:
+            self._store.close()

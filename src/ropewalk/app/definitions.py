@@ -1,0 +1,671 @@
+"""Definitions: read, compile and check each document once, and translate it to another notation.
+
+Equal documents share one compiled program. Refused here: anything about runs. To support another source of
+definitions, extend `Definitions.load`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import marshal
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from os import PathLike
+from os.path import basename, isdir, isfile
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..check import Checked, ToolCard, check
+from ..config.settings import Limits
+from ..errors import InvalidFlow, NotFound, Problem
+from ..expr.ast import Obj, Ref
+from ..ir import Flow, Graph, node_parts
+from ..journal.address import run_sync_in_thread
+from ..journal.protocol import Definition, Store
+from ..notations.registry import Compiled, is_test, merge_problems, notation_of, write
+from ..ops import calls_of
+from ..values import digest, gc_disabled
+from .loaded import Loaded
+from .preflight import Cards, LocalCards, check_cycles, lacking
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..builder.flow import Built, FlowBuilder
+    from .loaded import Source
+    from .plan_function import Plan
+
+K = TypeVar("K")
+V = TypeVar("V")
+EXPERIENCE = ("experience.yaml", "experience.yml", "experience.json")
+MAX_CACHED = 256  # number of compiled definitions
+
+
+class Definitions:
+    """Reads, compiles and checks definitions, each once."""
+
+    def __init__(self, cards: Cards, limits: Limits, store: Callable[[], Store]) -> None:
+        """Start with an empty cache.
+
+        Args:
+            cards: What is known of the tools there are.
+            limits: How large a definition may be.
+            store: Returns the store with the stored definitions. It is called only when one is looked up.
+        """
+        self.cards, self.limits, self._open_store = cards, limits, store
+        self.secrets: frozenset[str] = frozenset()  # the names that `$secret` may read
+        cards.load = self.load
+        self._loaded: dict[tuple[str, str], Loaded] = {}
+        self._stored: dict[tuple[str, str], Loaded] = {}
+        self._compiled_documents: dict[bytes, tuple[Compiled, str]] = {}
+        self._tests: dict[Path, tuple[Any, bool]] = {}
+
+    def load(self, source: Source) -> Loaded:
+        """Read and compile a definition.
+
+        Args:
+            source: A file, a directory, text, a document, a flow written in Python, or a loaded definition.
+
+        Returns:
+            The compiled definition.
+
+        Raises:
+            InvalidFlow: With every problem, each with its place in the file.
+            NotFound: There is no such file.
+        """
+        if isinstance(source, Loaded):
+            return source
+        if isinstance(source, Mapping):
+            return self.loaded(source)
+        if not isinstance(source, (str, PathLike)):
+            return self.built(source)
+        if isinstance(source, PathLike) and ".py:" in str(source):
+            from .python_file import load_from_python, python_place
+
+            # Only a path: texts may come from clients, who must not choose files to import.
+            if (place := python_place(source)) is not None:
+                return self.built(load_from_python(*place))
+        if str(source).endswith(".py") and isfile(source):
+            message = f"a Python file is not a document; name the flow in it: {source}:NAME"
+            raise InvalidFlow([Problem(path="", message=f"{source}: {message}")])
+        from ..source.document import attach
+        from ..source.load import load
+        from ..source.locations import Limits as DocumentLimits
+
+        maximum = self.limits
+        limits = DocumentLimits(size=maximum.file_size, nesting=maximum.nesting, aliases=maximum.aliases)
+        document = load(source, limits=limits)
+        try:
+            data = document.data
+            if type(data) is dict and "kind" not in data and basename(document.file) in EXPERIENCE:
+                data = {**data, "kind": "experience"}  # known from the name of the file
+            return self.loaded(data, document)
+        except InvalidFlow as exc:
+            root = _directory_of(document) if exc.flow is not None else None
+            files: Iterable[Problem] = ()
+            if root is not None:
+                from ..tools.directory.directory import check_files
+
+                files = check_files(calls_of(exc.flow.body), root)
+            reported = {problem.path for problem in exc.problems}
+            more = [problem for problem in files if problem.path not in reported]
+            error = InvalidFlow(attach([*exc.problems, *more], document), exc.flow)
+            error.file = document
+            raise error from None
+
+    def find(self, source: Source) -> Loaded:
+        """Read and compile a definition as `load` does, or find a stored one by its id or its object.
+
+        Args:
+            source: A definition as for `load`, the id of a stored definition, or the object that describes one.
+
+        Returns:
+            The compiled definition.
+
+        Raises:
+            InvalidFlow: With every problem, each with its place.
+            NotFound: There is neither such a file nor such a stored definition.
+        """
+        result = self._look_up(source)
+        if isinstance(result, Loaded):
+            return result
+        ask_store, compile_answer = result
+        return compile_answer(ask_store())
+
+    async def find_async(self, source: Source) -> Loaded:
+        """Find a definition as `find` does, without blocking the event loop while the store is queried.
+
+        Args:
+            source: A definition as for `find`.
+
+        Returns:
+            The compiled definition.
+
+        Raises:
+            InvalidFlow: With every problem, each with its place.
+            NotFound: There is neither such a file nor such a stored definition.
+        """
+        result = self._look_up(source)
+        if isinstance(result, Loaded):
+            return result
+        ask_store, compile_answer = result
+        return compile_answer(await run_sync_in_thread(self._open_store(), ask_store))
+
+    def _look_up(self, source: Source) -> Loaded | tuple[Callable[[], Any], Callable[[Any], Loaded]]:
+        """Load a definition that needs no store, or return the query of the store and the function for its answer."""
+        if isinstance(source, Mapping) and "metadata" in source and "kind" not in source:
+            from .lookup import stored_kind
+
+            return lambda: stored_kind(self._open_store(), source), partial(self._compile_object, source)
+        try:
+            return self.load(source)
+        except NotFound as exc:  # it may be the id of a stored definition
+            missing = exc
+        from .lookup import check_id, find_definition
+
+        check_id(source, missing)
+        return lambda: find_definition(self._open_store(), source, missing), self.stored
+
+    def _compile_object(self, source: Mapping[str, Any], kind: str | None) -> Loaded:
+        """Compile what `create` or `get` of a stored definition returned, if `kind` names what it is."""
+        if kind is None:
+            return self.load(source)
+        return self.of_stored(self.loaded({**source, "kind": kind}))
+
+    def is_test(self, file: Path) -> bool:
+        """Return True if a file is a recorded test. The answer is cached until the file changes.
+
+        The answer for an unreadable file is False; `load` reports the reason.
+
+        Args:
+            file: The path of the file.
+
+        Returns:
+            True for a recorded test.
+        """
+        from ..config.project import stamp
+        from ..source.load import load
+
+        now = stamp(file)
+        known = self._tests.get(file)
+        if known is not None and known[0] == now:
+            return known[1]
+        result = False
+        if not isdir(file):
+            with suppress(InvalidFlow, NotFound):
+                result = is_test(load(file).data)
+        self._tests[file] = now, result
+        return result
+
+    @gc_disabled
+    def loaded(self, document: Mapping[str, Any], file: Any = None, root: str | None = None) -> Loaded:
+        """Compile a document, or return it from the cache.
+
+        Args:
+            document: The definition as plain JSON values.
+            file: The read file that the document comes from.
+            root: The directory of the document. Default: that of `file`.
+
+        Returns:
+            The compiled definition.
+
+        Raises:
+            InvalidFlow: The document is wrong; with every problem.
+        """
+        directory = root if root is not None or file is None else _directory_of(file)
+        if directory is not None:
+            from .directories import with_files  # only experiences have files next to them
+
+            document = with_files(document, directory)
+        if isinstance(document, Mapping) and (document.get("kind") == "plan" or "code" in document):
+            from .plan_tools import reading_plan, with_tools  # only plans name tools as Python does
+
+            document = with_tools(document, self.cards.toolbox)
+            with reading_plan(document, self.cards):
+                compiled, fingerprint = self._read(document)
+        else:
+            compiled, fingerprint = self._read(document)
+        known = self._loaded.get((fingerprint, compiled.id))
+        root = directory if compiled.local else root
+        if known is not None and file is None and known.root == root:
+            return known
+        loaded = self._compiled(compiled, fingerprint, None if known is None else known.flow, file, root)
+        return self._keep(loaded)
+
+    def _read(self, document: Mapping[str, Any]) -> tuple[Compiled, str]:
+        """Return a compiled document and its fingerprint; equal documents are compiled once."""
+        words = _words(document)
+        known = self._compiled_documents.get(words) if words is not None else None
+        if known is not None:
+            return known
+        compiled = notation_of(document).compile(document)
+        # The id does not count: the same definition may have another one in another file.
+        fingerprint = digest({key: value for key, value in compiled.document.items() if key != "id"})
+        if words is not None:
+            _remember(self._compiled_documents, words, (compiled, fingerprint))
+        return compiled, fingerprint
+
+    def limited(self, loaded: Loaded, concurrency: int) -> Loaded:
+        """Return the definition with at most `concurrency` nodes running at once.
+
+        Args:
+            loaded: The definition.
+            concurrency: Maximum number of nodes of one graph that run at once.
+
+        Returns:
+            The compiled definition with this limit.
+
+        Raises:
+            InvalidFlow: The notation does not accept this number.
+        """
+        document: dict[str, Any] = {**loaded.document, "kind": loaded.kind}
+        inside, *way = document, *loaded.compiled.at_once
+        for key in way[:-1]:
+            inside[key] = inside = dict(inside.get(key) or {})
+        inside[way[-1]] = concurrency
+        return self.loaded(document, loaded.file, loaded.root)
+
+    def built(self, source: Built | FlowBuilder | Plan[..., Any]) -> Loaded:
+        """Compile a flow written in Python, and register its own tools that the toolbox does not have.
+
+        Args:
+            source: A flow of the builder, or a plan.
+
+        Returns:
+            The compiled definition.
+
+        Raises:
+            InvalidFlow: The source is of another type, or the flow is wrong.
+        """
+        if not hasattr(source, "done") and not hasattr(source, "document_for"):
+            what = f"a definition is a file, its text, a document, a flow or a plan, not {type(source).__name__}"
+            raise InvalidFlow([Problem(path="", message=what)])
+        toolbox = self.cards.toolbox
+        if hasattr(source, "document_for"):
+            from .plan_tools import load_plan  # only plans name tools as Python does
+
+            return load_plan(source, self)
+        flow = source.done()
+        for tool in flow.tools:
+            if toolbox.get(tool.id) is None:
+                toolbox.register(tool)
+        compiled = flow.compiled
+        known = self._loaded.get((flow.fingerprint, compiled.id))
+        loaded = known if known is not None else self._keep(self._compiled(compiled, flow.fingerprint))
+        return loaded if flow.read_result is None else replace(loaded, read_result=flow.read_result)
+
+    def _compiled(
+        self,
+        compiled: Compiled,
+        fingerprint: str,
+        flow: Flow | None = None,
+        file: Any = None,
+        root: str | None = None,
+    ) -> Loaded:
+        return Loaded(
+            kind=compiled.kind,
+            name=compiled.name or compiled.id,
+            document=compiled.document,
+            flow=compiled.flow if flow is None else flow,
+            fingerprint=fingerprint,
+            warnings=compiled.warnings,
+            compiled=compiled,
+            file=file,
+            root=root,
+        )
+
+    def _keep(self, loaded: Loaded) -> Loaded:
+        _remember(self._loaded, (loaded.fingerprint, loaded.compiled.id), loaded)
+        return loaded
+
+    def stored(self, definition: Definition) -> Loaded:
+        """Return a stored definition, compiled once per process.
+
+        Args:
+            definition: The stored definition.
+
+        Returns:
+            The compiled definition, with the id under which it is stored.
+        """
+        known = self._stored.get((definition.fingerprint, definition.id))
+        if known is not None:
+            return known
+        return self.of_stored(self.loaded({**definition.document, "kind": definition.kind}))
+
+    def of_stored(self, loaded: Loaded) -> Loaded:
+        """Return the same definition as one that is stored under its own id.
+
+        Args:
+            loaded: The compiled document of a stored definition.
+
+        Returns:
+            The definition with its `stored_id`.
+        """
+        key = loaded.fingerprint, loaded.compiled.id
+        known = self._stored.get(key)
+        if known is None:
+            known = replace(loaded, stored_id=loaded.compiled.id)
+            _remember(self._stored, key, known)
+        return known
+
+    def cards_for(self, loaded: Loaded) -> Cards | LocalCards:
+        """Return what is known of the tools that a definition can call.
+
+        Args:
+            loaded: The definition.
+
+        Returns:
+            The schemas of the toolbox, and of files for an experience.
+        """
+        return LocalCards(self.cards, loaded.root) if loaded.compiled.local else self.cards
+
+    @gc_disabled
+    def check(self, loaded: Loaded, *, unknown_tools: str = "warning", has_executor: bool = False) -> Checked:
+        """Check a definition against the tools there are.
+
+        Args:
+            loaded: The definition.
+            unknown_tools: How to report a tool that is not known: "warning", "problem", or "certain" for a problem
+                only if the tool certainly does not exist.
+            has_executor: A function of the caller calls the tools, so that nothing is known of them.
+
+        Returns:
+            All problems and warnings, each with its place.
+        """
+        limits = self.limits
+        checked = check(
+            loaded.flow,
+            _card_of_any_tool if has_executor else self.cards_for(loaded),
+            unknown_tools=unknown_tools,
+            secrets=self.secrets,
+            max_nodes=limits.nodes,
+            max_nesting=limits.nesting,
+        )
+        # The graph alone is not enough: an executor knows its tools, a toolbox can lack them.
+        warnings = [*loaded.warnings, *checked.warnings]
+        problems = [_at_declaration(problem, loaded.compiled.typed_at) for problem in checked.problems]
+        if loaded.kind == "plan" and not has_executor:
+            from .plan_tools import with_types  # only plans have types of their own
+
+            problems, warnings = with_types(loaded.document, self.cards, problems, warnings)
+        if not has_executor:
+            must_exist = unknown_tools == "problem"
+            problems += check_cycles(loaded.flow, self.cards.toolbox)
+            (problems if must_exist else warnings).extend(lacking(loaded.flow, self.cards.toolbox))
+            problems += self._check_directory(loaded, must_exist)
+        if not problems and not warnings:
+            return Checked(problems=(), warnings=())
+        # Only problems need the places of the document, so a sound definition does not read its file again.
+        from ..source.document import attach
+
+        file = loaded.file or self._origin(loaded)
+        return Checked(problems=tuple(attach(problems, file)), warnings=tuple(attach(warnings, file)))
+
+    def _check_directory(self, loaded: Loaded, must_exist: bool) -> Iterable[Problem]:
+        """Check the files that are the tools of an experience; without a directory it has none."""
+        if not loaded.compiled.local:
+            return ()
+        from ..tools.directory.directory import check_files, check_no_directory
+
+        calls = calls_of(loaded.flow.body)
+        if loaded.root is None:
+            return check_no_directory(calls) if must_exist else ()
+        return [*check_files(calls, loaded.root), *self._inside(loaded, loaded.root)]
+
+    def _origin(self, loaded: Loaded) -> Any:
+        """Return the file that a definition was read from, if it still has the same content."""
+        if loaded.origin is None:
+            return None
+        from pathlib import Path
+
+        from ..config.toml import named
+
+        with suppress(InvalidFlow, NotFound):
+            result = self.load(Path(named(Path(loaded.origin))))
+            return result.file if result.fingerprint == loaded.fingerprint else None
+        return None
+
+    def _inside(self, loaded: Loaded, root: str) -> Iterator[Problem]:
+        """Check the experiences in directories that this one runs."""
+        from ..tools.directory.directory import directories_of
+
+        for node, directory in directories_of(calls_of(loaded.flow.body), root):
+            path = f"{node.meta.source}.impl"
+            try:
+                inside = self.check(self.load(directory)).problems
+            except InvalidFlow as exc:
+                inside = exc.problems
+            except NotFound as exc:
+                yield Problem(path=path, message=str(exc))
+                continue
+            for problem in inside:
+                yield Problem(path=path, message=f"what it names is wrong: {_placed(problem, root)}")
+
+    async def connected(self, loading: Awaitable[Loaded], connect: Callable[[Flow], Awaitable[None]]) -> Loaded:
+        """Load a definition and connect the servers of its tools.
+
+        Args:
+            loading: Loads the definition.
+            connect: Connects the servers of the flow's tools.
+
+        Returns:
+            The compiled definition.
+
+        Raises:
+            InvalidFlow: The definition is wrong; also with the problems of its tools.
+        """
+        try:
+            loaded = await loading
+        except InvalidFlow as error:
+            raise await self.with_tools(error, connect) from None
+        await connect(loaded.flow)
+        return loaded
+
+    async def with_tools(self, error: InvalidFlow, connect: Callable[[Flow], Awaitable[None]]) -> InvalidFlow:
+        """Add to an error what checking the compiled part of the document against the tools finds.
+
+        Args:
+            error: The error of reading the document.
+            connect: Connects the servers of the flow's tools.
+
+        Returns:
+            An error with all problems and warnings that one round can find, in the order of the document.
+        """
+        if error.flow is None:
+            return error
+        from ..source.document import attach
+
+        await connect(error.flow)
+        directory = None if error.file is None else _directory_of(error.file)
+        checked = check(
+            error.flow,
+            LocalCards(self.cards, directory),
+            unknown_tools="certain",
+            secrets=self.secrets,
+            max_nodes=self.limits.nodes,
+            max_nesting=self.limits.nesting,
+        )
+        known = set(error.problems)
+        merged = merge_problems(error.problems, attach(checked.problems, error.file))
+        complete = InvalidFlow(merged, error.flow)
+        # A mistake that is a problem of the document needs no warning of the check.
+        warnings = merge_problems(error.problems, attach(checked.warnings, error.file))
+        complete.warnings = tuple(warning for warning in warnings if warning not in known)
+        return complete
+
+    def ensure(self, loaded: Loaded, *, unknown_tools: str = "warning", has_executor: bool = False) -> None:
+        """Raise an error if `check` finds a problem.
+
+        Args:
+            loaded: The definition.
+            unknown_tools: How to report a tool that is not known, as for `check`.
+            has_executor: A function of the caller calls the tools.
+
+        Raises:
+            InvalidFlow: The definition is wrong; with every problem.
+        """
+        checked = self.check(loaded, unknown_tools=unknown_tools, has_executor=has_executor)
+        if checked.problems:
+            raise InvalidFlow(checked.problems)
+
+
+def _words(document: Any) -> bytes | None:
+    """Return a fast hash that tells documents apart; None for one with values other than plain JSON."""
+    try:
+        # Unlike JSON, marshal distinguishes values that are not JSON. Version 2, because later ones write equal
+        # documents in different ways, depending on shared objects.
+        return hashlib.blake2b(marshal.dumps(document, 2), digest_size=16).digest()
+    except ValueError:
+        return None
+
+
+def _remember(cache: dict[K, V], key: K, value: V) -> None:
+    """Add an entry to a cache, and remove the oldest one if it is full."""
+    if len(cache) >= MAX_CACHED:
+        oldest, *_ = cache  # in one step, because other threads may add entries
+        cache.pop(oldest, None)
+    cache[key] = value
+
+
+def places(loaded: Loaded) -> dict[str, str]:
+    """Return `file:line` of every node of a file by its id, without ids that occur twice.
+
+    Args:
+        loaded: The definition.
+
+    Returns:
+        The place by id; empty for a definition that is in no file.
+    """
+    if loaded.file is None:
+        return {}
+    result: dict[str, str] = {}
+    twice = set()
+    for path, source in node_sources(loaded.flow.body, ""):
+        id = path.rpartition("/")[2]
+        if id in result:
+            twice.add(id)
+        if source:
+            result[id] = f"{loaded.file.file}:{loaded.file.locate(source).line}"
+    return {id: place for id, place in result.items() if id not in twice}
+
+
+def node_sources(body: Graph, path: str) -> Iterator[tuple[str, str]]:
+    """Yield the path of each node, made of ids, and its place in the document.
+
+    Args:
+        body: The graph.
+        path: The prefix of the paths, empty or with a `/` at its end.
+
+    Returns:
+        Pairs of a path (`each/fetch`) and a place (`nodes[0].body[1]`).
+    """
+    for node in body.nodes:
+        yield f"{path}{node.id}", node.meta.source
+        for _, part in node_parts(node):
+            if isinstance(part, Graph):
+                yield from node_sources(part, f"{path}{node.id}/")
+
+
+_NO_SCHEMAS = ToolCard()
+
+
+def _card_of_any_tool(tool_id: str) -> ToolCard:
+    """Return the card of a tool of which nothing is known."""
+    return _NO_SCHEMAS
+
+
+def _at_declaration(problem: Problem, typed_at: str) -> Problem:
+    """Move a problem of the type of the result to the place where the document declares that type."""
+    ours = typed_at != "result" and re.match(r"result\b", problem.path)
+    return replace(problem, path=typed_at) if ours else problem
+
+
+def _directory_of(file: Any) -> str | None:
+    """Return the directory of a document; None for one that was given as text."""
+    from os import path
+
+    return path.dirname(path.realpath(file.file)) if path.isfile(file.file) else None
+
+
+def _placed(problem: Problem, root: str) -> str:
+    """Render a problem of another document, followed by its place there."""
+    from os import path
+
+    at = problem.place
+    return str(problem) if at is None else f"{problem} ({path.relpath(at.file, root)}:{at.line}:{at.column})"
+
+
+def converted(loaded: Loaded, kind: str, allow_loss: bool = False) -> Any:
+    """Return the definition in another notation.
+
+    Args:
+        loaded: The definition.
+        kind: The notation.
+        allow_loss: Convert what the notation can hold, and list the rest in `losses`.
+
+    Returns:
+        The document, a plain dict; with `allow_loss` a ConvertedDocument. Without losses it makes the same calls and
+        gives the same value.
+
+    Raises:
+        InvalidFlow: With everything that the notation cannot hold, each at its place, unless `allow_loss` is set.
+        NotFound: The notation does not exist.
+    """
+    from ..notations.writing import ConvertedDocument  # other work does without the writers
+
+    if loaded.kind == kind:
+        own = {"kind": kind, **loaded.document}
+        return ConvertedDocument(own) if allow_loss else own
+    losses: list[Problem] = []
+    document = write(_with_value(loaded), kind, losses)
+    result = tuple(_at_nodes(losses, loaded))
+    if not allow_loss:
+        if result:
+            raise InvalidFlow(result)
+        return document
+    created = ConvertedDocument(document)
+    created.losses = result
+    return created
+
+
+def _with_value(loaded: Loaded) -> Flow:
+    """Return the flow, whose result is the value of its notation: that of an experience is its final state."""
+    flow = loaded.flow
+    if loaded.compiled.value_from != "state":
+        return flow
+    state = Obj(tuple((name, Ref("state", (name,))) for name in flow.state))
+    return replace(flow, body=replace(flow.body, result=state))
+
+
+def _at_nodes(problems: Iterable[Problem], loaded: Loaded) -> list[Problem]:
+    """Move the losses that a writer reports to the places of their nodes in the file."""
+    sources = dict(node_sources(loaded.flow.body, ""))
+    hidden = _hidden_fields(loaded.flow.body)
+    result = []
+    for problem in problems:
+        way = problem.path
+        while way and way not in sources:
+            way = way.rpartition(".")[0]
+        reported = problem if loaded.kind == "flow" else _unwrapped(problem, hidden)
+        there = loaded.file is not None and (way in sources or reported.path in loaded.file.data)
+        at = loaded.file.locate(sources.get(way) or reported.path) if there else None
+        result.append(reported if at is None else replace(reported, place=at))
+    return result
+
+
+def _hidden_fields(body: Graph) -> dict[str, str]:
+    """Return the fields that hidden nodes stand for ("mode" of the label "mode: loop"), by id."""
+    labels = ((node.id, node.meta.labels.get("hidden", "")) for node in body.nodes if node.meta.hidden)
+    return {id: label.partition(":")[0] for id, label in labels if label}
+
+
+def _unwrapped(problem: Problem, hidden: Mapping[str, str]) -> Problem:
+    """Name the field that a hidden node stands for in place of the node, and what is inside it without it."""
+    id = re.split(r"[./]", problem.path, maxsplit=1)[0]
+    field = hidden.get(id)
+    if field is None:
+        return problem
+    path = problem.path[len(id) + 1 :] or field
+    return replace(problem, path=path, message=problem.message.removeprefix(f"{field}: "))

@@ -1,0 +1,228 @@
+"""Experiences in their directories: who calls their modules, which state a run begins with, one inside another.
+
+The files of a directory whose texts are part of its experience: prompts, skills, schemas of answers.
+
+They are read when the definition is read. So a run keeps the prompts that it began with, and a changed prompt is a
+changed definition. Paths stay inside the directory.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ..engine.flow_tool import FlowTool, value_of
+from ..errors import InvalidFlow, InvalidInput, InvalidValue, NotFound, Problem
+from ..ir import Flow
+from ..journal.address import run_sync_in_thread
+from ..notations.experience.models import named_files
+from ..notations.experience.nodes import SHARED_STATE
+from ..notations.registry import value_in
+from ..state import check_writes
+from ..tools.backends.route import Args, OnProgress, Route
+from ..tools.bound_call import Bound, Rules, bind_route
+from ..tools.directory.directory import DirectoryCaller
+from ..tools.directory.paths import PathError, find, read
+from ..values import Json
+
+if TYPE_CHECKING:
+    from ..engine.engine import Engine, Job
+    from ..journal.protocol import RunRow
+    from .loaded import Loaded
+
+LOOKED_AT = 50  # runs that are looked through for the last one that has ended
+
+
+class DirectoryCallers:
+    """The callers of the directories whose experiences an app runs: one per directory and environment."""
+
+    def __init__(
+        self,
+        base: Any,
+        load: Callable[[Path], Loaded],
+        ready: Callable[[Loaded], Awaitable[None]],
+        job_for_row: Callable[[RunRow], Awaitable[Job]],
+        engine: Callable[[], Engine],
+    ) -> None:
+        self.base, self.load, self.ready, self.job_for_row, self.engine = base, load, ready, job_for_row, engine
+        self._callers: dict[tuple[str, tuple[tuple[str, str], ...]], DirectoryCaller] = {}
+
+    def caller(self, loaded: Loaded) -> Any:
+        """Return the caller of a definition's tools: that of the app if the definition names no files.
+
+        Args:
+            loaded: The definition.
+
+        Returns:
+            The caller; the same one for the same directory and environment.
+        """
+        root = loaded.root
+        if root is None:
+            return self.base
+        env = {name: os.environ[name] for name in loaded.compiled.env if name in os.environ}
+        key = (root, tuple(sorted(env.items())))
+        result = self._callers.get(key)
+        if result is None:
+            result = self._callers[key] = DirectoryCaller(self.base, root, env=env)
+            result.kinds["experience"] = lambda tool_id: self._experience(root, tool_id)
+        return result
+
+    async def close(self) -> None:
+        """Leave no process behind."""
+        for caller in self._callers.values():
+            await caller.close()
+        self._callers.clear()
+
+    def _experience(self, root: str, tool_id: str) -> Bound:
+        """Bind another directory as a tool: each call is a run of its own, part of the run that calls it."""
+        try:
+            loaded = self.load(find(Path(root), tool_id.partition(":")[2], directory=True))
+        except (PathError, NotFound) as wrong:
+            raise InvalidFlow([Problem(path=tool_id, message=str(wrong))]) from wrong
+        # The inner experience resolves its files in its own directory, so it gets a caller of its own.
+        flow = FlowTool(
+            id=tool_id,
+            kind=loaded.kind,
+            flow=loaded.flow,
+            fingerprint=loaded.fingerprint,
+            document=loaded.document,
+            render=loaded.compiled.render,
+            caller=self.caller(loaded),
+            ready=lambda: self.ready(loaded),
+            job_for_row=self.job_for_row,
+            root=root,
+            engine=self.engine,
+        )
+
+        async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
+            # Shared state is passed as an argument, but it is the state of the inner run, not its input.
+            arguments = {name: value for name, value in args.items() if name != SHARED_STATE}
+            shared = args.get(SHARED_STATE)
+            state = {name: shared[name] for name in flow.flow.state if name in shared} if shared is not None else None
+            if state:
+                check_state(flow.flow, state)
+            result = await flow.run(arguments, self.engine, key, on_progress, state)
+            final = value_of(result, flow.kind)
+            return {"runId": result.get("executionId"), "status": result.get("status"), "finalState": final}
+
+        route = Route(send=send, timeout=math.inf, per_attempt=True, waits=flow.waits())
+        return bind_route(tool_id, None, None, route, Rules(timeout=math.inf))
+
+
+async def seeded(
+    store: Any, loaded: Loaded, state: Mapping[str, Json], keep_state: bool, run_id: str | None = None
+) -> dict[str, Json]:
+    """Return the state that a run of an experience starts with, in addition to its defaults.
+
+    Args:
+        store: The store of the runs.
+        loaded: The experience.
+        state: The values that the caller sets; they win over those of the last run.
+        keep_state: Start with the final state of the last run.
+        run_id: The id that the caller chose. If this run exists, it keeps the state that it started with.
+
+    Returns:
+        The state by name.
+
+    Raises:
+        InvalidInput: A value is not declared or has the wrong type; with every problem.
+    """
+    root, previous = loaded.root, dict[str, Json]()
+    if keep_state and root is not None:
+        previous = await run_sync_in_thread(store, lambda: last_state(store, root, run_id))
+    state = {**previous, **state}
+    check_state(loaded.flow, state)
+    return state
+
+
+def check_state(flow: Flow, state: Mapping[str, Json]) -> None:
+    """Raise an error unless every value of an initial state is declared and has its type.
+
+    Args:
+        flow: The flow, which declares the state.
+        state: The values by name.
+
+    Raises:
+        InvalidInput: With every problem.
+    """
+    problems = []
+    for name, value in state.items():
+        try:
+            check_writes(flow.state, [(name, value)])
+        except InvalidValue as exc:
+            problems.append(Problem(path=exc.place, message=exc.message))
+    if problems:
+        raise InvalidInput(problems)
+
+
+def last_state(store: Any, root: str, run_id: str | None = None) -> dict[str, Json]:
+    """Return the final state of the last run of a directory that has ended.
+
+    Args:
+        store: The store of the runs.
+        root: The directory.
+        run_id: If a run with this id exists, the state that it started with is returned instead.
+
+    Returns:
+        The state by name; empty if there is none.
+    """
+    current = store.get_run(run_id) if run_id is not None else None
+    if current is not None:
+        return (current.context or {}).get("variables") or {}
+    for row in store.list_runs(kind="experience", definition_id=root, limit=LOOKED_AT):
+        ended = store.get_run(row.id) if row.status != "running" else None
+        state = value_in(ended.result or {}, ended.kind) if ended is not None else None
+        if isinstance(state, dict):
+            return state
+    return {}
+
+
+def still_there(root: str, run_id: str) -> None:
+    """Raise an error if the directory that a run was started from is gone.
+
+    Args:
+        root: The directory.
+        run_id: The id of the run, for the message.
+
+    Raises:
+        NotFound: There is no such directory.
+    """
+    if not Path(root).is_dir():
+        raise NotFound("directory", root, why=f"run {run_id!r} was started from it; put it back there to resume")
+
+
+MOST: Final = 1_000_000
+"""Bytes that such a file may hold."""
+
+
+def with_files(document: Mapping[str, Any], root: str | None) -> Mapping[str, Any]:
+    """Return an experience with the texts of the files that it names in `files`.
+
+    Args:
+        document: A document of any notation. Documents that name no files are returned as they are.
+        root: The directory of the document. None for a document that came from no directory.
+
+    Returns:
+        A copy with `files`: a text by path, or `{problem}` for a file that cannot be read. Texts that `files` has
+        already are kept: they are those that a run began with.
+    """
+    if root is None or "graph" not in document:
+        return document
+    known = document.get("files")
+    texts: dict[str, Any] = dict(known) if isinstance(known, Mapping) else {}
+    for name in named_files(document):
+        if not isinstance(texts.get(name), str):
+            texts[name] = _text(root, name)
+    return {**document, "files": texts} if texts else document
+
+
+def _text(root: str, name: str) -> Any:
+    try:
+        return read(Path(root), name, MOST).decode("utf-8-sig").replace("\r\n", "\n")
+    except PathError as wrong:
+        return {"problem": str(wrong)}
+    except UnicodeDecodeError as error:
+        return {"problem": f"{name} is not UTF-8 at byte {error.start}; write it as UTF-8"}

@@ -1,0 +1,157 @@
+"""Start a run of a loaded definition or call one tool, and read the ending of an earlier run.
+
+`App.run`, `App.execute` and `App.call_tool` delegate to these functions. Refused here: reading definitions, and the
+queues of workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Unpack
+
+from ..errors import DefinitionChanged
+from ..events import Event
+from ..journal.address import run_sync_in_thread
+from ..journal.protocol import Store
+from ..tools.bound_call import checked_args
+from ..values import Json
+from .preflight import check_variables
+
+if TYPE_CHECKING:
+    from ..tools.runner import Runner
+    from ..tools.toolbox import Toolbox
+    from .context import Context
+    from .current import JobOptions
+    from .jobs import Jobs
+    from .loaded import Loaded
+
+
+async def prepare_run(
+    context: Context,
+    loaded: Loaded,
+    run_id: str | None,
+    variables: Mapping[str, Json] | None,
+    concurrency: int | None,
+    state: Mapping[str, Json] | None,
+    keep_state: bool,
+) -> tuple[Loaded, Mapping[str, Json] | None]:
+    """Apply the options of `App.run` that change the definition or its variables.
+
+    Args:
+        context: What the services of the app share.
+        loaded: The definition.
+        run_id: The id that the caller chose, or None.
+        variables: Values of variables, by name.
+        concurrency: Maximum number of nodes of one graph that run at once; None keeps that of the definition.
+        state: Initial state of an experience, which replaces its defaults.
+        keep_state: Start with the final state of the last run.
+
+    Returns:
+        The definition with its limit, and the variables with the initial state.
+
+    Raises:
+        InvalidInput: A variable does not match the definition.
+    """
+    if concurrency is not None:
+        loaded = context.definitions.limited(loaded, concurrency)
+    if loaded.compiled.local:
+        from .directories import seeded
+
+        variables = await seeded(context.store, loaded, {**(state or {}), **(variables or {})}, keep_state, run_id)
+    check_variables(loaded.flow, variables or {})
+    return loaded, variables
+
+
+async def call_tool(
+    runner: Runner,
+    toolbox: Toolbox,
+    tool_id: str,
+    args: dict[str, Json] | None,
+    on_progress: Any,
+    request: str | None,
+) -> Json:
+    """Call one tool as `App.call_tool` documents it.
+
+    Args:
+        runner: Makes the call.
+        toolbox: The tools; the server of an unknown one is connected first.
+        tool_id: The id of the tool.
+        args: The arguments by name.
+        on_progress: `async` function that receives each `ProgressEvent`, or None.
+        request: The request that the call serves, from which the selector learns; or None.
+
+    Returns:
+        The value of the tool, as JSON.
+
+    Raises:
+        ToolNotFound: There is no such tool.
+        ValidationFailed: The arguments do not match the schema of the tool.
+        ToolError: The call failed.
+    """
+    if toolbox.is_missing(tool_id):
+        await toolbox.connect_for([tool_id])
+    bound = runner.bind(tool_id)
+    with runner.teaching(tool_id, request):
+        return await bound.call(checked_args(tool_id, bound, args), None, None, on_progress)
+
+
+async def execute(
+    context: Context, jobs: Jobs, loaded: Loaded, *, park: bool = False, **options: Unpack[JobOptions]
+) -> dict[str, Json]:
+    """Check and run a definition.
+
+    Args:
+        context: What the services of the app share.
+        jobs: Prepares the run.
+        loaded: The definition.
+        park: Return while the run waits for an event or an approval.
+        **options: Options of `Jobs.new`.
+
+    Returns:
+        The result in the fields of its notation; empty for an earlier run that ended without one.
+
+    Raises:
+        InvalidFlow: The definition is wrong; nothing has run.
+        InvalidInput: The input does not match the definition; nothing has run.
+        DefinitionChanged: The id belongs to a run of another definition.
+    """
+    job = await jobs.new(loaded, **options)
+    job.park = park
+    try:
+        result = await context.engine.run(job)
+    except DefinitionChanged as exc:
+        from .runs.upgrade import with_differences
+
+        raise with_differences(context, exc, options.get("run_id"), loaded) from None
+    await context.selection.learn(job, result)
+    return result
+
+
+async def recorded_ending(store: Store, run_id: str) -> dict[str, Any]:
+    """Return the result of an earlier run that ended without one: its id and its status.
+
+    Args:
+        store: The store of the run.
+        run_id: The id of the run.
+
+    Returns:
+        `executionId`, `success` (False) and `status`, which is `stopped` if the run is no longer in the store.
+    """
+    row = await run_sync_in_thread(store, lambda: store.get_run(run_id))
+    return {"executionId": run_id, "success": False, "status": row.status if row else "stopped"}
+
+
+async def after_run(jobs: Jobs, run_id: str, watcher: Callable[[Event], None] | None) -> Json:
+    """Undo a run that has ended without success, if its policy is "on_failure".
+
+    Args:
+        jobs: Makes the job of the undo.
+        run_id: The run.
+        watcher: Called with each event of the undo.
+
+    Returns:
+        The report of the undo, or None.
+    """
+    from .runs.undo import undo_by_policy  # only runs with a policy need it
+
+    return await undo_by_policy(jobs, run_id, watcher)

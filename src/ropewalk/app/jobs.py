@@ -1,0 +1,459 @@
+"""Jobs: what the engine executes, made from a definition or from an earlier run, with tools connected and checked.
+
+To start a run in a new way (a fork, a chunk of a distributed one), make its Job here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from ..argument_checks import wrong_type
+from ..check import UNKNOWN_TOOL, Checked
+from ..config.settings import ON_REQUEST, POLICIES
+from ..deadline import DEFINITION_SECONDS, in_thread
+from ..engine.engine import Job, new_run_id
+from ..engine.flow_tool import FlowTool, Missing, input_schema_of, tool_name
+from ..errors import InvalidFlow, InvalidInput, ModelError, NoExecutor, Problem
+from ..events import Event
+from ..ir import Flow
+from ..journal.address import run_sync_in_thread
+from ..journal.protocol import Log, NewRun, RunRow
+from ..journal.tool_usage import current_source
+from ..tools.runner import ExecutorCaller, check_request
+from ..tools.tool import Tool
+from ..values import Json, check_json, did_you_mean
+from .preflight import (
+    check_input,
+    check_workers_can_call,
+    is_local,
+    is_of_agents,
+    is_of_plans,
+    is_of_world,
+    missing_tools,
+    models_asked,
+    tools_of,
+    undo_tools_of,
+)
+
+if TYPE_CHECKING:
+    from .context import Context
+    from .directories import DirectoryCallers
+    from .loaded import Loaded
+
+Executor = Callable[[str, dict[str, Json]], Awaitable[Json]]
+_SMALL = 32_768  # bytes of a definition that is checked at once: some milliseconds
+_ANY_TOOLS = -1  # in place of the version of a toolbox: no tool of it is called
+MAX_CACHED = 256  # executors, and definitions known to be sound, kept per app
+
+
+class Jobs:
+    """Makes the jobs of an app: a definition, or an earlier run, with its tools connected and everything checked."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._executors: dict[int, tuple[Any, ExecutorCaller]] = {}
+        self._sound: set[tuple[str, int, str | None]] = set()
+        self._checked: tuple[str, int, str | None] | None = None
+
+    async def new(
+        self,
+        loaded: Loaded,
+        *,
+        definition_id: str | None = None,
+        run_id: str | None = None,
+        input: Json = None,
+        variables: Mapping[str, Json] | None = None,
+        request: str | None = None,
+        executor: Executor | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        undo: str | None = None,
+    ) -> Job:
+        """Prepare the job of a new run.
+
+        The engine runs it separately: one coroutine less around each run makes tool calls faster.
+
+        Args:
+            loaded: The definition.
+            definition_id: Id under which the run is listed.
+            run_id: Id of the run. Default: a new one.
+            input: Input of the run, any JSON value.
+            variables: Values of the definition's variables, by name.
+            request: The request that the run serves; the selector learns from it.
+            executor: Calls the tools in place of the toolbox.
+            on_event: Called with each event of the run.
+
+        Returns:
+            The job, for `Engine.run`.
+
+        Raises:
+            InvalidFlow: The definition is wrong, or a tool is unknown.
+            InvalidInput: The input does not match the definition.
+        """
+        caller = self.caller(executor, loaded)
+        if executor is not None:
+            await self._ensure_for_executor(loaded)
+        elif (loaded.fingerprint, self.context.toolbox.version, loaded.root) not in self._sound:
+            await self.prepare(loaded)
+        if run_id is not None:
+            check_json(run_id, "run id")
+        input = check_input(loaded.flow, input)
+        state = check_json(dict(variables), "variables") if variables else None
+        job = self._job(loaded, run_id or new_run_id(), caller, input, state, definition_id, on_event)
+        if request is not None:
+            job.new.context.update(request=check_request(request), source=current_source())
+        policy = self._undo_policy(loaded, undo)
+        if policy is not None:
+            job.new = replace(job.new, undo_policy=policy)
+        return job
+
+    def _undo_policy(self, loaded: Loaded, undo: str | None) -> str | None:
+        """Return the policy of a new run: its own, else that of its definition, else that of the project."""
+        policy = undo or loaded.flow.undo or self.context.undo.policy
+        if policy not in POLICIES:
+            message = f"must be one of {', '.join(POLICIES)}, not {policy!r}"
+            raise InvalidInput([Problem(path="undo", message=message, suggestion=did_you_mean(str(policy), POLICIES))])
+        return None if policy == ON_REQUEST else policy
+
+    def executor_for(self, row: RunRow, executor: Executor | None) -> Executor | None:
+        """Return the caller of the tools of an existing run.
+
+        Returns:
+            The executor; None if the toolbox calls the tools.
+
+        Raises:
+            NoExecutor: The run was started with an executor and none is given.
+        """
+        if (row.context or {}).get("executor") and executor is None:
+            raise NoExecutor(row.id)
+        return executor
+
+    async def for_existing(
+        self,
+        row: RunRow,
+        *,
+        executor: Executor | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        loaded: Loaded | None = None,
+    ) -> Job:
+        """Prepare the job of an existing run.
+
+        Args:
+            row: The row of the run.
+            executor: Calls the tools, if a function of the caller did when the run was started.
+            on_event: Called with each event of the run.
+            loaded: The definition to use. Default: the one that the run was started with.
+
+        Returns:
+            The job, for `Engine.drive`.
+
+        Raises:
+            NoExecutor: The run was started with an executor and none is given.
+        """
+        started_with = row.context or {}
+        self.executor_for(row, executor)
+        if (root := started_with.get("root")) is not None:
+            from .directories import still_there
+
+            still_there(root, row.id)
+        if loaded is None:
+            from .pinned_definition import pinned_definition
+
+            loaded = pinned_definition(self.context, row)
+        if executor is None:
+            await self.prepare(loaded)
+        state = started_with.get("variables")
+        caller = self.caller(executor, loaded)
+        job = self._job(loaded, row.id, caller, row.input, state, row.definition_id, on_event)
+        job.new.context.update(request=started_with.get("request"), source=started_with.get("source"))
+        if started_with.get("plan"):
+            from .plan_callers import apply_limits
+
+            limits: Any = started_with["plan"]
+            await run_sync_in_thread(self.context.store, lambda: apply_limits(self.context, job, limits, row))
+        return job
+
+    @cached_property
+    def directories(self) -> DirectoryCallers:
+        """The callers of the tools of experiences, which are files in their directories."""
+        from .directories import DirectoryCallers
+
+        context = self.context
+        return DirectoryCallers(
+            context.runner, context.definitions.find, self.prepare, self.for_existing, lambda: context.engine
+        )
+
+    def make_tool(self, loaded: Loaded, name: str | None = None, description: str | None = None) -> Tool:
+        """Make a tool of a definition: each call is a run, or a part of the run that calls it.
+
+        Args:
+            loaded: The definition.
+            name: The id of the tool, without a namespace. Default: the name of the definition.
+            description: What models read. Default: the description of the definition.
+
+        Returns:
+            The tool, with the schemas of the definition's input and value.
+        """
+        flow, compiled, cards = loaded.flow, loaded.compiled, self.context.definitions.cards
+        # A name of the caller replaces the whole id; a composite's own name keeps its namespace.
+        own, namespace = (tool_name(loaded.name), compiled.namespace) if name is None else (name, None)
+        handler = FlowTool(
+            id=f"{namespace}:{own}" if namespace else own,
+            kind=loaded.kind,
+            flow=flow,
+            fingerprint=loaded.fingerprint,
+            document=loaded.document,
+            definition_id=loaded.stored_id,
+            job_for_row=self.for_existing,
+            root=loaded.root,
+            render=compiled.render,
+            engine=lambda: self.context.engine,
+            # Functions, because the toolbox may change between now and the call.
+            missing=lambda visited: missing_tools(flow, cards.toolbox, visited),
+            gives=lambda: cards.output_of(loaded),
+            models=lambda visited: models_asked(flow, cards.toolbox, self.model_missing, visited),
+            caller=self.caller(None, loaded),
+            ready=lambda: self.prepare(loaded),
+            secrets=lambda: self.context.secrets,
+        )
+        if description is None:
+            description = str(loaded.document.get("description") or "")
+        output = cards.output_of(loaded)
+        return Tool(own, description, input_schema_of(flow), output, namespace=namespace, handler=handler)
+
+    async def connect_for(self, flow: Flow) -> None:
+        """Connect the servers of the tools that a flow calls, unless they are connected.
+
+        Args:
+            flow: The flow whose tools are needed.
+        """
+        toolbox = self.context.toolbox
+        called = tools_of(flow.body)
+        called |= undo_tools_of(flow.body, toolbox)
+        missing = [tool for tool in called if not is_local(tool) and toolbox.is_missing(tool)]
+        if any(is_of_agents(tool) and not is_of_world(tool) for tool in missing):
+            from ..agents.memory import install
+
+            install(toolbox, lambda: self.context.model)
+        if any(tool.startswith("plans:") for tool in missing):
+            from .saved_plans import register_saved_plans
+
+            await register_saved_plans(self)
+            missing = [tool for tool in missing if toolbox.is_missing(tool)]
+        if any(map(is_of_world, missing)):
+            from ..tools.world import world_tools
+            from .saved_plans import value_tool
+
+            for tool in (*world_tools(), value_tool(self.context)):
+                if toolbox.get(tool.id) is None:
+                    toolbox.register(tool)
+        if any(map(is_of_plans, missing)):
+            from .plan_operations import install_operations
+
+            install_operations(self.context, self)
+        if missing:
+            await toolbox.connect_for(missing)
+
+    async def close(self) -> None:
+        """End the processes of the directories' tools. Idempotent."""
+        if "directories" in self.__dict__:
+            await self.directories.close()
+
+    async def continue_run(self, job: Job, log: Log) -> dict[str, Json]:
+        """Continue an opened run, and let the selector learn from it when it ends.
+
+        Args:
+            job: The job of the run.
+            log: The opened log of the run.
+
+        Returns:
+            The result in the fields of its notation.
+        """
+        result = await self.context.engine.drive(job, log)
+        await self.context.selection.learn(job, result)
+        return result
+
+    async def prepare(self, loaded: Loaded) -> None:
+        """Connect the tools of a definition and check it against them, once per version of the toolbox.
+
+        Args:
+            loaded: The definition.
+
+        Raises:
+            InvalidFlow: The definition is wrong, or a tool is unknown.
+            ModelError: The model that it calls is not available.
+        """
+        context = self.context
+        key = (loaded.fingerprint, context.toolbox.version, loaded.root)
+        if key in self._sound:
+            return
+        await self.connect_for(loaded.flow)
+        if context.distributed:
+            check_workers_can_call(loaded.flow, context.toolbox)
+        if self._checked != key:
+            await self._ensure(loaded, unknown_tools="problem")
+        if requested := self.models(loaded):
+            why = await asyncio.to_thread(_unavailable_reason, requested)
+            if why is not None:
+                raise ModelError(why)
+        self._remember_sound((loaded.fingerprint, context.toolbox.version, loaded.root))
+
+    async def _ensure_for_executor(self, loaded: Loaded) -> None:
+        """Raise InvalidFlow if the definition is wrong, whatever its tools are: the executor may call any."""
+        key = (loaded.fingerprint, _ANY_TOOLS, loaded.root)
+        if key not in self._sound:
+            await self._ensure(loaded, has_executor=True)
+            self._remember_sound(key)
+
+    async def _ensure(self, loaded: Loaded, **options: Any) -> None:
+        ensure = partial(self.context.definitions.ensure, loaded, **options)
+        if len(orjson.dumps(loaded.document)) > _SMALL:  # in a thread, so that other runs continue
+            await in_thread(ensure, DEFINITION_SECONDS)
+        else:
+            ensure()
+
+    def _remember_sound(self, key: tuple[str, int, str | None]) -> None:
+        if len(self._sound) >= MAX_CACHED:
+            self._sound.clear()
+        self._sound.add(key)
+
+    def remember_checked(self, loaded: Loaded, checked: Checked) -> None:
+        """Remember that a definition was checked completely, so that `prepare` does not check it again.
+
+        Args:
+            loaded: The definition.
+            checked: The result of its check. It counts only without problems and without unknown tools.
+        """
+        known = not any(item.keyword == UNKNOWN_TOOL for item in checked.warnings)
+        if known and not checked.problems and (loaded.root is not None or not loaded.compiled.local):
+            self._checked = (loaded.fingerprint, self.context.toolbox.version, loaded.root)
+
+    def with_model_warnings(self, loaded: Loaded, checked: Checked) -> Checked:
+        """Add a warning to a check if the model that the definition calls is not available.
+
+        Args:
+            loaded: The definition.
+            checked: The result of its check.
+
+        Returns:
+            The result with the warning, or as it was.
+        """
+        why = _unavailable_reason(self.models(loaded))
+        if why is None:
+            return checked
+        return replace(checked, warnings=(*checked.warnings, Problem(path="", message=why)))
+
+    async def check_source(self, loading: Awaitable[Loaded]) -> Checked:
+        """Load a definition, connect the servers of its tools and check it; a wrong one raises nothing.
+
+        Args:
+            loading: Loads the definition.
+
+        Returns:
+            Every problem and warning, each with its place.
+
+        Raises:
+            NotFound: There is no such definition.
+        """
+        definitions = self.context.definitions
+        try:
+            loaded = await definitions.connected(loading, self.connect_for)
+        except InvalidFlow as error:
+            return Checked(problems=error.problems, warnings=error.warnings)
+        return self.with_model_warnings(loaded, definitions.check(loaded, unknown_tools="certain"))
+
+    def models(self, loaded: Loaded) -> list[Missing]:
+        """Return the availability checks of every model that the definition calls, also through other flows.
+
+        Args:
+            loaded: The definition.
+
+        Returns:
+            Functions that return why a model is not available, or None.
+        """
+        return models_asked(loaded.flow, self.context.toolbox, self.model_missing)
+
+    def model_missing(self) -> str | None:
+        """Return why agents cannot call their model here, or None. The model is not called to find out.
+
+        Workers have a model of their own, so nothing is known of it here.
+
+        Returns:
+            The reason, such as a missing key.
+        """
+        missing = None if self.context.distributed else getattr(self.context.model, "missing", None)
+        return None if missing is None else missing()
+
+    def caller(self, executor: Executor | None, loaded: Loaded) -> Any:
+        """Return the caller of a run's tools: the executor if given, else the runner of the app or of the directory.
+
+        Args:
+            executor: `async (tool_id, arguments) -> value`, or None.
+            loaded: The definition.
+
+        Returns:
+            An object with `bind(tool_id)`.
+        """
+        if executor is None:
+            return self.directories.caller(loaded) if loaded.root is not None else self.context.runner
+        known = self._executors.get(id(executor))
+        if known is None:
+            if len(self._executors) >= MAX_CACHED:
+                del self._executors[next(iter(self._executors))]
+            # By id, since an executor need not be hashable; kept alive here, so that no id comes twice.
+            known = self._executors[id(executor)] = (executor, ExecutorCaller(executor))
+        return known[1]
+
+    def _job(
+        self,
+        loaded: Loaded,
+        run_id: str,
+        caller: Any,
+        input: Json,
+        state: Mapping[str, Json] | None,
+        definition_id: str | None,
+        on_event: Callable[[Event], None] | None,
+    ) -> Job:
+        if on_event is not None and not callable(on_event):
+            raise wrong_type("on_event", "a function of an event", on_event)
+        context: dict[str, Json] = {
+            "variables": state,
+            "executor": isinstance(caller, ExecutorCaller),
+            "project": self.context.project,
+            "root": loaded.root,
+        }
+        # The record needs the file: `resume` with `upgrade` reads its current content.
+        if loaded.file is not None:
+            member = f":{loaded.file.name}" if hasattr(loaded.file, "name") else ""
+            context["file"] = os.path.abspath(loaded.file.file) + member
+        new = NewRun(
+            id=run_id,
+            kind=loaded.kind,
+            name=loaded.name,
+            definition_id=definition_id,
+            input=input,
+            context=context,
+            document=loaded.document,
+            fingerprint=loaded.fingerprint,
+        )
+        return Job(
+            new=new,
+            flow=loaded.flow,
+            caller=caller,
+            render=loaded.compiled.render,
+            input=input,
+            state=state,
+            watcher=on_event,
+            allowed=self.context.secrets,
+        )
+
+
+def _unavailable_reason(checks: Iterable[Missing]) -> str | None:
+    """Return why one of these models cannot be called, or None."""
+    return next((why for missing in checks if (why := missing()) is not None), None)

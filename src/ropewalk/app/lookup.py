@@ -1,0 +1,97 @@
+"""Find stored definitions: by their id, or by the object that describes one.
+
+Refused here: paths. No store is opened to look for a file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, TypeGuard
+
+from ..errors import InvalidFlow, NotFound, Problem
+from ..journal.protocol import Definition, Store
+from ..notations.records import ChainObject, CompositionObject
+from ..values import did_you_mean, is_json
+
+STORED: Final = ("chain", "composition")
+"""The kinds of definitions that a store holds by id."""
+_KIND_OF_RECORD: Final[dict[type, str]] = {ChainObject: "chain", CompositionObject: "composition"}
+_PATH: Final = r"[/\\\n]|\.(ya?ml|json|py|md)$"
+
+
+def stored_kind(store: Store, source: Mapping[str, Any]) -> str | None:
+    """Return the kind of the stored definition that an object describes, or None if it is some other document.
+
+    Args:
+        store: The store that is searched.
+        source: What `create` or `get` of a stored kind returned, or its `to_dict()`, which does not name its kind.
+
+    Returns:
+        `chain` or `composition`; None if neither, or if it could be both.
+    """
+    kind = _KIND_OF_RECORD.get(type(source))
+    metadata = source["metadata"]
+    if kind is None and isinstance(metadata, Mapping) and "runCount" in metadata:
+        same = [known for known in _with_id(store, source.get("id")) if known.document["nodes"] == source.get("nodes")]
+        kind = same[0].kind if len(same) == 1 else None
+    return kind
+
+
+def find_definition(store: Store, source: Any, missing: NotFound) -> Definition:
+    """Return the stored definition with an id.
+
+    Args:
+        store: The store that is searched.
+        source: The id, or anything else that could not be loaded.
+        missing: Why it could not be loaded.
+
+    Returns:
+        The stored definition.
+
+    Raises:
+        NotFound: No stored definition has this id; `missing` itself where the source is a path.
+        InvalidFlow: A chain and a composition both have this id.
+    """
+    check_id(source, missing)
+    result = _with_id(store, source)
+    if len(result) > 1:
+        message = f"a chain and a composition have the id {source!r}; pass the object of one of them instead"
+        raise InvalidFlow([Problem(path="", message=message)])
+    if not result:
+        ids = [definition.id for kind in STORED for definition in store.list_definitions(kind)]
+        raise NotFound("file or stored definition", source, suggestion=missing.suggestion or did_you_mean(source, ids))
+    return result[0]
+
+
+def check_id(source: Any, missing: NotFound) -> None:
+    """Raise an error if a source is a path, so that no store is opened to look for a file.
+
+    Args:
+        source: What could not be loaded.
+        missing: The error to raise.
+
+    Raises:
+        NotFound: The source is a path, or no string.
+    """
+    if not isinstance(source, str) or re.search(_PATH, source):
+        raise missing
+
+
+def _with_id(store: Store, id: Any) -> list[Definition]:
+    if not can_be(id):
+        return []
+    result = (store.get_definition(kind, id) for kind in STORED)
+    return [definition for definition in result if definition is not None]
+
+
+def can_be(id: Any) -> TypeGuard[str]:
+    """Return True if a stored definition can have this id. A store is not queried for values that it cannot hold.
+
+    Args:
+        id: Any value.
+
+    Returns:
+        True for a string that JSON can hold.
+    """
+    return isinstance(id, str) and is_json(id)

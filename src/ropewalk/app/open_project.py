@@ -1,0 +1,168 @@
+"""An app from a project's configuration: its tools, its servers, its store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+
+from ..config.modules import import_tools
+from ..config.project import read_config
+from ..config.toml import named as shown
+from ..config.toml import stands
+from ..errors import ConfigError, InvalidTool, Place, Problem
+from ..source.document import render
+from ..tools.tool import Tool, tool_of
+from ..tools.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from ..config.settings import BackendSource, Config
+    from ..journal.protocol import Store
+    from .context import Context
+
+
+class HasContext(Protocol):
+    """An app, as far as its project sets it up."""
+
+    context: Context
+
+
+Opened = TypeVar("Opened", bound=HasContext)
+LOCK = "ropewalk.lock"  # tools.pins.FILE: that room is read only where there is one
+
+
+def open_project(
+    kind: Callable[..., Opened],
+    directory: Path | str | None,
+    store: str | Path | Store | None,
+    home: Path | str | None = None,
+    engine: Literal["local", "dbos"] | None = None,
+) -> Opened:
+    """Open the app of a project: the nearest directory with a `ropewalk.toml`, upward.
+
+    Args:
+        kind: The class of the app, or a function that returns one.
+        directory: Where the search starts. Default: the working directory.
+        store: Store or address to use instead of the configured one.
+        home: Directory whose project records the runs. Default: the project itself.
+        engine: Engine to use instead of the configured one.
+
+    Returns:
+        The app. No server is connected yet.
+
+    Raises:
+        ConfigError: The directory does not exist, `ropewalk.toml` is wrong, or a tool module cannot be imported.
+    """
+    if directory is not None and not Path(directory).is_dir():
+        why = "is a file; name its directory" if Path(directory).exists() else "there is no such directory"
+        raise ConfigError(f"{directory}: {why}")
+    config = read_config(directory)
+    storing = config if home is None else read_config(home)
+    named = config if storing.file is None else storing
+    toolbox = Toolbox(allow_hosts=config.allow_hosts)
+    for item in import_tools(config, _is_tool):
+        try:
+            toolbox.register(item)
+        except InvalidTool as error:
+            raise ConfigError(str(error), place=_definition_place(item)) from error
+    if stands(config.directory / LOCK):  # something else there must not pass for "nothing is pinned"
+        from ..tools.pins import Pins
+
+        toolbox.pins = Pins.read(config.directory)
+    _open_sources(config, toolbox)
+    _read_undos(config, toolbox)
+    app = kind(
+        store or named.store,
+        toolbox=toolbox,
+        directory=storing.directory,
+        sync=named.sync,
+        limits=config.limits,
+        engine=engine or named.engine,
+        settings=config.workplace,
+        secrets=config.secrets,
+    )
+    context = app.context
+    context.http_secrets = frozenset(config.http_secrets)
+    context.project = str(config.directory)
+    context.model_settings = config.claude
+    context.plans, context.undo = config.plans, config.undo
+    context.retention = named.retention
+    return app
+
+
+def _read_undos(config: Config, toolbox: Toolbox) -> None:
+    """Give the toolbox the undos that the project sets for its tools."""
+    settings = config.undo
+    if not settings.tools:
+        return
+    from ..tools.undo import read_undo  # few projects set any
+
+    for tool_id, value in settings.tools.items():
+        try:
+            undo = read_undo(value)
+        except InvalidTool as error:
+            message = f'[undo.tools] "{tool_id}": {str(error).removeprefix("undo: ")}'
+            raise ConfigError(message, place=None if settings.where is None else settings.where(tool_id)) from error
+        if undo is not None:
+            toolbox.undos[tool_id] = undo
+
+
+def _open_sources(config: Config, toolbox: Toolbox) -> None:
+    """Name the servers, providers and backends of a project; why one cannot be used is in `toolbox.failures`."""
+    for name, server in config.servers.items():
+        try:
+            toolbox.add_mcp(name, _set_fields(server))
+        except ConfigError as error:  # one server never stops the others
+            toolbox.failures[name] = str(error)
+    for name, provider in config.providers.items():
+        try:
+            arguments = _set_fields(provider)
+            if provider.openapi and Path(provider.openapi).is_absolute():  # no address; told of by its short name
+                arguments["openapi"] = Path(shown(Path(provider.openapi)))
+            toolbox.add_provider(name, arguments)
+        except ConfigError as error:  # nor one provider
+            toolbox.failures[name] = "\n".join(map(render, error.problems))
+        except InvalidTool as error:
+            toolbox.failures[name] = str(error)
+    for name, source in config.backends.items():
+        try:
+            toolbox.add_source(source.kind, name, source.settings)
+        except ConfigError as error:
+            toolbox.failures[name] = "\n".join(render(_placed(source, problem)) for problem in error.problems)
+        except InvalidTool as error:
+            toolbox.failures[name] = str(error)
+    for name, reason in config.failures.items():
+        toolbox.failures[name] = reason
+    for doubt in config.doubts:
+        import logging
+
+        logging.getLogger("ropewalk.config").warning("%s", doubt)
+
+
+def _placed(source: BackendSource, problem: Problem) -> Problem:
+    """Give a problem of a backend's settings the line of ropewalk.toml that has the setting."""
+    if problem.place is not None or source.place is None:
+        return problem
+    place = source.place(problem.path.removeprefix(f"backends.{source.name}").strip("."))
+    return replace(problem, place=place)
+
+
+def _is_tool(value: Any) -> bool:
+    """Return True for what a module offers: functions with `@tool`, and Tools that can be called."""
+    return tool_of(value) is not None or (isinstance(value, Tool) and value.handler is not None)
+
+
+def _definition_place(tool: Any) -> Place | None:
+    """Return the place of a function or of the function of a Tool; None for anything else."""
+    from inspect import unwrap
+
+    function: Any = tool.handler if isinstance(tool, Tool) else tool
+    code = getattr(unwrap(function), "__code__", None)
+    return None if code is None else Place(shown(Path(code.co_filename)), code.co_firstlineno, 1)
+
+
+def _set_fields(setting: Any) -> dict[str, Any]:
+    """Return the fields of a setting that are set, as a dict like the one in the file."""
+    fields = {name: value for name, value in asdict(setting).items() if name != "name"}
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in fields.items() if v not in (None, (), {}, "")}

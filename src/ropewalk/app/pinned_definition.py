@@ -1,0 +1,97 @@
+"""A run and the definition it goes by: that which it was started with, or another one that is to take its place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import InvalidFlow, NotFound, Problem
+from ..journal.protocol import RunRow, Store
+from ..values import did_you_mean
+
+if TYPE_CHECKING:
+    from .context import Context
+    from .loaded import Loaded, Source
+
+MOST_PARTS = 100_000
+SAME: Final[Any] = object()
+"""An input that is not given: that of the run."""
+_ALIKE = 200
+
+
+def require_run(store: Store, run_id: str) -> RunRow:
+    """Return the row of a run.
+
+    Args:
+        store: The store of the run.
+        run_id: The id of the run.
+
+    Returns:
+        The whole row.
+
+    Raises:
+        NotFound: There is no such run; with the id that was probably meant.
+    """
+    row = store.get_run(run_id)
+    if row is None:
+        raise NotFound(
+            "run", run_id, suggestion=did_you_mean(run_id, [item.id for item in store.list_runs(limit=_ALIKE)])
+        )
+    return row
+
+
+def outermost(store: Store, row: RunRow) -> RunRow:
+    """Return the run that people resume and answer: the outermost one that this run is a part of, or itself.
+
+    Args:
+        store: The store of the run.
+        row: The row of the run.
+
+    Returns:
+        The row of the outermost run.
+    """
+    while row.parent is not None and (outer := store.get_run(row.parent)) is not None:
+        row = outer
+    return row
+
+
+def pinned_definition(context: Context, row: RunRow) -> Loaded:
+    """Return the definition that a run was started with, or upgraded to.
+
+    Args:
+        context: What the services of the app share.
+        row: The whole row of the run.
+
+    Returns:
+        The compiled definition.
+
+    Raises:
+        InvalidFlow: This version can no longer read the recorded document.
+    """
+    started_with = row.context or {}
+    document = {**row.document, "kind": row.kind}
+    loaded = context.definitions.loaded(document, root=started_with.get("root"))
+    return replace(loaded, origin=started_with.get("file")) if loaded.file is None else loaded
+
+
+def replacement(context: Context, row: RunRow, source: Source) -> Loaded:
+    """Load another definition for a run and check it.
+
+    Args:
+        context: What the services of the app share.
+        row: The row of the run.
+        source: The definition, as for `App.load`.
+
+    Returns:
+        The compiled definition.
+
+    Raises:
+        InvalidFlow: The definition is wrong or in another notation; with every problem.
+        NotFound: There is no such definition.
+    """
+    loaded = context.definitions.find(source)
+    if loaded.kind != row.kind:
+        message = f"this definition is a {loaded.kind}, but run {row.id} needs a {row.kind}"
+        raise InvalidFlow([Problem(path="kind", message=message)])
+    context.definitions.ensure(loaded)
+    return loaded

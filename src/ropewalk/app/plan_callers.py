@@ -1,0 +1,234 @@
+"""Callers for the tools of a plan's run: one counts calls, one answers from an earlier run.
+
+Both wrap the usual caller of the run. Their settings are recorded in the context of the run, so a run that another
+process resumes has the same limits.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ..engine.engine import Job
+from ..engine.flow_tool import FlowTool, flow_of
+from ..errors import JournalConflict, ToolError
+from ..fast_dataclass import dataclass
+from ..ir import Flow
+from ..journal.protocol import Entry, RunRow
+from ..ops import calls_of
+from ..tools.annotations import effect_of
+from ..values import Json, digest
+from .pinned_definition import MOST_PARTS, pinned_definition
+
+if TYPE_CHECKING:
+    from .context import Context
+
+CONTEXT: Final = "plan"
+"""The member of a run's context with the limits of a plan."""
+_CALLS: Final = ("call", "call_failed")
+_MODEL: Final = "ropewalk:model"
+
+
+class BudgetExceeded(ToolError):
+    """The run has made all calls that its budget allows; the call was not made."""
+
+    retryable = False
+
+    def __init__(self, tool_id: str, limit: int) -> None:
+        self.limit = limit
+        super().__init__(tool_id, "execute", f"the budget of {limit:,} call{'s' * (limit != 1)} is used up")
+
+
+class CallBudget:
+    """The calls that a run and its inner runs may still make."""
+
+    def __init__(self, limit: int, used: int = 0) -> None:
+        self.limit, self.used = limit, used
+
+    def take(self, tool: str) -> None:
+        """Count one call.
+
+        Raises:
+            BudgetExceeded: All calls are used.
+        """
+        if self.used >= self.limit:
+            raise BudgetExceeded(tool, self.limit)
+        self.used += 1
+
+
+class BudgetedCaller:
+    """Counts every call of a run, those of inner flows included, and refuses calls over the budget."""
+
+    def __init__(self, caller: Any, budget: CallBudget) -> None:
+        self._caller, self._budget = caller, budget
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._caller, name)  # `version`, and what callers of directories have
+
+    def bind(self, tool_id: str) -> Any:
+        """Return a bound tool that takes one call from the budget each time."""
+        bound, budget = self._caller.bind(tool_id), self._budget
+        if tool_id.startswith("ropewalk:") and tool_id != _MODEL:
+            return bound
+        flow = flow_of(bound.tool)
+        binder = getattr(self._caller, "bind_handler", None)
+        if flow is not None and binder is not None:
+            bound = binder(bound.tool, _budgeted(flow, budget))
+        inner = bound.call
+
+        async def call(args: Any, *more: Any, **named: Any) -> Json:
+            budget.take(tool_id)
+            value: Json = await inner(args, *more, **named)
+            return value
+
+        return replace(bound, call=call, direct=None)
+
+
+def _budgeted(flow: FlowTool, budget: CallBudget) -> FlowTool:
+    """Return a flow tool whose own calls are counted, too."""
+    counted = copy.copy(flow)
+    counted.caller = BudgetedCaller(flow.caller, budget)
+    counted._program = None
+    begun = flow.job_for_row
+    if begun is not None:
+
+        async def begin(row: RunRow) -> Job:
+            job = await begun(row)
+            job.caller = BudgetedCaller(job.caller, budget)
+            return job
+
+        counted.job_for_row = begin
+    return counted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedCall:
+    """A call that an earlier run made."""
+
+    tool: str
+    line: int | None
+    effect: str
+    entry: Entry
+
+    def to_dict(self) -> dict[str, Json]:
+        """Return the call as JSON for people and models."""
+        return {"tool": self.tool, "line": self.line, "effect": self.effect, "result": self.entry.data}
+
+
+class RecordedCaller:
+    """Answers calls from the record of an earlier run, as long as tool and arguments are the same in the same order."""
+
+    def __init__(self, caller: Any, run_id: str, recorded: Iterable[RecordedCall], effects: Mapping[str, str]) -> None:
+        self._caller, self._run_id, self._effects = caller, run_id, effects
+        self.remaining = list(recorded)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._caller, name)
+
+    def bind(self, tool_id: str) -> Any:
+        """Return a bound tool that first looks into the record."""
+        bound = self._caller.bind(tool_id)
+        is_read = effect_of(bound.tool, self._effects, id=tool_id) == "read"
+
+        async def call(args: Any, *more: Any, **named: Any) -> Json:
+            known = self._take(tool_id, args, is_read)
+            if known is not None:
+                return known.entry.data
+            value: Json = await bound.call(args, *more, **named)
+            return value
+
+        return replace(bound, call=call, direct=None)
+
+    def _take(self, tool: str, args: Json, is_read: bool) -> RecordedCall | None:
+        """Return the recorded call that fits and remove it; None for a call to make.
+
+        Raises:
+            RecordedCallChanged: A recorded write comes first, and this is another one.
+        """
+        mark = digest([tool, args])
+        writes = [call for call in self.remaining if call.effect != "read"]
+        match = next((call for call in self.remaining if call.entry.digest == mark), None)
+        if match is not None and (is_read or match is writes[0]):
+            self.remaining.remove(match)
+            return match
+        if not is_read and writes:
+            raise RecordedCallChanged(self._run_id, writes[0], {"tool": tool, "arguments": args})
+        return None
+
+
+class RecordedCallChanged(JournalConflict):
+    """A corrected plan would not repeat a write that an earlier run made.
+
+    Attributes:
+        recorded: The call that was made.
+        changed: The call that the corrected plan makes in its place; None if it makes none.
+    """
+
+    def __init__(self, run_id: str, recorded: RecordedCall, changed: dict[str, Json] | None) -> None:
+        self.recorded, self.changed = recorded, changed
+        now = f"calls {changed['tool']} with other arguments or in another order" if changed else "does not make it"
+        line = f" (line {recorded.line})" if recorded.line else ""
+        super().__init__(
+            run_id, recorded.entry.path, f"the record holds a call of {recorded.tool}{line}; the new code {now}"
+        )
+
+
+def apply_limits(context: Context, job: Job, limits: Mapping[str, Any], row: RunRow | None = None) -> None:
+    """Wrap the caller of a job by the limits of a plan.
+
+    Args:
+        context: The context of the app.
+        job: The job; its context records the limits.
+        limits: `calls` is the budget of calls, `corrects` the run whose record answers calls.
+        row: The run, if it exists already.
+    """
+    job.new.context[CONTEXT] = dict(limits)
+    limit, corrects = limits.get("calls"), limits.get("corrects")
+    if limit is not None:
+        used = 0 if row is None else calls_made(context, row, job.flow)
+        job.caller = BudgetedCaller(job.caller, CallBudget(int(limit), used))
+    if corrects is not None:
+        recorded = recorded_calls(context, str(corrects))
+        if row is not None:  # what this run has from the record already
+            for entry in context.history(row.id):
+                own = next((call for call in recorded if call.entry.digest == entry.digest), None)
+                if entry.kind == "call" and own is not None:
+                    recorded.remove(own)
+        job.caller = RecordedCaller(job.caller, str(corrects), recorded, context.plans.effects)
+
+
+def calls_made(context: Context, row: RunRow, flow: Flow) -> int:
+    """Return how many calls a run and its inner runs have recorded."""
+    tools = {node.id: node.op.tool for node in calls_of(flow.body)}
+    count = 0
+    for entry in context.history(row.id):
+        if entry.kind in _CALLS:
+            tool = tools.get(entry.node, "")
+            count += not tool.startswith("ropewalk:") or tool == _MODEL
+    stack = [row.id]
+    while stack:
+        for part in context.store.list_runs(parent=stack.pop(), limit=MOST_PARTS):
+            count += sum(entry.kind in _CALLS for entry in context.history(part.id))
+            stack.append(part.id)
+    return count
+
+
+def recorded_calls(context: Context, run_id: str) -> list[RecordedCall]:
+    """Return the successful calls of a run, in order; those it took from an earlier run included."""
+    row = context.store.get_run(run_id)
+    if row is None:
+        return []
+    flow = pinned_definition(context, row).flow
+    nodes = {node.id: node for node in calls_of(flow.body)}
+    calls = []
+    for entry in context.history(run_id):
+        node = nodes.get(entry.node)
+        if entry.kind == "call" and node is not None:
+            source = node.meta.source
+            line = int(source.removeprefix("code:")) if source.startswith("code:") else None
+            tool = node.op.tool
+            effect = effect_of(context.toolbox.get(tool), context.plans.effects, id=tool)
+            calls.append(RecordedCall(tool=tool, line=line, effect=effect, entry=entry))
+    return calls

@@ -1,0 +1,161 @@
+"""Flows as Python functions: `@plan` on an `async def`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine
+from functools import cached_property, update_wrapper
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+
+from ..builder.plan import PLAN, PlanProgram, signature_of
+from ..errors import InvalidFlow, Problem
+from ..tools.tool import Tool
+from ..tools.toolbox import Toolbox
+from ..values import Json
+from .current import current_app
+from .plan_tools import entry_of, with_tools
+
+if TYPE_CHECKING:
+    from .loaded import Loaded
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Plan(Generic[P, R]):
+    """A flow that is written as a Python function. `@plan` makes it.
+
+    The function is compiled to a graph and never executed. Pass the object wherever a definition goes: `app.run`,
+    `app.validate`, `app.preview`, `app.as_tool`. Calling it runs it, and gives the result.
+
+    Attributes:
+        name: The name of the flow.
+        description: What the flow does, from the docstring.
+    """
+
+    def __init__(
+        self,
+        function: Callable[P, Coroutine[Any, Any, R]],
+        name: str | None = None,
+        description: str | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        if not inspect.isfunction(function):
+            what = f"@plan goes above an async def, not above {type(function).__name__}"
+            raise InvalidFlow([Problem(path="", message=what)])
+        update_wrapper(self, function)
+        setattr(self, PLAN, function)
+        self.function, self.timeout = function, timeout
+        self.name = name or function.__name__
+        self._description = description
+        self.known: tuple[Any, int, Loaded] | None = None
+
+    @property
+    def description(self) -> str:
+        """The description of the flow."""
+        return self._description if self._description is not None else self.signature.description
+
+    @cached_property
+    def signature(self) -> Any:
+        """The schemas of parameters and result, and the description."""
+        return signature_of(self.function)
+
+    @cached_property
+    def program(self) -> PlanProgram:
+        """The program of the function. Constants of its module have the values of the first use."""
+        return PlanProgram(self.function)
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools of the module that the function calls."""
+        return tuple({tool.id: tool for tool in self.program.tools.values()}.values())
+
+    @property
+    def read_result(self) -> Callable[[Any], Any] | None:
+        """The converter from a result to the declared type; None for plain JSON."""
+        return self.signature.read_result  # type: ignore[no-any-return]
+
+    def document_for(self, toolbox: Toolbox) -> dict[str, Json]:
+        """Return the plan as a document.
+
+        Args:
+            toolbox: Where the names are looked up that the module does not define.
+
+        Returns:
+            A document of kind `plan`.
+
+        Raises:
+            InvalidFlow: The function uses what a plan cannot have.
+        """
+        signature = self.signature
+        document: dict[str, Any] = {
+            "kind": "plan",
+            "name": self.name,
+            "code": self.program.code,
+            "function": True,
+            "input": signature.input_schema,
+        }
+        if self.description:
+            document["description"] = self.description
+        if signature.output_schema:
+            document["output"] = signature.output_schema
+        if self.timeout is not None:
+            document["timeout"] = self.timeout * 1000
+        own: Any = {name: entry_of(tool) for name, tool in self.program.tools.items()}
+        unbound_tools: Any = with_tools(document, toolbox)["tools"]
+        return {**document, "tools": {**unbound_tools, **own}}
+
+    async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run the plan and return its result.
+
+        It runs in the app of the surrounding `async with App(...)`, otherwise in an app of its own that keeps nothing.
+
+        Raises:
+            FlowFailed: The run did not complete.
+            InvalidFlow: The function uses what a plan cannot have.
+        """
+        from .app import App
+
+        bound = inspect.signature(self.function).bind(*args, **kwargs)
+        app = current_app()
+        if app is not None:
+            return (await app.run(self, dict(bound.arguments))).value
+        async with App("memory") as own:
+            return (await own.run(self, dict(bound.arguments))).value
+
+    def _repr_svg_(self) -> str:
+        """Return the drawing that notebooks show."""
+        from .app import App
+
+        return App("memory").draw(self, "svg")
+
+    def __repr__(self) -> str:
+        return f"<plan {self.name!r}>"
+
+
+@overload
+def plan(function: Callable[P, Coroutine[Any, Any, R]], /) -> Plan[P, R]: ...
+@overload
+def plan(
+    *, name: str | None = None, description: str | None = None, timeout: float | None = None
+) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Plan[P, R]]: ...
+def plan(function: Any = None, /, **options: Any) -> Any:
+    """Make a flow of an async function.
+
+    The function is read, checked and compiled to a graph; Python never executes it. Its parameters are the input, its
+    return annotation is the type of the result, its docstring the description.
+
+    Args:
+        function: The function, if the decorator is used without parentheses.
+        **options: `name` and `description` replace those of the function; `timeout` is in seconds for the whole run.
+
+    Returns:
+        A `Plan`, which is a definition like a file or a `flow(...)`.
+
+    Raises:
+        InvalidFlow: The decorated object is not a function. `app.validate` and the first run report errors
+            inside the function.
+    """
+    if function is None:
+        return lambda wrapped: Plan(wrapped, **options)
+    return Plan(function)

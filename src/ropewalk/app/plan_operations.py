@@ -1,0 +1,293 @@
+"""The operations on plans as tools of models: their schemas, and one function that calls them for every interface.
+
+In an agent a plan is a run that is part of the agent's run. It waits, stops and survives a crash with it. A model never
+approves its own calls: a `decision` counts only where the interface says that a person sends it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from ..engine.flow_tool import FlowTool
+from ..errors import InvalidInput, Problem
+from ..events import Event
+from ..fast_dataclass import dataclass
+from ..journal.address import run_sync_in_thread
+from ..notations.records import outcome
+from ..schema import compile_schema
+from ..tools.backends.route import Args, Flows, OnProgress, Route, Routed
+from ..tools.tool import Tool
+from ..tools.world import SPACE
+from ..values import Json
+from .plan_callers import BudgetedCaller, CallBudget, calls_made
+from .plans import Plans, problem_of_program, read_budget
+from .saved_plans import KIND
+
+if TYPE_CHECKING:
+    from .context import Context
+    from .jobs import Jobs
+
+_CODE: Final[dict[str, Json]] = {
+    "type": "string",
+    "description": "Python: top-level statements with await before calls of tools. The last expression or return is "
+    "the result. asyncio.gather, for, while, try, json and math work; imports of other modules do not.",
+}
+_INPUT: Final[dict[str, Json]] = {"type": "object", "description": "Values that the program reads by name."}
+_BUDGET: Final[dict[str, Json]] = {
+    "type": "object",
+    "properties": {
+        "calls": {"type": "integer", "minimum": 0, "description": "The most calls of tools in the whole run."},
+        "seconds": {"type": "number", "exclusiveMinimum": 0, "description": "The longest duration of the run."},
+    },
+    "additionalProperties": False,
+}
+_DECISION: Final[dict[str, Json]] = {
+    "type": "object",
+    "description": "The answer of a person to what the run waits for: approved, or event with payload.",
+    "properties": {
+        "approved": {"type": "boolean"},
+        "note": {"type": "string"},
+        "node": {"type": "string"},
+        "digest": {"type": "string", "description": "The digest at the end of the question."},
+        "event": {"type": "string"},
+        "payload": {},
+    },
+    "additionalProperties": False,
+}
+_TEXT: Final[dict[str, Json]] = {"type": "string"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One operation as a tool."""
+
+    name: str
+    description: str
+    properties: dict[str, Json]
+    required: tuple[str, ...]
+    reads: bool = False
+
+    @property
+    def schema(self) -> dict[str, Json]:
+        """The JSON Schema of its arguments."""
+        return {
+            "type": "object",
+            "properties": self.properties,
+            "required": list(self.required),
+            "additionalProperties": False,
+        }
+
+
+OPERATIONS: Final[dict[str, Operation]] = {
+    operation.name: operation
+    for operation in (
+        Operation(
+            name="find_tools",
+            description="Finds the tools that a request needs, as Python stubs. A program with run_plan calls them.",
+            properties={
+                "request": {"type": "string", "minLength": 1, "description": "The task, in words."},
+                "limit": {"type": "integer", "minimum": 1, "maximum": 50, "default": 8},
+            },
+            required=("request",),
+            reads=True,
+        ),
+        Operation(
+            name="check_plan",
+            description="Checks a program without calling a tool: problems with their line, or its tools, their "
+            "effects, the most calls, and the graph.",
+            properties={"code": _CODE, "input": _INPUT},
+            required=("code",),
+            reads=True,
+        ),
+        Operation(
+            name="run_plan",
+            description="Checks and runs a program that calls tools. Gives its result; or waiting, with the run and "
+            "what it waits for; or the line that failed, why, and the partial results. A program with an error makes "
+            "no calls.",
+            properties={"code": _CODE, "input": _INPUT, "budget": _BUDGET},
+            required=("code",),
+        ),
+        Operation(
+            name="resume_run",
+            description="Continues a run after an approval, an event or a failure. With corrected code, calls that "
+            "were made are not repeated.",
+            properties={"run_id": _TEXT, "decision": _DECISION, "code": _CODE},
+            required=("run_id",),
+        ),
+        Operation(
+            name="save_plan",
+            description="Saves a program as a tool. Declare each parameter as an annotated name: `department: str`.",
+            properties={
+                "name": {"type": "string", "description": "Lower-case letters, digits and _."},
+                "code": _CODE,
+                "description": {"type": "string", "description": "A description, which tool search reads."},
+            },
+            required=("name", "code", "description"),
+        ),
+    )
+}
+IDS: Final = tuple(f"{SPACE}:{name}" for name in OPERATIONS)
+"""The ids of the operations as tools of agents."""
+STORE: Final = f"{SPACE}:store_plan"
+"""The tool that stores an approved plan. Programs cannot call it."""
+_SAVE: Final = """
+answer = await approve(question)
+if not answer:
+    return {"status": "rejected", "by": answer.by, "note": answer.note}
+return await store_plan(name=name, code=code, description=description)
+"""
+
+
+async def call_operation(
+    plans: Plans,
+    name: str,
+    args: Mapping[str, Any],
+    *,
+    may_decide: bool = False,
+    by: str | None = None,
+    run_id: str | None = None,
+    on_event: Callable[[Event], None] | None = None,
+) -> dict[str, Json]:
+    """Call an operation for a model.
+
+    Args:
+        plans: The operations, with the approvals of the project.
+        name: The operation.
+        args: Its arguments.
+        may_decide: A `decision` in the arguments counts, because a person sends them.
+        by: The person who decides.
+        run_id: The id of a run that the operation starts.
+        on_event: Gets the events of the run.
+
+    Raises:
+        InvalidInput: The arguments do not fit, or a model sends a decision.
+    """
+    checked = compile_schema(OPERATIONS[name].schema)
+    if not checked.is_valid(dict(args)):
+        raise InvalidInput(checked.problems(dict(args), "arguments"))
+    if name == "find_tools":
+        return await plans.find_tools(args["request"], args.get("limit", 8))
+    if name == "check_plan":
+        return await plans.check_plan(args["code"], args.get("input"))
+    if name == "run_plan":
+        return await plans.run_plan(
+            args["code"], args.get("input"), args.get("budget"), run_id=run_id, on_event=on_event
+        )
+    if name == "resume_run":
+        decision = args.get("decision")
+        if decision is not None and not may_decide and not plans.context.plans.decide:
+            message = "a person decides, outside of this conversation; then resume_run without a decision continues"
+            raise InvalidInput([Problem(path="decision", message=message)])
+        return await plans.resume_run(
+            args["run_id"], decision, args.get("code"), by=by, new_id=run_id, on_event=on_event
+        )
+    # Without the permission to save, a plan is checked and then waits for a person.
+    if plans.context.plans.save == "allow":
+        return await plans.save_plan(args["name"], args["code"], args["description"])
+    loaded, problems = await plans.checked_for_saving(args["name"], args["code"], args["description"])
+    if loaded is None or problems:
+        return _invalid(args["code"], problems)
+    return await plans.start(saving_plan(plans), _saving_input(args), run_id, {}, on_event)
+
+
+def _invalid(code: str, problems: list[Problem]) -> dict[str, Json]:
+    return {"status": "invalid", "problems": [problem_of_program(code, problem) for problem in problems]}
+
+
+def saving_plan(plans: Plans) -> Any:
+    """Return the definition that asks a person and then stores a plan."""
+    entry = {"id": STORE, "parameters": ["name", "code", "description"]}
+    document = {
+        "kind": KIND,
+        "name": "save_plan",
+        "code": _SAVE,
+        "inputs": ["name", "code", "description", "question"],
+        "tools": {"store_plan": entry},
+    }
+    install_operations(plans.context, plans.jobs)
+    return plans.context.definitions.loaded(document)
+
+
+def _saving_input(args: Mapping[str, Any]) -> dict[str, Json]:
+    question = f"Save the plan {args['name']} ({args['description']}) as a tool?\n{args['code']}"
+    return {**{key: args[key] for key in ("name", "code", "description")}, "question": question}
+
+
+class PlanHandler(Routed):
+    """One operation as a tool of an agent: its runs are parts of the run that calls it."""
+
+    def __init__(self, plans: Plans, operation: Operation) -> None:
+        self.plans, self.operation = plans, operation
+
+    async def __call__(self, **args: Json) -> Json:
+        return await self._call(args, None, None, None)
+
+    def route(self, flows: Flows, /) -> Route:
+        """Return the route. A program may wait, so the call has no timeout of its own."""
+
+        async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
+            return await self._call(args, flows, key, on_progress)
+
+        waits = self.operation.name in ("run_plan", "save_plan") and flows is not None
+        return Route(send=send, timeout=math.inf, per_attempt=True, waits=waits)
+
+    async def _call(self, args: Args, flows: Flows, key: str | None, on_progress: OnProgress | None) -> Json:
+        name, plans = self.operation.name, self.plans
+        arguments: Any = args
+        if name == "run_plan":
+            calls, fields = read_budget(arguments.get("budget"))
+            loaded, problems = await plans.load(arguments["code"], arguments.get("input"), **fields)
+            if loaded is None or problems:
+                return _invalid(arguments["code"], problems)
+            return await self._run(loaded, arguments.get("input"), calls, flows, key, on_progress)
+        if name == "save_plan" and plans.context.plans.save == "ask":
+            loaded, problems = await plans.checked_for_saving(
+                arguments["name"], arguments["code"], arguments["description"]
+            )
+            if loaded is None or problems:
+                return _invalid(arguments["code"], problems)
+            return await self._run(saving_plan(plans), _saving_input(arguments), None, flows, key, on_progress)
+        return await call_operation(plans, name, arguments, run_id=key)
+
+    async def _run(
+        self, loaded: Any, input: Any, calls: int | None, flows: Flows, key: str | None, on_progress: OnProgress | None
+    ) -> Json:
+        """Run a plan as part of the run that makes the call."""
+        plans, context = self.plans, self.plans.context
+        handler: Any = plans.jobs.make_tool(loaded, "plan", "").handler
+        assert isinstance(handler, FlowTool)
+        if calls is not None:
+            row = None if key is None else await run_sync_in_thread(context.store, lambda: context.store.get_run(key))
+            used = 0
+            if row is not None:
+                used = await run_sync_in_thread(context.store, lambda: calls_made(context, row, loaded.flow))
+            handler.caller = BudgetedCaller(handler.caller, CallBudget(calls, used))
+        result = await handler.run(dict(input or {}), flows, key, on_progress)
+        return await plans.answer(outcome(result, KIND))
+
+
+def install_operations(context: Context, jobs: Jobs) -> None:
+    """Register the operations as tools of agents, and the tool that stores plans."""
+    plans = Plans(context, jobs, context.plans.approve)
+    tools = [
+        Tool(
+            operation.name,
+            operation.description,
+            operation.schema,
+            namespace=SPACE,
+            annotations={"readOnlyHint": True} if operation.reads else None,
+            handler=PlanHandler(plans, operation),
+        )
+        for operation in OPERATIONS.values()
+    ]
+
+    async def store(name: str, code: str, description: str) -> Json:
+        return await plans.save_plan(name, code, description)
+
+    schema = OPERATIONS["save_plan"].schema
+    tools.append(Tool("store_plan", "Stores an approved plan.", schema, namespace=SPACE, handler=store))
+    for tool in tools:
+        if context.toolbox.get(tool.id) is None:
+            context.toolbox.register(tool)

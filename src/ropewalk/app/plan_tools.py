@@ -1,0 +1,165 @@
+"""Which tools the names in a plan mean: `git.git_log` is the tool `git:git_log` of the toolbox."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from ..errors import InvalidFlow, Problem
+from ..notations.plan.check import type_problems
+from ..notations.plan.compile import Rejected, parse
+from ..notations.plan.facts import nodes_by_type
+from ..tools.tool import Tool
+from ..tools.toolbox import Toolbox
+from ..values import Json, did_you_mean
+
+if TYPE_CHECKING:
+    from .definitions import Definitions
+    from .loaded import Loaded
+    from .preflight import Cards
+
+
+def python_name(tool_id: str) -> str:
+    """Return how a plan names a tool: `server:my-tool` is `server.my_tool`."""
+    return ".".join(re.sub(r"\W", "_", part) for part in tool_id.split(":", 1))
+
+
+def with_tools(document: Mapping[str, Any], toolbox: Toolbox) -> Mapping[str, Any]:
+    """Return a plan with the tools that its names mean. A document that names its tools already is returned unchanged.
+
+    Args:
+        document: A document of kind `plan`.
+        toolbox: Where tools are looked for.
+    """
+    code = document.get("code")
+    if "tools" in document or not isinstance(code, str):
+        return document
+    # The tools of agents are no tools of programs.
+    names = {python_name(tool.id): tool for tool in toolbox.list() if tool.namespace != "ropewalk"}
+    tools = {name: entry_of(names[name]) for name in sorted(names_in(code)) if name in names}
+    return {**document, "tools": tools}
+
+
+@contextmanager
+def reading_plan(document: Mapping[str, Any], cards: Cards) -> Iterator[None]:
+    """Complete the InvalidFlow of the block: with suggestions of tools, and with what its types cannot be."""
+    try:
+        yield
+    except InvalidFlow as error:
+        names = [python_name(tool.id) for tool in cards.toolbox.list() if tool.namespace != "ropewalk"]
+        problems = []
+        for problem in error.problems:
+            unknown = re.search(_UNKNOWN, problem.message)
+            # The compiler knows the names of the program and the language; the tools may be nearer.
+            known = names if problem.suggestion is None else [*names, problem.suggestion]
+            near = did_you_mean(unknown[1], known) if unknown else None
+            problems.append(replace(problem, suggestion=near) if near else problem)
+        raise InvalidFlow(with_types(document, cards, problems, [])[0]) from None
+
+
+def with_types(
+    document: Mapping[str, Any], cards: Cards, problems: Sequence[Problem], warnings: Sequence[Problem]
+) -> tuple[list[Problem], list[Problem]]:
+    """Add what the types of a plan show to its problems and warnings, in the order of the text.
+
+    The check of the graph sees some of the same mistakes, without their columns; those are left out.
+    """
+    wrong, doubtful = type_problems(document, cards)
+    if not wrong and not doubtful:
+        return list(problems), list(warnings)
+    code = str(document["code"])
+    lines = {_line_of(problem, code) for problem in (*wrong, *doubtful)}
+    rest = [problem for problem in problems if problem.path == "code" or _line_of(problem, code) not in lines]
+    columns = {problem.column for problem in rest}
+    rest += [problem for problem in wrong if problem.column not in columns]
+    rest.sort(key=lambda problem: (_line_of(problem, code), problem.column or 0))
+    return rest, [*(one for one in warnings if _line_of(one, code) not in lines), *doubtful]
+
+
+def _line_of(problem: Problem, code: str) -> int:
+    """Return the line of a problem of a program: that of its column, or of the node in its path (`code:3`)."""
+    if problem.path == "code" and problem.column is not None:
+        return code.count("\n", 0, problem.column - 1) + 1
+    line = re.match(r"code:(\d+)", problem.path)
+    return int(line[1]) if line else 0
+
+
+_UNKNOWN = r"(?:name|there is no tool) '([\w.]+)'"
+
+
+def entry_of(tool: Tool) -> dict[str, Json]:
+    """Return what a plan has to know of a tool."""
+    schema: Any = tool.input_schema or {}
+    entry: dict[str, Json] = {"id": tool.id, "parameters": list(schema.get("properties") or {})}
+    if schema.get("required"):
+        entry["required"] = list(schema["required"])
+    if not tool.has_side_effects:
+        entry["reads"] = True
+    # A schema that lists no properties says that there are none; one without `properties` says nothing.
+    if schema.get("properties") == {} and not schema.get("additionalProperties"):
+        entry["closed"] = True
+    return entry
+
+
+def names_in(code: str) -> set[str]:
+    """Return every name and `name.member` in a program, and the texts that `call_tool` is given."""
+    try:
+        tree = parse(code)
+    except Rejected:
+        return set()
+    nodes = nodes_by_type(tree)
+    names = {node.id for node in nodes.get(ast.Name, ())}
+    for node in nodes.get(ast.Attribute, ()):
+        if isinstance(node.value, ast.Name):
+            names.add(f"{node.value.id}.{node.attr}")
+    for node in nodes.get(ast.Call, ()):
+        if isinstance(node.func, ast.Name) and node.func.id == "call_tool" and node.args:
+            text = node.args[0]
+            if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                names.add(python_name(text.value))
+    return names
+
+
+def servers_in(code: str, toolbox: Toolbox) -> list[str]:
+    """Return the ids of tools that a program may mean on servers that are not connected yet."""
+    spaces = {re.sub(r"\W", "_", space): space for space in toolbox.spaces}
+    servers = []
+    for name in sorted(names_in(code)):
+        space, dot, member = name.partition(".")
+        if dot and space in spaces:
+            servers.append(f"{spaces[space]}:{member}")
+    return servers
+
+
+def load_plan(source: Any, definitions: Definitions) -> Loaded:
+    """Compile a plan for an app, and register the tools of its module that the toolbox lacks.
+
+    Args:
+        source: A `Plan` (`plan_function.py`, which this module does not import).
+        definitions: The definitions of the app.
+
+    Raises:
+        InvalidFlow: With every problem, each at its line of the Python file.
+    """
+    toolbox = definitions.cards.toolbox
+    known: tuple[Any, int, Loaded] | None = source.known
+    if known is not None and known[0]() is definitions and known[1] == toolbox.version:
+        return known[2]
+    for tool in source.tools:
+        if toolbox.get(tool.id) is None:
+            toolbox.register(tool)
+    document = source.document_for(toolbox)
+    try:
+        loaded = definitions.loaded(document, source.program.as_document(document))
+        loaded = replace(loaded, read_result=source.read_result)
+    except InvalidFlow as error:
+        located = InvalidFlow(map(source.program.located, error.problems), error.flow)
+        located.warnings = tuple(map(source.program.located, error.warnings))
+        raise located from None
+    source.known = ref(definitions), toolbox.version, loaded
+    return loaded

@@ -1,0 +1,522 @@
+"""Plans of models: find tools, check a program, run it, resume it, save it as a tool.
+
+One service answers every interface (Python, MCP, chat, agents, HTTP) with the same JSON. A program with an error makes
+no calls. Refused here: how an interface words an answer, and who may ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import orjson
+
+from ..check.facts import Facts, ToolFacts, facts_of
+from ..draw import draw
+from ..engine.engine import new_run_id
+from ..engine.flow_tool import flow_of
+from ..errors import InvalidFlow, InvalidInput, Problem
+from ..events import Event
+from ..ir import nodes_of
+from ..journal.address import run_sync_in_thread
+from ..journal.protocol import ENDS, Entry, RunRow
+from ..notations.records import Outcome, outcome
+from ..source.document import shortened, visible
+from ..tools.annotations import effect_of
+from ..tools.stubs import stub
+from ..values import Json, check_json
+from .pinned_definition import pinned_definition, require_run
+from .plan_callers import RecordedCallChanged, RecordedCaller, apply_limits
+from .plan_tools import python_name, servers_in, with_tools
+from .preflight import check_input
+from .runs.queries import RunService
+from .saved_plans import KIND, RESULT, register_saved_plan, register_saved_plans, store_plan
+
+if TYPE_CHECKING:
+    from .context import Context
+    from .jobs import Jobs
+    from .loaded import Loaded
+
+Approve: TypeAlias = Literal["none", "destructive", "writes"]
+OnEvent: TypeAlias = Callable[[Event], None] | None
+_PATIENCE: Final = 5.0  # seconds for servers to list their tools
+_MOST_TOOLS: Final = 50
+_PREVIEW: Final = 500  # characters of a value behind a handle
+_MOST_PARTIAL: Final = 100  # recorded calls in the answer to a failed plan
+_ASKED: Final[Mapping[str, tuple[str, ...]]] = {
+    "none": (),
+    "destructive": ("destructive",),
+    "writes": ("destructive", "write"),
+}
+_NAME: Final = r"[a-z_][a-z0-9_]{0,63}"
+
+
+class Plans:
+    """The five operations of models on plans: `find_tools`, `check_plan`, `run_plan`, `resume_run`, `save_plan`.
+
+    Args:
+        context: The tools, the store and the engine.
+        jobs: Makes the jobs of runs.
+        approve: Which calls wait for an approval, unless an operation says otherwise: "none", "destructive", or
+            "writes" for these and calls whose effect is not known. A person's own program asks nothing by default.
+    """
+
+    def __init__(self, context: Context, jobs: Jobs, approve: Approve = "none") -> None:
+        self.context, self.jobs, self.approve = context, jobs, approve
+
+    @property
+    def _runs(self) -> RunService:
+        return RunService(self.context, self.jobs)
+
+    def for_models(self) -> Plans:
+        """Return the operations with the approvals that the project asks of models (`[plans] approve`)."""
+        return Plans(self.context, self.jobs, self.context.plans.approve)
+
+    # --- find and check ------------------------------------------------------------------------
+
+    async def find_tools(self, request: str, limit: int = 8) -> dict[str, Json]:
+        """Find the tools that a request needs.
+
+        Args:
+            request: The task, in words.
+            limit: The largest number of tools, from 1 to 50.
+
+        Returns:
+            `stubs`, Python stubs of the tools with the best first, and `tools` with the name, the effect and the
+            score of each.
+        """
+        if not isinstance(request, str) or not request.strip():
+            raise InvalidInput([Problem(path="request", message="must say what is to be done")])
+        if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MOST_TOOLS:
+            raise InvalidInput([Problem(path="limit", message=f"must be an integer from 1 to {_MOST_TOOLS}")])
+        await self._connect()
+        toolbox, selector = self.context.toolbox, self.context.selection.selector
+        allowed = [tool.id for tool in toolbox.list() if tool.namespace != "ropewalk"]
+        rows: list[dict[str, Any]] = []
+        if allowed:
+            options: dict[str, Any] = {"maxResults": limit, "allowTools": allowed, "threshold": 0}
+            rows = (await asyncio.to_thread(lambda: selector.select(check_json(request, "request"), **options)))[
+                "results"
+            ]
+        tools, stubs = [], []
+        for row in rows:
+            tool = toolbox.get(str(row["name"]))
+            if tool is None:
+                continue
+            effect, name = self._facts_of_tool(tool.id).effect, python_name(tool.id)
+            tools.append({"name": name, "effect": effect, "score": round(float(row["score"]), 2)})
+            stubs.append(f"# {effect}\n{stub(tool, name)}")
+        return {"stubs": "\n".join(stubs), "tools": tools}
+
+    async def check_plan(self, code: str, input: Mapping[str, Json] | None = None) -> dict[str, Json]:
+        """Check a program without calling any tool.
+
+        Args:
+            code: The program.
+            input: Its input. Names in it count as inputs of the program.
+
+        Returns:
+            `ok`, and either `problems`, each with `line`, `column`, `message` and `text` with a caret, or `facts` and
+            the `graph` as text.
+        """
+        loaded, problems = await self.load(code, input)
+        if loaded is None or problems:
+            return {"ok": False, "problems": [problem_of_program(code, problem) for problem in problems]}
+        return {"ok": True, "facts": self.facts(loaded).to_dict(), "graph": draw(loaded.flow, "text")}
+
+    def facts(self, loaded: Loaded) -> Facts:
+        """Return the facts of a definition in any notation."""
+        return facts_of(loaded.flow, self._facts_of_tool)
+
+    def _facts_of_tool(self, tool_id: str) -> ToolFacts:
+        tool = self.context.toolbox.get(tool_id)
+        flow = flow_of(tool)
+        effect = effect_of(tool, self.context.plans.effects, id=tool_id)
+        if flow is None:
+            return ToolFacts(effect=effect)
+        if effect == "write":  # a flow does what its calls do
+            effect = facts_of(flow.flow, self._effect_only).effect
+        return ToolFacts(effect=effect, flow=flow.flow)
+
+    def _effect_only(self, tool_id: str) -> ToolFacts:
+        tool = self.context.toolbox.get(tool_id)
+        flow = flow_of(tool)
+        effect = effect_of(tool, self.context.plans.effects, id=tool_id)
+        return ToolFacts(effect=effect, flow=None if flow is None else flow.flow)
+
+    async def _connect(self) -> None:
+        await self.context.toolbox.connect_within(_PATIENCE)
+        await register_saved_plans(self.jobs)
+
+    async def load(
+        self, code: str, input: Mapping[str, Json] | None, approve: Approve | None = None, **fields: Json
+    ) -> tuple[Loaded | None, list[Problem]]:
+        """Compile and check a program; return it with its problems. Servers that it names are connected first."""
+        if not isinstance(code, str):
+            raise InvalidInput([Problem(path="code", message="must be the text of a program")])
+        toolbox = self.context.toolbox
+        await register_saved_plans(self.jobs)
+        missing = [tool for tool in servers_in(code, toolbox) if toolbox.is_missing(tool)]
+        if missing:
+            await toolbox.connect_for(missing)
+        document: dict[str, Any] = {"kind": KIND, "name": "plan", "code": code, **fields}
+        if input:
+            document["inputs"] = sorted(input)
+        document = dict(with_tools(document, toolbox))
+        asked = _ASKED[self.approve if approve is None else approve]
+        for entry in document["tools"].values():
+            if self._facts_of_tool(entry["id"]).effect in asked:
+                entry["approve"] = True
+        try:
+            # `loaded` suggests tools of the toolbox for unknown names.
+            loaded = self.context.definitions.loaded(document)
+            await self.jobs.connect_for(loaded.flow)
+            checked = self.context.definitions.check(loaded, unknown_tools="problem")
+            problems = list(checked.problems)
+            if input is not None and not problems:
+                check_input(loaded.flow, dict(input))
+        except InvalidFlow as error:
+            return None, list(error.problems)
+        except InvalidInput as error:
+            problems = list(error.problems)
+        return loaded, problems
+
+    # --- run -----------------------------------------------------------------------------------
+
+    async def run_plan(
+        self,
+        code: str,
+        input: Mapping[str, Json] | None = None,
+        budget: Mapping[str, Json] | None = None,
+        *,
+        run_id: str | None = None,
+        approve: Approve | None = None,
+        on_event: OnEvent = None,
+    ) -> dict[str, Json]:
+        """Check a program and run it durably. A program with an error makes no calls.
+
+        Args:
+            code: The program.
+            input: Its input.
+            budget: `calls`, the most calls of tools, and `seconds`, for the whole run with the flows that it calls.
+            run_id: The id of the run; a run of this id that exists is resumed.
+            approve: Which calls wait for an approval: "none", "destructive" or "writes".
+            on_event: Gets the events of the run while it executes.
+
+        Returns:
+            An answer with `status`: "completed" with `result`; "waiting" with `waitingFor` and `runId`; "failed" with
+            `error` (the line, its text, and why) and `partial`, what the calls before it gave; "invalid" with
+            `problems`.
+        """
+        calls, fields = read_budget(budget)
+        loaded, problems = await self.load(code, input, approve, **fields)
+        if loaded is None or problems:
+            return {"status": "invalid", "problems": [problem_of_program(code, problem) for problem in problems]}
+        limits = {} if calls is None else {"calls": calls}
+        return await self.start(loaded, input, run_id, limits, on_event)
+
+    async def start(
+        self,
+        loaded: Loaded,
+        input: Mapping[str, Json] | None,
+        run_id: str | None,
+        limits: dict[str, Json],
+        on_event: OnEvent,
+    ) -> dict[str, Json]:
+        """Run a checked plan under limits, or resume the run of this id."""
+        store, own = self.context.store, run_id or new_run_id()
+        row = await run_sync_in_thread(store, lambda: store.get_run(own)) if run_id is not None else None
+        if row is not None and row.status not in ENDS:
+            return await self._continue(row, on_event)
+        job = await self.jobs.new(loaded, run_id=own, input=dict(input or {}), on_event=on_event)
+        if limits:
+            await run_sync_in_thread(store, lambda: apply_limits(self.context, job, limits))
+        job.park = True
+        try:
+            result = await self.context.engine.run(job)
+        except RecordedCallChanged as error:
+            return await self._conflict(own, error)
+        await self.context.selection.learn(job, result)
+        return await self.answer(outcome(result, KIND), job.caller)
+
+    # --- resume --------------------------------------------------------------------------------
+
+    async def resume_run(
+        self,
+        run_id: str,
+        decision: Mapping[str, Json] | None = None,
+        code: str | None = None,
+        *,
+        by: str | None = None,
+        new_id: str | None = None,
+        on_event: OnEvent = None,
+    ) -> dict[str, Json]:
+        """Continue a run that waits, failed, or lost its process.
+
+        Args:
+            run_id: The run.
+            decision: An answer to what it waits for: `approved` with `note`, `node` and `digest` (which must be that of
+                the question), or `event` with `payload`.
+            code: A corrected program. It runs as a new run, which takes recorded calls with the same tool and arguments
+                in the same order from this one.
+            by: The person who decides.
+            new_id: The id of the run of the corrected program.
+            on_event: Gets the events of the run while it executes.
+
+        Returns:
+            An answer as `run_plan` gives it; also "conflict" with `recorded` and `changed`, when the corrected program
+            would not repeat a write that was made.
+
+        Raises:
+            NotFound: There is no such run.
+            NotWaiting: The run does not wait for this decision.
+        """
+        store = self.context.store
+        row = await run_sync_in_thread(store, lambda: require_run(store, run_id))
+        if row.kind != KIND:
+            raise InvalidInput([Problem(path="run_id", message=f"run {run_id} is one of a {row.kind}, not of a plan")])
+        if decision is not None:
+            await run_sync_in_thread(store, lambda: self._decide(row, decision, by))
+        if code is None and row.parent is not None and row.status in ENDS and row.status != "completed":
+            code = str(row.document["code"])  # a part cannot be retried by itself
+        if code is not None:
+            return await self._correct(row, code, new_id, on_event)
+        return await self._continue(row, on_event)
+
+    async def _continue(self, row: RunRow, on_event: OnEvent) -> dict[str, Json]:
+        if row.status in ENDS:
+            if row.status == "completed":
+                result: Any = await self._runs.ended(row)
+                ended = {**(result or {}), "status": row.status, "executionId": row.id}
+                return await self.answer(outcome(ended, KIND))
+            return await self.answer(await self._runs.retry(row.id, on_event=on_event, park=True))
+        job = await self.jobs.for_existing(row, on_event=on_event)
+        job.park = True
+        try:
+            result = await self.jobs.continue_run(job, await self.context.store.reopen(row.id))
+        except RecordedCallChanged as error:
+            return await self._conflict(row.id, error)
+        return await self.answer(outcome(result, KIND), job.caller)
+
+    def _decide(self, row: RunRow, decision: Mapping[str, Json], by: str | None) -> None:
+        """Send an answer to what a run waits for."""
+        event = decision.get("event")
+        if event is not None:
+            self._runs.send(row.id, str(event), decision.get("payload"), early=False)
+            return
+        approved = decision.get("approved")
+        if not isinstance(approved, bool):
+            message = "must be {approved: true or false} or {event, payload}"
+            raise InvalidInput([Problem(path="decision", message=message)])
+        node, note, mark = (decision.get(key) for key in ("node", "note", "digest"))
+        # The digest names the question that the person saw, even if node ids repeat.
+        if mark is not None:
+            marked_waits = [wait for wait in self._runs.waiting(row.id) if f"[{mark}]" in str(wait.get("approval"))]
+            if not marked_waits:
+                raise InvalidInput([Problem(path="decision.digest", message="no question of this run has this digest")])
+            node = marked_waits[0]["path"]
+        self._runs.approve(
+            row.id,
+            None if node is None else str(node),
+            approved=approved,
+            by=by,
+            note=None if note is None else str(note),
+        )
+
+    async def _correct(self, row: RunRow, code: str, new_id: str | None, on_event: OnEvent) -> dict[str, Json]:
+        """Run corrected code in a new run, which takes what fits from the record of this one."""
+        document: Any = row.document
+        fields = {key: document[key] for key in ("timeout",) if key in document}
+        input: Any = row.input
+        loaded, problems = await self.load(code, input, self._approve_of(document), **fields)
+        if loaded is None or problems:
+            return {"status": "invalid", "problems": [problem_of_program(code, problem) for problem in problems]}
+        store = self.context.store
+        if row.status not in ENDS:
+            await run_sync_in_thread(store, lambda: self._runs.stop(row.id))
+        context: Any = row.context or {}
+        limits = {**(context.get("plan") or {}), "corrects": row.id}
+        answer = await self.start(loaded, input, new_id, limits, on_event)
+        answered = await run_sync_in_thread(store, lambda: _approvals(self.context.history(row.id)))
+        # What a person approved for the same arguments is not asked again.
+        while answer["status"] == "waiting":
+            waits: Any = answer["waitingFor"]
+            same = [(wait, answered[wait["approval"]]) for wait in waits if wait.get("approval") in answered]
+            if not same:
+                break
+            wait, decision = same[0]
+            corrected = str(answer["runId"])
+            path, who, note = str(wait["path"]), decision.get("by"), decision.get("note")
+            self._runs.approve(corrected, path, approved=True, by=who, note=note)
+            answer = await self.resume_run(corrected, on_event=on_event)
+        return {**answer, "corrects": row.id}
+
+    def _approve_of(self, document: Mapping[str, Any]) -> Approve | None:
+        """Return the approvals that a run began with, so that corrected code asks no less."""
+        asks = any(entry.get("approve") for entry in (document.get("tools") or {}).values())
+        return "destructive" if asks and self.approve == "none" else None
+
+    # --- save ----------------------------------------------------------------------------------
+
+    async def save_plan(self, name: str, code: str, description: str) -> dict[str, Json]:
+        """Save a program as the tool `plans:NAME`. An existing plan of this name gets a new version.
+
+        Args:
+            name: Lower-case letters, digits and `_`.
+            code: The program. Its annotated names without values are the parameters of the tool.
+            description: A description, which tool search reads.
+
+        Returns:
+            `status` "saved" with `tool`, `version` and `inputSchema`, or "invalid" with `problems`.
+        """
+        loaded, problems = await self.checked_for_saving(name, code, description)
+        if loaded is None or problems:
+            return {"status": "invalid", "problems": [problem_of_program(code, problem) for problem in problems]}
+        version = await run_sync_in_thread(self.context.store, lambda: store_plan(self.context, loaded))
+        tool = register_saved_plan(self.jobs, self.context.definitions.of_stored(loaded))
+        return {
+            "status": "saved",
+            "tool": tool.id,
+            "name": python_name(tool.id),
+            "version": version,
+            "inputSchema": tool.input_schema,
+        }
+
+    async def checked_for_saving(self, name: str, code: str, description: str) -> tuple[Loaded | None, list[Problem]]:
+        """Check a program that is to be saved, and return it with its problems."""
+        wrong = []
+        if not isinstance(name, str) or not re.fullmatch(_NAME, name):
+            wrong.append(Problem(path="name", message="must be lower-case letters, digits and _, not a digit first"))
+        if not isinstance(description, str) or not description.strip():
+            wrong.append(Problem(path="description", message="must say what the plan does"))
+        if wrong:
+            return None, wrong
+        # What models may run later asks what the project asks of models.
+        return await self.load(code, None, self.context.plans.approve, id=name, name=name, description=description)
+
+    # --- answers -------------------------------------------------------------------------------
+
+    async def _conflict(self, run_id: str, error: RecordedCallChanged) -> dict[str, Json]:
+        await run_sync_in_thread(self.context.store, lambda: self._runs.stop(run_id))
+        return {
+            "status": "conflict",
+            "runId": run_id,
+            "message": str(error),
+            "recorded": error.recorded.to_dict(),
+            "changed": error.changed,
+        }
+
+    async def answer(self, result: Outcome, caller: Any = None) -> dict[str, Json]:
+        """Return the part of a run's outcome that a model sees."""
+        data = result.to_dict()
+        status, run_id = str(data["status"]), str(data["runId"])
+        answer: dict[str, Json] = {"status": status, "runId": run_id}
+        if data.get("printed"):
+            answer["printed"] = shortened(str(data["printed"]), self.context.plans.max_result)
+        if status == "waiting":
+            answer["waitingFor"] = data.get("waitingFor") or []
+            return answer
+        if status in ("completed", "partial"):
+            remaining = [call for call in getattr(caller, "remaining", ()) if call.effect != "read"]
+            if isinstance(caller, RecordedCaller) and remaining:
+                return await self._conflict(run_id, RecordedCallChanged(run_id, remaining[0], None))
+            return {**answer, "result": self.handle(data["result"], run_id, RESULT)}
+        return {**answer, **await run_sync_in_thread(self.context.store, lambda: self._failure(run_id, data))}
+
+    def handle(self, value: Json, run_id: str, node: str) -> Json:
+        """Return a value, or a handle for it if its JSON is larger than `[plans] max_result`."""
+        text = orjson.dumps(value)
+        if len(text) <= self.context.plans.max_result:
+            return value
+        return {
+            "$value": f"{run_id}/{node}",
+            "type": _type_name(value),
+            "size": len(text),
+            "preview": text[: _PREVIEW * 4].decode(errors="ignore")[:_PREVIEW],
+        }
+
+    def _failure(self, run_id: str, data: Mapping[str, Any]) -> dict[str, Json]:
+        """Return the line that failed, why, and what the calls before it gave."""
+        row = require_run(self.context.store, run_id)
+        document: Any = row.document
+        lines = str(document.get("code", "")).split("\n")
+        places = {node.id: node for node in nodes_of(pinned_definition(self.context, row).flow.body)}
+        errors: Any = data.get("errors") or [{}]
+        error: Any = errors[0]
+        node = places.get(str(error.get("nodeId") or error.get("node") or "").rpartition("/")[2])
+        node = node or places.get(str(error.get("path") or "").rpartition("/")[2])
+        message = str(error.get("message") or "")
+        named = re.match(r"line (\d+): ", message)
+        line = int(named[1]) if named else _line(node.meta.source) if node is not None else None
+        text = visible(lines[line - 1].strip()) if line is not None and 0 < line <= len(lines) else None
+        failed = {"line": line, "text": text, "message": message, "tool": error.get("tool"), "kind": error.get("kind")}
+        partial: list[Json] = []
+        for entry in self.context.history(run_id):
+            node_of_entry = places.get(entry.node)
+            if entry.kind == "call" and node_of_entry is not None:
+                value = self.handle(entry.data, run_id, entry.path)
+                partial.append(
+                    {"line": _line(node_of_entry.meta.source), "tool": node_of_entry.meta.name, "value": value}
+                )
+        return {"error": failed, "partial": partial[-_MOST_PARTIAL:]}
+
+
+def _approvals(history: list[Entry]) -> dict[str, dict[str, Any]]:
+    """Return the answers to approved questions of a run, by the text of the question."""
+    questions = {entry.path: entry.data.get("approval") for entry in history if entry.kind == "wait"}
+    answers: dict[str, dict[str, Any]] = {}
+    for entry in history:
+        answer = entry.data.get("value") if entry.kind == "signal" and isinstance(entry.data, dict) else None
+        text = questions.get(entry.path)
+        if isinstance(answer, dict) and answer.get("approved") is True and text is not None:
+            answers[str(text)] = answer
+    return answers
+
+
+def read_budget(budget: Mapping[str, Json] | None) -> tuple[int | None, dict[str, Json]]:
+    """Return the budget of calls, and the fields of the document for the rest."""
+    fields = dict(budget or {})
+    calls, seconds = fields.pop("calls", None), fields.pop("seconds", None)
+    problems = [Problem(path=f"budget.{key}", message="must be calls or seconds") for key in fields]
+    if calls is not None and (isinstance(calls, bool) or not isinstance(calls, int) or calls < 0):
+        problems.append(Problem(path="budget.calls", message="must be an integer from 0"))
+    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or seconds <= 0):
+        problems.append(Problem(path="budget.seconds", message="must be a number above 0"))
+    if problems:
+        raise InvalidInput(problems)
+    return calls, {} if seconds is None else {"timeout": round(seconds * 1000)}
+
+
+def _line(source: str) -> int | None:
+    match = re.match(r"code:(\d+)", source)
+    return int(match[1]) if match else None
+
+
+def problem_of_program(code: str, problem: Problem) -> dict[str, Json]:
+    """Return a problem of a program with its line and column, and the line with a caret under the column."""
+    lines = code.split("\n")
+    line: int | None = None
+    column = 1
+    if problem.path == "code" and problem.column is not None:
+        before = code[: problem.column - 1]
+        line, column = before.count("\n") + 1, problem.column - 1 - (before.rfind("\n") + 1) + 1
+    elif (line := _line(problem.path)) is not None and line <= len(lines):
+        # The check knows the line and the argument; the caret points at its name, else at the statement.
+        word = re.split(r"[.\[]", problem.path)[-1].rstrip("]")
+        match = re.search(rf"\b{re.escape(word)}\b", lines[line - 1]) if word.isidentifier() else None
+        column = match.start() + 1 if match else len(lines[line - 1]) - len(lines[line - 1].lstrip()) + 1
+    message = re.sub(r"^line \d+: ", "", problem.message)
+    if problem.suggestion:
+        message += f"; did you mean {problem.suggestion}?"
+    if line is None or not 0 < line <= len(lines):
+        return {"line": line, "column": None, "message": f"{problem.path}: {message}" if problem.path else message}
+    text = lines[line - 1].replace("\t", " ")
+    caret = f"line {line}, column {column}: {message}\n    {visible(text)}\n    {' ' * (column - 1)}^"
+    return {"line": line, "column": column, "message": message, "text": caret}
+
+
+def _type_name(value: Json) -> str:
+    names = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
+    return names.get(type(value), "null")

@@ -1,0 +1,538 @@
+"""The check of a flow against its surroundings: the tools of the app, the input, and the variables.
+
+Refused here: running anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from ..argument_checks import wrong_type
+from ..check import UNKNOWN_TOOL, Checked, ToolCard, Tools
+from ..engine.flow_tool import Missing, cycle, flow_of
+from ..errors import (
+    Action,
+    ConfigError,
+    InvalidFlow,
+    InvalidInput,
+    InvalidValue,
+    NotFound,
+    Problem,
+    Remedy,
+    ToolError,
+)
+from ..ir import Flow, Graph
+from ..ops import MODEL, calls_of
+from ..schema import compile_schema
+from ..tools.backends.kinds import backend_kind
+from ..tools.mcp.login_errors import Reason
+from ..tools.tool import Tool
+from ..tools.toolbox import Toolbox
+from ..tools.type_schemas import with_models
+from ..tools.undo import undo_of
+from ..values import Json, check_json, did_you_mean, json_problems
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..config.settings import Rate
+    from ..notations.registry import Compiled
+    from .loaded import Loaded
+
+MAX_CACHED: Final = 10_000  # cards
+_BUILT_IN: Final = ("impl", "dataset", "ropewalk")  # spaces of tools of directories and agents
+
+
+class Cards:
+    """The toolbox as the check sees it: schemas by tool id.
+
+    A tool keeps its card as long as it does not change, so that checks can reuse what they learned of its schemas.
+    """
+
+    def __init__(self, toolbox: Toolbox) -> None:
+        self.toolbox = toolbox
+        self.load: Callable[[Path], Loaded] | None = None
+        """Loads the definition in a directory."""
+        self._known: dict[str, tuple[Tool, ToolCard]] = {}
+        self._outputs: dict[tuple[str, str | None], tuple[int, dict[str, Json] | None]] = {}
+
+    def __call__(self, tool_id: str) -> ToolCard | None:
+        result = _known(tool_id, self.toolbox)
+        if result is None:
+            return None
+        flow = flow_of(result)
+        # The tools of a flow may have changed since it became a tool, or be known only now.
+        gives = result.output_schema if flow is None or flow.gives is None else flow.gives()
+        known = self._known.get(tool_id)
+        if known is None or known[0] is not result or known[1].output_schema is not gives:
+            if len(self._known) >= MAX_CACHED:  # tools come and go; those in use are back at once
+                self._known.clear()
+            undo = undo_of(result, self.toolbox.undos)
+            known = self._known[tool_id] = (result, ToolCard(result.input_schema, gives, undo))
+        return known[1]
+
+    def output_of(self, loaded: Loaded) -> dict[str, Json] | None:
+        """Return the JSON Schema of the value of a definition, inferred once per version of the toolbox.
+
+        Args:
+            loaded: The definition.
+
+        Returns:
+            The schema; None if nothing is known of the value.
+        """
+        key, version = (loaded.fingerprint, loaded.root), self.toolbox.version
+        known = self._outputs.get(key)
+        if known is None or known[0] != version:
+            if len(self._outputs) >= MAX_CACHED:
+                self._outputs.clear()
+            self._outputs[key] = (version, None)  # of a flow that reaches itself nothing is known
+            tools = LocalCards(self, loaded.root) if loaded.compiled.local else self
+            known = self._outputs[key] = (version, output_of(loaded.compiled, tools))
+        return known[1]
+
+    def state_of(self, root: str, path: str) -> dict[str, Json] | None:
+        """Return the schema of the final state of the experience in a directory inside another.
+
+        Args:
+            root: The outer directory.
+            path: The path of the inner directory, relative to `root`.
+
+        Returns:
+            The schema; None if the experience cannot be read.
+        """
+        from pathlib import Path
+
+        from ..tools.directory.paths import PathError, find
+
+        try:
+            return None if self.load is None else self.output_of(self.load(find(Path(root), path, directory=True)))
+        except (PathError, InvalidFlow, NotFound):  # which the check of the files reports
+            return None
+
+    def why(self, tool_id: str) -> str | None:
+        """Return why a tool is not available, if that is known: its server cannot be reached, or there is none.
+
+        Args:
+            tool_id: The id of the tool.
+
+        Returns:
+            The reason, in words.
+        """
+        failures, space = self.toolbox.failures, tool_id.partition(":")[0]
+        return failures.get(tool_id) or failures.get(space) or self.toolbox.unknown_server_message(tool_id)
+
+    def certain(self, tool_id: str) -> bool:
+        """Return True if an unknown tool certainly does not exist.
+
+        Args:
+            tool_id: The id of the tool.
+
+        Returns:
+            False while its server is not connected: it may have the tool.
+        """
+        return tool_id in self.toolbox.refused or self.toolbox.is_listed(tool_id.partition(":")[0])
+
+    def remedy(self, tool_id: str) -> Remedy | None:
+        """Return how a tool becomes available that the pins refuse, or whose server wants a login.
+
+        Args:
+            tool_id: The id of the tool.
+
+        Returns:
+            The remedy; None for any other tool.
+        """
+        if tool_id in self.toolbox.refused:
+            return Remedy(Action.APPROVE_TOOL, {"tool": tool_id})
+        reason = self.why(tool_id)
+        return reason.remedy if isinstance(reason, Reason) else None
+
+    def names(self) -> list[str]:
+        """Return the ids of all tools, for suggestions.
+
+        Returns:
+            The ids in the order of the toolbox.
+        """
+        return [tool.id for tool in self.toolbox.list()]
+
+
+class LocalCards:
+    """The toolbox and the files of a directory as the check sees them.
+
+    Of files, only experiences have a schema: their result follows from their state.
+    """
+
+    def __init__(self, cards: Cards, root: str | None = None) -> None:
+        self.cards, self.root = cards, root
+        self.why, self.names, self.certain, self.remedy = cards.why, cards.names, cards.certain, cards.remedy
+
+    def __call__(self, tool_id: str) -> ToolCard | None:
+        if not is_local(tool_id):
+            return self.cards(tool_id)
+        if self.root is None or not tool_id.startswith("experience:"):
+            return _FILE
+        state = self.cards.state_of(self.root, tool_id.partition(":")[2])
+        return _FILE if state is None else ToolCard(None, _run_of(state))
+
+
+_FILE: Final = ToolCard()
+
+
+def _run_of(state: dict[str, Json]) -> dict[str, Json]:
+    """Return the schema of what a node gives that runs an experience with this final state."""
+    inner: dict[str, Json] = {key: value for key, value in state.items() if key != "$defs"}
+    properties: dict[str, Json] = {"runId": {"type": "string"}, "status": {"type": "string"}, "finalState": inner}
+    defs: dict[str, Json] = {"$defs": state["$defs"]} if "$defs" in state else {}
+    return {"type": "object", "properties": properties, "required": ["finalState"], **defs}
+
+
+def is_local(tool_id: str) -> bool:
+    """Return True for a tool that is a file in the directory of its definition.
+
+    Args:
+        tool_id: The id of the tool.
+
+    Returns:
+        True for `impl:`, `dataset:`, `experience:` and `cli-agent:` tools.
+    """
+    return tool_id.startswith(("impl:", "dataset:", "experience:", "cli-agent:"))
+
+
+def is_of_agents(tool_id: str) -> bool:
+    """Return True for a tool that the loops of agents consist of: the model, an approval.
+
+    Args:
+        tool_id: The id of the tool.
+
+    Returns:
+        True for the tools with the prefix `ropewalk:`.
+    """
+    return tool_id.startswith("ropewalk:")
+
+
+_WORLD: Final = frozenset(f"ropewalk:{name}" for name in ("now", "today", "time", "uuid", "random", "value"))
+_PLANS: Final = frozenset(
+    f"ropewalk:{name}" for name in ("find_tools", "check_plan", "run_plan", "resume_run", "save_plan", "store_plan")
+)
+
+
+def is_of_world(tool_id: str) -> bool:
+    """Return True for a tool that reads the clock, chance or another run for a plan.
+
+    Args:
+        tool_id: The id of the tool.
+
+    Returns:
+        True for `ropewalk:now`, `ropewalk:random` and the like.
+    """
+    return tool_id in _WORLD
+
+
+def is_of_plans(tool_id: str) -> bool:
+    """Return True for a tool by which agents write and run plans.
+
+    Args:
+        tool_id: The id of the tool.
+
+    Returns:
+        True for `ropewalk:run_plan` and the like.
+    """
+    return tool_id in _PLANS
+
+
+def check_workers_can_call(flow: Flow, toolbox: Toolbox) -> None:
+    """Refuse a flow with a tool that no worker can call.
+
+    Args:
+        flow: The flow that a worker is to run.
+        toolbox: The tools of the project.
+
+    Raises:
+        ConfigError: Every backend of a tool is of a kind that only this process can open.
+    """
+    for tool_id in sorted(tools_of(flow.body)):
+        kinds = [backend_kind(backend.kind) for backend in toolbox.backends(tool_id)]
+        if kinds and not any(kind.reopened_by_workers for kind in kinds):
+            raise ConfigError(
+                f"workers cannot call {tool_id}: a {kinds[0].name} backend exists only in the process that opened it; "
+                'use engine = "local"'
+            )
+
+
+def tools_of(body: Graph) -> set[str]:
+    """Return the ids of all tools that a region calls.
+
+    Args:
+        body: The region.
+
+    Returns:
+        The ids, also of the regions inside it.
+    """
+    return {node.op.tool for node in calls_of(body)}
+
+
+def undo_tools_of(body: Graph, toolbox: Toolbox) -> set[str]:
+    """Return the ids of the tools that undo the calls of a region, as far as they are known now."""
+    undos = [node.op.undo or toolbox.undos.get(node.op.tool) for node in calls_of(body)]
+    undos += [tool.undo for tool in map(toolbox.get, tools_of(body)) if tool is not None] if undos else []
+    return {undo.tool for undo in undos if undo is not None}
+
+
+def output_of(compiled: Compiled, known: Tools) -> dict[str, Json] | None:
+    """Return the JSON Schema of the value of a definition: the declared one, else what its graph and its tools say.
+
+    Args:
+        compiled: The definition.
+        known: Gives the schemas of a tool by its id.
+
+    Returns:
+        The schema; None if nothing is known of the value.
+    """
+    for schema in (compiled.flow.output_schema, compiled.output_schema):
+        if isinstance(schema, dict):
+            return schema
+    from ..check.inference import infer  # only where a flow becomes a tool
+
+    return infer(compiled.flow, known, compiled.value_from)
+
+
+def check_cycles(flow: Flow, toolbox: Toolbox) -> list[Problem]:
+    """Check that no flow tool reaches itself.
+
+    Args:
+        flow: The flow.
+        toolbox: The tools that it can call.
+
+    Returns:
+        A problem for each node that calls a flow tool of a cycle, with the tools of the cycle.
+    """
+    cycles = {id: names for id in tools_of(flow.body) if (names := _find_cycle(id, toolbox))}
+    if not cycles:
+        return []
+    return [
+        Problem(path=f"{node.meta.source}.{node.meta.labels.get('tool', 'tool')}", message=cycle(cycles[node.op.tool]))
+        for node in calls_of(flow.body)
+        if node.op.tool in cycles
+    ]
+
+
+def _find_cycle(tool_id: str, toolbox: Toolbox) -> list[str]:
+    """Return the flow tools of a cycle that starts at a tool or at one that it reaches; empty without a cycle."""
+    done: set[str] = set()
+    way: list[str] = []
+
+    def enter(id: str) -> list[str]:
+        if id in way:
+            return way[way.index(id) :]
+        flow_tool = flow_of(_known(id, toolbox))
+        # A function of the user calls these tools; only it knows which.
+        if id in done or flow_tool is None or flow_tool.has_executor:
+            return []
+        done.add(id)
+        way.append(id)
+        for inner in sorted(tools_of(flow_tool.flow.body)):
+            names = enter(inner)
+            if names:
+                return names
+        way.pop()
+        return []
+
+    return enter(tool_id)
+
+
+def lacking(flow: Flow, toolbox: Toolbox) -> list[Problem]:
+    """Check that the app of each flow tool has the tools that this flow tool calls.
+
+    Args:
+        flow: The flow.
+        toolbox: The tools that it can call.
+
+    Returns:
+        A problem for each call of a flow tool that cannot work.
+    """
+    lost: dict[str, str] = {}
+    for id in sorted(tools_of(flow.body)):
+        inner = None if is_local(id) else flow_of(_known(id, toolbox))
+        names = inner.missing(set()) if inner is not None and inner.missing is not None else []
+        if names:
+            tools = ", ".join(dict.fromkeys(names))
+            what = f"the app that made a tool of this flow does not have what it calls: {tools}"
+            lost[id] = f"{what}; make it with App(..., tools=[{tools}]).as_tool(...)"
+    if not lost:
+        return []
+    return [
+        Problem(
+            path=f"{node.meta.source}.{node.meta.labels.get('tool', 'tool')}",
+            message=f"{node.op.tool}: {lost[node.op.tool]}",
+            keyword=UNKNOWN_TOOL,
+        )
+        for node in calls_of(flow.body)
+        if node.op.tool in lost
+    ]
+
+
+def missing_tools(flow: Flow, toolbox: Toolbox, visited: set[str]) -> list[str]:
+    """Return the tools that a flow, or a flow that it calls, needs and that certainly do not exist.
+
+    The tools of servers that are not connected yet may exist.
+
+    Args:
+        flow: The flow.
+        toolbox: The tools that it can call.
+        visited: The fingerprints of flows that were visited before; this function adds to it.
+
+    Returns:
+        The ids of the missing tools.
+    """
+    result = []
+    for id in sorted(tools_of(flow.body)):
+        if is_local(id) or is_of_agents(id):
+            continue
+        tool = _known(id, toolbox)
+        inner = flow_of(tool)
+        if tool is None:
+            if ":" not in id or id.partition(":")[0] not in toolbox.spaces:
+                result.append(id)
+        elif inner is not None and inner.missing is not None and inner.fingerprint not in visited:
+            visited.add(inner.fingerprint)
+            result += inner.missing(visited)
+    return result
+
+
+def _known(tool_id: str, toolbox: Toolbox) -> Tool | None:
+    try:
+        return toolbox.get(tool_id)
+    except ToolError:
+        return None
+
+
+def models_asked(flow: Flow, toolbox: Toolbox, own: Missing, visited: set[int] | None = None) -> list[Missing]:
+    """Return the availability checks of the models that a flow calls.
+
+    Args:
+        flow: The flow.
+        toolbox: The tools that it can call. Flows among them have models of their own apps.
+        own: The check of the model that the flow itself calls.
+        visited: The flow tools that were visited before.
+
+    Returns:
+        Functions that return why a model is not available, or None.
+    """
+    visited, result = set[int]() if visited is None else visited, list[Missing]()
+    for tool in tools_of(flow.body):
+        if tool == MODEL:
+            result.append(own)
+        inner = None if is_local(tool) else flow_of(_known(tool, toolbox))
+        if inner is not None and inner.models is not None and id(inner) not in visited:
+            visited.add(id(inner))
+            result += inner.models(visited)
+    return result
+
+
+def check_variables(flow: Flow, variables: Mapping[str, Json]) -> None:
+    """Raise an error for variables that a flow neither declares, sets nor reads.
+
+    Args:
+        flow: The flow.
+        variables: The values by name.
+
+    Raises:
+        InvalidInput: With every unknown variable.
+    """
+    if not isinstance(variables, Mapping):
+        raise wrong_type("variables", "an object of values by name", variables)
+    unknown = [name for name in variables if name not in flow.state]
+    if unknown:
+        there = (
+            f"no such variable; there are: {', '.join(flow.state)}" if flow.state else "the definition has no variables"
+        )
+        raise InvalidInput(
+            Problem(path=f"variables.{name}", message=there, suggestion=did_you_mean(name, flow.state))
+            for name in unknown
+        )
+
+
+def misplaced(rates: Mapping[str, Rate], toolbox: Toolbox) -> list[ConfigError]:
+    """Return an error for each limit of `[limits.tools]` that matches no tool and no server.
+
+    The tools of servers that are not connected yet may exist.
+
+    Args:
+        rates: The limits by pattern.
+        toolbox: The tools of the project.
+
+    Returns:
+        The errors, each with the place of the limit in `ropewalk.toml`.
+    """
+    from fnmatch import fnmatchcase
+
+    ids = {tool.id for tool in toolbox.list()}
+    spaces = {*_BUILT_IN, *toolbox.spaces, *(id.partition(":")[0] for id in ids if ":" in id)}
+    result = []
+    for pattern, rate in rates.items():
+        space, colon, _ = pattern.partition(":")
+        named = any(fnmatchcase(item, space) if colon else fnmatchcase(f"{item}:", pattern) for item in spaces)
+        if named or any(fnmatchcase(id, pattern) for id in ids):
+            continue
+        if not colon and space in spaces:
+            near: str | None = f"{space}:*"
+        else:
+            near = did_you_mean(space, spaces) if colon else did_you_mean(pattern, ids)
+            near = f"{near}:*" if colon and near else near
+        hint = f"; did you mean {near}?" if near else ""
+        what = f"server {space!r}" if colon else f"tool {pattern!r}"
+        place = rate.where("per_second") if rate.where is not None else None
+        result.append(ConfigError(f'[limits.tools."{pattern}"] there is no {what}{hint}', place=place))
+    return result
+
+
+def check_input(flow: Flow, input: Json) -> Json:
+    """Check the input of a run against the schema of its flow.
+
+    Args:
+        flow: The flow.
+        input: The input of the run.
+
+    Returns:
+        A copy of the input with the defaults of the schema. No input counts as `{}` if the schema requires an object.
+
+    Raises:
+        InvalidInput: The input is not JSON or does not match the schema; with every problem.
+    """
+    schema = flow.input_schema
+    if input is None and isinstance(schema, dict):
+        input = schema.get("default", {} if schema.get("type") == "object" else None)
+    try:
+        # Most inputs are plain JSON; only others are searched for models and dataclasses.
+        try:
+            input = check_json(input, "input")
+        except InvalidValue:
+            input = check_json(with_models(input), "input")
+    except InvalidValue as exc:
+        result = json_problems(input, "input")
+        raise InvalidInput(Problem(path=item.place, message=item.message) for item in result) from exc
+    if schema is not None:
+        compiled = compile_schema(schema)
+        input = compiled.with_defaults(input)
+        problems = compiled.problems(input, "input")
+        if problems:
+            raise InvalidInput(problems)
+    return input
+
+
+def with_missing_tools(checked: Checked, *, allowed: bool) -> Checked:
+    """Return what a check found, with all unknown tools as warnings if they are allowed, else as problems.
+
+    Args:
+        checked: The result of the check.
+        allowed: Report unknown tools as warnings.
+
+    Returns:
+        The result of the check.
+    """
+    source, target = (checked.problems, checked.warnings) if allowed else (checked.warnings, checked.problems)
+    missing = [problem for problem in source if problem.keyword == UNKNOWN_TOOL]
+    rest = tuple(problem for problem in source if problem.keyword != UNKNOWN_TOOL)
+    if allowed:
+        return Checked(problems=rest, warnings=(*missing, *target))
+    return Checked(problems=(*target, *missing), warnings=rest)

@@ -1,0 +1,97 @@
+"""Flows in Python files by their place: `reports.py:overspenders`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from ..errors import InvalidFlow, NotFound, Problem
+from ..values import did_you_mean, digest
+
+_PLACE = re.compile(r"(.+\.py):([^\W\d]\w*)", re.DOTALL)
+_modules: dict[str, tuple[Any, Any]] = {}
+
+
+def python_place(source: object) -> tuple[Path, str] | None:
+    """Return the file and the name of `FILE.py:NAME`; None for anything else.
+
+    Args:
+        source: Any value.
+
+    Returns:
+        The file and the name.
+    """
+    match = _PLACE.fullmatch(str(source))
+    return (Path(match[1]), match[2]) if match is not None else None
+
+
+def load_from_python(file: Path, name: str) -> Any:
+    """Import a Python file and return a flow of it.
+
+    Args:
+        file: The Python file. The files next to it can be imported by it.
+        name: The name of what `flow(...)` or `@plan` made.
+
+    Returns:
+        The flow or the plan.
+
+    Raises:
+        NotFound: There is no such file, or it has no flow of this name.
+        InvalidFlow: The file cannot be imported.
+    """
+    if not file.is_file():
+        raise NotFound("file", str(file))
+    module = _import(file)
+    flows = [key for key, value in vars(module).items() if is_flow(value)]
+    value = getattr(module, name, None)
+    if value is not None and is_flow(value):
+        return value
+    if value is not None:
+        message = f"{name} is a {type(value).__name__}, not a flow; put @plan above it, or make it with flow(...)"
+        raise InvalidFlow([Problem(path="", message=f"{file}: {message}")])
+    raise NotFound("flow", f"{file}:{name}", suggestion=did_you_mean(name, flows) or (flows[0] if flows else None))
+
+
+def is_flow(value: object) -> bool:
+    """Return True for what `flow(...)` or `@plan` made.
+
+    Args:
+        value: Any value of a module.
+
+    Returns:
+        True for a flow or a plan.
+    """
+    kind = type(value)
+    return hasattr(kind, "document_for") or (hasattr(kind, "done") and kind.__module__.startswith("ropewalk."))
+
+
+def _import(file: Path) -> Any:
+    """Import a file, again if it has changed."""
+    path = os.path.realpath(file)
+    stamp = os.stat(path).st_mtime_ns
+    known = _modules.get(path)
+    if known is not None and known[0] == stamp:
+        return known[1]
+    # A name of its own, so that no file hides a module.
+    spec = importlib.util.spec_from_file_location(f"ropewalk_file_{digest(path)[:12]}_{file.stem}", path)
+    if spec is None or spec.loader is None:
+        raise NotFound("file", str(file))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look for it there
+    folder = os.path.dirname(path)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        with redirect_stdout(sys.stderr):  # standard output is for results
+            spec.loader.exec_module(module)
+    except InvalidFlow:
+        raise
+    except Exception as error:
+        raise InvalidFlow([Problem(path="", message=f"{file} cannot be imported: {error!r}")]) from error
+    _modules[path] = stamp, module
+    return module

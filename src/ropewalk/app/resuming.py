@@ -1,0 +1,61 @@
+"""Resume a run that exists: with its own definition, or with a changed one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..errors import NotFound, PartOfRun
+from ..events import Event
+from ..journal.address import run_sync_in_thread
+from ..journal.protocol import ENDS
+from ..notations.records import Outcome, outcome
+from .jobs import Executor
+
+if TYPE_CHECKING:
+    from .app import App
+    from .loaded import Source
+
+
+async def resume_run(
+    app: App,
+    run_id: str,
+    source: Source | None,
+    upgrade: bool,
+    executor: Executor | None,
+    on_event: Callable[[Event], None] | None,
+    park: bool,
+) -> Outcome:
+    """Resume a run as `App.resume` documents it.
+
+    Args:
+        app: The app that has the run.
+        run_id: The id of the run.
+        source: A changed definition, or None.
+        upgrade: Continue with the changed definition.
+        executor: Calls the tools if the run was started with one.
+        on_event: Called with each event of the run.
+        park: Return while the run waits for an event or an approval.
+
+    Returns:
+        The outcome; the recorded one for a finished run.
+
+    Raises:
+        NotFound: There is no such run.
+        PartOfRun: The run is a part of another one.
+    """
+    row = await run_sync_in_thread(app.store, lambda: app.store.get_run(run_id))
+    if row is None:
+        raise NotFound("run", run_id)
+    if row.parent is not None and row.status not in ENDS:
+        raise PartOfRun(run_id, await run_sync_in_thread(app.store, lambda: app.runs.outermost(run_id)))
+    if row.status in ENDS:
+        result = await app.runs.ended(row)
+        return outcome({**(result or {}), "status": row.status, "executionId": run_id}, row.kind)
+    if source is not None or upgrade:
+        from .runs.upgrade import resume
+
+        return outcome(await resume(app.jobs, row, source, upgrade, executor, on_event, park), row.kind)
+    job = await app.jobs.for_existing(row, executor=executor, on_event=on_event)
+    job.park = park
+    return outcome(await app.jobs.continue_run(job, await app.store.reopen(run_id)), row.kind)

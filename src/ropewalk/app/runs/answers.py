@@ -1,0 +1,216 @@
+"""Waits of runs, and answers to them: events and approvals.
+
+The journal of the outermost run also holds the waits of its parts, so an answer to a part goes to the outermost run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...errors import JournalConflict, NotWaiting, RunEnded
+from ...journal.open_waits import describe_wait, match_signals, open_waits, signal_name, wait_to_json
+from ...journal.protocol import APPROVAL, ENDS, Entry, OpenWait, RunRow, Signal, iso
+from ...values import Json
+from ..pinned_definition import outermost, require_run
+
+if TYPE_CHECKING:
+    from ..context import Context
+
+_MOST_LISTED = 20
+
+
+def waiting(context: Context, run_id: str | None) -> list[dict[str, Json]]:
+    """Return the unanswered waits of one run, or of all runs.
+
+    Args:
+        context: What the services of the app share.
+        run_id: The id of the run; None for all runs.
+
+    Returns:
+        The waits as JSON, each with `runId`, `path` and `node`.
+
+    Raises:
+        NotFound: There is no such run.
+    """
+    if run_id is None:
+        open_runs = context.store.waits()
+        owners: dict[str, str] = {}  # of each wait: a part and its outermost run both record it
+        for id, (history, _) in open_runs.items():
+            for place in [f"{id}/{entry.path}" for entry in history if entry.kind == "wait"]:
+                owners[place] = min(id, owners.get(place, id), key=len)
+        return [
+            {"runId": id, **wait}
+            for id, (history, signals) in open_runs.items()
+            for wait in _unanswered_waits(open_waits(history), signals)
+            if owners[f"{id}/{wait['path']}"] == id
+        ]
+    row = require_run(context.store, run_id)
+    if row.status in ENDS:
+        return []
+    return [{"runId": run_id, **wait} for wait in unanswered(context, row, context.history(run_id))]
+
+
+def unanswered(context: Context, row: RunRow, history: Iterable[Entry]) -> list[dict[str, Json]]:
+    """Return the waits of a run that nobody has answered. A part has those of its outermost run.
+
+    Args:
+        context: What the services of the app share.
+        row: The row of the run.
+        history: The recorded entries of the run.
+
+    Returns:
+        The waits as JSON.
+    """
+    root = outermost(context.store, row)
+    if root.id != row.id:
+        inside = f"{row.id.removeprefix(f'{root.id}/')}/"
+        waits = [item for item in open_waits(context.history(root.id)) if item.path.startswith(inside)]
+        if waits:
+            return [{"runId": root.id, **wait} for wait in _unanswered_waits(waits, context.store.signals(root.id))]
+    waits = open_waits(history)
+    return _unanswered_waits(waits, context.store.signals(row.id)) if waits else []
+
+
+def answered(context: Context) -> set[str]:
+    """Return the ids of the runs with a wait that has its answer, and that end the wait once they are resumed.
+
+    Args:
+        context: What the services of the app share.
+
+    Returns:
+        The ids.
+    """
+    open_runs = (
+        (id, open_waits(history), signals) for id, (history, signals) in context.store.waits().items() if signals
+    )
+    return {id for id, waits, signals in open_runs if len(_unanswered_waits(waits, signals)) < len(waits)}
+
+
+def _unanswered_waits(waits: Sequence[Entry], sent: Iterable[Signal]) -> list[dict[str, Json]]:
+    """Return the open waits that no sent signal answers."""
+    requests = [OpenWait(signal_name(wait), wait.path, wait.node, wait.data["due"]) for wait in waits]
+    answered_paths = {
+        wait.path for wait, _ in match_signals(requests, [signal for signal in sent if signal.taken is None])
+    }
+    return [wait_to_json(wait) for wait in waits if wait.path not in answered_paths]
+
+
+def send(context: Context, run_id: str, event: str, payload: Json, id: str | None, early: bool) -> bool:
+    """Send an event to a run; `RunService.send` describes the arguments.
+
+    Args:
+        context: What the services of the app share.
+        run_id: The id of the run.
+        event: The name of the event.
+        payload: The value that the wait gets.
+        id: Idempotency key, or None.
+        early: Accept an event that the run does not wait for yet.
+
+    Returns:
+        False if an event with this id was sent before.
+
+    Raises:
+        NotWaiting: The run does not wait for the event, and `early` is False.
+        RunEnded: The run is finished, and `early` is False.
+        NotFound: There is no such run.
+    """
+    row = require_run(context.store, run_id)
+    if early and row.parent is None:
+        return context.store.send(run_id, event, payload, id=id)
+    root, waits, _ = _waits_to_answer(context, row)
+    if not early:
+        _require_unfinished(root)
+        if not any(wait.get("event") == event for wait in waits):
+            raise NotWaiting(root.id, f"the event {event!r}", map(describe_wait, waits))
+    return context.store.send(root.id, event, payload, id=id)
+
+
+def approve(
+    context: Context, run_id: str, name: str | None, approved: bool, by: str | None, note: str | None
+) -> dict[str, Json]:
+    """Answer an approval of a waiting run.
+
+    Args:
+        context: What the services of the app share.
+        run_id: The id of the run.
+        name: The id or the path of the node; None for the only approval.
+        approved: False rejects.
+        by: Who answers.
+        note: A comment for the record.
+
+    Returns:
+        The wait with its answer.
+
+    Raises:
+        NotWaiting: The run waits for no such approval, for more than one, or no longer.
+        RunEnded: The run is finished.
+        NotFound: There is no such run.
+    """
+    root, waits, inside = _waits_to_answer(context, require_run(context.store, run_id))
+    _require_unfinished(root)
+    requested = _select_waits([wait for wait in waits if "approval" in wait], name, inside)
+    what = "an approval" if name is None else f"an approval at {name!r}"
+    if len(requested) > 1:  # a name that fits several means the unanswered ones
+        requested = _without_answered(context, root, requested) or requested
+    if len(requested) != 1:
+        listed = ", ".join(wait["path"] for wait in requested[:_MOST_LISTED])
+        more = f", ... ({len(requested) - _MOST_LISTED:,} more)" if len(requested) > _MOST_LISTED else ""
+        why = f"there are {len(requested)}, name one: {listed}{more}" if requested else ""
+        raise NotWaiting(root.id, what if not requested else "one approval only", map(describe_wait, waits), why)
+    [wait] = requested
+    if wait["due"] is not None and wait["due"] < (iso(time.time()) or ""):
+        raise NotWaiting(root.id, what, why=f"its time was over at {wait['due']}")
+    answer = {"approved": approved, "by": by, "note": note}
+    try:  # the id allows one answer for each time that the run asks
+        sent = context.store.send(root.id, APPROVAL + wait["path"], answer, id=f"{wait['path']} {wait['since']}")
+    except JournalConflict:
+        sent = False
+    if not sent:
+        raise NotWaiting(root.id, what, why=f"{wait['path']} has been answered already")
+    return {**wait, **answer}
+
+
+def _select_waits(waits: list[dict[str, Any]], name: str | None, inside: str) -> list[dict[str, Any]]:
+    """Return the waits that a name can mean.
+
+    That is the wait at this path, else the waits of a node with this id, else those in the flow that a node with this
+    id or path calls. Paths begin in the outermost run, or `inside` the part that the caller names.
+    """
+    if name is None:
+        return waits
+    at = [wait for wait in waits if wait["path"] in (name, inside + name)]
+    of = [wait for wait in waits if wait["node"] == name]
+    within = [wait for wait in waits if f"/{name}/" in f"/{wait['path'].removeprefix(inside)}"]
+    return at or of or within
+
+
+def _without_answered(context: Context, root: RunRow, waits: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Drop the waits that have their answer already, and end once somebody resumes the run."""
+    unanswered_paths = {
+        wait["path"] for wait in _unanswered_waits(open_waits(context.history(root.id)), context.store.signals(root.id))
+    }
+    return [wait for wait in waits if wait["path"] in unanswered_paths]
+
+
+def _waits_to_answer(context: Context, row: RunRow) -> tuple[RunRow, list[dict[str, Any]], str]:
+    """Return the run to answer, its waits, and the path prefix of the part that the caller names.
+
+    For a part these are the outermost run and the waits inside that part. Answered waits are included, so that a
+    second answer gets its own error.
+    """
+    root, inside = outermost(context.store, row), ""
+    waits = [wait_to_json(wait) for wait in open_waits(context.history(root.id))]
+    if root.id != row.id:
+        inside = f"{row.id.removeprefix(f'{root.id}/')}/"
+        waits = [wait for wait in waits if str(wait["path"]).startswith(inside)]
+        own = [] if waits else [wait_to_json(wait) for wait in open_waits(context.history(row.id))]
+        if own:  # recorded by an earlier version, in which the part itself waited
+            return row, [{"runId": row.id, **wait} for wait in own], ""
+    return root, [{"runId": root.id, **wait} for wait in waits], inside
+
+
+def _require_unfinished(row: RunRow) -> None:
+    if row.status in ENDS:
+        raise RunEnded(row.id, row.status)

@@ -1,0 +1,364 @@
+"""Compare two runs: their inputs, their steps node by node, and their results. Pure and bounded.
+
+Also compare two versions of a flow node by node, and list the nodes that a change affects.
+
+A place is a path without attempts, items and iterations: `each/fetch`, `choice[0]/mail`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from ...expr.ast import refs
+from ...fast_dataclass import dataclass
+from ...ir import Flow, Graph, Node, node_parts
+from ...journal.protocol import NO_STEPS, Entry, RunRow
+from ...ops import Branch
+from ...values import Json
+from .instances import Instance, Instances, Region, body_at, without_attempts
+from .rerun_plan import RerunPlan
+from .steps import step
+
+_SHAPE = ("ordered", "limit", "result")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A node that was `added`, `removed` or `changed`; then `fields` say in what. The place "" is the flow itself."""
+
+    place: str
+    what: str
+    fields: tuple[str, ...] = ()
+    source: str = ""
+    """Where the node stands in the newer document, or in the older one where it was removed."""
+
+    def __str__(self) -> str:
+        message = f" in {', '.join(self.fields)}" if self.fields else ""
+        return f"{self.place or 'the definition'}: {self.what}{message}"
+
+
+def changes(old: Flow, new: Flow) -> list[Change]:
+    """Return every difference between two flows that may change what a run does.
+
+    Args:
+        old: The flow before.
+        new: The flow after.
+
+    Returns:
+        The changes: of the flow itself first, then node by node.
+    """
+    fields = [name for name in ("state", "input_schema", "output_schema", "timeout") if differs(old, new, name)]
+    fields += [name for name in _SHAPE if differs(old.body, new.body, name)]
+    top = [Change("", "changed", tuple(fields))] if fields else []
+    return [*top, *_in_region(old.body, new.body, "")]
+
+
+def differs(a: Any, b: Any, name: str) -> bool:
+    """Return True if two objects differ in a field.
+
+    Args:
+        a: An object.
+        b: An object of the same class.
+        name: The name of the field.
+
+    Returns:
+        True if the values differ.
+    """
+    return bool(getattr(a, name) != getattr(b, name))
+
+
+def _in_region(old: Graph, new: Graph, prefix: str) -> Iterator[Change]:
+    before, after = {n.id: n for n in old.nodes}, {n.id: n for n in new.nodes}
+    for id, node in after.items():
+        if id not in before:
+            yield Change(prefix + id, "added", (), node.meta.source)
+            continue
+        was = before[id]
+        fields = tuple(_fields(was, node))
+        if fields:
+            yield Change(prefix + id, "changed", fields, node.meta.source)
+        if type(was.op) is type(node.op):
+            for label in labels(node):
+                inner, other = body_at(node, label), body_at(was, label)
+                if inner is not None and other is not None:
+                    yield from _in_region(other, inner, inside(prefix + id, label))
+    for id, node in before.items():
+        if id not in after:
+            yield Change(prefix + id, "removed", (), node.meta.source)
+
+
+def _fields(old: Node, new: Node) -> Iterator[str]:
+    if type(old.op) is not type(new.op):
+        yield "kind"
+    else:
+        for field in dataclasses.fields(new.op):  # type: ignore[arg-type]
+            if _without_nodes(getattr(old.op, field.name)) != _without_nodes(getattr(new.op, field.name)):
+                yield new.meta.labels.get(field.name, field.name)
+    for name in ("after", "gate", "when", "result", "writes", "policy"):
+        if differs(old, new, name):
+            yield new.meta.labels.get(name, name)
+
+
+def _without_nodes(value: Any) -> Any:
+    """Return a field of an op without the nodes in its regions, which are compared separately."""
+    if isinstance(value, Graph):
+        return tuple(_without_nodes(getattr(value, name)) for name in _SHAPE)
+    return tuple(map(_without_nodes, value)) if isinstance(value, tuple) else value
+
+
+def labels(node: Node) -> list[str]:
+    """Return the labels of the regions of a node, known before any of them has run.
+
+    Args:
+        node: The node.
+
+    Returns:
+        The number of each arm and `else` for a branch, else one empty label.
+    """
+    if isinstance(node.op, Branch):
+        return [*map(str, range(len(node.op.arms))), "else"]
+    return [""]
+
+
+def inside(place: str, label: str) -> str:
+    """Return the prefix of the places inside a node.
+
+    Args:
+        place: The place of the node.
+        label: The label of the region; empty for the only one.
+
+    Returns:
+        The prefix, with a `/` at its end.
+    """
+    return f"{place}[{label}]/" if label else f"{place}/"
+
+
+class Reach:
+    """The parts of a flow that a change can affect."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow, self.plan = flow, RerunPlan()
+        self._tree = Instances(flow.body, ())
+        self._all: dict[str, Instance] = {}
+        self._fill(self._tree.root)
+
+    def _fill(self, region: Region) -> None:
+        for node in region.graph.nodes:
+            instance = region.nodes[node.id] = Instance(node, region)
+            self._all[instance.base] = instance
+            attempt = instance.attempt(1)
+            for label in labels(node):
+                graph = body_at(node, label)
+                if graph is not None:
+                    inner = attempt.inside[label] = Region(graph, inside(instance.base, label), attempt, label)
+                    self._fill(inner)
+
+    def change(self, changes_made: list[Change]) -> None:
+        """Add everything that these changes can affect.
+
+        Args:
+            changes_made: The changes, as `changes` returns them.
+        """
+        for item in changes_made:
+            if not item.place and "state" in item.fields:
+                self._rerun_where(lambda expr: any(ref.root == "state" for ref in refs(expr)))
+            instance = self._all.get(item.place)
+            if instance is not None:
+                self.plan.rerun(instance)
+                continue
+            place = item.place.rpartition("/")[0]  # what stood there is gone; what is around it may come out otherwise
+            owner = self._all.get(place.partition("[")[0] if place.endswith("]") else place)
+            if owner is not None:
+                self.plan.continue_attempt(owner.attempt(1))
+
+    def input(self) -> None:
+        """Add everything that a different input can affect."""
+        self._rerun_where(lambda expr: any(ref.root == "input" for ref in refs(expr)))
+
+    def _rerun_where(self, reads: Callable[[Any], bool]) -> None:
+        for instance in list(self._all.values()):
+            for _, part in node_parts(instance.node):
+                if not isinstance(part, Graph) and reads(part):
+                    self.plan.rerun(instance)
+                elif isinstance(part, Graph) and reads(part.result):
+                    self.plan.continue_attempt(instance.attempt(1))
+
+
+def place_of(instance: Instance) -> str:
+    """Return the place of a node instance in its flow.
+
+    Args:
+        instance: The node instance.
+
+    Returns:
+        The place, without attempts, items and iterations.
+    """
+    owner = instance.region.owner
+    if owner is None:
+        return instance.node.id
+    label = instance.region.label if isinstance(owner.instance.node.op, Branch) else ""
+    return inside(place_of(owner.instance), label) + instance.node.id
+
+
+MOST: Final = 20
+"""Differences told of one value."""
+MOST_NODES: Final = 1000
+_LONG: Final = 200
+_GONE: Final = object()
+
+
+def difference(
+    a: tuple[RunRow, Iterable[Entry]], b: tuple[RunRow, Iterable[Entry]], definition: list[Change]
+) -> dict[str, Json]:
+    """Compare two runs: their status and times, then everything that differs.
+
+    Args:
+        a: The row and the entries of the first run.
+        b: Those of the second run.
+        definition: The changes between their definitions.
+
+    Returns:
+        The differences as JSON, at most MOST_NODES nodes.
+    """
+    (item, facts), (other, more) = a, b
+    nodes, same = _nodes(_last(facts), _last(more))
+    return {
+        "a": _head(item),
+        "b": _head(other),
+        "definition": [{"path": c.place, "what": c.what, "fields": list(c.fields)} for c in definition],
+        "input": values(item.input, other.input),
+        "nodes": nodes[:MOST_NODES],
+        "nodesLeftOff": max(0, len(nodes) - MOST_NODES),
+        "same": same,
+        "result": values(_plain(item.result), _plain(other.result)),
+        "error": None if item.error == other.error else [_message(item.error), _message(other.error)],
+    }
+
+
+def values(a: Json, b: Json) -> list[dict[str, Json]]:
+    """Return the places where two values differ (`rows[3].price`); a missing side is left out.
+
+    After MOST places, one last entry counts the others.
+
+    Args:
+        a: A value.
+        b: The value to compare with it.
+
+    Returns:
+        Objects with `path`, `a` and `b`.
+    """
+    result: list[dict[str, Json]] = []
+    more = 0
+    for path, x, y in _walk(a, b, ""):
+        if len(result) == MOST:
+            more += 1
+            continue
+        reported: dict[str, Json] = {"path": path}
+        if x is not _GONE:
+            reported["a"] = _shorten(x)
+        if y is not _GONE:
+            reported["b"] = _shorten(y)
+        result.append(reported)
+    return [*result, {"path": "", "more": more}] if more else result
+
+
+def _walk(a: Any, b: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    waiting = [(path, a, b)]
+    while waiting:
+        path, a, b = waiting.pop()
+        if type(a) is dict and type(b) is dict:
+            keys = [*a, *(key for key in b if key not in a)]
+            inner = [(_join(path, key), a.get(key, _GONE), b.get(key, _GONE)) for key in keys]
+        elif type(a) is list and type(b) is list:
+            longest = range(max(len(a), len(b)))
+            inner = [(f"{path}[{i}]", _at(a, i), _at(b, i)) for i in longest]
+        else:
+            if a is _GONE or b is _GONE or a != b or type(a) is not type(b):
+                yield path, a, b
+            continue
+        waiting += reversed(inner)
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def _at(items: list[Any], index: int) -> Any:
+    return items[index] if index < len(items) else _GONE
+
+
+def _shorten(value: Json, depth: int = 3) -> Json:
+    """Shorten a value for display."""
+    if isinstance(value, str):
+        return value if len(value) <= _LONG else f"{value[:_LONG]}… ({len(value)} characters)"
+    if isinstance(value, list):
+        if not depth or len(value) > MOST:
+            return f"a list of {len(value)}"
+        return [_shorten(item, depth - 1) for item in value]
+    if isinstance(value, dict):
+        if not depth or len(value) > MOST:
+            return f"an object of {len(value)}"
+        return {key: _shorten(item, depth - 1) for key, item in value.items()}
+    return value
+
+
+def _head(row: RunRow) -> dict[str, Json]:
+    took = None if row.ended_at is None else round((row.spent or row.ended_at - row.started_at) * 1000, 3)
+    return {"id": row.id, "name": row.name, "status": row.status, "fingerprint": row.fingerprint, "ms": took}
+
+
+def _plain(result: Json) -> Json:
+    """Return a result without the fields that differ between any two runs."""
+    if not isinstance(result, dict):
+        return result
+    return {key: value for key, value in result.items() if key not in ("executionId", "duration", "runId")}
+
+
+def _message(error: Json) -> Json:
+    return error.get("message") if isinstance(error, dict) else error
+
+
+def _last(facts: Iterable[Entry]) -> dict[str, dict[str, Json]]:
+    """Return the last step of each node instance, in order."""
+    result: dict[str, dict[str, Json]] = {}
+    for entry in facts:
+        if entry.kind not in NO_STEPS:
+            reported, key = step(entry), without_attempts(entry.path)
+            if reported["status"] != "decided" or key not in result:
+                result[key] = reported
+    return result
+
+
+def _nodes(a: dict[str, dict[str, Json]], b: dict[str, dict[str, Json]]) -> tuple[list[Json], int]:
+    result: list[Json] = []
+    same = 0
+    for path in [*a, *(path for path in b if path not in a)]:
+        item, other = a.get(path), b.get(path)
+        if item is None or other is None:
+            what = "added" if item is None else "removed"
+            present: Any = item or other
+            result.append({"path": path, "what": what, "status": present["status"], "ms": present["ms"]})
+            continue
+        # Times differ between any two runs, so only status, value and error count as differences.
+        value = values(_shown_value(item), _shown_value(other))
+        error = [_message(item["error"]), _message(other["error"])]
+        if item["status"] == other["status"] and not value and error[0] == error[1]:
+            same += 1
+            continue
+        result.append(
+            {
+                "path": path,
+                "what": "changed",
+                "status": [item["status"], other["status"]],
+                "value": value,
+                "error": error if error[0] != error[1] else None,
+                "ms": [item["ms"], other["ms"]],
+            }
+        )
+    return result, same
+
+
+def _shown_value(step: dict[str, Json]) -> Json:
+    return step["decision"] if step["status"] == "decided" else step["value"]

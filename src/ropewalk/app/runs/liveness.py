@@ -1,0 +1,73 @@
+"""Liveness of a run that is `running` while no process executes it: who continues it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from ...journal.protocol import RunRow
+from ...journal.sql.lease_watch import runnable_by_any_worker
+from ...journal.sql.rows import CHUNK
+from ...values import Json
+from .answers import answered
+
+if TYPE_CHECKING:
+    from ..context import Context
+
+LIVENESS_STATES: Final = ("queued", "interrupted", "answered")
+"""The states of such a run: a worker will take it, somebody must resume it, or its wait was answered."""
+RESUMABLE: Final = ("interrupted", "answered")
+"""The states of a run that somebody must resume."""
+
+
+def flags(liveness: str | None) -> dict[str, Json]:
+    """Return the state of a run as boolean fields.
+
+    Args:
+        liveness: The state of the run, or None.
+
+    Returns:
+        One boolean for each of LIVENESS_STATES.
+    """
+    return {item: liveness == item for item in LIVENESS_STATES}
+
+
+def liveness_of(context: Context, rows: Iterable[RunRow]) -> dict[str, str]:
+    """Return the state of each run that no process executes.
+
+    Args:
+        context: What the services of the app share.
+        rows: The rows of the runs.
+
+    Returns:
+        The state by id; a run that a process executes is left out.
+    """
+    running = [row for row in rows if row.status == "running"]
+    orphan_ids = {row.id for row in context.store.orphans()} if running else set()
+    result = {
+        row.id: "queued" if has_worker(context, row) else "interrupted"
+        for row in running
+        if row.id in orphan_ids or (context.store.remote and not row.owner)  # a remote store lists only some orphans
+    }
+    if "interrupted" in result.values():
+        result |= {id: "answered" for id in answered(context) if result.get(id) == "interrupted"}
+    return result
+
+
+def has_worker(context: Context, row: RunRow) -> bool:
+    """Return True if a worker continues the run by itself.
+
+    Args:
+        context: What the services of the app share.
+        row: The row of the run.
+
+    Returns:
+        True if the run was queued, is a chunk, or if a live worker can have its tools.
+    """
+    if not context.store.remote:
+        return False
+    full = row if row.context is not None else context.store.get_run(row.id)
+    started_with = (full.context if full is not None else None) or {}
+    if row.kind == CHUNK or ("queue" in started_with and not started_with.get("executor")):
+        return True
+    return runnable_by_any_worker(started_with) and bool(context.workers.fleet.alive())

@@ -1,0 +1,240 @@
+"""Pages of the steps of a run, so that the cost of a read does not grow with the run.
+
+A page also has what no store records: skips for the nodes of branches that were not taken, and the rejected results of
+tools in flows that the run called, which are recorded in the runs of these flows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from ...engine.compile.events import NOT_TAKEN
+from ...errors import RopewalkError
+from ...fast_dataclass import dataclass
+from ...ir import Flow, bodies, nodes_of
+from ...journal.past import LONG
+from ...journal.protocol import ENDS, Entry, RunRow, Store
+from ...ops import Branch
+from ...values import Json
+from ..pinned_definition import pinned_definition
+from .instances import Attempt, Instances
+from .steps import steps
+
+if TYPE_CHECKING:
+    from ..context import Context
+
+_MOST = 100  # results of one step
+
+
+def add_rejected(store: Store, row: RunRow, steps: list[dict[str, Json]]) -> None:
+    """Add `rejected` to each step whose node failed after tools inside the flow that it called had run.
+
+    Args:
+        store: The store of the run.
+        row: The run.
+        steps: Its steps. `rejected` lists the results as `{path, result}`; a retry accepts them by `path`.
+    """
+    if not store.durable:
+        return
+    for step in steps:
+        error: Any = step["error"]
+        places = error.get("ranAt") if isinstance(error, dict) else None
+        if isinstance(places, list) and places:
+            match = [(path, _result(store, row.id, path)) for path in map(str, places[:_MOST])]
+            step["rejected"] = [{"path": path, "result": result} for path, result in match if result is not None]
+
+
+def _result(store: Store, run_id: str, path: str) -> Json:
+    """Return the rejected result at the path of an inner run's node, or None if it is not recorded."""
+    inner, inside = path, ""
+    while "/" in inner:  # ids of runs have the path of the call, which may lead through blocks
+        inner, _, last = inner.rpartition("/")
+        inside = f"{last}/{inside}" if inside else last
+        for entry in store.history_at(f"{run_id}/{inner}", [inside]):
+            if entry.kind == "call_failed":
+                return entry.data.get("result")
+    return None
+
+
+def with_untaken(context: Context, row: RunRow, history: Iterable[Entry]) -> list[Entry]:
+    """Add a skip to the record for each node of a branch that was not taken.
+
+    Args:
+        context: What the services of the app share.
+        row: The row of the run.
+        history: The recorded entries.
+
+    Returns:
+        The entries; without skips if the definition can no longer be read here.
+    """
+    listed = list(history)
+    try:
+        flow = pinned_definition(context, row).flow
+    except (RopewalkError, TypeError):
+        return listed
+    if not any(isinstance(node.op, Branch) for node in nodes_of(flow.body)):
+        return listed
+    return _completed(flow, listed)
+
+
+def _completed(flow: Flow, listed: list[Entry]) -> list[Entry]:
+    recorded = {entry.path for entry in listed}
+    result = Instances(flow.body, listed)
+    skipped: list[Entry] = []
+    for instance in result.current():
+        op, attempt = instance.node.op, instance.last
+        arm = _arm(attempt) if isinstance(op, Branch) and instance.node.meta.source else None
+        if not isinstance(op, Branch) or arm is None:
+            continue
+        at = next(iter(attempt.facts.values())) if attempt.facts else None
+        when = at.started if at is not None else 0.0
+        for label, node in op.not_taken(arm):
+            path = f"{attempt.path}[{label}]/{node.id}"
+            if path not in recorded:
+                skipped.append(Entry(path, "skip", node.id, {"reason": NOT_TAKEN}, "", when, when))
+    return [*listed, *skipped]
+
+
+def _arm(attempt: Attempt) -> int | None:
+    """Return the number of the branch that an attempt took; None if unknown, -1 for the default or none."""
+    fact = attempt.facts.get("branch")
+    if fact is not None:
+        return int(fact.data)
+    recorded_arms = [label for label in attempt.inside if attempt.inside[label].nodes]
+    if recorded_arms:
+        return -1 if recorded_arms[0] == "else" else int(recorded_arms[0])
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Entries of a run in order, with skips for the nodes of branches that were not taken.
+
+    `related` are entries elsewhere that belong to the same steps. `blocks` are the paths of nodes whose parts are
+    recorded instead of their value. `next` is where the next page begins; None for the last.
+    """
+
+    entries: list[Entry]
+    related: list[Entry]
+    blocks: set[str]
+    next: int | None
+
+
+def read_page(context: Context, row: RunRow, after: int, limit: int) -> Page:
+    """Read at most `limit` entries behind the place `after`, with what is needed to show them.
+
+    Args:
+        context: What the services of the app share.
+        row: The row of the run.
+        after: The place that `next` of the page before gave; 0 for the first page.
+        limit: Maximum number of entries.
+
+    Returns:
+        The page.
+    """
+    store = context.store
+    if not store.durable:
+        result = with_untaken(context, row, context.history(row.id))
+        end = after + limit
+        return Page(result[after:end], result, set(), end if end < len(result) else None)
+    entries, next = store.history_page(row.id, after, limit)
+    paths = {entry.path for entry in entries} | {f"#{epoch}" for epoch in range(row.epoch)}
+    if next is None:
+        paths |= set(_failed(row))
+    keys = {(entry.path, entry.kind) for entry in entries}
+    related = [item for item in store.history_at(row.id, sorted(paths)) if (item.path, item.kind) not in keys]
+    # A branch may continue in later pages: what it did not take is in the page with its decision.
+    decided = {entry.path for entry in entries if entry.kind == "branch"}
+    skips = with_untaken(context, row, entries)[len(entries) :]
+    untaken = [skip for skip in skips if skip.path.rpartition("[")[0] in decided]
+    return Page([*entries, *untaken], related, _blocks(context, row, entries), next)
+
+
+def read_ends(context: Context, row: RunRow, limit: int) -> list[dict[str, Json]]:
+    """Return the steps of a long run that show how it ended: failed ones, then the last ones.
+
+    Args:
+        context: What the services of the app share.
+        row: The row of the run.
+        limit: Maximum number of steps of each of the two groups.
+
+    Returns:
+        The steps.
+    """
+    failed = list(islice(_failed(row), limit))
+    last, _ = context.store.history_page(row.id, _place_before_last(context, row.id, limit), limit)
+    keys = {(entry.path, entry.kind) for entry in last}
+    gave_up = [
+        entry
+        for entry in context.store.history_at(row.id, failed)
+        if entry.kind in ("call_failed", "attempt", "node") and (entry.path, entry.kind) not in keys
+    ]
+    entries = [*gave_up, *last]
+    related = context.store.history_at(row.id, sorted({entry.path for entry in entries}))
+    created = steps(entries, row, related, _blocks(context, row, entries), is_last=False)
+    add_rejected(context.store, row, created)
+    return created
+
+
+def _place_before_last(context: Context, run_id: str, count: int) -> int:
+    """Return a place behind which there are the last `most` entries: places grow, so a few small reads find it."""
+
+    def is_last(place: int) -> bool:
+        return context.store.history_page(run_id, place, count)[1] is None
+
+    below, above = 0, 1
+    while not is_last(above):
+        below, above = above, 2 * above
+    while above - below > 1:
+        between = (below + above) // 2
+        below, above = (below, between) if is_last(between) else (between, above)
+    return above
+
+
+def waits_of(context: Context, row: RunRow) -> list[Entry]:
+    """Return the entries of the waits of an unfinished run.
+
+    Args:
+        context: What the services of the app share.
+        row: The row of the run.
+
+    Returns:
+        The entries; empty for a finished run.
+    """
+    return [] if row.status in ENDS else context.store.waits().get(row.id, ([], []))[0]
+
+
+def is_long(context: Context, run_id: str) -> bool:
+    """Return True for a run whose entries are shown in pages.
+
+    Args:
+        context: What the services of the app share.
+        run_id: The id of the run.
+
+    Returns:
+        True if the record is longer than one page.
+    """
+    return context.store.durable and context.store.history_page(run_id, limit=LONG)[1] is not None
+
+
+def _failed(row: RunRow) -> Iterable[str]:
+    """Yield the paths of the failures in the result of a run."""
+    errors: Any = row.result.get("errors") if isinstance(row.result, dict) else None
+    for error in errors if isinstance(errors, list) else ():
+        if isinstance(error, dict) and isinstance(error.get("path"), str):
+            yield error["path"]
+
+
+def _blocks(context: Context, row: RunRow, entries: list[Entry]) -> set[str]:
+    empty = [entry for entry in entries if entry.kind == "node" and entry.data is None]
+    if not empty:
+        return set()
+    try:
+        result = Instances(pinned_definition(context, row).flow.body, empty)
+    except (RopewalkError, TypeError):  # its definition cannot be read here any more
+        return set()
+    attempts = {entry.path: result.at(entry.path) for entry in empty}
+    nodes = {path: attempt.instance.node for path, attempt in attempts.items() if attempt is not None}
+    return {path for path, node in nodes.items() if isinstance(node.op, Branch) or bodies(node)}

@@ -1,0 +1,659 @@
+"""The public service `app.runs`: list, show, watch, stop, answer, retry, undo, fork and delete runs."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from ...argument_checks import require_type
+from ...events import Event
+from ...journal.address import run_sync_in_thread
+from ...journal.protocol import ENDS, STATUSES, Definition, Entry, Pruned, RunRow, statuses
+from ...journal.sql.rows import CHUNK
+from ...notations.records import Outcome
+from ...notations.registry import NOTATIONS
+from ...values import Json
+from ..pinned_definition import SAME, pinned_definition
+from ..presenters import run_line
+from . import argument_checks
+from .following import Following
+from .liveness import LIVENESS_STATES, has_worker, liveness_of
+from .steps import endings, events_of, steps, taken_over
+
+if TYPE_CHECKING:
+    from ..context import Context
+    from ..jobs import Executor, Jobs
+    from ..loaded import Source
+    from .contents import Content
+
+MOST = 100_000
+KINDS: Final = (*NOTATIONS, CHUNK, "schedule")
+"""Kinds of runs: those of definitions, chunks of large maps, and schedules that could not start."""
+_PAGE: Final = 500
+
+Waiting = list[dict[str, Json]]
+Listed = list[RunRow]
+Versions = list[Definition]
+History = list[Entry]
+
+
+class RunService:
+    """`app.runs`: every run in the store, whoever executes it."""
+
+    def __init__(self, context: Context, jobs: Jobs) -> None:
+        self.context, self.jobs = context, jobs
+        self.engine, self.store = context.engine, context.store
+
+    def list(
+        self,
+        *,
+        status: str | Sequence[str] | None = None,
+        kind: str | None = None,
+        definition_id: str | None = None,
+        flow: str | None = None,
+        text: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        after: str | None = None,
+        all: bool = False,
+        limit: int = 50,
+    ) -> Listed:
+        """List runs, newest first, without their large values.
+
+        Args:
+            status: A status or several. `queued`, `interrupted` and `answered` select running runs without a process.
+            kind: Only runs of this kind of definition, such as `chain`.
+            definition_id: Only runs of the definition with this id.
+            flow: Only runs of the definition with this id or name.
+            text: Only runs with this text in their id, name or error.
+            since: Only runs that started at this time or later, in seconds since the epoch.
+            until: Only runs that started before this time, in seconds since the epoch.
+            after: Continue the list behind the run with this id.
+            all: Also list parts of other runs: the flows that they called as tools.
+            limit: Maximum number of runs.
+
+        Returns:
+            The rows of the runs.
+
+        Raises:
+            InvalidInput: An argument has a wrong type, or there is no such status or kind.
+        """
+        argument_checks.optional_texts(kind=kind, definition_id=definition_id, flow=flow, text=text, after=after)
+        argument_checks.optional_numbers(since=since, until=until)
+        argument_checks.require_count(limit=limit)
+        argument_checks.known_statuses(status, (*STATUSES, *LIVENESS_STATES))
+        if kind is not None:
+            argument_checks.one_of(kind=kind, known=KINDS, what=f"no run is one of a {kind!r}")
+        find = functools.partial(
+            self.store.list_runs,
+            kind=kind, definition_id=definition_id, flow=flow, text=text, since=since, until=until, top=not all,
+        )  # fmt: skip
+        live_states = {item for item in statuses(status or ()) if item in LIVENESS_STATES}
+        if not live_states:
+            return find(status=status, after=after, limit=limit)
+        # No store records the liveness of a run, so pages of running runs are filtered here.
+        stored = [item for item in statuses(status or ()) if item in STATUSES]
+        result: Listed = []
+        while len(result) < limit:
+            page = find(status=[*stored, "running"], after=after, limit=_PAGE)
+            liveness = self.liveness_of(page)
+            result += [row for row in page if row.status in stored or liveness.get(row.id) in live_states]
+            if len(page) < _PAGE:
+                break
+            after = page[-1].id
+        return result[:limit]
+
+    def row(self, run_id: str) -> RunRow | None:
+        """Return the whole row of a run, or None if there is no such run.
+
+        Args:
+            run_id: The id of the run.
+
+        Returns:
+            The row, with the recorded input and result.
+        """
+        argument_checks.require_texts(run_id=run_id)
+        return self.store.get_run(run_id)
+
+    def history(self, run_id: str) -> History:
+        """Return all entries that are recorded so far, in order.
+
+        Args:
+            run_id: The id of the run.
+
+        Returns:
+            The entries.
+        """
+        argument_checks.require_texts(run_id=run_id)
+        return self.context.history(run_id)
+
+    def content(self, run_id: str, hash: str) -> Content:
+        """Get content (an image, audio, an embedded resource) that a value of the run refers to.
+
+        Args:
+            run_id: The id of the run.
+            hash: The SHA-256 of the bytes, which a value has as `$content.blob`.
+
+        Returns:
+            A `Content` with `data`, `mime_type` and `name`.
+
+        Raises:
+            NotFound: There is no such run, it does not refer to this content, or the bytes are gone.
+        """
+        from .contents import content
+
+        argument_checks.require_texts(run_id=run_id, hash=hash)
+        return content(self, run_id, hash)
+
+    def get(
+        self, run_id: str, *, events: bool = True, after: int = 0, limit: int | None = None
+    ) -> dict[str, Json] | None:
+        """Get one run with its recorded steps.
+
+        Args:
+            run_id: The id of the run.
+            events: Whether to add the events of the run as `events`.
+            after: Where the page begins: `next` of the page before it.
+            limit: How many entries of the journal a page has, at most. None: all of it, in one.
+
+        Returns:
+            The run, its steps as `nodes`, and the place of the `next` page (None for the last); None when there is no
+            such run.
+        """
+        from .answers import unanswered
+        from .pages import Page, add_rejected, read_page, waits_of, with_untaken
+        from .undone import undo_report
+
+        argument_checks.require_texts(run_id=run_id)
+        argument_checks.require_count(after=after)
+        argument_checks.optional_count(limit=limit)
+        row = self.store.get_run(run_id, so_far=True)
+        if row is None:
+            return None
+        if limit is None:
+            history = waiting = self.history(run_id)
+            page = Page(with_untaken(self.context, row, history), [], set(), None)
+        else:
+            page = read_page(self.context, row, after, limit)
+            history, waiting = [*page.entries, *page.related], waits_of(self.context, row)
+        # Steps before a retry or a fork count as reused, also those outside this page.
+        liveness = self.liveness_of([row]).get(run_id)
+        elapsed = (row.ended_at or time.time()) - row.started_at
+        before = taken_over(history, row)
+        nodes = steps(page.entries, row, page.related, page.blocks, is_last=page.next is None)
+        add_rejected(self.store, row, nodes)
+        return {
+            **run_line(row, liveness, self.current(row)),
+            "elapsed": round(elapsed * 1000, 3),
+            "definitionId": row.definition_id,
+            "version": self.version(row),
+            "fingerprint": row.fingerprint,
+            "forkedFrom": row.forked_from,
+            "parent": row.parent,
+            "undo": undo_report(self.context, row, brief=True),
+            "owner": row.owner,
+            "input": row.input,
+            "result": self.result(row),
+            "error": row.error,
+            "endings": endings(history),
+            "waitingFor": [] if row.status in ENDS else unanswered(self.context, row, waiting),
+            "nodes": nodes,
+            "next": page.next,
+            **({"events": [event.to_dict() for _, event in events_of(run_id, page.entries, before)]} if events else {}),
+        }
+
+    def result(self, row: RunRow) -> Json:
+        """Return the recorded result of a run, or the partial one of a run that was stopped without a process.
+
+        Args:
+            row: The whole row of the run.
+
+        Returns:
+            The result in the fields of its notation; None while the run is unfinished.
+        """
+        from .simulate import stopped_result_sync, was_abandoned
+
+        return stopped_result_sync(self.jobs, row) if was_abandoned(row) else row.result
+
+    def earlier_seconds(self, row: RunRow) -> float:
+        """Return the seconds of execution before the run was last retried; 0 for a run that never was.
+
+        Args:
+            row: The row of the run.
+
+        Returns:
+            The seconds.
+        """
+        if row.epoch < 2:
+            return 0.0
+        # Each retry records how the execution before it ended, at a path named by the number of its owner.
+        entries = self.store.history_at(row.id, [f"#{number}" for number in range(1, row.epoch + 1)])
+        return float(sum(entry.data.get("spent", 0.0) for entry in entries if entry.kind == "ending"))
+
+    async def ended(self, row: RunRow) -> Json:
+        """Return what `result` does, without holding the event loop and on no other one.
+
+        Args:
+            row: The whole row of the run.
+
+        Returns:
+            The result in the fields of its notation.
+        """
+        from .simulate import stopped_result, was_abandoned
+
+        return await stopped_result(self.jobs, row) if was_abandoned(row) else row.result
+
+    async def arguments(self, run_id: str) -> Mapping[str, Json]:
+        """Return the arguments of the recorded calls. The run is replayed in memory; no tool is called.
+
+        Args:
+            run_id: The id of the run.
+
+        Returns:
+            The arguments by path without attempts. Secrets are references.
+
+        Raises:
+            NotFound: There is no such run.
+        """
+        from .simulate import arguments
+
+        argument_checks.require_texts(run_id=run_id)
+        return await arguments(self.jobs, run_id)
+
+    def current(self, row: RunRow) -> str | None:
+        """Return the node that an unfinished run is at, or None if it is unknown.
+
+        Args:
+            row: The row of the run.
+
+        Returns:
+            The id or path of the node.
+        """
+        if row.status in ENDS:
+            return None
+        live = self.engine.live.get(row.id)
+        return (live.position() if live is not None else None) or row.current_node or None
+
+    def interrupted(self) -> set[str]:
+        """Return the ids of runs that lost their process before they ended, and that somebody must resume.
+
+        Returns:
+            The ids.
+        """
+        result = self.liveness_of(self.store.orphans())
+        return {id for id, liveness in result.items() if liveness == "interrupted"}
+
+    def liveness_of(self, rows: Iterable[RunRow]) -> dict[str, str]:
+        """Return the state of the runs that no process executes.
+
+        Args:
+            rows: The rows of the runs.
+
+        Returns:
+            By id: `queued` if a worker takes the run by itself, `interrupted` if somebody must resume it, `answered` if
+            it waited, was answered and must be resumed.
+        """
+        return liveness_of(self.context, rows)
+
+    def has_worker(self, row: RunRow) -> bool:
+        """Return True if a worker continues the run by itself.
+
+        It does if the run was queued, if it is a chunk of a queued run, or if workers can have its tools.
+
+        Args:
+            row: The row of the run.
+
+        Returns:
+            False if somebody must resume the run.
+        """
+        return has_worker(self.context, row)
+
+    def stop(self, run_id: str) -> bool:
+        """Stop a run, in whatever process it runs.
+
+        Args:
+            run_id: The id of the run.
+
+        Returns:
+            True if the run was running or waiting.
+        """
+        argument_checks.require_texts(run_id=run_id)
+        return self.engine.stop(run_id)
+
+    def versions(self, kind: str, id: str) -> Versions:
+        """Return the kept versions of a stored definition, newest first.
+
+        Args:
+            kind: `chain` or `composition`.
+            id: The id of the definition.
+
+        Returns:
+            The versions with their documents.
+        """
+        argument_checks.require_texts(kind=kind, id=id)
+        return self.store.list_versions(kind, id)
+
+    def waiting(self, run_id: str | None = None) -> Waiting:
+        """Return the events and approvals that one run waits for, or that all runs wait for.
+
+        Args:
+            run_id: The id of the run. Default: all runs that are running or waiting.
+
+        Returns:
+            Each wait with its run, its path and its node.
+
+        Raises:
+            NotFound: There is no such run.
+        """
+        from .answers import waiting
+
+        argument_checks.optional_texts(run_id=run_id)
+        return waiting(self.context, run_id)
+
+    def send(self, run_id: str, event: str, payload: Json = None, *, id: str | None = None, early: bool = True) -> bool:
+        """Send an event to a run. The store keeps it until a wait of the run takes it.
+
+        Args:
+            run_id: The id of the run.
+            event: The name of the event.
+            payload: The value that the wait gets.
+            id: Idempotency key: an event with this id is delivered only once.
+            early: Accept an event that the run does not wait for yet.
+
+        Returns:
+            False if an event with this id was sent before.
+
+        Raises:
+            NotWaiting: The run does not wait for the event, and `early` is False.
+            RunEnded: The run is finished, and `early` is False.
+            NotFound: There is no such run.
+        """
+        from .answers import send
+
+        argument_checks.require_texts(run_id=run_id, event=event)
+        argument_checks.optional_texts(id=id)
+        return send(self.context, run_id, event, payload, id, early)
+
+    def approve(
+        self,
+        run_id: str,
+        name: str | None = None,
+        *,
+        approved: bool = True,
+        by: str | None = None,
+        note: str | None = None,
+    ) -> dict[str, Json]:
+        """Answer an approval that a run waits for.
+
+        Args:
+            run_id: The id of the run.
+            name: The id or the path of the node. Default: the only approval.
+            approved: False rejects.
+            by: Who answers.
+            note: A comment for the record.
+
+        Returns:
+            The wait with its answer.
+
+        Raises:
+            NotWaiting: The run waits for no such approval, or for more than one.
+            NotFound: There is no such run.
+        """
+        from .answers import approve
+
+        argument_checks.require_texts(run_id=run_id)
+        argument_checks.optional_texts(name=name, by=by, note=note)
+        require_type(bool, approved=approved)
+        return approve(self.context, run_id, name, approved, by, note)
+
+    def outermost(self, run_id: str) -> str:
+        """Return the id of the outermost run that contains a run: the one to resume, stop or answer.
+
+        Args:
+            run_id: The id of the run. A run that is part of no other is its own outermost run.
+
+        Returns:
+            The id.
+
+        Raises:
+            NotFound: There is no run with this id.
+        """
+        from ..pinned_definition import outermost, require_run
+
+        argument_checks.require_texts(run_id=run_id)
+        return outermost(self.store, require_run(self.store, run_id)).id
+
+    def version(self, row: RunRow) -> int | None:
+        """Return the version of the stored definition that a run uses; None if it is not stored.
+
+        Args:
+            row: The row of the run.
+
+        Returns:
+            The number of the version.
+        """
+        if row.definition_id is None:
+            return None
+        versions = self.store.list_versions(row.kind, row.definition_id)
+        return next((item.version for item in versions if item.fingerprint == row.fingerprint), None)
+
+    async def retry(
+        self,
+        run_id: str,
+        from_nodes: Sequence[str] = (),
+        *,
+        definition: Source | None = None,
+        upgrade: bool = False,
+        executor: Executor | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        park: bool = False,
+        accept: Sequence[str] | Mapping[str, Json] = (),
+    ) -> Outcome:
+        """Retry the failed steps of a finished run. Everything else keeps its recorded result.
+
+        Args:
+            run_id: The id of the run.
+            from_nodes: Rerun these nodes and everything after them: ids, names or paths such as `each[3]/fetch`.
+                Default: the steps that failed; of a loop only the failed items.
+            definition: A changed definition, as for `App.resume`.
+            upgrade: Continue with the changed definition.
+            executor: `async (tool_id, arguments) -> value`; needed if the run was started with one.
+            on_event: Called with each event. `call.repeated` reports a tool that ran before and is called again.
+            park: Return while the run waits for an event or an approval.
+            accept: Nodes whose rejected results are used without another call; a mapping gives the results by node.
+
+        Returns:
+            The outcome of the run.
+
+        Raises:
+            NothingToRetry: Nothing would run again.
+            NotFound: The run or a node does not exist.
+            RunBusy: A process is executing the run.
+        """
+        from .rerun import retry
+
+        argument_checks.require_texts(run_id=run_id)
+        argument_checks.require_names(from_nodes=from_nodes)
+        return await retry(self.jobs, run_id, from_nodes, definition, upgrade, executor, on_event, park, accept)
+
+    async def fork(
+        self,
+        run_id: str,
+        *,
+        input: Json = SAME,
+        definition: Source | None = None,
+        at: Sequence[str] = (),
+        new_id: str | None = None,
+        executor: Executor | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        park: bool = False,
+    ) -> Outcome:
+        """Start a new run from an earlier one, with different input or a different definition.
+
+        A recorded call with the same arguments is reused. The earlier run stays unchanged.
+
+        Args:
+            run_id: The id of the earlier run.
+            input: The input of the new run. Default: that of the earlier run.
+            definition: The definition of the new run. Default: the recorded one.
+            at: Rerun these nodes and everything after them: ids, names or paths.
+            new_id: The id of the new run. Default: a new id.
+            executor: `async (tool_id, arguments) -> value`; needed if the earlier run was started with one.
+            on_event: Called with each event of the new run.
+            park: Return while the new run waits for an event or an approval.
+
+        Returns:
+            The outcome of the new run.
+
+        Raises:
+            NotFound: The run or a node does not exist.
+            RunExists: There is a run with the new id.
+        """
+        from .rerun import fork
+
+        argument_checks.require_texts(run_id=run_id)
+        argument_checks.optional_texts(new_id=new_id)
+        argument_checks.require_names(at=at)
+        return await fork(self.jobs, run_id, input, definition, at, new_id, executor, on_event, park)
+
+    async def undo(
+        self, run_id: str, *, executor: Executor | None = None, on_event: Callable[[Event], None] | None = None
+    ) -> dict[str, Json]:
+        """Undo a finished run: call the undo of each finished step, in reverse order of completion.
+
+        A failing undo is retried. If it fails for good, the undo is incomplete, and another call continues there.
+
+        Args:
+            run_id: The id of the run.
+            executor: `async (tool_id, arguments) -> value`; needed if the run was started with one.
+            on_event: Called with each event of the undo, which is a run of its own.
+
+        Returns:
+            The report: `status` (undone, undoing or incomplete), `undoRun`, and the steps `undone`, `left` and
+            `notUndoable`.
+
+        Raises:
+            NothingToUndo: The run has not ended, or none of its finished steps has an undo.
+            RunBusy: Another process is undoing the run.
+            InvalidFlow: The tool of an undo is not known here; nothing is undone.
+        """
+        from .undo import undo
+
+        argument_checks.require_texts(run_id=run_id)
+        await undo(self.jobs, run_id, executor, on_event)
+        return await run_sync_in_thread(self.store, lambda: self.undo_report(run_id) or {})
+
+    def undo_report(self, run_id: str) -> dict[str, Json] | None:
+        """Return the report of `undo`; None for a run that nobody has begun to undo and that has no policy.
+
+        Args:
+            run_id: The id of the run.
+        """
+        from ..pinned_definition import require_run
+        from .undone import undo_report
+
+        argument_checks.require_texts(run_id=run_id)
+        return undo_report(self.context, require_run(self.store, run_id))
+
+    def diff(self, a: str, b: str) -> dict[str, Json]:
+        """Compare two runs: definition, input, result, and status, value and error of each node.
+
+        Args:
+            a: The id of one run.
+            b: The id of the other run.
+
+        Returns:
+            The differences as JSON.
+
+        Raises:
+            NotFound: There is no such run.
+        """
+        from ..pinned_definition import require_run
+        from .compare import changes, difference
+
+        argument_checks.require_texts(a=a, b=b)
+        item, other = require_run(self.store, a), require_run(self.store, b)
+        created = []
+        if item.fingerprint != other.fingerprint and item.kind == other.kind:
+            created = changes(pinned_definition(self.context, item).flow, pinned_definition(self.context, other).flow)
+        return difference((item, self.history(a)), (other, self.history(b)), created)
+
+    def prune(
+        self,
+        *,
+        older_than: float | None = None,
+        keep: int | None = None,
+        status: str | Sequence[str] = (),
+        dry: bool = False,
+    ) -> Pruned:
+        """Delete finished runs with everything that is recorded of them.
+
+        Args:
+            older_than: Delete runs that ended more than this number of seconds ago.
+            keep: Keep the newest N runs.
+            status: Delete only runs with this status, or one of these.
+            dry: Delete nothing, only count.
+
+        Returns:
+            The number of runs, and their size in bytes.
+        """
+        argument_checks.optional_numbers(older_than=older_than)
+        argument_checks.optional_count(keep=keep)
+        argument_checks.known_statuses(status, STATUSES)
+        before = None if older_than is None else time.time() - older_than
+        pruned = self.store.prune(before=before, keep=keep, status=statuses(status or ()), dry=dry)
+        if pruned.runs and not dry:
+            from .retention import forget
+
+            forget(self.store)
+        return pruned
+
+    def export(self, run_id: str) -> dict[str, Json]:
+        """Return everything that the store holds of a run and its parts, as JSON. Secrets appear only by name.
+
+        Args:
+            run_id: The id of the run.
+
+        Returns:
+            `run`, `entries`, `signals`, `parts`, and `contents` in base64 by SHA-256.
+
+        Raises:
+            NotFound: There is no such run.
+        """
+        from .steps import export
+
+        argument_checks.require_texts(run_id=run_id)
+        return export(self.store, run_id)
+
+    async def watch(self, run_id: str, *, poll: float = 0.1) -> AsyncIterator[Event]:
+        """Yield the events of a run so far, then each new one as it is recorded.
+
+        Args:
+            run_id: The id of the run.
+            poll: Minimum number of seconds between two reads of the store.
+
+        Yields:
+            The events. The last one is `run.finished`, `run.waiting` or `run.interrupted`.
+        """
+        argument_checks.require_texts(run_id=run_id)
+        argument_checks.optional_numbers(poll=poll)
+        following = Following(self, run_id, poll=poll)
+        while not following.over:
+            for event in await following.look():
+                yield event
+            if not following.over:
+                await asyncio.sleep(following.pause)
+
+    def following(self, run_id: str) -> Following:
+        """Return a reader of the new events of a run that another process executes.
+
+        Args:
+            run_id: The id of the run.
+
+        Returns:
+            The reader.
+        """
+        return Following(self, run_id, begins=True)

@@ -1,0 +1,234 @@
+"""Automatic recovery: resume the runs that lost their process, and those that a closing server handed back.
+
+Used by servers and by apps opened with `resume=True`. A run that a person interrupted or stopped stays as it is. So
+does a run of another project, and a run that needs a tool function of its own process. Where workers execute the runs,
+they do this themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from ...engine.engine import RecoveryStore
+from ...errors import RopewalkError, RunBusy
+from ...journal.address import run_sync_in_thread
+from ...journal.protocol import RunRow
+from ...notations.records import Outcome
+from .liveness import RESUMABLE, liveness_of
+
+if TYPE_CHECKING:
+    from ..context import Context
+
+log = logging.getLogger("ropewalk.recovery")
+
+MOST: Final = 10_000
+"""The greatest number of runs that `resume_all` looks through."""
+
+MOST_DEATHS: Final = 3
+"""Number of processes in a row that may die on a run without recording anything, before it is parked."""
+
+
+class Resumer(Protocol):
+    """The part of an app that recovery uses."""
+
+    @property
+    def context(self) -> Context:
+        """The services of the app: its store and its engine."""
+        ...
+
+    async def resume(self, run_id: str, *, park: bool = ...) -> Outcome:
+        """Resume a run.
+
+        Args:
+            run_id: The id of the run.
+            park: Return while the run waits for an event or an approval.
+
+        Returns:
+            The outcome of the run.
+        """
+        ...
+
+
+class Recovery:
+    """Looks for runs to resume, and resumes them in tasks of its own.
+
+    Args:
+        app: The app with the store to search and the tools to call.
+        poll: Seconds between two looks.
+        at_once: How many recovered runs are executed at the same time.
+    """
+
+    def __init__(self, app: Resumer, *, poll: float = 2.0, at_once: int = 16) -> None:
+        self._app, self._poll = app, poll
+        self._places = asyncio.Semaphore(at_once)
+        self._looking: asyncio.Task[None] | None = None
+        self._resuming: dict[str, asyncio.Task[None]] = {}
+        self._left_alone: set[tuple[str, int]] = set()  # runs at an epoch that cannot be resumed here
+
+    def start(self) -> None:
+        """Start looking. From now on the engine hands back the runs that are cancelled here."""
+        if self._app.context.distributed or not isinstance(self._app.context.store, RecoveryStore):
+            return
+        self._app.context.engine.hands_back = True
+        self._looking = asyncio.create_task(self._look_now_and_then())
+
+    async def close(self) -> None:
+        """Cancel the runs that are being resumed, and hand them back. Idempotent."""
+        tasks = [*self._resuming.values(), *([self._looking] if self._looking is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _look_now_and_then(self) -> None:
+        while True:
+            try:
+                await self.look()
+            except RopewalkError as error:  # a server that is away for a moment
+                log.warning("could not look for runs to resume: %s", error)
+            await asyncio.sleep(self._poll)
+
+    async def look(self) -> list[str]:
+        """Start to resume every run that can be resumed here, and return their ids.
+
+        Returns:
+            The ids of the runs.
+        """
+        store: Any = self._app.context.store
+        result: list[tuple[RunRow, bool]] = await run_sync_in_thread(store, store.recoverable)
+        resumed = []
+        for row, died in result:
+            if (
+                row.id in self._resuming
+                or row.id in self._app.context.engine.live
+                or (row.id, row.epoch) in self._left_alone
+            ):
+                continue
+            if not await run_sync_in_thread(store, lambda id=row.id: self._is_ours(id)):  # type: ignore[misc]
+                self._left_alone.add((row.id, row.epoch))
+                continue
+            self._resuming[row.id] = asyncio.create_task(self._resume(row, died))
+            resumed.append(row.id)
+        return resumed + await self._undo_due()
+
+    def _is_ours(self, run_id: str) -> bool:
+        """Return True if the run belongs to this app's project and its tools can be called here."""
+        row = self._app.context.store.get_run(run_id)
+        context = (row.context if row is not None else None) or {}
+        return row is not None and not context.get("executor") and context.get("project") == self._app.context.project
+
+    async def _undo_due(self) -> list[str]:
+        """Start to undo the runs whose policy says so, and that nobody undoes; return their ids."""
+        store: Any = self._app.context.store
+        begun = []
+        for run_id in await run_sync_in_thread(store, store.undo_due):
+            if run_id in self._resuming or run_id in self._app.context.engine.live or (run_id, 0) in self._left_alone:
+                continue
+            if not await run_sync_in_thread(store, lambda id=run_id: self._is_ours(id)):  # type: ignore[misc]
+                self._left_alone.add((run_id, 0))
+                continue
+            self._resuming[run_id] = asyncio.create_task(self._undo(run_id))
+            begun.append(run_id)
+        return begun
+
+    async def _undo(self, run_id: str) -> None:
+        try:
+            async with self._places:
+                if self._app.context.after_run is not None:
+                    await self._app.context.after_run(run_id, None)
+        except RunBusy:  # another process undoes it, or still ends its calls
+            pass
+        except RopewalkError as error:
+            self._left_alone.add((run_id, 0))
+            log.warning("run %s cannot be undone here: %s", run_id, error)
+        finally:
+            del self._resuming[run_id]
+
+    async def _resume(self, row: RunRow, died: bool) -> None:
+        try:
+            async with self._places:
+                if died and not await self._bury(row):
+                    return
+                log.info("resuming run %s (%s): %s", row.id, row.name, _why(row, died))
+                outcome = await self._app.resume(row.id, park=True)
+                log.info("resumed run %s: %s", row.id, outcome.status)
+        except RunBusy:  # another server was faster
+            pass
+        except RopewalkError as error:
+            self._left_alone.add((row.id, row.epoch))
+            log.warning("run %s cannot be resumed here: %s", row.id, error)
+        finally:
+            del self._resuming[row.id]
+
+    async def _bury(self, row: RunRow) -> bool:
+        """Count the death of the process of a run; return False if another server took the run, or it is parked now."""
+        store: Any = self._app.context.store
+        deaths: int | None = await run_sync_in_thread(store, lambda: store.bury(row, MOST_DEATHS - 1))
+        if deaths is None or deaths < MOST_DEATHS:
+            return deaths is not None
+        log.error(
+            "run %s is parked: %d processes died while they executed it, the last one %s", row.id, deaths, row.owner
+        )
+        return False
+
+
+def _why(row: RunRow, died: bool) -> str:
+    return f"its process {row.owner} died" if died else "the server that executed it ended"
+
+
+async def resume_all(app: Resumer, *, at_once: int = 4) -> list[Outcome]:
+    """Resume every run of this project that no process executes: interrupted, or answered while it had no process.
+
+    Args:
+        app: The app with the store to search and the tools to call.
+        at_once: How many runs are executed at the same time.
+
+    Returns:
+        The outcome of each run, oldest first. One that could not be resumed has the status `interrupted` and its
+        reason as `error`.
+    """
+    places = asyncio.Semaphore(at_once)
+
+    async def resume_run(run_id: str) -> Outcome:
+        async with places:
+            try:
+                return await app.resume(run_id, park=True)
+            except RopewalkError as error:
+                return Outcome({"runId": run_id, "status": "interrupted", "success": False, "error": str(error)})
+
+    return list(
+        await asyncio.gather(*map(resume_run, await run_sync_in_thread(app.context.store, lambda: _resumable_ids(app))))
+    )
+
+
+def _resumable_ids(app: Resumer) -> list[str]:
+    """Return the ids of the runs of this project that `resume` continues, oldest first."""
+    rows = [row for row in app.context.store.orphans(MOST) if row.parent is None]
+    liveness = liveness_of(app.context, rows)
+    result = []
+    for row in rows:
+        if liveness.get(row.id) in RESUMABLE or row.status == "waiting":
+            full = app.context.store.get_run(row.id)
+            if full is not None and (full.context or {}).get("project") == app.context.project:
+                result.append(row.id)
+    return result
+
+
+@contextlib.asynccontextmanager
+async def recovering(app: Resumer) -> Any:
+    """Resume runs without a person for as long as the block lasts.
+
+    Args:
+        app: The app whose runs are resumed.
+
+    Returns:
+        A context manager with the `Recovery`.
+    """
+    recovery = Recovery(app)
+    recovery.start()
+    try:
+        yield recovery
+    finally:
+        await recovery.close()

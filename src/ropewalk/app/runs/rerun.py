@@ -1,0 +1,567 @@
+"""Retry a finished run, or fork it: start a new run from its record.
+
+A retry repeats the failed steps, or the nodes that the caller names, with all that depends on them. Other recorded
+results stay, and their tools are not called again. A flow that the run called as a tool is a run of its own, a part of
+this one. A failed part is retried in the same way; a part that is repeated starts from the beginning.
+
+A fork has a different input or a different definition. Entries that the change cannot reach are copied. A recorded call
+that the change may reach is *offered*: the fork uses it if it makes the call with the same arguments. The earlier run
+stays as it is.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from ...engine.engine import check_run_id, new_run_id
+from ...errors import Action, NotFound, NothingToRetry, PartOfRun, RunBusy, RunExists, RunUndone, StoreError
+from ...events import Event
+from ...fast_dataclass import dataclass
+from ...ir import Flow
+from ...journal.address import run_sync_in_thread
+from ...journal.protocol import Entry, Key, Log, RunRow, Store
+from ...notations.records import Outcome, outcome
+from ...ops import Call
+from ...values import Json
+from ..pinned_definition import MOST_PARTS, SAME, outermost, pinned_definition, replacement, require_run
+from .accept import (
+    Accept,
+    Accepted,
+    find_accepted,
+    name_inside,
+    names_inside,
+    read_accept,
+    select_repeated,
+    split_names,
+)
+from .compare import Change, Reach, changes, place_of
+from .instances import Attempt, Instances, without_attempts
+from .rerun_plan import ENDED, Failure, RerunPlan, failures, instances_of_nodes
+from .steps import steps
+from .undone import undone_paths
+from .upgrade import find_upgrade, upgrading
+
+if TYPE_CHECKING:
+    from ..context import Context
+    from ..jobs import Executor, Jobs
+    from ..loaded import Loaded, Source
+
+_SUCCEEDED = ("completed", "partial")
+_Report: TypeAlias = Callable[..., None]
+MOST_FAILURES: Final = 1_000
+"""Number of failed steps that a run keeps for each retry."""
+_WAIT_KINDS = frozenset(("wait", "signal", "attempt"))
+"""Kinds of entries that the outermost run records for the waits of its parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPlan:
+    """The plan of a retry.
+
+    Attributes:
+        keys: Entries of the run itself to forget.
+        parts: Runs that are part of it, and whether each starts from nothing.
+        accepted: Results to record instead of calling a tool again.
+    """
+
+    keys: list[Key]
+    parts: list[tuple[RunRow, bool]]
+    accepted: tuple[Accepted, ...] = ()
+    inside: Mapping[str, Any] = field(default_factory=dict)
+    """Accepted results of nodes that must be in runs inside this one."""
+    missing: Mapping[str, NotFound] = field(default_factory=dict)
+    """For each name in `inside` the error to raise if no run inside this one has it."""
+    repeated: tuple[Attempt, ...] = ()
+    """Calls that took effect before, and are made again."""
+
+
+async def retry(
+    jobs: Jobs,
+    run_id: str,
+    nodes: Sequence[str],
+    source: Source | None,
+    upgrade: bool,
+    executor: Executor | None,
+    on_event: Callable[[Event], None] | None,
+    park: bool,
+    accept: Accept = (),
+) -> Outcome:
+    """Retry a finished run; `RunService.retry` describes the arguments.
+
+    Args:
+        jobs: Prepares the run.
+        run_id: The id of the run.
+        nodes: Names of the nodes to repeat; empty for the failed steps.
+        source: A changed definition, or None.
+        upgrade: Retry with the changed definition.
+        executor: Calls the tools if the run was started with one.
+        on_event: Called with each event.
+        park: Return while the run waits.
+        accept: Nodes whose rejected results are accepted.
+
+    Returns:
+        The outcome.
+
+    Raises:
+        NothingToRetry: Nothing would run again.
+    """
+    context = jobs.context
+    store, accepted_results = context.store, read_accept(accept)
+    row = await run_sync_in_thread(store, lambda: require_retryable(store, run_id, nodes))
+    to = await run_sync_in_thread(store, lambda: find_upgrade(context, row, source, upgrade))
+    job = await jobs.for_existing(row, executor=executor, on_event=on_event, loaded=None if to is None else to[0])
+    job.park = park
+    # Check everything before the journal changes, so that a rejected retry leaves the run as it is.
+    preview_plan = await run_sync_in_thread(
+        store, lambda: plan_retry(job.flow, row, store.history(run_id), store, nodes, accepted_results)
+    )
+    await run_sync_in_thread(store, lambda: _check_inside(context, row, preview_plan))
+    log = await store.reopen(run_id, again=True)
+    async with upgrading(store, log, to):
+        try:
+            past = list(log.past.values())
+            plan = await run_sync_in_thread(
+                store, lambda: plan_retry(job.flow, row, past, store, nodes, accepted_results)
+            )
+            _report_repeated(plan, run_id, "", on_event)
+            await _forget_steps(
+                context, row, log, plan, functools.partial(_report_repeated, run_id=run_id, on_event=on_event)
+            )
+        except BaseException:
+            await log.release()
+            raise
+        return outcome(await context.engine.drive(job, log), row.kind)
+
+
+def require_retryable(store: Store, run_id: str, nodes: Sequence[str]) -> RunRow:
+    """Return a run that can be retried, or raise the error that says what to do instead.
+
+    It must be finished, and part of no other run. An interrupted run can be retried if the caller names nodes.
+
+    Args:
+        store: The store of the run.
+        run_id: The id of the run.
+        nodes: The names of the nodes to repeat.
+
+    Returns:
+        The row of the run.
+
+    Raises:
+        NotFound: There is no such run.
+        PartOfRun: The run is a part of another one.
+        RunBusy: A process executes the run.
+        NothingToRetry: The run waits, was interrupted, or never started.
+        StoreError: The store is in memory, which records no steps.
+    """
+    row = require_run(store, run_id)
+    if row.parent is not None:
+        raise PartOfRun(run_id, outermost(store, row).id)
+    if row.kind == "schedule":
+        raise NothingToRetry(run_id, "it could not begin").with_remedy(Action.START_SCHEDULED, name=row.name)
+    if row.undo:
+        raise RunUndone(run_id, row.undo)
+    if not store.durable:
+        raise StoreError("a store in memory records no steps; keep runs in a file or in Postgres to retry them")
+    if row.status == "waiting":
+        raise NothingToRetry(run_id, "it waits for an event, an approval or a time, and then continues")
+    if row.ended_at is None:
+        if any(orphan.id == run_id for orphan in store.orphans()):
+            if nodes:
+                return row
+            error = NothingToRetry(run_id, "its process ended before the run did")
+            raise error.with_remedy(Action.RESUME, run_id=run_id)
+        raise RunBusy(run_id, row.owner)
+    return row
+
+
+def plan_retry(
+    flow: Flow,
+    row: RunRow,
+    history: Iterable[Entry],
+    store: Store,
+    nodes: Sequence[str],
+    accept: Mapping[str, Any] | None = None,
+) -> RetryPlan:
+    """Plan a retry: decide which entries of a finished run to forget.
+
+    Args:
+        flow: The flow of the run.
+        row: The row of the run.
+        history: The recorded entries.
+        store: The store, for the runs inside this one.
+        nodes: Names of the nodes to repeat.
+        accept: The accepted value of each node, or RECORDED.
+
+    Returns:
+        The plan.
+
+    Raises:
+        NothingToRetry: Nothing would run again.
+        NotFound: A named node does not exist.
+    """
+    entries = list(history)
+    result = Instances(flow.body, entries)
+    parts = {part.id.removeprefix(f"{row.id}/"): part for part in store.list_runs(parent=row.id, limit=MOST_PARTS)}
+    accept_here, inside, missing = split_names(result, flow, accept or {})
+    # An accepted call is no failure any more; its node continues behind the call.
+    accepted_calls = find_accepted(row, result, flow, accept_here)
+    accepted_paths = {item.attempt.path for item in accepted_calls}
+    failed_steps = [item for item in failures(result) if item.attempt.path not in accepted_paths]
+    if not nodes and not accept and row.status == "completed":
+        raise NothingToRetry(row.id, "it has completed").with_remedy(Action.CHOOSE_NODE, run_id=row.id)
+    plan = RerunPlan()
+    for entry in accepted_calls:
+        plan.continue_attempt(entry.attempt)
+    # Named nodes run again with all that depends on them; without names, the failed steps do.
+    for instance in instances_of_nodes(result, flow, nodes):
+        plan.rerun(instance)
+    if nodes:
+        _require_fatal_covered(row, plan, [item for item in failed_steps if item.fatal])
+    else:
+        _add_failed(plan, failed_steps, parts)
+    if any(plan.holds(path) for path in accepted_paths):
+        raise NothingToRetry(row.id, "a node cannot be accepted and run again; leave it out of one of the two")
+    repeated_attempts = [item.last for item in result.current() if plan.holds(item.last.path)]
+    return RetryPlan(
+        plan.keys_to_forget(entries),
+        [
+            (part, from_start)
+            for path, part in parts.items()
+            if (from_start := _starts_over(path, part, result, plan)) is not None
+        ],
+        tuple(accepted_calls),
+        inside,
+        missing,
+        tuple(select_repeated(repeated_attempts)),
+    )
+
+
+def _check_inside(context: Context, row: RunRow, plan: RetryPlan) -> None:
+    """Raise NotFound unless every accepted node that this run does not have is in a run inside it."""
+    for error in _missing_inside(context, row, plan).values():
+        raise error
+
+
+def _missing_inside(context: Context, row: RunRow, plan: RetryPlan) -> dict[str, NotFound]:
+    """Return the accepted names that no run inside this one has, with the error for each."""
+    missing = dict(plan.missing)
+    for part, from_start in plan.parts:
+        if from_start or not missing:
+            continue
+        path = part.id.removeprefix(f"{row.id}/")
+        inner_row = require_run(context.store, part.id)  # lists have no large values
+        flow = pinned_definition(context, inner_row).flow
+        history = context.store.history(part.id)
+        inner = plan_retry(flow, inner_row, history, context.store, (), names_inside(path, plan.inside))
+        unplanned = _missing_inside(context, inner_row, inner)
+        missing = {
+            name: _more_helpful(path, name, error, unplanned[name_inside(path, name)])
+            for name, error in missing.items()
+            if name_inside(path, name) in unplanned
+        }
+    return missing
+
+
+def _more_helpful(path: str, name: str, outer: NotFound, inner: NotFound) -> NotFound:
+    """Return the more helpful of two errors for a name: that of the run, or that of the part at `path`."""
+    if name_inside(path, name) == name:
+        return inner if inner.suggestion and outer.suggestion is None else outer
+    # The name begins with the path of the part, so no other part can have it.
+    return NotFound("node", name, suggestion=inner.suggestion and f"{path}/{inner.suggestion}", why=inner.why)
+
+
+def _report_repeated(plan: RetryPlan, run_id: str, inside: str, on_event: Callable[[Event], None] | None) -> None:
+    """Report every call that took effect before and is made again, of the part at `inside` with its path."""
+    if on_event is None:
+        return
+    for attempt in plan.repeated:
+        path, node = inside + attempt.path, attempt.instance.node
+        name = node.meta.name or node.id
+        data = {"tool": getattr(node.op, "tool", "")}
+        if inside:
+            data["accept"] = without_attempts(path)
+        on_event(Event(run_id=run_id, kind="call.repeated", at=time.time(), path=path, node=name, data=data))
+
+
+def _add_failed(plan: RerunPlan, failed_steps: list[Failure], parts: dict[str, RunRow]) -> None:
+    """Add the failed steps to the plan. A step with steps inside continues its last attempt and keeps their results."""
+    for failure in failed_steps:
+        last = failure.attempt
+        part = parts.get(last.path)
+        has_parts_inside = any(path.startswith(f"{last.path}/") for path in parts)
+        own = "call_failed" not in last.facts and last.inside
+        if own or has_parts_inside or (part is not None and part.status not in _SUCCEEDED):
+            plan.continue_attempt(last)
+        else:
+            plan.rerun(last.instance)
+
+
+def _require_fatal_covered(row: RunRow, plan: RerunPlan, fatal: list[Failure]) -> None:
+    unplanned = [
+        item.attempt for item in fatal if not (plan.holds(item.attempt.path) or item.attempt.path in plan.ended)
+    ]
+    if unplanned:
+        names = ", ".join(dict.fromkeys(item.instance.base for item in unplanned[:3]))
+        error = NothingToRetry(row.id, f"it would fail again at {names}, which does not depend on that")
+        raise error.with_remedy(Action.ADD_NODE, node=unplanned[0].instance.node.id)
+
+
+def _starts_over(path: str, part: RunRow, instances: Instances, plan: RerunPlan) -> bool | None:
+    """Return True if a part starts from nothing, False if it continues, None if it stays as it is."""
+    if plan.holds(path):
+        return True
+    attempt = instances.at(path)
+    facts = attempt.facts if attempt is not None else {}
+    is_settled = "call" in facts or ("call_failed" in facts and path not in plan.ended)
+    return None if is_settled or part.status in _SUCCEEDED else False
+
+
+async def _forget_steps(
+    context: Context, row: RunRow, log: Log, plan: RetryPlan, warn: _Report, around: str = ""
+) -> list[Key]:
+    """Forget the planned entries in this run and its parts, and return their keys with paths of this run.
+
+    Args:
+        context: The context of the app.
+        row: The run before it was set running again.
+        log: Its log.
+        plan: The entries to forget, and the parts.
+        warn: Called with the plan of each part.
+        around: The path of this run in the run that is retried.
+    """
+    forgotten_keys = list(plan.keys)
+    for part, from_start in plan.parts:
+        inside = part.id.removeprefix(f"{log.run.id}/")
+        removed_keys = await _rerun_part(
+            context, part, from_start, names_inside(inside, plan.inside), warn, f"{around}{inside}/"
+        )
+        forgotten_keys += [(f"{inside}/{path}", kind) for path, kind in removed_keys if kind in _WAIT_KINDS]
+    # Recorded first: if the process dies here, the run fails as before, and nothing is called again.
+    past: Any = log.past  # a dict, which `forget` changes as well
+    accepted = [item.entry for item in plan.accepted if item.entry is not None]
+    for entry in (*accepted, *ending_with_failures(row, past, plan.keys)):
+        await log.append(entry)
+        past[entry.path, entry.kind] = entry
+    # A call that is repeated has taken effect before, so that effect keeps its undo.
+    for path, kind in plan.keys:
+        if kind == "undo" and (path, kind) in past and "#" not in path:
+            await log.append(replace(past[path, kind], path=f"{path}#{log.run.epoch}"))
+    await log.forget(forgotten_keys)
+    return forgotten_keys
+
+
+def ending_with_failures(row: RunRow, past: Mapping[Key, Entry], keys: Iterable[Key]) -> list[Entry]:
+    """Return the run's latest `ending` with the failed steps that a retry forgets, so that people can still see them.
+
+    Args:
+        row: The run before it was set running again.
+        past: Its entries.
+        keys: The entries to forget.
+
+    Returns:
+        One entry, or none if no failed step is forgotten or the run had not ended. Its data has up to MOST_FAILURES
+        steps in `failed`, and their number in `failedCount`.
+    """
+    latest = past.get((f"#{row.epoch}", "ending"))
+    if latest is None:
+        return []
+    forgotten_keys = set(keys)
+    failed = [
+        {name: item[name] for name in ("path", "node", "status", "started", "ended", "error")}
+        for item in steps(past.values(), row)
+        if item["error"] is not None and _is_forgotten((str(item["path"]), str(item["kind"])), past, forgotten_keys)
+    ]
+    for item in failed[:MOST_FAILURES]:
+        if isinstance(item["error"], dict):  # rejected results may be large
+            item["error"] = {name: value for name, value in item["error"].items() if name != "result"}
+    data: Any = latest.data
+    fields: Json = {**data, "failed": failed[:MOST_FAILURES], "failedCount": len(failed)}
+    return [replace(latest, data=fields)] if failed else []
+
+
+def _is_forgotten(key: Key, past: Mapping[Key, Entry], forgotten_keys: Container[Key]) -> bool:
+    """Return True if a retry forgets a step's entry, or if the step failed without an entry."""
+    return key in forgotten_keys or key not in past
+
+
+async def _rerun_part(
+    context: Context, part: RunRow, from_start: bool, accept: Mapping[str, Any], warn: _Report, around: str
+) -> list[Key]:
+    """Set a part running, so that its run continues it, and return the forgotten keys.
+
+    With `from_start`, forget the record of the part and of all its own parts.
+    """
+    store = context.store
+    row = await run_sync_in_thread(store, lambda: store.get_run(part.id))
+    if row is None or (row.ended_at is None and not from_start):
+        return []
+    result = await run_sync_in_thread(store, lambda: store.list_runs(parent=part.id, limit=MOST_PARTS))
+    inner = {item.id: item for item in result}
+    log = await store.reopen(part.id, again=True)
+    try:
+        if from_start:
+            entries = [entry for entry in log.past.values() if entry.kind != "ending"]
+            plan = RetryPlan([(e.path, e.kind) for e in entries], [(item, True) for item in inner.values()])
+        else:
+            past = list(log.past.values())
+            plan = await run_sync_in_thread(
+                store, lambda: plan_retry(pinned_definition(context, row).flow, row, past, store, (), accept)
+            )
+        warn(plan, inside=around)
+        return await _forget_steps(context, row, log, plan, warn, around)
+    finally:
+        await log.release()
+
+
+async def fork(
+    jobs: Jobs,
+    run_id: str,
+    input: Json,
+    definition: Source | None,
+    at: Sequence[str],
+    new_id: str | None,
+    executor: Executor | None,
+    on_event: Callable[[Event], None] | None,
+    park: bool,
+) -> Outcome:
+    """Start a new run from an earlier one; `RunService.fork` describes the arguments.
+
+    Args:
+        jobs: Prepares the run.
+        run_id: The id of the earlier run.
+        input: The new input; SAME for that of the earlier run.
+        definition: Another definition, or None.
+        at: Names of the nodes to repeat.
+        new_id: The id of the new run, or None.
+
+    Returns:
+        The outcome of the new run.
+
+    Raises:
+        NotFound: There is no such run.
+        RunExists: There is a run with the new id.
+        StoreError: The store is in memory, which records no steps.
+    """
+    context = jobs.context
+    store = context.store
+    row = await run_sync_in_thread(store, lambda: require_run(store, run_id))
+    if not store.durable:
+        raise StoreError("a store in memory records no steps; keep runs in a file or in Postgres to fork them")
+    check_run_id(new_id)
+    if new_id is not None and await run_sync_in_thread(store, lambda: store.get_run(new_id)) is not None:
+        raise RunExists(new_id)
+    old = pinned_definition(context, row)
+    new = old if definition is None else replacement(context, row, definition)
+    arguments = row.input if input is SAME else input
+    started_with = row.context or {}
+    job = await jobs.new(
+        new,
+        definition_id=await run_sync_in_thread(store, lambda: _definition_id(context, row, old, new)),
+        run_id=new_id or new_run_id(),
+        input=arguments,
+        variables=started_with.get("variables"),
+        executor=jobs.executor_for(row, executor),
+        on_event=on_event,
+    )
+    # Copy what the change cannot reach; offer the other recorded calls.
+    created = [] if new is old else changes(old.flow, new.flow)
+    history = await run_sync_in_thread(store, lambda: store.history(run_id))
+    undone = await run_sync_in_thread(store, lambda: undone_paths(context, row))
+    copies = copied_entries(new.flow, history, created, job.input != row.input, at, undone)
+    job.park = park
+    run_context = {**(job.new.context or {}), **_fork_context(started_with, new is old)}
+    job.new = replace(job.new, forked_from=run_id, copies=copies, context=run_context)
+    return outcome(await context.engine.run(job), new.kind)
+
+
+def _fork_context(started_with: Mapping[str, Json], same_definition: bool) -> dict[str, Json]:
+    """Return what a fork takes over from how its run was started: its queue, and the file of the same definition."""
+    stays = ("queue", "priority", "file") if same_definition else ("queue", "priority")
+    return {name: started_with[name] for name in stays if name in started_with}
+
+
+def _attempt_around(instances: Instances, path: str) -> Attempt | None:
+    """Return the attempt at a path, or the one that contains it: a call of a flow, for a path inside that flow."""
+    while path:
+        attempt = instances.at(path)
+        if attempt is not None:
+            return attempt
+        path = path.rpartition("/")[0]
+    return None
+
+
+def _definition_id(context: Context, row: RunRow, old: Loaded, new: Loaded) -> str | None:
+    """Return the id of the definition of a fork: that of the run, unless the definition is another one."""
+    if new is old:
+        return row.definition_id
+    id = new.compiled.id
+    if id in (row.definition_id, old.compiled.id):
+        return row.definition_id
+    stored = None if id is None else context.store.get_definition(new.kind, id)
+    same = stored is not None and context.definitions.stored(stored).fingerprint == new.fingerprint
+    return id if same else new.root
+
+
+def copied_entries(
+    flow: Flow,
+    history: Iterable[Entry],
+    changes_made: list[Change],
+    new_input: bool,
+    at: Sequence[str],
+    undone: Iterable[str] = (),
+) -> Mapping[Key, Key]:
+    """Select the recorded entries that a fork starts with.
+
+    The undo of a call stays with the run that made the call.
+
+    Args:
+        flow: The flow of the fork.
+        history: The entries of the earlier run.
+        changes_made: The changes between the two flows.
+        new_input: The fork has a different input.
+        at: Names of the nodes to repeat.
+        undone: Paths of the calls to repeat because they are undone.
+
+    Returns:
+        The key in the fork, with the key in the earlier run.
+
+    Raises:
+        NotFound: A named node does not exist or has not run.
+    """
+    entries = [entry for entry in history if entry.kind not in ("ending", "undo")]
+    result = Instances(flow.body, entries)
+    reach = Reach(flow)
+    reach.change(changes_made)
+    if new_input:
+        reach.input()
+    failed_plan, requested = RerunPlan(), RerunPlan()
+    for failure in failures(result):
+        failed_plan.rerun(failure.attempt.instance)
+    for instance in instances_of_nodes(result, flow, at):
+        requested.rerun(instance)
+    for path in undone:
+        attempt = _attempt_around(result, path)
+        if attempt is not None:
+            requested.rerun(attempt.instance)
+    copies: dict[Key, Key] = {}
+    for entry in entries:
+        attempt = result.at(entry.path)
+        if attempt is None or requested.holds(entry.path) or entry.kind == "scope":  # chunks are planned again
+            continue
+        place = place_of(attempt.instance)
+        if reach.plan.holds(place) or failed_plan.holds(entry.path):
+            op = attempt.instance.node.op
+            if entry.kind == "call" and isinstance(op, Call) and op.also is None:
+                copies[without_attempts(entry.path), "offer"] = (
+                    entry.path,
+                    entry.kind,
+                )  # a later attempt replaces an earlier one
+        elif entry.kind not in ENDED or not (
+            place in reach.plan.ended or entry.path in failed_plan.ended or entry.path in requested.ended
+        ):
+            copies[entry.path, entry.kind] = (entry.path, entry.kind)
+    return {of: to for to, of in copies.items()}

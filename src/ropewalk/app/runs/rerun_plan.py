@@ -1,0 +1,260 @@
+"""Plan of a rerun: which steps of a run are repeated, computed from its flow, its record and the first nodes to repeat.
+
+A repeated node repeats everything that depends on it, and nothing else: the nodes after it in its region, all later
+iterations of a loop that carries values from one iteration to the next, and the nodes after the ones around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ...errors import NotFound
+from ...fast_dataclass import dataclass
+from ...ir import Flow, Graph, nodes_of
+from ...journal.protocol import Entry, Key
+from ...ops import Loop, Wait
+from ...values import did_you_mean
+from .instances import Attempt, Instance, Instances, without_attempts
+
+ENDED = frozenset(("attempt", "call_failed", "node", "skip"))
+"""Kinds of entries that record how an attempt ended. The other kinds record what it did."""
+_CARRIED = frozenset(("prev", "state"))
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The last attempt of a failed node; `fatal` if nothing around the node handled the failure."""
+
+    attempt: Attempt
+    fatal: bool
+
+
+class RerunPlan:
+    """The steps of a run to repeat.
+
+    Everything below the paths in `redo` is forgotten; of the attempts in `ended` only how they ended.
+    """
+
+    def __init__(self) -> None:
+        self.redo: set[str] = set()
+        self.ended: set[str] = set()
+        self._visited: set[str] = set()
+        self._after: dict[int, dict[str, list[str]]] = {}
+
+    def rerun(self, instance: Instance) -> None:
+        """Repeat a node from its first attempt, with all that depends on it.
+
+        Args:
+            instance: The instance of the node.
+        """
+        self.redo.add(instance.base)
+        self._onward(instance)
+
+    def continue_attempt(self, attempt: Attempt) -> None:
+        """Continue an attempt: keep what it did, and forget how it ended.
+
+        Args:
+            attempt: The attempt.
+        """
+        self.ended.add(attempt.path)
+        self._onward(attempt.instance)
+
+    def holds(self, path: str) -> bool:
+        """Return True if everything at this path is repeated.
+
+        Args:
+            path: The path of an entry or of a node instance.
+
+        Returns:
+            True if a repeated node contains it.
+        """
+        return any(part in self.redo for part in _around(path))
+
+    def keys_to_forget(self, entries: Iterable[Entry]) -> list[Key]:
+        """Return the keys of the entries to forget.
+
+        Args:
+            entries: The recorded entries of the run.
+
+        Returns:
+            The path and the kind of each.
+        """
+        return [
+            (entry.path, entry.kind)
+            for entry in entries
+            if self.holds(entry.path) or (entry.path in self.ended and entry.kind in ENDED)
+        ]
+
+    def _onward(self, instance: Instance) -> None:
+        while instance.base not in self._visited:
+            self._visited.add(instance.base)
+            region = instance.region
+            self.redo.update(region.prefix + id for id in self._dependents(region.graph, instance.node.id))
+            owner = region.owner
+            if owner is None:
+                return
+            self.ended.add(owner.path)
+            op = owner.instance.node.op
+            if isinstance(op, Loop) and carries(op):
+                if region.label:
+                    later = [label for label in owner.inside if int(label) > int(region.label)]
+                    self.redo.update(f"{owner.path}[{label}]" for label in later)
+                else:  # of the flow, not of a run: any round
+                    self.redo.update(region.prefix + node.id for node in region.graph.nodes)
+            instance = owner.instance
+
+    def _dependents(self, graph: Graph, node_id: str) -> set[str]:
+        after = self._after.get(id(graph))
+        if after is None:
+            after = self._after[id(graph)] = successors(graph)
+        return reachable(after, [node_id]) - {node_id}
+
+
+def _around(path: str) -> Iterator[str]:
+    """Yield the path of every node instance and region instance around a path, then the path itself."""
+    for at, char in enumerate(path):
+        if char in "@[/":
+            yield path[:at]
+    yield path
+
+
+def failures(instances: Instances) -> Iterator[Failure]:
+    """Yield the failed nodes with a failure that nothing handled: a retry begins with them.
+
+    Args:
+        instances: The tree of what the run recorded.
+
+    Returns:
+        The failures, each with the attempt.
+    """
+    waiting = [(instances.root, True)]
+    while waiting:
+        region, fatal = waiting.pop()
+        for instance in region.nodes.values():
+            last, on_error = instance.last, instance.node.policy.on_error
+            fact = last.facts.get("attempt")
+            if fact is not None and (fact.data["due"] is not None or (on_error is not None and not on_error.reported)):
+                continue  # a retry is due, or an error strategy handled it
+            is_fatal = fatal and not (fact is not None and on_error is not None)
+            if fact is not None or ("call_failed" in last.facts and "call" not in last.facts) or _is_refused(last):
+                yield Failure(last, is_fatal)
+            waiting += ((inner, is_fatal) for inner in last.inside.values())
+
+
+def _is_refused(attempt: Attempt) -> bool:
+    """Return True if a wait was not answered in time, or was rejected."""
+    op, signal = attempt.instance.node.op, attempt.facts.get("signal")
+    if not isinstance(op, Wait) or signal is None:
+        return False
+    message = signal.data.get("value")
+    return "late" in signal.data or (
+        op.approval is not None and not (isinstance(message, dict) and message.get("approved"))
+    )
+
+
+def successors(graph: Graph) -> dict[str, list[str]]:
+    """Map each node of a region to the nodes that directly depend on it.
+
+    Args:
+        graph: The region.
+
+    Returns:
+        The ids by id.
+    """
+    after: dict[str, list[str]] = {node.id: [] for node in graph.nodes}
+    for id, needs in graph.needs.items():
+        for need in needs:
+            after[need].append(id)
+    return after
+
+
+def reachable(after: dict[str, list[str]], ids: Iterable[str]) -> set[str]:
+    """Return these nodes and all nodes that depend on them, directly or indirectly.
+
+    Args:
+        after: The direct dependents, as `successors` returns them.
+        ids: The ids to start with.
+
+    Returns:
+        The ids.
+    """
+    result = set(ids)
+    waiting = list(result)
+    while waiting:
+        for id in after[waiting.pop()]:
+            if id not in result:
+                result.add(id)
+                waiting.append(id)
+    return result
+
+
+def carries(loop: Loop) -> bool:
+    """Return True if an iteration of a loop can depend on earlier ones.
+
+    Args:
+        loop: The loop.
+
+    Returns:
+        False if each iteration depends on its item only.
+    """
+    if loop.items is None or loop.again is not None or loop.until is not None:
+        return True
+    return not loop.body.roots.isdisjoint(_CARRIED)
+
+
+def instances_named(instances: Instances, flow: Flow, name: str) -> list[Instance]:
+    """Return the instances of a node, by its id, its name or its path (`each[3]/fetch`).
+
+    Args:
+        instances: The tree of what the run recorded.
+        flow: The flow of the run.
+        name: The id, name or path.
+
+    Returns:
+        The instances, at least one.
+
+    Raises:
+        NotFound: The flow has no such node, or the node has not run.
+    """
+    path = without_attempts(name)
+    current = list(instances.current())
+    matches = [
+        item for item in current if name in (item.node.id, item.node.meta.name) or without_attempts(item.base) == path
+    ]
+    if matches:
+        return matches
+    known = {label for node in nodes_of(flow.body) for label in (node.id, node.meta.name) if label}
+    if name in known:
+        raise NotFound("record of node", name, why="it has not run, so it runs by itself once it is reached")
+    paths = {without_attempts(item.base) for item in current}
+    raise NotFound("node", name, suggestion=did_you_mean(name, sorted(known | paths)))
+
+
+def instances_of_nodes(instances: Instances, flow: Flow, names: Iterable[str]) -> list[Instance]:
+    """Return the instances of several nodes.
+
+    Args:
+        instances: The tree of what the run recorded.
+        flow: The flow of the run.
+        names: The ids, names or paths.
+
+    Returns:
+        The instances in the order of the names.
+
+    Raises:
+        NotFound: Nodes do not exist or have not run; the error names all of them.
+    """
+    instances_found: list[Instance] = []
+    missing: list[NotFound] = []
+    for name in names:
+        try:
+            instances_found += instances_named(instances, flow, name)
+        except NotFound as error:
+            missing.append(error)
+    if len(missing) > 1:
+        first = missing[0]
+        why = "; ".join(filter(None, (first.why, *map(str, missing[1:]))))
+        raise NotFound(first.what, first.id, suggestion=first.suggestion, why=why)
+    if missing:
+        raise missing[0]
+    return instances_found

@@ -1,0 +1,250 @@
+"""Replay a run in memory from its journal, with a stub in place of every tool.
+
+A replay calls no tool, waits for nothing and writes nothing. It answers two questions:
+
+- With which arguments did a run call its tools? The journal has only the digest of arguments.
+- What is the result of a run that was stopped while no process executed it? Nobody recorded such a result. The replay
+  runs to the end of the journal and computes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+
+from ...engine.engine import Engine, Job
+from ...errors import RopewalkError
+from ...events import Event
+from ...journal.address import run_sync_in_thread
+from ...journal.memory import MemoryStore
+from ...journal.protocol import Entry, RunRow
+from ...redaction import Redaction
+from ...tools.backends.route import Args, OnProgress, Route
+from ...tools.bound_call import Bound, Rules, bind_route
+from ...values import Json, fresh
+from ..pinned_definition import pinned_definition, require_run
+from .steps import too_late
+
+if TYPE_CHECKING:
+    from ..jobs import Jobs
+
+PATIENCE: Final = 5.0
+"""Seconds; what is known by then is told."""
+
+
+class ToolStub:
+    """Replaces every tool: a subclass answers each call in `send`."""
+
+    version = 0
+
+    def bind(self, tool_id: str) -> Bound:
+        """Bind a tool to `send`.
+
+        Args:
+            tool_id: The id of the tool.
+
+        Returns:
+            The bound call, without schemas.
+        """
+        return bind_route(tool_id, None, None, Route(send=self.send), Rules())
+
+    async def send(self, args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
+        """Answer a call.
+
+        Args:
+            args: The arguments.
+            key: The idempotency key of the call: the id of the run and the path.
+            timeout: Seconds that the call may take.
+            on_progress: Receives progress, or None.
+
+        Returns:
+            The value of the tool.
+        """
+        raise NotImplementedError
+
+    async def __call__(self, tool_id: str, args: Args) -> Json:
+        raise NotImplementedError("calls are bound here, so that it is known which one is meant")
+
+
+async def replay(
+    jobs: Jobs,
+    row: RunRow,
+    tools: ToolStub,
+    past: Iterable[Entry],
+    *,
+    on_event: Callable[[Event], None] | None = None,
+    park: bool = False,
+) -> tuple[Job, MemoryStore, Awaitable[dict[str, Json]]]:
+    """Prepare a run as a job on a store in memory, with a record that the engine does not repeat.
+
+    Args:
+        jobs: Prepares the job.
+        row: The whole row of the run.
+        tools: Answers the calls that the record does not have.
+        past: The record.
+        on_event: Called with each event.
+        park: Return while the run waits.
+
+    Returns:
+        The job, its store, and the coroutine that executes it; it has not started.
+    """
+    job = await jobs.for_existing(row, executor=tools, loaded=pinned_definition(jobs.context, row), on_event=on_event)
+    job.caller, job.park, job.secrets = tools, park, Redaction()
+    store = MemoryStore(durable=True)
+    log = await store.open(job.new)
+    log.past.update({(entry.path, entry.kind): entry for entry in past})
+    return job, store, Engine(store).drive(job, log)
+
+
+_ATTEMPT: Final = re.compile(r"@\d+")
+_FAILED: Final = ("call_failed", "attempt")
+_DONE: Final = ("call", "node", "ending", "offer")
+
+
+class _Listener(ToolStub):
+    """Answers with the recorded values, and keeps the arguments of each call."""
+
+    def __init__(self, run_id: str, history: Iterable[Entry]) -> None:
+        self._run_id = run_id
+        self._gives: dict[str, Any] = {}
+        self._fails: dict[str, Any] = {}
+        for entry in history:
+            if entry.kind in ("call", "call_failed"):
+                known = self._gives if entry.kind == "call" else self._fails
+                known[_ATTEMPT.sub("", entry.path)] = entry.data
+        self.arguments: dict[str, Args] = {}
+
+    async def send(self, args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
+        path = (key or "").removeprefix(f"{self._run_id}/")
+        self.arguments[path] = fresh(args)
+        if path not in self._gives:
+            raise _Failure(self._fails.get(path, {}).get("message", "not recorded"))
+        return fresh(self._gives[path])
+
+
+class _Failure(Exception):
+    """Fail a call that has failed or has not ended; it is not retried."""
+
+    retryable = False
+
+
+async def arguments(jobs: Jobs, run_id: str) -> Mapping[str, Json]:
+    """Return the arguments of every call that a run has made or is making.
+
+    Args:
+        jobs: Prepares the simulation.
+        run_id: The id of the run.
+
+    Returns:
+        The arguments by path without attempts. Secrets are references.
+
+    Raises:
+        NotFound: There is no such run.
+    """
+    row = await run_sync_in_thread(jobs.context.store, lambda: require_run(jobs.context.store, run_id))
+    history = await run_sync_in_thread(jobs.context.store, lambda: jobs.context.history(run_id))
+    listener = _Listener(run_id, history)
+    job, _, playing = await replay(jobs, row, listener, _past(history), park=True)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await playing
+    except (TimeoutError, RopewalkError):
+        pass  # where the journal ends, or what it has no longer fits: what was asked until then stands
+    return {path: job.secrets.value(args) if job.secrets else args for path, args in listener.arguments.items()}
+
+
+def _past(history: Iterable[Entry]) -> Iterable[Entry]:
+    """Return the recorded decisions, without ends. The last failed call is repeated, to learn its arguments."""
+    listed = list(history)
+    late = too_late(listed)
+    last = {
+        _ATTEMPT.sub("", entry.path): entry.path
+        for entry in listed
+        if entry.kind == "call_failed" or (entry.kind == "attempt" and entry.path in late)
+    }
+    again = set(last.values())
+    return [e for e in listed if e.kind not in _DONE and not (e.kind in _FAILED and e.path in again)]
+
+
+_IDLE_TURNS: Final = 100
+"""Turns of the loop in which nothing happens, before all that is recorded has been gone through."""
+_NOT_RUN: Final = ("ending", "offer")
+
+
+class _NeverReturns(ToolStub):
+    """Answers nothing: a call that is not recorded never returns."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def send(self, args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
+        self.calls += 1
+        await asyncio.Event().wait()
+
+
+def was_abandoned(row: RunRow) -> bool:
+    """Return True for a run that was stopped while no process executed it: it has no result.
+
+    Args:
+        row: The whole row of the run.
+
+    Returns:
+        True if its result must be computed.
+    """
+    return row.status == "stopped" and row.result is None
+
+
+def stopped_result_sync(jobs: Jobs, row: RunRow) -> dict[str, Json] | None:
+    """Return what `stopped_result` gives, for callers that are not coroutines.
+
+    Args:
+        jobs: Prepares the simulation.
+        row: The whole row of the run.
+
+    Returns:
+        The result in the fields of its notation, or None.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return _on_own_loop(jobs, row)
+    with ThreadPoolExecutor(1) as thread:  # this thread's loop is busy with the caller, and a thread has only one
+        return thread.submit(_on_own_loop, jobs, row).result()
+
+
+def _on_own_loop(jobs: Jobs, row: RunRow) -> dict[str, Json] | None:
+    # With a factory, so that the runner leaves the thread's current loop as it is.
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        return runner.run(stopped_result(jobs, row))
+
+
+async def stopped_result(jobs: Jobs, row: RunRow) -> dict[str, Json] | None:
+    """Compute the result of a run that was stopped while no process executed it, on the running event loop.
+
+    Args:
+        jobs: Prepares the simulation.
+        row: The whole row of the run.
+
+    Returns:
+        The result in the fields of its notation; None if its definition no longer matches the journal.
+    """
+    stub, events = _NeverReturns(), list[Event]()
+    try:
+        history = await run_sync_in_thread(jobs.context.store, lambda: jobs.context.history(row.id))
+        past = (entry for entry in history if entry.kind not in _NOT_RUN)
+        _, store, played = await replay(jobs, row, stub, past, on_event=events.append)
+        playing = asyncio.ensure_future(played)
+        idle_turns, before = 0, (-1, -1)
+        end = time.monotonic() + PATIENCE
+        while idle_turns < _IDLE_TURNS and not playing.done() and time.monotonic() < end:
+            await asyncio.sleep(0)
+            now = (len(events), stub.calls)
+            idle_turns, before = (idle_turns + 1 if now == before else 0), now
+        store.request_stop(row.id)
+        return {**await playing, "duration": round(row.spent * 1000, 3)}  # as far as its own processes came
+    except RopewalkError:
+        return None  # as after a change of what the definition is made of: there is nothing to be told but the stop

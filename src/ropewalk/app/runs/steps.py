@@ -1,0 +1,348 @@
+"""The record of a run as people read it: lines, steps, events.
+
+`export` returns everything that the store holds of a run and its parts as one JSON object. Secrets appear only by name.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Container, Iterable
+from dataclasses import asdict, replace
+from typing import Any
+
+from ...content import contents, hashes_of
+from ...events import Event, bounded
+from ...journal.protocol import NO_STEPS, Entry, RunRow, Store, iso
+from ...values import Json
+from ..pinned_definition import MOST_PARTS, require_run
+from .instances import without_attempts
+
+EVENT_OF = {
+    "call": "node.finished",
+    "node": "node.finished",
+    "call_failed": "node.failed",
+    "attempt": "attempt.failed",
+    "skip": "node.skipped",
+    "timer": "timer.set",
+    "wait": "wait.started",
+    "signal": "signal.received",
+    "items": "items.listed",
+    "branch": "branch.taken",
+    "ending": "run.retried",
+}
+
+RECORDED = ("call", "call_failed", "attempt", "node", "skip")
+"""What the record of a node is called that has ended, or has been tried."""
+_ARM = re.compile(r"\[\w+\]$")
+DECIDED = ("items", "branch", "timer", "wait", "signal")
+
+
+def summary(row: RunRow, current: str | None = None) -> dict[str, Json]:
+    """Present a run as one line of a list.
+
+    Args:
+        row: The row of the run.
+        current: The node that the run is at, if it is known.
+
+    Returns:
+        The fields; `duration` is the time of execution in milliseconds, without waits.
+    """
+    return {
+        "id": row.id,
+        "name": row.name,
+        "kind": row.kind,
+        "status": row.status,
+        "startTime": iso(row.started_at),
+        "endTime": iso(row.ended_at),
+        "duration": round((row.spent or row.ended_at - row.started_at) * 1000, 3) if row.ended_at else None,
+        "currentNode": current,
+        "resultCount": row.result_count,
+        "errorCount": row.error_count,
+    }
+
+
+def taken_over(history: Iterable[Entry], run: RunRow | None = None) -> float:
+    """Return the time before which the recorded steps are reused: when a fork was created, or a run was last retried.
+
+    Other runs have no such time. Their start is not used, because another host's clock may have set it.
+
+    Args:
+        history: The recorded entries.
+        run: The row of the run, or None.
+
+    Returns:
+        Seconds since the epoch; 0 if no step is reused.
+    """
+    created = run.started_at if run is not None and run.forked_from is not None else 0.0
+    return max((entry.ended for entry in history if entry.kind == "ending"), default=created)
+
+
+def too_late(history: Iterable[Entry]) -> dict[str, Entry]:
+    """Return the entries of calls that exceeded the timeout of their own node, by path.
+
+    A result that is recorded next to such an entry came too late and does not count.
+
+    Args:
+        history: The recorded entries.
+
+    Returns:
+        The entries of the failed attempts.
+    """
+    listed = list(history)
+    failed = {entry.path for entry in listed if entry.kind == "call_failed"}
+    return {
+        entry.path: entry
+        for entry in listed
+        if entry.kind == "attempt" and entry.path not in failed and _is_late(entry.path, entry.data)
+    }
+
+
+def _is_late(path: str, failed: Any) -> bool:
+    return failed.get("kind") == "ToolTimeout" and failed.get("tool") is not None and failed.get("path") == path
+
+
+def steps(
+    history: Iterable[Entry],
+    run: RunRow | None = None,
+    related: Iterable[Entry] = (),
+    blocks: Container[str] = (),
+    *,
+    is_last: bool = True,
+) -> list[dict[str, Json]]:
+    """Present a journal as the steps that people read, each once.
+
+    A failed attempt is one step with its call, or with the block that it ended. A block whose value is not recorded has
+    no `value`.
+
+    Args:
+        history: The entries: of the run, or of one page.
+        run: The row of the run, for failures without an entry.
+        related: Entries outside the page that belong to its steps.
+        blocks: The paths of nodes with nodes inside.
+        is_last: This is the last page, which also lists the failures without an entry.
+
+    Returns:
+        The steps in the order of the record.
+    """
+    listed = list(history)
+    known = [*listed, *related]
+    before = taken_over(known, run)
+    failed = {entry.path: entry for entry in known if entry.kind == "attempt"}
+    reported = {entry.path for entry in known if entry.kind in ("call_failed", "node")}
+    late = too_late(known)
+    around = _around(known)
+    result = []
+    for entry in listed:
+        if entry.kind in NO_STEPS or (entry.kind == "attempt" and entry.path in reported):
+            continue
+        if entry.kind == "call" and entry.path in late:
+            continue
+        row = {**step(entry), "replayed": entry.ended < before}
+        # A block that failed has two entries, and so has a call whose result was rejected: they are one step.
+        gave_up = failed.get(entry.path)
+        if gave_up is not None and entry.kind in ("node", "call_failed"):
+            row |= _gave_up(entry, gave_up)
+        elif (
+            entry.kind == "node"
+            and entry.data is None
+            and (entry.path in blocks or without_attempts(entry.path) in around)
+        ):
+            del row["value"]
+        result.append(row)
+    return result + (_unrecorded(run, known, result) if is_last else [])
+
+
+def _gave_up(entry: Entry, attempt: Entry) -> dict[str, Json]:
+    """Return the fields of a step whose last attempt failed: it failed, or a fallback recovered it."""
+    if _handled(attempt):
+        value = entry.data if entry.kind == "node" else None
+        return {"status": "recovered", "value": value, "error": attempt.data}
+    return {"status": "failed", "value": None, "error": attempt.data} if entry.kind == "node" else {}
+
+
+def _handled(entry: Entry) -> bool:
+    """Return True for a failed attempt after which a fallback, `onError` or skip took over."""
+    return entry.kind == "attempt" and isinstance(entry.data, dict) and bool(entry.data.get("handled"))
+
+
+def _unrecorded(run: RunRow | None, listed: list[Entry], rows: list[dict[str, Json]]) -> list[dict[str, Json]]:
+    """Return the failures without an entry that ended a run, such as a rejected approval or a failed expression.
+
+    Each is a failed step of its node, from the time when the node started to wait.
+    """
+    if run is None or run.ended_at is None or not isinstance(run.result, dict):
+        return []
+    reported = {without_attempts(str(row["path"])) for row in rows if row["status"] in ("failed", "recovered")}
+    reported |= {without_attempts(entry.path) for entry in listed if entry.kind in ("attempt", "call_failed")}
+    first_entries = {entry.path: entry for entry in reversed(listed)}
+    errors: Any = run.result.get("errors")
+    created: list[dict[str, Json]] = []
+    for error in errors if isinstance(errors, list) else ():
+        path = error.get("path") if isinstance(error, dict) else None
+        if not path or without_attempts(path) in reported:
+            continue
+        data = {"message": error.get("message"), "kind": error.get("kind")}
+        before = first_entries.get(path)
+        node, since = (error.get("nodeId") or path, run.ended_at) if before is None else (before.node, before.started)
+        created.append({**step(Entry(path, "attempt", node, data, "", since, run.ended_at)), "replayed": False})
+    return created
+
+
+def _around(entries: Iterable[Entry]) -> set[str]:
+    """Return the paths, without attempts, of the nodes with a decision or an entry inside them."""
+    result: set[str] = set()
+    for entry in entries:
+        path = without_attempts(entry.path)
+        if entry.kind in ("items", "branch"):
+            result.add(path)
+        while "/" in path:
+            path = _ARM.sub("", path.rpartition("/")[0])
+            if path in result:
+                break
+            result.add(path)
+    return result
+
+
+def endings(history: Iterable[Entry]) -> list[dict[str, Json]]:
+    """Return how a run had ended before each retry, the earliest first, with the failed steps that were repeated.
+
+    Args:
+        history: The recorded entries.
+
+    Returns:
+        Status, errors, `failed` (the steps), `failedCount` and `endTime` of each.
+    """
+    listed = list(history)
+    # A process that died within a retry may have left its failed steps both here and in the journal.
+    reported = {(entry.path, iso(entry.ended)) for entry in listed if entry.kind in ("attempt", "call_failed")}
+    created: list[dict[str, Json]] = []
+    for entry in sorted((item for item in listed if item.kind == "ending"), key=lambda item: item.ended):
+        failed = [step for step in entry.data.get("failed", ()) if (step["path"], step["ended"]) not in reported]
+        reported.update((step["path"], step["ended"]) for step in failed)
+        data = {"failedCount": 0, **entry.data, "failed": failed, "endTime": iso(entry.ended)}
+        created.append(data)
+    return created
+
+
+def step(entry: Entry) -> dict[str, Json]:
+    """Present a journal entry as a step.
+
+    A decision of a node (its items, its branch, its deadline) is made before the node does anything. Its status is
+    `decided`.
+
+    Args:
+        entry: The entry.
+
+    Returns:
+        The step as JSON; times are ISO 8601, `ms` is in milliseconds.
+    """
+    failed = entry.kind in ("call_failed", "attempt")
+    status = "failed" if failed else "skipped" if entry.kind == "skip" else "ok"
+    if _handled(entry):
+        status = "recovered"
+    if entry.kind in DECIDED:
+        status = "decided"
+    return {
+        "path": entry.path,
+        "node": entry.node,
+        "kind": entry.kind,
+        "status": status,
+        "started": iso(entry.started),
+        "ended": iso(entry.ended),
+        "ms": round((entry.ended - entry.started) * 1000, 3),
+        "value": entry.data if status == "ok" else None,
+        "error": entry.data if failed else None,
+        "reason": entry.data.get("reason") if status == "skipped" and isinstance(entry.data, dict) else None,
+        "decision": entry.data if status == "decided" else None,
+    }
+
+
+def events_of(run_id: str, history: Iterable[Entry], before: float = 0.0) -> Iterable[tuple[Entry, Event]]:
+    """Pair each journal entry with its event.
+
+    A failed call that was retried or handled is a failed attempt, because the node did not fail.
+
+    Args:
+        run_id: The id of the run.
+        history: The recorded entries.
+        before: Entries that ended before this time are marked as replayed.
+
+    Returns:
+        Pairs of an entry and its event.
+    """
+    listed = list(history)
+    handled = {entry.path for entry in listed if _handled(entry)}
+    again = {entry.path for entry in listed if entry.kind == "attempt" and entry.data.get("due") is not None}
+    for entry in listed:
+        if entry.kind == "undo":
+            continue
+        if (entry.kind == "node" and entry.path in handled) or (entry.kind == "call_failed" and entry.path in again):
+            continue  # the entry of its attempt says it
+        event = event_of(run_id, entry, before)
+        if entry.kind == "call_failed" and entry.path in handled:
+            event = replace(event, kind="attempt.failed")
+        yield entry, event
+
+
+def event_of(run_id: str, entry: Entry, before: float = 0.0) -> Event:
+    """Return the event of a journal entry.
+
+    Args:
+        run_id: The id of the run.
+        entry: The entry.
+        before: An entry that ended before this time is marked as replayed, as live events are.
+
+    Returns:
+        The event.
+    """
+    kind = EVENT_OF.get(entry.kind, entry.kind) if not _handled(entry) else "node.recovered"
+    data: Any = entry.data
+    if kind == "run.retried":
+        data = {name: value for name, value in data.items() if name not in ("failed", "failedCount")}
+    if kind == "node.finished":
+        data = {"ms": round((entry.ended - entry.started) * 1000, 3)}
+        if entry.kind == "call" or entry.data is not None:  # the value of a node with a block is not recorded
+            data |= bounded("output", entry.data)
+    if entry.ended < before and entry.kind in (*RECORDED, "wait") and (data is None or isinstance(data, dict)):
+        data = {**(data or {}), "replayed": True}
+    return Event(run_id=run_id, kind=kind, at=entry.ended, path=entry.path, node=entry.node, data=data)
+
+
+VERSION = 1
+
+
+def export(store: Store, run_id: str) -> dict[str, Json]:
+    """Export everything that is recorded of a run and its parts. Secrets appear only by name.
+
+    Args:
+        store: The store of the run.
+        run_id: The id of the run.
+
+    Returns:
+        JSON; `contents` has the bytes of its content in base64, by their SHA-256.
+
+    Raises:
+        NotFound: There is no such run.
+    """
+    result: dict[str, Any] = _run(store, run_id)
+    bytes_by_hash = {hash: base64.b64encode(data).decode() for hash, data in _contents(result)}
+    return {**result, "contents": bytes_by_hash} if bytes_by_hash else result
+
+
+def _run(store: Store, run_id: str) -> dict[str, Json]:
+    row = require_run(store, run_id)
+    return {
+        "ropewalkRun": VERSION,
+        "run": asdict(row),
+        "entries": [asdict(entry) for entry in store.history(run_id)],
+        "signals": [asdict(signal) for signal in store.signals(run_id)],
+        "parts": [_run(store, part.id) for part in reversed(store.list_runs(parent=run_id, limit=MOST_PARTS))],
+    }
+
+
+def _contents(exported: dict[str, Json]) -> Iterable[tuple[str, bytes]]:
+    for hash in dict.fromkeys(hashes_of(exported)):
+        data = contents.find(hash)
+        if data is not None:
+            yield hash, data

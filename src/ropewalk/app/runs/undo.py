@@ -1,0 +1,218 @@
+"""Undo a run: call the undo of each finished step, in reverse order of completion.
+
+The undo of a run is a run of its own, with the id `RUN~undo`. Its input lists the steps to undo, its flow is a loop
+that makes one call per step. So everything that holds for a run holds for an undo: each call is journaled under its
+own idempotency key, a crashed undo is resumed, a failed one is retried from the call that failed.
+
+The store creates that run and marks the undone one in one transaction. From then on nobody resumes, retries or
+releases the undone run, and a fork makes its undone calls again. The steps of flows that the run called as tools are
+undone with it, unless the call of that flow has an undo itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ...codec import flow_to_json
+from ...engine.engine import Job
+from ...errors import (
+    Action,
+    NothingToUndo,
+    PartOfRun,
+    RunBusy,
+    RunUndone,
+)
+from ...events import Event
+from ...expr.ast import Fn, Lit, Obj, Ref
+from ...ir import Flow, Graph, Meta, Node, Policy, Retry
+from ...journal.address import run_sync_in_thread
+from ...journal.protocol import ENDS, RunRow, Store
+from ...journal.undo import UNSUCCESSFUL
+from ...notations.records import Outcome, outcome
+from ...ops import Branch, Call, Loop
+from ...values import Json
+from ..pinned_definition import outermost, require_run
+from .rerun import retry
+from .undone import LOOP, UndoStep, plan_undo, steps_of, undo_report
+
+if TYPE_CHECKING:
+    from ..jobs import Executor, Jobs
+
+_SUFFIX: Final = "~undo"
+_PATIENCE: Final = 10.0  # seconds for the calls of a stopped run to end
+_POLL: Final = 0.05
+_KEPT: Final = ("queue", "priority", "executor", "root", "project")
+"""What an undo takes from the context of its run: it needs the same tools, in the same place."""
+
+
+# --- the run that undoes ----------------------------------------------------------------------
+
+
+def undo_flow(name: str, tools: Iterable[str], attempts: int, delay: float) -> Flow:
+    """Return the flow that undoes the steps in its input, one call after another.
+
+    Args:
+        name: The name of the flow.
+        tools: The tools that undo calls go to.
+        attempts: Maximum number of attempts per call.
+        delay: Seconds before the second attempt; each further pause is twice as long.
+    """
+    policy = Policy(retry=Retry(attempts=attempts, delay=delay, factor=2.0))
+    arms = []
+    for number, tool in enumerate(sorted(set(tools))):
+        call = Call(tool=tool, args=Ref("item", ("args",)))
+        node = Node(id=f"call{number}", op=call, policy=policy, meta=Meta(name=f"undo with {tool}"))
+        body = Graph(nodes=(node,), result=Ref("out", (node.id,)), ordered=True)
+        arms.append((Fn("==", (Ref("item", ("tool",)), Lit(tool))), body))
+    step = Node(id="step", op=Branch(arms=tuple(arms)))
+    made = Obj((("path", Ref("item", ("path",))), ("tool", Ref("item", ("tool",))), ("result", Ref("out", ("step",)))))
+    loop = Loop(items=Ref("input", ("steps",)), body=Graph(nodes=(step,), result=made, ordered=True))
+    return Flow(
+        name=name,
+        body=Graph(nodes=(Node(id=LOOP, op=loop),), result=Ref("out", (LOOP,)), ordered=True),
+    )
+
+
+async def undo(
+    jobs: Jobs,
+    run_id: str,
+    executor: Executor | None = None,
+    on_event: Callable[[Event], None] | None = None,
+) -> Outcome:
+    """Undo a run, or continue its undo; `RunService.undo` describes the arguments."""
+    context = jobs.context
+    store = context.store
+    row = await run_sync_in_thread(store, lambda: require_undoable(store, run_id))
+    if row.undo:
+        return await _continue(jobs, row, executor, on_event)
+    plan = await run_sync_in_thread(store, lambda: plan_undo(context, row))
+    if not plan.steps:
+        raise NothingToUndo(run_id, "none of its finished steps has an undo")
+    job = await _job(jobs, row, plan.steps, f"{row.id}{_SUFFIX}", executor, on_event)
+    return await _begin(jobs, row, job)
+
+
+def require_undoable(store: Store, run_id: str) -> RunRow:
+    """Return a run that can be undone, or raise the error that says what to do instead."""
+    row = require_run(store, run_id)
+    if row.parent is not None:
+        raise PartOfRun(run_id, outermost(store, row).id)
+    if isinstance(row.context, dict) and "undoes" in row.context:
+        raise NothingToUndo(run_id, f"it is the undo of run {row.context['undoes']}")
+    if row.status not in ENDS:
+        error = NothingToUndo(run_id, f"it has not ended ({row.status})")
+        raise error.with_remedy(Action.STOP, run_id=run_id)
+    return row
+
+
+async def _job(
+    jobs: Jobs,
+    row: RunRow,
+    steps: list[UndoStep],
+    undo_id: str,
+    executor: Executor | None,
+    on_event: Callable[[Event], None] | None,
+    after: str | None = None,
+) -> Job:
+    context = jobs.context
+    started_with: dict[str, Any] = row.context if isinstance(row.context, dict) else {}
+    settings = context.undo
+    flow = undo_flow(f"undo of {row.name or row.id}", {step.tool for step in steps}, settings.attempts, settings.delay)
+    document = {"kind": "flow", **flow_to_json(flow)}
+    loaded = context.definitions.loaded(document, root=started_with.get("root"))
+    listed: list[Json] = [{"path": step.path, "of": step.of, "tool": step.tool, "args": step.args} for step in steps]
+    job = await jobs.new(
+        loaded,
+        run_id=undo_id,
+        input={"steps": listed},
+        executor=jobs.executor_for(row, executor),
+        on_event=on_event,
+    )
+    kept = {name: started_with[name] for name in _KEPT if started_with.get(name) is not None}
+    job.new = replace(
+        job.new,
+        undoes=row.id,
+        undoes_epoch=row.epoch,
+        forked_from=after,
+        context={**(job.new.context or {}), **kept, "undoes": row.id},
+    )
+    return job
+
+
+async def _begin(jobs: Jobs, row: RunRow, job: Job) -> Outcome:
+    """Create the undo of a run and execute it."""
+    context = jobs.context
+    end = asyncio.get_running_loop().time() + _PATIENCE
+    while True:
+        try:
+            opened = await context.store.open(job.new)
+            break
+        except RunBusy as error:
+            # The calls of a run that was just stopped may still be ending.
+            if row.status != "stopped" or error.run_id != row.id or asyncio.get_running_loop().time() > end:
+                raise
+            await asyncio.sleep(_POLL)
+    return outcome(await context.engine.drive(job, opened), job.new.kind)
+
+
+async def _continue(
+    jobs: Jobs, row: RunRow, executor: Executor | None, on_event: Callable[[Event], None] | None
+) -> Outcome:
+    """Continue the undo of a run where it is, or return its recorded outcome."""
+    context = jobs.context
+    store, undo_id = context.store, str(row.undo)
+    undoing = await run_sync_in_thread(store, lambda: store.get_run(undo_id))
+    if undoing is None:
+        raise NothingToUndo(row.id, f"it was undone, and the record of that ({undo_id}) was deleted")
+    if undoing.status not in ENDS:
+        job = await jobs.for_existing(undoing, executor=executor, on_event=on_event)
+        return outcome(await jobs.continue_run(job, await store.reopen(undo_id)), undoing.kind)
+    if undoing.status == "completed":
+        result: Any = undoing.result or {}
+        return outcome({**result, "status": undoing.status, "executionId": undo_id}, undoing.kind)
+    if store.durable:
+        return await retry(jobs, undo_id, (), None, False, executor, on_event, False)
+    # A store without a journal cannot continue a run, so another one takes the steps that are left.
+    left = [
+        UndoStep(path=item["path"], of=item["of"], tool=item["tool"], args=item["args"], ended=0.0)
+        for item in steps_of(context, undoing)
+        if item["status"] != "undone"
+    ]
+    number = int(undo_id.rpartition("~")[2].removeprefix("undo") or 1) + 1
+    job = await _job(jobs, row, left, f"{row.id}{_SUFFIX}{number}", executor, on_event, after=undo_id)
+    return await _begin(jobs, row, job)
+
+
+# --- without a request ------------------------------------------------------------------------
+
+
+async def undo_by_policy(jobs: Jobs, run_id: str, on_event: Callable[[Event], None] | None = None) -> Json:
+    """Undo a run that did not complete, if its policy is "on_failure".
+
+    Args:
+        jobs: Makes the job of the undo.
+        run_id: The run, which has ended.
+        on_event: Called with each event of the undo.
+
+    Returns:
+        The report of `undo_report`; None if nothing was to undo, or another process was faster.
+
+    Raises:
+        InvalidFlow: The tool of an undo is not known here.
+    """
+    context = jobs.context
+    store = context.store
+    row = await run_sync_in_thread(store, lambda: store.get_run(run_id))
+    if row is None or row.undo_policy is None or row.undo is not None or row.status not in UNSUCCESSFUL:
+        return None
+    try:
+        await undo(jobs, run_id, None, on_event)
+    except NothingToUndo:
+        await run_sync_in_thread(store, lambda: store.skip_undo(run_id))
+        return None
+    except (RunBusy, RunUndone):  # another process was faster
+        return None
+    return await run_sync_in_thread(store, lambda: undo_report(context, require_run(store, run_id)))

@@ -1,0 +1,264 @@
+"""Continue a run with a changed definition. Without `upgrade`, a change is refused and the differences are listed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
+from os import path
+from typing import TYPE_CHECKING, Any
+
+from ...errors import Action, DefinitionChanged, JournalConflict, NotFound, NothingToRetry, Problem
+from ...events import Event
+from ...journal.address import run_sync_in_thread
+from ...journal.protocol import Entry, Log, RunRow, Store
+from ...values import Json
+from ..pinned_definition import pinned_definition, replacement, require_run
+from .compare import Change, Reach, changes, place_of
+from .instances import Instances
+
+if TYPE_CHECKING:
+    from ..context import Context
+    from ..jobs import Executor, Jobs
+    from ..loaded import Loaded, Source
+
+_DECIDED = frozenset(("branch", "items", "node", "scope", "skip"))
+_TRIED = frozenset(("attempt", "call_failed"))
+_EFFECTS = frozenset(("attempt", "call", "call_failed", "signal", "timer", "wait"))
+"""Kinds of entries that must stay: without them, a call is repeated or an event is lost."""
+
+
+def current_definition(context: Context, row: RunRow) -> Loaded:
+    """Return the present definition of a run: the stored one, or the file that the run was started from.
+
+    Args:
+        context: What the services of the app share.
+        row: The row of the run.
+
+    Returns:
+        The compiled definition.
+
+    Raises:
+        NotFound: The run was started from a document, or its file is gone.
+        InvalidFlow: The definition is wrong.
+    """
+    stored = context.store.get_definition(row.kind, row.definition_id) if row.definition_id is not None else None
+    if stored is not None:
+        return context.definitions.stored(stored)
+    started_with = row.context or {}
+    file = started_with.get("root") or started_with.get("file")
+    if file is None or not path.exists(file):
+        why = "it was given as a document; name the file" if file is None else f"{file} is gone; name the file"
+        raise NotFound("definition of run", row.id, why=why).with_remedy(Action.UPGRADE, run_id=row.id)
+    return replacement(context, row, file)
+
+
+def find_upgrade(
+    context: Context, row: RunRow, source: Source | None, upgrade: bool
+) -> tuple[Loaded, list[Change]] | None:
+    """Return the changed definition for a run, with the changes; None if it is the definition that the run has.
+
+    Args:
+        context: What the services of the app share.
+        row: The row of the run.
+        source: The changed definition; None for the present one of the run.
+        upgrade: Accept the differences.
+
+    Returns:
+        The definition and its changes.
+
+    Raises:
+        DefinitionChanged: The definition differs, and `upgrade` is False. The error lists every difference.
+    """
+    if source is None and not upgrade:
+        return None
+    loaded = current_definition(context, row) if source is None else replacement(context, row, source)
+    if loaded.fingerprint == row.fingerprint:
+        return None
+    created = changes(pinned_definition(context, row).flow, loaded.flow)
+    if not upgrade:
+        raise definition_changed(row.id, created, loaded)
+    return loaded, created
+
+
+def definition_changed(run_id: str, changes_made: list[Change], loaded: Loaded) -> DefinitionChanged:
+    """Make the error that lists every difference, with its place in the newer file.
+
+    Args:
+        run_id: The id of the run.
+        changes_made: The differences.
+        loaded: The newer definition.
+
+    Returns:
+        The error.
+    """
+    problems = [_problem(item, loaded) for item in changes_made]
+    return DefinitionChanged(run_id, problems)
+
+
+def _problem(change: Change, loaded: Loaded) -> Problem:
+    file: Any = loaded.file
+    place = file.locate(change.source) if file is not None and change.source and change.what != "removed" else None
+    message = {"added": "is new", "removed": "is gone"}.get(change.what, f"changed in {', '.join(change.fields)}")
+    return Problem(path=change.place or "the definition", message=message, place=place)
+
+
+class Upgrade:
+    """The change of the definition of an opened run. It can be undone until the new definition calls a tool."""
+
+    def __init__(self, log: Log, loaded: Loaded, changes_made: list[Change]) -> None:
+        self._run, self._loaded = log.run, loaded
+        self._before = dict(log.past)
+        self._dropped: list[Entry] = []
+        self._touched = {item.place for item in changes_made}
+        self._reach = Reach(loaded.flow)
+        self._reach.change(changes_made)
+
+    async def apply(self, log: Log) -> None:
+        """Pin the run to the new definition.
+
+        Recorded calls stay, and must fit. Decisions that the change reaches are made again, and failed calls of changed
+        nodes are tried again.
+
+        Args:
+            log: The opened log of the run.
+        """
+        entries = self._before.values()
+        self._dropped = [
+            entry
+            for entry, place in self._places(entries)
+            if (entry.kind in _DECIDED and self._reaches(place)) or (entry.kind in _TRIED and place in self._touched)
+        ]
+        await log.forget([(entry.path, entry.kind) for entry in self._dropped])
+        await log.pin(self._loaded.document, self._loaded.fingerprint)
+
+    async def undo(self, store: Store) -> bool:
+        """Give a run that is released its old definition back, with the decisions that `apply` dropped.
+
+        A run that has called or awaited something under the new definition keeps the new one: its record fits no other.
+
+        Args:
+            store: The store of the run.
+
+        Returns:
+            True if the run has its old definition.
+        """
+        log = await store.reopen(self._run.id)
+        try:
+            if log.finished is not None or log.run.fingerprint == self._run.fingerprint:
+                return log.finished is None  # it failed before the definition was changed
+            return await self._restore(log)
+        finally:
+            await log.release()
+
+    async def _restore(self, log: Log) -> bool:
+        since = [entry for key, entry in log.past.items() if self._before.get(key) != entry]
+        reached = [entry for entry, place in self._places(since) if self._reaches(place) or place in self._touched]
+        if any(entry.kind in _EFFECTS for entry in reached):
+            return False
+        await log.forget([(entry.path, entry.kind) for entry in reached])
+        for entry in self._dropped:
+            if (entry.path, entry.kind) not in log.past:
+                await log.append(entry)
+        await log.pin(self._run.document, self._run.fingerprint)
+        return True
+
+    def _reaches(self, place: str) -> bool:
+        return self._reach.plan.holds(place) or place in self._reach.plan.ended
+
+    def _places(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, str]]:
+        """Pair each entry of a node of the new definition with the place of the node."""
+        listed = list(entries)
+        result = Instances(self._loaded.flow.body, listed)
+        for entry in listed:
+            attempt = result.at(entry.path)
+            if attempt is not None:
+                yield entry, place_of(attempt.instance)
+
+
+@asynccontextmanager
+async def upgrading(store: Store, log: Log, to: tuple[Loaded, list[Change]] | None) -> AsyncIterator[None]:
+    """Pin an opened run to another definition while the body continues it.
+
+    When the body finds that the record does not fit, the run gets its old definition back. The body releases the log.
+
+    Args:
+        store: The store of the run.
+        log: The opened log of the run.
+        to: The definition and its changes; None for no upgrade.
+
+    Returns:
+        A context manager.
+    """
+    if to is None or log.finished is not None:
+        yield
+        return
+    upgrade = Upgrade(log, *to)
+    try:
+        try:
+            await upgrade.apply(log)
+        except BaseException:
+            await log.release()
+            raise
+        yield
+    except (JournalConflict, NotFound, NothingToRetry) as error:
+        if await upgrade.undo(store) and type(error) is JournalConflict:
+            error.args = (f"{error.args[0]}; the run keeps its old definition",)
+            if error.remedy is not None:
+                error.with_remedy(Action.RETRY_UPGRADED, **error.remedy.arguments)
+        raise
+
+
+async def resume(
+    jobs: Jobs,
+    row: RunRow,
+    source: Source | None,
+    upgrade: bool,
+    executor: Executor | None,
+    on_event: Callable[[Event], None] | None,
+    park: bool,
+) -> dict[str, Json]:
+    """Resume a run with a changed definition; `App.resume` describes the arguments.
+
+    Args:
+        jobs: Prepares the run.
+        row: The row of the run.
+        source: The changed definition, or None.
+        upgrade: Accept the differences.
+        executor: Calls the tools if the run was started with one.
+        on_event: Called with each event.
+        park: Return while the run waits.
+
+    Returns:
+        The result in the fields of its notation.
+
+    Raises:
+        DefinitionChanged: The definition differs, and `upgrade` is False.
+        JournalConflict: The record does not fit the changed definition.
+    """
+    context = jobs.context
+    to = await run_sync_in_thread(context.store, lambda: find_upgrade(context, row, source, upgrade))
+    job = await jobs.for_existing(row, executor=executor, on_event=on_event, loaded=None if to is None else to[0])
+    job.park = park
+    log = await context.store.reopen(row.id)
+    async with upgrading(context.store, log, to):
+        return await jobs.continue_run(job, log)
+
+
+def with_differences(
+    context: Context, error: DefinitionChanged, run_id: str | None, loaded: Loaded
+) -> DefinitionChanged:
+    """Return the error with the differences between the recorded definition of the run and the new one.
+
+    Args:
+        context: What the services of the app share.
+        error: The error without differences.
+        run_id: The id of the run.
+        loaded: The new definition.
+
+    Returns:
+        The error to raise.
+    """
+    if error.run_id != run_id:
+        return error  # the changed definition is that of a flow which the run calls as a tool
+    row = require_run(context.store, run_id)
+    return definition_changed(run_id, changes(pinned_definition(context, row).flow, loaded.flow), loaded)

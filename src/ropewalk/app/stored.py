@@ -1,0 +1,403 @@
+"""Stored definitions: create, list, copy, export and execute them. Every kind of them shares this implementation.
+
+A stored kind subclasses `StoredDefinitions`, sets its records and the field of its results that holds the id of the
+definition, and gives the functions their documented names. Only the one that executes is a coroutine. A subclass of
+`AsyncFace` lists those that it offers as coroutines.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
+
+import orjson
+
+from ..engine.engine import Job, check_run_id
+from ..errors import InvalidFlow, InvalidValue, JournalConflict, NotFound, Problem
+from ..journal.address import Lookups, run_sync_in_thread
+from ..journal.protocol import Definition, RunRow, Store, iso
+from ..notations.fields import camel, type_name
+from ..notations.records import Record, copy_containers
+from ..notations.registry import notation_of
+from ..values import Json, did_you_mean
+from .lookup import can_be
+
+if TYPE_CHECKING:
+    from .context import Context
+    from .jobs import Jobs
+    from .runs.queries import RunService
+
+Executor = Callable[[str, dict[str, Json]], Awaitable[Json]]
+OWN = ("id", "metadata", "created")
+CONTEXT = {
+    "variables": "variables",
+    "input": "input",
+    "request": "request",
+    "executionId": "executionId",
+    "execution_id": "executionId",
+}
+"""What the context of an execution may hold, and its documented spelling."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Stored = TypeVar("Stored", bound=Record)
+Line = TypeVar("Line", bound=Record)
+Result = TypeVar("Result", bound=Record)
+
+
+class StoredDefinitions(Generic[Stored, Line, Result]):
+    """The definitions of one kind in an app's store."""
+
+    kind: ClassVar[str]
+    key: ClassVar[str]
+    """What a result calls the id of the definition: `chainId`."""
+    record_type: type[Stored]
+    summary_type: type[Line]
+    result_type: type[Result]
+
+    def __init__(self, runs: RunService) -> None:
+        self.runs = runs
+        self.context: Context = runs.context
+        self.jobs: Jobs = runs.jobs
+        self._lookups = Lookups(runs.store)
+
+    @property
+    def store(self) -> Store:
+        """The store of the definitions."""
+        return self.context.store
+
+    def create(self, config: Mapping[str, Any] | None = None, /, **more: Any) -> Stored:
+        """Check and store a definition; one with the same id is replaced.
+
+        Args:
+            config: The document.
+            **more: Fields of the document, which win over those of `config`.
+
+        Returns:
+            The stored definition, with its id.
+
+        Raises:
+            InvalidFlow: The document is wrong; with every problem.
+        """
+        if config is not None and not isinstance(config, Mapping):
+            raise InvalidFlow([Problem(path="", message=f"a {self.kind} is an object, not {type_name(config)}")])
+        arguments = {**(config or {}), **more}
+        if arguments.get("kind") is not None and (named := notation_of(arguments).kind) != self.kind:
+            message = f"this is {_article(named)} {named}, not {_article(self.kind)} {self.kind}"
+            raise InvalidFlow([Problem(path="kind", message=message)])
+        if arguments.get("id") is None:
+            # Not one made of its name: a definition with the same id would be replaced.
+            arguments = {**arguments, "id": str(uuid.uuid4())}
+        loaded = self.context.definitions.loaded({**arguments, "kind": self.kind})
+        self.context.definitions.ensure(loaded)
+        document = loaded.document
+        definition = Definition(
+            kind=self.kind,
+            id=str(document["id"]),
+            name=loaded.name,
+            document=document,
+            fingerprint=loaded.fingerprint,
+            created=time.time(),
+        )
+        self.store.put_definition(definition)
+        return self._record(self.store.get_definition(self.kind, definition.id) or definition)
+
+    def get(self, id: str) -> Stored | None:
+        """Return a stored definition, or None if there is none with this id.
+
+        Args:
+            id: The id of the definition.
+
+        Returns:
+            The stored definition.
+        """
+        result = self.store.get_definition(self.kind, id) if can_be(id) else None
+        return None if result is None else self._record(result)
+
+    def list(self) -> list[Line]:
+        """Return a summary of every stored definition.
+
+        Returns:
+            The summaries.
+        """
+        return [self._line(definition) for definition in self.store.list_definitions(self.kind)]
+
+    def delete(self, id: str) -> bool:
+        """Delete a definition and keep its executions. Return False if there is none with this id.
+
+        Args:
+            id: The id of the definition.
+
+        Returns:
+            True if there was one.
+        """
+        return can_be(id) and bool(self.store.delete_definition(self.kind, id))
+
+    def clone(self, id: str, overrides: Mapping[str, Any] | None = None, /, **more: Any) -> Stored:
+        """Store a deep copy of a definition under a new id, with some fields replaced.
+
+        Args:
+            id: The id of the definition.
+            overrides: The fields to replace.
+            **more: Further such fields, which win over those of `overrides`.
+
+        Returns:
+            The copy, with its own id.
+
+        Raises:
+            NotFound: There is no definition with this id.
+            InvalidFlow: The new id is taken, or the copy is wrong.
+        """
+        source = self.stored(id)
+        if overrides is not None and not isinstance(overrides, Mapping):
+            message = f"are an object with what is to be replaced, not {type_name(overrides)}"
+            raise InvalidFlow([Problem(path="overrides", message=message)])
+        arguments = {**(overrides or {}), **more}
+        new = arguments.get("id")
+        if can_be(new) and self.store.get_definition(self.kind, new) is not None:
+            message = f"there is {_article(self.kind)} {self.kind} {new!r} already; a copy needs an id of its own"
+            raise InvalidFlow([Problem(path="id", message=message)])
+        # Either spelling replaces what is there, which is always in the documented one.
+        replaced_keys = {*OWN, *arguments, *(camel(key) for key in arguments if isinstance(key, str))}
+        remaining = {key: value for key, value in source.document.items() if key not in replaced_keys}
+        return self.create({**remaining, **arguments})
+
+    def export(self, id: str) -> str:
+        """Export a definition as JSON text, which `take` reads.
+
+        Args:
+            id: The id of the definition.
+
+        Returns:
+            The text.
+
+        Raises:
+            NotFound: There is no definition with this id.
+        """
+        source = self.stored(id)
+        document = {"kind": self.kind, **source.document, "metadata": _metadata(source)}
+        return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()
+
+    def take(self, json: str | bytes | Mapping[str, Any]) -> Stored:
+        """Store an exported definition under a new id.
+
+        Args:
+            json: The text of `export`, or its object.
+
+        Returns:
+            The stored definition.
+
+        Raises:
+            InvalidFlow: The text is not JSON in UTF-8, or the definition is wrong.
+        """
+        document: Any = json
+        if isinstance(json, (str, bytes)):
+            try:
+                text = json if isinstance(json, str) else json.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise InvalidFlow([Problem(path="", message=f"not UTF-8: {error.reason} at {error.start}")]) from error
+            from ..source.load import load  # files and their places: most who store definitions have none
+
+            document = load(text, form="json").data
+        if not isinstance(document, Mapping):
+            raise InvalidFlow([Problem(path="", message=f"an exported {self.kind} is a JSON object")])
+        return self.create({key: value for key, value in document.items() if key not in OWN})
+
+    async def job(
+        self,
+        id: str,
+        context: Mapping[str, Any] | None,
+        executor: Executor | None,
+        on_event: Callable[[Any], None] | None,
+    ) -> Job:
+        """Prepare an execution of a definition.
+
+        Args:
+            id: The id of the definition.
+            context: May hold `variables`, `input`, `request` and `executionId`.
+            executor: Calls the tools in place of the toolbox, or None.
+            on_event: Called with each event, or None.
+
+        Returns:
+            The job, for `Engine.run`.
+
+        Raises:
+            NotFound: There is no definition with this id.
+            InvalidFlow: The context is wrong.
+        """
+        definition = await self._lookups.ask(lambda: self.stored(id))
+        arguments = read_context(context)
+        return await self.jobs.new(
+            self.context.definitions.stored(definition),
+            definition_id=id,
+            run_id=arguments.get("executionId"),
+            input=arguments.get("input"),
+            variables=arguments.get("variables"),
+            request=arguments.get("request"),
+            executor=executor,
+            on_event=on_event,
+        )
+
+    async def execution_result(self, job: Job, result: dict[str, Json]) -> Result:
+        """Turn what the engine returned into the result record of this kind.
+
+        Args:
+            job: The job of the execution.
+            result: The result of the engine; empty for an earlier execution without one.
+
+        Returns:
+            The result record.
+
+        Raises:
+            JournalConflict: The id belongs to an execution of another definition.
+        """
+        new = job.new
+        await self.context.selection.learn(job, result)
+        if not result:
+            row = await run_sync_in_thread(self.store, lambda: self.store.get_run(new.id))
+            assert row is not None  # just ran
+            result = self.stopped(row, await self.runs.ended(row))
+        if result.get(self.key) != new.definition_id:
+            message = f"an execution of the {self.kind} {result.get(self.key)!r} has this id"
+            raise JournalConflict(new.id, "", message)
+        return self.result_type(result)
+
+    def without_result(self, row: RunRow) -> dict[str, Json]:
+        """Return the result of a run that was stopped while no process executed it, without any values.
+
+        Args:
+            row: The row of the run.
+
+        Returns:
+            The result fields of this kind.
+        """
+        raise NotImplementedError
+
+    def stopped(self, row: RunRow, values: Any) -> dict[str, Json]:
+        """Return the result of a run that was stopped while no process executed it.
+
+        Args:
+            row: The row of the run.
+            values: What its finished nodes gave, as `app.runs.ended` finds it; None if that is unknown.
+
+        Returns:
+            The result fields of this kind.
+        """
+        return {**self.without_result(row), **(values or {}), self.key: row.definition_id}
+
+    def stored(self, id: str) -> Definition:
+        """Return the definition with this id.
+
+        Args:
+            id: The id of the definition.
+
+        Returns:
+            The definition as the store holds it.
+
+        Raises:
+            NotFound: There is none; with the nearest id.
+        """
+        result: Definition | None = self.store.get_definition(self.kind, id) if can_be(id) else None
+        if result is None:
+            ids = [definition.id for definition in self.store.list_definitions(self.kind)]
+            raise NotFound(self.kind, id, suggestion=did_you_mean(str(id), ids))
+        return result
+
+    def _record(self, definition: Definition) -> Stored:
+        return self.record_type({**definition.document, "metadata": _metadata(definition)})
+
+    def _line(self, definition: Definition) -> Line:
+        document = definition.document
+        return self.summary_type(
+            {
+                "id": definition.id,
+                "name": document.get("name", ""),
+                "description": document.get("description", ""),
+                **({"mode": document["mode"]} if "mode" in document else {}),
+                "nodeCount": len(document.get("nodes", [])),
+                "runCount": definition.run_count,
+                "created": iso(definition.created),
+            }
+        )
+
+
+Service = TypeVar("Service", bound=StoredDefinitions[Any, Any, Any])
+
+
+class AsyncFace(Generic[Service]):
+    """The functions of a service as coroutines; `core` is the service."""
+
+    def __init__(self, core: Service) -> None:
+        self.core = core
+
+
+def off_loop_method(
+    method: Callable[Concatenate[Service, P], T],
+) -> Callable[Concatenate[AsyncFace[Service], P], Coroutine[Any, Any, T]]:
+    """Return a coroutine method for an `AsyncFace` that calls `method` of its service without holding the event loop.
+
+    Args:
+        method: A synchronous method of the service, which may ask the store.
+
+    Returns:
+        The coroutine method.
+    """
+
+    @wraps(method)
+    async def call(face: AsyncFace[Service], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await run_sync_in_thread(face.core.store, lambda: method(face.core, *args, **kwargs))
+
+    return call
+
+
+def _metadata(definition: Definition) -> dict[str, Json]:
+    return {"created": iso(definition.created), "runCount": definition.run_count}
+
+
+def _article(word: str) -> str:
+    return "an" if word[0] in "aeiou" else "a"
+
+
+def read_context(context: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Check the context of an execution.
+
+    Args:
+        context: May hold the keys of `CONTEXT`.
+
+    Returns:
+        A copy, with the documented keys.
+
+    Raises:
+        InvalidFlow: With every problem: unknown keys, and values of another type.
+    """
+    if context is None:
+        return {}
+    if not isinstance(context, Mapping):
+        message = f"is an object with variables, input, request and executionId, not {type_name(context)}"
+        raise InvalidFlow([Problem(path="context", message=message)])
+    arguments: dict[str, Any] = {}
+    problems = []
+    for key, value in context.items():
+        name = CONTEXT.get(key)
+        if name is None:
+            problems.append(
+                Problem(path=f"context.{key}", message="unknown key", suggestion=did_you_mean(key, CONTEXT))
+            )
+        else:
+            arguments[name] = copy_containers(value)  # what the caller does to it later is no part of the run
+    variables = arguments.get("variables")
+    if variables is not None and not isinstance(variables, Mapping):
+        problems.append(Problem(path="context.variables", message="must be an object"))
+    run_id = arguments.get("executionId")
+    try:
+        check_run_id(run_id, "context.executionId")
+    except InvalidValue as exc:
+        problems.append(Problem(path="context.executionId", message=exc.message))
+    if not isinstance(arguments.get("request", ""), str):
+        problems.append(Problem(path="context.request", message="must be a string: what the run is to do"))
+    if problems:
+        raise InvalidFlow(problems)
+    return arguments

@@ -1,0 +1,272 @@
+"""Facts about a flow in any notation, read from its graph before anything runs.
+
+They say which tools it calls and with which effect, how many calls it makes at most, which loops have no static bound,
+which secrets it reads, and what it waits for. Refused here: the toolbox. The caller says what is known of a tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import field
+from typing import Any, Final, Literal, TypeAlias
+
+from ..expr.ast import Arr, Expr, Fn, Lit, Obj, Ref, show_in_document
+from ..expr.function_registry import find_function
+from ..fast_dataclass import dataclass
+from ..ir import Flow, Graph, Node, bodies, nodes_of, refs_inside
+from ..ops import Call, Compute, Loop, Map, Wait
+from ..values import Json
+
+Effect: TypeAlias = Literal["read", "write", "destructive"]
+EFFECTS: Final[tuple[Effect, ...]] = ("read", "write", "destructive")
+"""The effects of tools, the mildest first."""
+UNKNOWN: Final[Any] = object()
+_PURE: Final = ("py:piece", "py:items")  # with time and step budgets of their own
+_DEEPEST: Final = 16  # flows that call flows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolFacts:
+    """The facts about a tool.
+
+    Attributes:
+        effect: The effect of a call, by trusted hints or configuration; "write" without either.
+        flow: The flow that a call runs, if the tool is one.
+    """
+
+    effect: Effect = "write"
+    flow: Flow | None = None
+
+
+Known: TypeAlias = Callable[[str], ToolFacts]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """The tools, loops, secrets and waits of a flow.
+
+    Attributes:
+        tools: The tools as `{tool, effect, calls}`; `calls` is an upper bound, or None.
+        max_calls: The most calls of tools in one run, those of inner flows included; None without a bound.
+        loops: The loops whose number of iterations only the run knows, as `{node, at, limit}`.
+        secrets: The names of the secrets that the flow reads.
+        waits: What it waits for, as `{node, approval}` or `{node, event}`.
+    """
+
+    tools: tuple[dict[str, Json], ...] = ()
+    max_calls: int | None = 0
+    loops: tuple[dict[str, Json], ...] = ()
+    secrets: tuple[str, ...] = ()
+    waits: tuple[dict[str, Json], ...] = ()
+    _effects: dict[str, Effect] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def effect(self) -> Effect:
+        """The strongest effect of any call; "read" for a flow without calls."""
+        return max(self._effects.values(), key=EFFECTS.index, default="read")
+
+    def to_dict(self) -> dict[str, Json]:
+        """Return the facts as JSON."""
+        return {
+            "tools": list(self.tools),
+            "effect": self.effect,
+            "maxCalls": self.max_calls,
+            "loops": list(self.loops),
+            "secrets": list(self.secrets),
+            "waits": list(self.waits),
+        }
+
+    def text(self) -> str:
+        """Return the facts as lines for people."""
+        bound = "no static bound" if self.max_calls is None else f"at most {self.max_calls:,}"
+        lines = [f"Calls: {bound}"]
+        for tool in self.tools:
+            calls: Any = tool["calls"]
+            limit = "unbounded" if calls is None else f"at most {calls:,}"
+            lines.append(f"  {tool['tool']}  {tool['effect']}, {limit}")
+        if self.loops:
+            lines.append("Loops without a static bound:")
+            lines += [f"  {_place(loop)}" + _limit(loop) for loop in self.loops]
+        if self.secrets:
+            lines.append(f"Secrets: {', '.join(self.secrets)}")
+        if self.waits:
+            lines.append("Waits:")
+            lines += [
+                f"  {wait['node']}  {'approval' if 'approval' in wait else 'event'} "
+                f"{wait.get('approval', wait.get('event'))}"
+                for wait in self.waits
+            ]
+        return "\n".join(lines) + "\n"
+
+
+def facts_of(flow: Flow, known: Known) -> Facts:
+    """Return the facts of a flow.
+
+    Args:
+        flow: A flow of any notation.
+        known: Says what is known of a tool, by its id.
+    """
+    reader = _Reader(known)
+    calls = reader.region(flow.body)
+    tools = tuple({"tool": tool, "effect": known(tool).effect, "calls": calls[tool]} for tool in sorted(calls))
+    return Facts(
+        tools=tools,
+        max_calls=_sum(calls.values()),
+        loops=tuple(reader.loops),
+        secrets=tuple(sorted(set(_secrets(flow.body)))),
+        waits=tuple(_waits(flow.body)),
+        _effects={tool: known(tool).effect for tool in calls},
+    )
+
+
+_Calls: TypeAlias = dict[str, int | None]
+"""The most calls of each tool; None where there is no bound."""
+
+
+class _Reader:
+    """Counts the calls of a flow and of the flows that it calls."""
+
+    def __init__(self, known: Known) -> None:
+        self.known = known
+        self.loops: list[dict[str, Json]] = []
+        self._inside: list[str] = []
+        self._constants: dict[str, Json] = {}  # the values of nodes that follow from the definition alone
+
+    def region(self, body: Graph) -> _Calls:
+        """Return the most calls of each tool in one run of a region."""
+        total: _Calls = {}
+        for node in body.nodes:
+            if isinstance(node.op, Compute) and (value := _constant(node.op.value, self._constants)) is not UNKNOWN:
+                self._constants[node.id] = value
+            for tool, count in self._node(node).items():
+                total[tool] = _plus(total.get(tool, 0), count)
+        return total
+
+    def _node(self, node: Node) -> _Calls:
+        op: Any = node.op
+        attempts = node.policy.retry.attempts
+        if isinstance(op, Call):
+            return _times(self._call(op.tool), attempts)
+        inner = [self.region(body) for body in bodies(node)]
+        calls: _Calls = {}
+        for body_calls in inner:
+            for tool, count in body_calls.items():
+                before = calls.get(tool, 0)
+                # Of the arms of a branch one runs.
+                calls[tool] = None if before is None or count is None else max(before, count)
+        if isinstance(op, (Map, Loop)):
+            calls = _times(calls, self._iterations(node, bool(calls)))
+        return _times(calls, attempts)
+
+    def _call(self, tool: str) -> _Calls:
+        calls: _Calls = {tool: 1}
+        flow = self.known(tool).flow
+        if flow is None:
+            return calls
+        if tool in self._inside or len(self._inside) >= _DEEPEST:
+            return {tool: None}
+        self._inside.append(tool)
+        outer_loop_count = len(self.loops)
+        for name, count in self.region(flow.body).items():
+            calls[name] = _plus(calls.get(name, 0), count)
+        del self.loops[outer_loop_count:]  # the loops of inner flows are not nodes of this one
+        self._inside.pop()
+        return calls
+
+    def _length(self, items: Expr) -> int | None:
+        """Return how many items an expression has, if that follows from the definition."""
+        if isinstance(items, Arr):
+            return len(items.items)
+        value = _constant(items, self._constants)
+        return len(value) if isinstance(value, list) else None
+
+    def _iterations(self, node: Node, has_calls: bool) -> int | None:
+        op: Any = node.op
+        items = self._length(op.items) if op.items is not None else None
+        limit = op.most if isinstance(op, Map) else op.limit
+        if items is not None:
+            return items if limit is None else min(items, limit)
+        if has_calls or (bodies(node) and not _is_pure(node)):
+            self.loops.append({"node": node.meta.name or node.id, "at": node.meta.source, "limit": limit})
+        return int(limit) if limit is not None else None
+
+
+def _is_pure(node: Node) -> bool:
+    return not any(isinstance(inner.op, (Call, Wait)) for body in bodies(node) for inner in nodes_of(body))
+
+
+def _constant(expr: Expr, known: dict[str, Json]) -> Any:
+    """Return the value of an expression that follows from the definition alone, else UNKNOWN."""
+    if isinstance(expr, Lit):
+        return expr.value
+    if isinstance(expr, Arr):
+        items = [_constant(item, known) for item in expr.items]
+        return UNKNOWN if UNKNOWN in items else items
+    if isinstance(expr, Obj):
+        fields = {name: _constant(inner, known) for name, inner in expr.fields}
+        return UNKNOWN if UNKNOWN in fields.values() else fields
+    if isinstance(expr, Ref):
+        value: Any = known.get(str(expr.path[0]), UNKNOWN) if expr.root == "out" and expr.path else UNKNOWN
+        for key in expr.path[1:]:
+            value = value.get(key, UNKNOWN) if isinstance(value, dict) else UNKNOWN
+        return value
+    # Calculate with the functions of the language, so that the result is the one of the run.
+    function = find_function(expr.name) if isinstance(expr, Fn) and expr.name in _PURE else None
+    if function is None or not isinstance(expr, Fn):
+        return UNKNOWN
+    arguments = [_constant(argument, known) for argument in expr.args]
+    if UNKNOWN in arguments:
+        return UNKNOWN
+    try:
+        return function.run(*arguments)
+    except Exception:  # noqa: BLE001 - the run will fail with it
+        return UNKNOWN
+
+
+def _plus(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else a + b
+
+
+def _times(calls: _Calls, count: int | None) -> _Calls:
+    return {
+        tool: 0 if calls[tool] == 0 else None if count is None or calls[tool] is None else (calls[tool] or 0) * count
+        for tool in calls
+    }
+
+
+def _sum(counts: Any) -> int | None:
+    total: int | None = 0
+    for count in counts:
+        total = _plus(total, count)
+    return total
+
+
+def _secrets(body: Graph) -> Iterator[str]:
+    for graph in (body, *(inner for node in nodes_of(body) for inner in bodies(node))):
+        for ref in refs_inside(graph):
+            if ref.root == "secret" and ref.path:
+                yield str(ref.path[0])
+
+
+def _waits(body: Graph) -> Iterator[dict[str, Json]]:
+    for node in nodes_of(body):
+        if isinstance(node.op, Wait):
+            name = node.meta.name or node.id
+            if node.op.approval is not None:
+                yield {"node": name, "approval": _words(node.op.approval)}
+            elif node.op.event is not None:
+                yield {"node": name, "event": _words(node.op.event)}
+
+
+def _words(expr: Expr) -> str:
+    if isinstance(expr, Fn) and expr.name == "py:question" and isinstance(expr.args[0], Lit):
+        return f"before each call of {expr.args[0].value}, with its arguments"
+    return str(expr.value) if isinstance(expr, Lit) else str(show_in_document(expr))
+
+
+def _place(loop: dict[str, Json]) -> str:
+    return f"{loop['node']} ({loop['at']})" if loop["at"] else str(loop["node"])
+
+
+def _limit(loop: dict[str, Json]) -> str:
+    return "" if loop["limit"] is None else f"  stops after {loop['limit']:,} iterations"

@@ -1,0 +1,253 @@
+"""The commands `new`, `validate`, `preview`, `graph`, `convert` and `schema`: definitions, without running them.
+
+`new` copies files of `template/`: each kind of definition is one of them, named `KIND.yaml`. The other
+commands read a definition and print what `App` says of it; no tool is called.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+import orjson
+from cyclopts import Parameter
+
+from ...check import UNKNOWN_TOOL
+from ...config.project import FILE
+from ...errors import InvalidFlow, install_command
+from ...source.document import render
+from ...source.load import create_file, dump
+from ..errors import problem_payload, word_problem
+from ..remedies import Door
+from .arguments import saved
+from .main import Answer, UsageError
+from .options import Json, Project
+from .session import Interrupts, with_app
+
+if TYPE_CHECKING:
+    from ...app.app import App
+
+
+def validate(
+    source: Path,
+    /,
+    *,
+    strict: Annotated[bool, Parameter(negative=(), help="Treat warnings as problems.")] = False,
+    allow_missing_tools: Annotated[
+        bool, Parameter(negative=(), help="Report unknown tools as warnings, which do not change the exit code.")
+    ] = False,
+    json: Json = False,
+    project: Project = None,
+) -> Answer:
+    """Check a definition and show every problem with its place. No tool is called.
+
+    The exit code is 3 if anything is wrong, or if a tool is unknown.
+    """
+    if source.name == FILE:
+        raise UsageError(f"{source} is the configuration of a project, not a definition; `ropewalk doctor` checks it")
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        checked = await app.validate(source, allow_missing_tools=allow_missing_tools)
+        warnings = list(checked.warnings)
+        # With --strict, warnings count as problems.
+        if checked.problems or (strict and warnings):
+            error = InvalidFlow([*checked.problems, *(warnings if strict else ())])
+            error.warnings = () if strict else checked.warnings
+            raise error
+        # A definition is valid without its tools, but it cannot run.
+        missing = sum(warning.keyword == UNKNOWN_TOOL for warning in warnings)
+        note = f", but cannot run: {missing} unknown {'tool' if missing == 1 else 'tools'}" if missing else ""
+        text = [f"warning: {render(word_problem(w, Door.CLI))}" for w in warnings] + [f"{source}: valid{note}"]
+        data = {"valid": True, "problems": [], "warnings": [problem_payload(w, Door.CLI) for w in warnings]}
+        return Answer(data=data, text="\n".join(text))
+
+    return with_app(work, near=source, project=project, store="memory")
+
+
+def preview(source: Path, /, *, json: Json = False, project: Project = None) -> Answer:
+    """Show the steps that would run, their order, tools and types. No tool is called."""
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        planned = await app.preview(source)
+        return Answer(data=planned.to_dict(), text=planned.text())
+
+    return with_app(work, near=source, project=project, store="memory")
+
+
+def graph(
+    source: Path,
+    /,
+    *,
+    format: Annotated[
+        Literal["mermaid", "svg", "text"], Parameter(name=["--format", "-f"], help="Format of the drawing.")
+    ] = "text",
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Output file.")] = None,
+    json: Json = False,
+    project: Project = None,
+) -> Answer:
+    """Draw the graph of a definition."""
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        drawing = app.draw(source, format)
+        if output is None:
+            return Answer(data={"format": format, "graph": drawing}, text=drawing)
+        message = saved(output, drawing if drawing.endswith("\n") else drawing + "\n")
+        return Answer(data={"format": format, "file": str(output)}, text=message)
+
+    return with_app(work, near=source, project=project, store="memory")
+
+
+def convert(
+    source: Path,
+    /,
+    *,
+    to: Annotated[
+        str,
+        Parameter(name="--to", help="Target notation: chain, composite, composition, experience, flow or runchain."),
+    ],
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Output file.")] = None,
+    allow_loss: Annotated[
+        bool, Parameter(negative=(), help="Convert what the notation supports, and list the losses on standard error.")
+    ] = False,
+    json: Json = False,
+    project: Project = None,
+) -> Answer:
+    """Translate a definition to another notation, or list everything that the notation does not support."""
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        converted = app.convert(source, to, allow_loss=allow_loss)
+        document = dict(converted)
+        text = dump(document, "json" if output is not None and output.suffix == ".json" else "yaml")
+        losses = converted.losses if allow_loss else ()
+        for loss in losses:
+            sys.stderr.write(f"lost: {render(loss)}\n")
+        lost: dict[str, Any] = {"losses": [problem_payload(loss, Door.CLI) for loss in losses]} if allow_loss else {}
+        if output is None:
+            return Answer(data={"document": document, **lost} if allow_loss else document, text=text)
+        return Answer(data={"kind": to, "file": str(output), **lost}, text=saved(output, text))
+
+    return with_app(work, near=source, project=project, store="memory")
+
+
+_AGENT_SETUP = """\
+## Set up
+
+Install the Claude client and set your key:
+
+```
+$install
+export ANTHROPIC_API_KEY=...
+```
+
+"""
+_AGENT_TESTING = """\
+```
+pip install pytest
+python -m pytest
+```
+
+`tests/$test` runs the agent with a script in place of the model. It needs no key.
+"""
+_TESTING = """\
+```
+ropewalk test
+```
+
+`tests/$test` is a recorded run: each tool call with its result, and the expected outcome. `ropewalk test`
+replays it without calling a tool. To record another run as a test:
+
+```
+ropewalk runs ls
+ropewalk runs export RUN_ID --as-test --flow $definition -o tests/NAME.test.yaml
+```
+"""
+Kind: TypeAlias = Literal["chain", "composition", "experience", "agent"]
+_TOOL_FILES = {"ropewalk.toml": "ropewalk.toml", "tools.py": "tools.py.txt"}
+_EXPERIENCE_FILES = {"tools/greet.py": "greet.py.txt", "tools/sum_up.py": "sum_up.py.txt"}
+
+
+def new(
+    directory: Path,
+    /,
+    *,
+    kind: Annotated[Kind, Parameter(help="Kind of definition to create.")] = "chain",
+    json: Json = False,
+) -> Answer:
+    """Create a new project in DIRECTORY: tools in Python, a definition that runs, a test and a README."""
+    if _is_occupied(directory):
+        raise UsageError(f"{directory} already exists and is not empty; name a new directory")
+    definition, is_agent, is_experience = f"{kind}.yaml", kind == "agent", kind == "experience"
+    test = "test_agent.py" if is_agent else f"{kind}.test.yaml"
+    templates = {
+        "README.md": "README.md.txt",
+        **(_EXPERIENCE_FILES if is_experience else _TOOL_FILES),
+        definition: definition,
+        f"tests/{test}": f"{test}.txt" if is_agent else test,
+    }
+    names = {
+        "title": directory.resolve().name,
+        "definition": "." if is_experience else definition,
+        "file": definition,
+        "tools": "`tools/`" if is_experience else "`tools.py`",
+        "setup": Template(_AGENT_SETUP).substitute(install=install_command("claude")) if is_agent else "",
+    }
+    # The section on tests uses the other names, so it is filled in after them.
+    names["testing"] = Template(_AGENT_TESTING if is_agent else _TESTING).substitute(names, test=test)
+    try:
+        created = _create_files(directory, templates, names)
+    except OSError as error:
+        raise UsageError(f"cannot write {error.filename or directory}: {error.strerror or error}") from error
+    run = f"cd {shlex.quote(str(directory))} && ropewalk run {names['definition']}"
+    preparation = [f"first: {install_command('claude')}", "       export ANTHROPIC_API_KEY=..."] if is_agent else []
+    return Answer(
+        data={"directory": str(directory), "files": created, "next": run},
+        text="\n".join([*created, "", *preparation, f"next: {run}"]),
+    )
+
+
+def _is_occupied(directory: Path) -> bool:
+    try:
+        return directory.exists() and (not directory.is_dir() or any(directory.iterdir()))
+    except OSError as error:
+        raise UsageError(f"cannot read {directory}: {error.strerror or error}") from error
+
+
+def _create_files(directory: Path, templates: Mapping[str, str], names: Mapping[str, str]) -> list[str]:
+    """Write the files of a new project.
+
+    Args:
+        directory: The directory of the project, created if it does not exist.
+        templates: The name of each new file, and of its template.
+        names: The texts that replace `$title` and the like in the README.
+
+    Returns:
+        The paths of the new files.
+    """
+    folder = files(__package__).joinpath("template")
+    created = []
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, template in templates.items():
+        path = directory / name
+        path.parent.mkdir(exist_ok=True)
+        content = folder.joinpath(template).read_bytes()
+        if name == "README.md":
+            content = Template(content.decode()).substitute(names).encode()
+        create_file(path, content)
+        created.append(str(path))
+    return created
+
+
+SchemaKind: TypeAlias = Literal["agent", "chain", "composite", "composition", "experience", "plan", "runchain"]
+
+
+def schema(kind: Annotated[SchemaKind, Parameter(help="Definition kind.")], /, *, json: Json = False) -> Answer:
+    """Print the JSON Schema of a kind of definition, for editors and other validators."""
+    from ...notations.json_schema import schema_of  # imports every notation
+
+    document = schema_of(kind)
+    return Answer(data=document, text=orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())

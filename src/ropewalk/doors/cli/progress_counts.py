@@ -1,0 +1,173 @@
+"""Counts of a run's events, and the line of text for each: both displays of `progress` and `runs watch` use them.
+
+The work per event is constant, whatever the size of the graph. To show another kind of event, add a function that
+returns its line.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from shlex import quote
+from typing import Any, Final
+
+from ...events import Event
+from ...source.document import visible
+from .output import duration, first_line
+
+REUSED: Final = "reused"
+MARKS: Final = {"finished": "✓", REUSED: "↺", "recovered": "~", "failed": "✗", "skipped": "-"}
+"""The sign of each way in which a step ends."""
+ENDS: Final = {
+    "node.finished": "finished",
+    "node.recovered": "recovered",
+    "node.failed": "failed",
+    "node.skipped": "skipped",
+}
+MAX_PATH: Final = 200  # characters of the path of a node
+_KEPT: Final = 12  # steps that are remembered
+
+
+@dataclass(slots=True)
+class Ended:
+    """A step that has ended.
+
+    Attributes:
+        path: The path of its node.
+        how: A key of `MARKS`.
+        note: Its duration, its error, or why it was skipped.
+        phase: The phase of its node, "" if it has none.
+    """
+
+    path: str
+    how: str
+    note: str
+    phase: str = ""
+
+
+@dataclass(slots=True)
+class RunCounts:
+    """Counts over the events of a run.
+
+    Attributes:
+        total: The nodes that the definition declares. Loops and maps may add more while they run.
+        counts: How many steps ended in each way.
+        running: When each running step started, in seconds since the epoch.
+        phases: The phase of each running step that has one.
+        last: The steps that ended last.
+        failures: The first steps that failed.
+        executed: The first steps that were executed now, not reused.
+    """
+
+    total: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    running: dict[str, float] = field(default_factory=dict)
+    phases: dict[str, str] = field(default_factory=dict)
+    last: deque[Ended] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    failures: list[Ended] = field(default_factory=list)
+    executed: list[Ended] = field(default_factory=list)
+    started: float = 0.0
+    run_id: str = ""
+    name: str = ""
+
+    @property
+    def done(self) -> int:
+        """The number of steps that have ended."""
+        return sum(self.counts.values())
+
+    def take(self, event: Event) -> Ended | None:
+        """Add one event, and return the step that ended with it, if one did."""
+        kind = event.kind
+        self.run_id = self.run_id or event.run_id
+        if kind == "node.started":
+            self.running[event.path] = event.at
+            phase = (event.data or {}).get("phase")
+            if phase:
+                self.phases[event.path] = str(phase)
+        elif kind in ENDS:
+            return self._end(event)
+        elif kind in ("run.started", "run.resumed"):
+            data: dict[str, Any] = event.data or {}
+            self.total = int(data.get("nodes") or self.total)
+            self.started = self.started or event.at
+        return None
+
+    def _end(self, event: Event) -> Ended:
+        data: dict[str, Any] = event.data or {}
+        began = self.running.pop(event.path, None)
+        how = REUSED if event.kind == "node.finished" and data.get("replayed") else ENDS[event.kind]
+        phase = self.phases.pop(event.path, "") or str(data.get("phase") or "")
+        ended = Ended(event.path or event.node, how, _note(event, began), phase)
+        self.counts[how] += 1
+        self.last.append(ended)
+        if how == "failed" and len(self.failures) < _KEPT:
+            self.failures.append(ended)
+        if how != "skipped" and not data.get("replayed") and len(self.executed) < _KEPT:
+            self.executed.append(ended)
+        return ended
+
+
+def changes(counts: RunCounts) -> list[str]:
+    """Say which steps were executed now, if any step was reused from an earlier execution."""
+    reused = counts.counts[REUSED]
+    if not reused:
+        return []
+    executed = counts.counts["finished"] + counts.counts["recovered"] + counts.counts["failed"]
+    names = [visible(f"{MARKS[step.how]} {first_line(step.path, MAX_PATH)}") for step in counts.executed]
+    more = [f"and {executed - len(names):,} more"] if executed > len(names) else []
+    steps = "step" if reused == 1 else "steps"
+    return [f"  executed  {', '.join([*names, *more]) or 'no step'}", f"  reused    {MARKS[REUSED]} {reused:,} {steps}"]
+
+
+def repeats(event: Event) -> str:
+    """Say that a retry calls a tool again that took effect before, and how to use its result instead."""
+    tool = (event.data or {}).get("tool")
+    node = (event.data or {}).get("accept", event.node)
+    command = f"ropewalk runs retry {quote(event.run_id)} --accept {quote(str(node))}"
+    return visible(f"{event.path}: {tool} ran before and is called again; to use its result instead: {command}")
+
+
+def _note(event: Event, began: float | None) -> str:
+    data: dict[str, Any] = event.data or {}
+    if event.kind in ("node.failed", "node.recovered"):
+        recorded = "recorded: " if data.get("replayed") else ""
+        handled = "recovered from: " if event.kind == "node.recovered" else ""
+        return recorded + handled + first_line(str(data.get("message") or "failed"), 200)
+    if event.kind == "node.skipped":
+        return str(data.get("reason") or "")
+    if data.get("replayed"):
+        return "recorded"
+    if "ms" in data:
+        return duration(data["ms"] / 1000)
+    return duration(event.at - began) if began is not None else ""
+
+
+def line(ended: Ended) -> str:
+    """Render a step that has ended: its sign, its phase if it has one, its path and its note."""
+    phase = f"{ended.phase}: " if ended.phase else ""
+    return visible(f"{MARKS[ended.how]} {phase}{first_line(ended.path, MAX_PATH)}  {ended.note}".rstrip())
+
+
+def attempt_failed(event: Event) -> str:
+    """Say why an attempt failed, and whether it is a recorded one."""
+    data: dict[str, Any] = event.data or {}
+    recorded = "recorded: " if data.get("replayed") else ""
+    message = first_line(str(data.get("message", "")), 200)
+    return visible(f"! {first_line(event.path, MAX_PATH)}  attempt failed: {recorded}{message}")
+
+
+def is_new_wait(event: Event) -> bool:
+    """Return True if a node starts to wait now; False for a wait that was answered before the run was resumed."""
+    return event.kind == "wait.started" and not (event.data or {}).get("replayed")
+
+
+def waits_for(event: Event) -> str:
+    """Say what a node waits for."""
+    data: dict[str, Any] = event.data or {}
+    what = f"an approval: {data['approval']}" if "approval" in data else f"the event {data.get('event')!r}"
+    return visible(f"… {first_line(event.path, MAX_PATH)}  waits for {what}")
+
+
+def unattended(event: Event) -> str:
+    """Say that no worker executes a queued run."""
+    return visible(f"… run {event.run_id} is {(event.data or {}).get('message')}")

@@ -1,0 +1,204 @@
+"""Commands that answer waits: `runs send` and `runs approve`, and how waits are shown.
+
+A wait is shown with the command that answers it, which every other command reuses (`wait_lines`).
+"""
+
+from __future__ import annotations
+
+import getpass
+import shlex
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from ...journal.protocol import iso
+from ...source.document import visible
+from .agents import asker
+from .arguments import read_input
+from .main import Answer
+from .options import Json, Project, StoreAddress
+from .session import Interrupts, unknown_run, with_app
+
+if TYPE_CHECKING:
+    from ...app.app import App
+
+Wait = Annotated[
+    bool,
+    Parameter(
+        name="--wait", negative=(), help="Keep the process running while the run waits for events and approvals."
+    ),
+]
+
+Stay = Annotated[
+    bool | None,
+    Parameter(
+        name="--wait",
+        negative="--no-wait",
+        help="--wait: keep the process running while the run waits for events and approvals. --no-wait: print the id of"
+        " the queued run and exit (with --engine dbos).",
+    ),
+]
+
+
+def send(
+    run_id: str,
+    event: str,
+    /,
+    *,
+    payload: Annotated[
+        str | None,
+        Parameter(
+            allow_leading_hyphen=True, help="Payload as JSON, or @FILE with JSON or YAML; @- reads standard input."
+        ),
+    ] = None,
+    id: Annotated[
+        str | None, Parameter(name="--id", help="Idempotency key: an event with this id is delivered only once.")
+    ] = None,
+    early: Annotated[bool, Parameter(negative=(), help="Store the event if no step waits for it yet.")] = False,
+    json: Json = False,
+    store: StoreAddress = None,
+    project: Project = None,
+) -> Answer:
+    """Send an event to a waiting run."""
+    arguments = read_input(payload, "--payload")
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        if app.runs.row(run_id) is None:
+            raise unknown_run(app, run_id)
+        sent = app.runs.send(run_id, event, arguments, id=id, early=early)
+        data = {"id": app.runs.outermost(run_id), "event": event, "sent": sent, "payload": arguments}
+        message = f"sent {event} to {run_id}" if sent else f"{event} was sent to {run_id} before, with the id {id}"
+        return _continue_answer(app, run_id, data, message, store, project)
+
+    return with_app(work, project=project, store=store, tools=False)
+
+
+def approve(
+    run_id: str,
+    node: str | None = None,
+    /,
+    *,
+    reject: Annotated[bool, Parameter(negative=(), help="Reject instead of approving.")] = False,
+    note: Annotated[str | None, Parameter(name=["--note", "--comment"], help="Comment on the decision.")] = None,
+    by: Annotated[str | None, Parameter(help="Name of the person who decides (default: your user name).")] = None,
+    json: Json = False,
+    store: StoreAddress = None,
+    project: Project = None,
+) -> Answer:
+    """Approve or reject a step of a waiting run.
+
+    NODE is the id or the path of the step. It is needed only if several steps wait for an approval.
+    """
+
+    async def work(app: App, _: Interrupts) -> Answer:
+        if app.runs.row(run_id) is None:
+            raise unknown_run(app, run_id)
+        data = app.runs.approve(run_id, node, approved=not reject, by=by or _user(), note=note)
+        run = data["runId"]
+        message = f"{'rejected' if reject else 'approved'} {data['path']} of {run}: {data['approval']}"
+        return _continue_answer(app, run_id, {**data, "id": run}, message, store, project)
+
+    return with_app(work, project=project, store=store, tools=False)
+
+
+def _user() -> str | None:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name
+        return None
+
+
+def _continue_answer(
+    app: App, run_id: str, data: dict[str, Any], message: str, store: str | None, project: Path | None
+) -> Answer:
+    """Answer with a message, and say who continues the run: its process, a worker or a command."""
+    from ...app.runs.liveness import RESUMABLE
+
+    run_id = app.runs.outermost(run_id)  # the run to resume, where the answer was for a part of it
+    row = app.runs.row(run_id)
+    state = app.runs.liveness_of([row] if row is not None else ()).get(run_id)
+    must_resume = state in RESUMABLE
+    command = f"ropewalk resume {shlex.quote(run_id)}{store_options(store, project)}"
+    lines = [message, f"next: {command}"] if must_resume else [message]
+    if state == "queued":
+        lines.append(app.workers.unattended(run_id) or "a worker continues it")
+    return Answer(data={**data, "resume": command if must_resume else None}, text=visible("\n".join(lines)))
+
+
+def store_options(store: str | None, project: Path | None) -> str:
+    """Return the options that name the same store and project, for a command that is shown; "" if there are none."""
+    pairs = (("--store", store), ("-C", str(project) if project is not None else None))
+    return "".join(f" {option} {shlex.quote(value)}" for option, value in pairs if value)
+
+
+def wait_lines(
+    data: dict[str, Any], options: str, engine: str | None = None, *, resumer: str | None = None
+) -> list[str]:
+    """Render what a run waits for, each wait with the command that answers it, and how the run continues.
+
+    Args:
+        data: The run or the result as JSON.
+        options: The options that name its store and project.
+        engine: The engine of the command line, if it is not the configured one.
+        resumer: Who resumes the run by itself, if anybody does.
+
+    Returns:
+        The lines; none if the run does not wait.
+    """
+    waiting = data.get("waitingFor") or []
+    if not waiting:
+        return []
+    root = waiting[0].get("runId") or data.get("runId") or data.get("executionId") or data.get("id")
+    run = shlex.quote(str(root))  # the outermost run, which takes the answer for its parts
+    lines = []
+    nodes = [wait.get("node") for wait in waiting]
+    for wait in waiting:
+        lines.append(f"  {wait_text(wait)}")
+        if _is_overdue(wait):
+            continue
+        is_unique = asker(wait["path"]) is not None and nodes.count(wait.get("node")) == 1
+        lines.append(f"    {command(run, {**wait, 'path': wait['node']} if is_unique else wait)}{options}")
+    if resumer is not None:
+        lines.append(f"  then {resumer} continues it")
+    else:
+        lines.append(f"  then: ropewalk resume {run}{options}" + (f" --engine {engine}" if engine else ""))
+    return [visible(line) for line in lines]
+
+
+def wait_text(wait: dict[str, Any]) -> str:
+    """Describe a wait in one line.
+
+    Args:
+        wait: The wait as JSON.
+
+    Returns:
+        The path, the event or the question of the approval, and the deadline.
+    """
+    until = f", until {wait['due']}" if wait["due"] else ""
+    if _is_overdue(wait):
+        until = f", but its time was over at {wait['due']}"
+    if "approval" in wait:
+        return f"{asker(wait['path']) or wait['path']} waits for an approval{until}: {wait['approval']}"
+    return f"{wait['path']} waits for the event {wait['event']!r}{until}"
+
+
+def _is_overdue(wait: dict[str, Any]) -> bool:
+    """Return True if the timeout of the wait has passed."""
+    return bool(wait["due"]) and wait["due"] < (iso(time.time()) or "")
+
+
+def command(run: str, wait: dict[str, Any]) -> str:
+    """Return the command that answers a wait.
+
+    Args:
+        run: The id of the run, quoted for a shell.
+        wait: The wait as JSON.
+
+    Returns:
+        The command, without the options of the store.
+    """
+    if "approval" in wait:
+        return f"ropewalk runs approve {run} {shlex.quote(wait['path'])}"
+    return f"ropewalk runs send {run} {shlex.quote(wait['event'])}"

@@ -1,0 +1,86 @@
+"""`runs undo`: undo the finished steps of a run, and the text of what is undone of it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from ...events import Event
+from ...source.document import visible
+from .main import DONE, FAILED, Answer
+from .options import Engine, Json, Project, StoreAddress, Watch
+from .progress import progress
+from .session import Interrupts, unknown_run, with_app
+from .signals import store_options
+
+if TYPE_CHECKING:
+    from ...app.app import App
+
+_MOST: Final = 100  # steps of each kind that are listed
+
+
+def undo(
+    run_id: str,
+    /,
+    *,
+    json: Json = False,
+    store: StoreAddress = None,
+    watch: Watch = False,
+    engine: Engine = None,
+    project: Project = None,
+) -> Answer:
+    """Undo the finished steps of a run that has ended, in reverse order of completion.
+
+    Each step whose tool has an undo is undone once. If an undo fails, run the command again: it continues there.
+    """
+
+    async def work(app: App, interrupts: Interrupts) -> Answer:
+        if app.store.get_run(run_id) is None:
+            raise unknown_run(app, run_id)
+        display = progress(json, watch)
+
+        def on_event(event: Event) -> None:
+            if "/" not in event.run_id:  # a part is stopped and resumed with its run
+                interrupts.running(event.run_id)
+            display.take(event)
+
+        with display:
+            report = await app.runs.undo(run_id, on_event=on_event)
+        options = store_options(store, project)
+        text = visible("\n".join(undo_lines(report, run_id, options)))
+        return Answer(exit=DONE if report["status"] == "undone" else FAILED, data=report, text=text)
+
+    return with_app(work, run=run_id, project=project, store=store, engine=engine)
+
+
+def undo_lines(report: dict[str, Any], run_id: str, options: str) -> Iterator[str]:
+    """Yield the lines about the undo of a run.
+
+    Args:
+        report: The report of the undo.
+        run_id: The run.
+        options: The options that name the same store and project in the commands shown.
+    """
+    undone, left = report["undone"], report["left"]
+    count = len(undone) + len(left)
+    yield f"{report['status']}: {len(undone)} of {count} step{'s' * (count != 1)} of {run_id}"
+    yield from _listed(f"  ↶ {step['path']}  {step['tool']}" for step in undone)
+    yield from _listed(f"  - {step['path']}  {step['tool']}{_why(step)}" for step in left)
+    if not_undoable := report.get("notUndoable"):
+        yield "not undoable:"
+        yield from _listed(f"  - {step['path']}  {step['tool']}: {step['reason']}" for step in not_undoable)
+    if report["status"] in ("incomplete", "due"):
+        yield f"to continue: ropewalk runs undo {shlex.quote(run_id)}{options}"
+
+
+def _why(step: dict[str, Any]) -> str:
+    return f": {step['error']}" if step.get("error") else ""
+
+
+def _listed(lines: Iterator[str]) -> Iterator[str]:
+    for number, line in enumerate(lines):
+        if number == _MOST:
+            yield "  … more; --json has all"
+            return
+        yield line

@@ -1,0 +1,401 @@
+"""Read requests and write answers: JSON within the limits, and one table from an error to a status.
+
+Also describe how a request does not match its route: unknown keys and parameters, values of the wrong type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Final, TypeVar, get_args
+
+import orjson
+from fastapi import Depends, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+
+from ...app.app import App
+from ...deadline import DEFINITION_SECONDS, in_thread
+from ...errors import (
+    ConfigError,
+    ExpressionError,
+    FlowFailed,
+    InvalidCursor,
+    InvalidFlow,
+    InvalidInput,
+    InvalidTool,
+    InvalidToolId,
+    InvalidValue,
+    JournalConflict,
+    NoExecutor,
+    NotFound,
+    PartOfRun,
+    Problem,
+    RopewalkError,
+    RunBusy,
+    RunStopped,
+    RunTimeout,
+    StoreError,
+    ToolError,
+    ToolNotApproved,
+    ToolNotFound,
+    ToolTimeout,
+    UnsupportedSchema,
+    ValidationFailed,
+)
+from ...source.load import load
+from ...values import did_you_mean
+from ..errors import error_payload, problem_payload
+from ..remedies import Door
+from .flow_files import FlowFiles
+
+_LONGEST: Final = 60  # characters of a value that are shown
+_MOST: Final = 200  # that are told of one request; each is looked at for what was meant, while nothing else is done
+_EXTRA: Final = "extra_forbidden"
+_TWICE: Final = "twice"
+_TOKEN: Final = "token"  # which the guard takes
+_BRANCHES: Final = ("dict[str,any]", "str")  # what pydantic adds to the place of a value that may be this or that
+
+_EXPECTED: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
+    "model_attributes_type": lambda _: "an object",
+    "model_type": lambda _: "an object",
+    "dict_type": lambda _: "an object",
+    "list_type": lambda _: "a list",
+    "string_type": lambda _: "text",
+    "float_type": lambda _: "a number",
+    "float_parsing": lambda _: "a number",
+    "finite_number": lambda _: "a number",
+    "int_type": lambda _: "a whole number",
+    "int_parsing": lambda _: "a whole number",
+    "int_parsing_size": lambda _: "a whole number",
+    "int_from_float": lambda _: "a whole number",
+    "bool_type": lambda _: "true or false",
+    "bool_parsing": lambda _: "true or false",
+    "greater_than_equal": lambda context: f"at least {context['ge']:g}",
+    "less_than_equal": lambda context: f"at most {context['le']:g}",
+    "literal_error": lambda context: str(context["expected"]),
+    "string_too_short": lambda context: f"text of at least {_counted(context['min_length'], 'character')}",
+    "string_too_long": lambda context: f"text of at most {_counted(context['max_length'], 'character')}",
+    "too_long": lambda context: f"a list of at most {context['max_length']}",
+}
+"""What would be right, by the kind of the error."""
+
+
+def validation_errors(request: Request, errors: Sequence[Mapping[str, Any]]) -> list[Problem]:
+    """Return the errors of the framework as problems with suggestions; the last one counts those beyond 200."""
+    expected: dict[tuple[Any, ...], list[str]] = {}
+    arguments: dict[tuple[Any, ...], Any] = {}
+    problems: dict[tuple[Any, ...], Problem] = {}
+    for item in errors[:_MOST]:
+        # The framework reports each member of a union; they are one problem of the same place.
+        place = tuple(item["loc"])
+        if len(place) > 2 and place[-1] in _BRANCHES:
+            place = place[:-1]
+        path = ".".join(map(str, place))
+        if item["type"] in _EXPECTED:
+            expected.setdefault(place, []).append(_EXPECTED[item["type"]](item.get("ctx") or {}))
+            arguments[place] = item.get("input")
+            message = f"is to be {' or '.join(expected[place])}, not {_short_text(arguments[place])}"
+            near = _nearest_allowed(arguments[place], item) if item["type"] == "literal_error" else None
+            problems[place] = Problem(path=path, message=message, suggestion=near)
+        elif item["type"] == _EXTRA:
+            message, near = _unknown(request, place)
+            problems[place] = Problem(path=path, message=message, suggestion=near)
+        elif item["type"] == "missing":
+            what = "; send an object, as JSON" if place == ("body",) else ""
+            problems[place] = Problem(path=path, message=f"is missing{what}")
+        else:
+            problems[place] = Problem(path=path, message=str(item["msg"]))
+    more = [Problem(path="", message=f"more than {_MOST} problems")] if len(errors) > _MOST else []
+    return [*problems.values(), *more]
+
+
+def unknown_parameters(request: Request, route: APIRoute) -> list[dict[str, Any]]:
+    """Return a problem for each query parameter that the route does not have, or that occurs twice."""
+    if not request.query_params:
+        return []
+    names = [name for name, _ in request.query_params.multi_items()]
+    known = _parameters(route)
+    wrong = [
+        {"type": _TWICE, "loc": ("query", name), "msg": "is given more than once"}
+        for name in dict.fromkeys(names)
+        if name in known and names.count(name) > 1
+    ]
+    return wrong + [
+        {"type": _EXTRA, "loc": ("query", name)} for name in dict.fromkeys(names) if name not in (*known, _TOKEN)
+    ]
+
+
+def _parameters(route: APIRoute) -> list[str]:
+    return [item.alias for item in route.dependant.query_params]
+
+
+def _unknown(request: Request, place: Sequence[Any]) -> tuple[str, str | None]:
+    """Return the problem for an unknown key or parameter, with the nearest known one."""
+    route = request.scope.get("route")
+    if place[0] == "query" and isinstance(route, APIRoute):
+        keys = _parameters(route)
+        there = f"there are {', '.join(keys)}" if keys else "this route takes none"
+        return f"no such parameter; {there}", did_you_mean(str(place[-1]), keys)
+    field = route.body_field if isinstance(route, APIRoute) else None
+    model: Any = field.field_info.annotation if field is not None else None
+    for part in place[1:-1]:
+        model = _model(model.model_fields[part].annotation) if isinstance(part, str) and model else None
+    if model is None:
+        return "no such key", None
+    keys = [item.alias or name for name, item in model.model_fields.items()]
+    return f"no such key; there are {', '.join(keys)}", did_you_mean(str(place[-1]), keys)
+
+
+def _model(annotation: Any) -> type[BaseModel] | None:
+    """Return the model in `Model | None`."""
+    result = [
+        item for item in (annotation, *get_args(annotation)) if isinstance(item, type) and issubclass(item, BaseModel)
+    ]
+    return result[0] if result else None
+
+
+def _nearest_allowed(value: Any, error: Mapping[str, Any]) -> str | None:
+    """Return the nearest of the allowed words."""
+    words = str(error["ctx"]["expected"]).replace(" or ", ", ").split(", ")
+    return did_you_mean(str(value), [word.strip("'") for word in words])
+
+
+def _short_text(value: Any) -> str:
+    if isinstance(value, (dict, list)):
+        return "an object" if isinstance(value, dict) else "a list"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    message = repr(value)
+    return message if len(message) <= _LONGEST else f"{message[:_LONGEST]}..."
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
+Read = TypeVar("Read")
+
+ERRORS: Final[tuple[tuple[type[BaseException], int], ...]] = (
+    # The first line that fits decides, so the narrower kinds stand first.
+    (InvalidFlow, 422),
+    (ExpressionError, 422),
+    (UnsupportedSchema, 422),
+    (InvalidTool, 422),
+    (InvalidInput, 422),
+    (InvalidValue, 422),
+    (ValidationFailed, 422),
+    (InvalidToolId, 422),
+    (InvalidCursor, 422),
+    (ToolNotApproved, 409),
+    (NotFound, 404),
+    (ToolNotFound, 404),
+    (RunBusy, 409),
+    (PartOfRun, 409),
+    (NoExecutor, 409),
+    (JournalConflict, 409),
+    (RunStopped, 409),
+    (RunTimeout, 504),
+    (ToolTimeout, 504),
+    (ToolError, 502),
+    (FlowFailed, 502),
+    (StoreError, 503),
+    (ConfigError, 500),
+    (RopewalkError, 409),
+)
+
+
+def status_of(error: BaseException) -> int:
+    """Return the HTTP status of an error.
+
+    Args:
+        error: The error.
+
+    Returns:
+        The status; 500 for an error that is not Ropewalk's.
+    """
+    return next((status for kind, status in ERRORS if isinstance(error, kind)), 500)
+
+
+def _served(request: Request) -> App:
+    return request.app.state.served  # type: ignore[no-any-return]
+
+
+Served = Annotated[App, Depends(_served)]
+"""The app that a route serves."""
+
+
+def _files(request: Request) -> FlowFiles:
+    return request.app.state.files  # type: ignore[no-any-return]
+
+
+Files = Annotated[FlowFiles, Depends(_files)]
+"""The project's flows in files."""
+
+
+class ProblemModel(BaseModel):
+    """One thing that is wrong; `file`, `line` and `column` where it is in a document's text."""
+
+    file: str | None
+    line: int | None
+    column: int | None
+    path: str
+    message: str
+    suggestion: str | None
+
+
+class Explained(BaseModel):
+    kind: str
+    message: str
+    problems: list[ProblemModel]
+
+
+class Error(BaseModel):
+    """The shape of every refusal."""
+
+    error: Explained
+
+
+_MEANING: Final = {
+    400: "not a request that can be read",
+    401: "no token, or a wrong one",
+    403: "sent by another site",
+    404: "nothing has this id",
+    409: "not as things stand",
+    413: "too large",
+    415: "not sent as application/json",
+    421: "this door has other names",
+    422: "wrong: everything that is, each at its place",
+    502: "a tool failed",
+    503: "the store cannot be reached",
+    504: "no answer in time",
+}
+REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
+    status: {"model": Error, "description": message} for status, message in _MEANING.items()
+}
+"""What any route may answer besides, for the OpenAPI document."""
+
+
+class Answer(JSONResponse):
+    """JSON as every store and door writes it."""
+
+    def render(self, content: Any) -> bytes:
+        return orjson.dumps(content)
+
+
+SMALL: Final = 32_768  # bytes of a body that are read at once: some milliseconds
+
+
+async def patiently(size: int, work: Callable[[], Read]) -> Read:
+    """Do work that reads or checks `size` bytes of a definition: much of it in a thread, with a limit of time.
+
+    Raises:
+        InvalidFlow: It took too long.
+    """
+    return work() if size <= SMALL else await in_thread(work, DEFINITION_SECONDS)
+
+
+class Body(Request):
+    """A request whose JSON is read as definitions are: within limits, no NaN, no repeated keys."""
+
+    async def json(self) -> Any:
+        if not hasattr(self, "_json"):
+            raw = await self.body()
+            try:
+                text = raw.decode()
+            except UnicodeDecodeError:
+                raise HTTPException(422, "the body is not UTF-8") from None
+            try:
+                self._json = await patiently(len(raw), lambda: load(text, form="json", name="body").data)
+            except InvalidFlow as error:
+                problems = [{**problem_payload(p, Door.HTTP), "file": "body"} for p in error.problems]
+                raise HTTPException(422, problems) from None
+        return self._json
+
+
+class Route(APIRoute):
+    """A route that reads its body as `Body` does, and takes no parameters in the address but its own."""
+
+    def get_route_handler(self) -> Any:
+        handle = super().get_route_handler()
+
+        async def read(request: Request) -> Any:
+            wrong = unknown_parameters(request, self)
+            if wrong:
+                raise RequestValidationError(wrong)
+            return await handle(Body(request.scope, request.receive))
+
+        return read
+
+
+def answer_error(_: Request, error: Exception) -> Answer:
+    """Answer with a RopewalkError as data."""
+    return Answer(error_payload(error, Door.HTTP), status_of(error))
+
+
+def answer_fault(_: Request, error: Exception) -> Answer:
+    """Answer an internal error. The log of the server has its traceback."""
+    message = "internal error; the log of the server has it"
+    return Answer({"error": {"kind": "InternalError", "message": message, "problems": []}}, 500)
+
+
+def answer_refusal(request: Request, error: Exception) -> Answer:
+    """Answer a refusal of the framework (unknown path, wrong method, invalid JSON) in the shape of all errors."""
+    assert isinstance(error, HTTPException) or hasattr(error, "status_code")
+    detail: Any = getattr(error, "detail", "")
+    problems = detail if isinstance(detail, list) else []
+    status, headers = getattr(error, "status_code", 500), getattr(error, "headers", None)
+    kind, message = "InvalidRequest", problems[0]["message"] if problems else str(detail)
+    if detail in ("Not Found", "Method Not Allowed"):  # the framework's own words
+        kind, message = no_route(request, status) or (kind, message)
+        status = 404 if kind == "NotFound" else status
+    elif status == 404:
+        kind = "NotFound"
+    return Answer({"error": {"kind": kind, "message": message, "problems": problems}}, status, headers=headers)
+
+
+def answer_misfit(request: Request, error: Exception) -> Answer:
+    """Answer a request that does not match its route.
+
+    Args:
+        request: The request.
+        error: The validation error of the framework.
+
+    Returns:
+        An answer with the status 422 and every problem.
+    """
+    assert isinstance(error, RequestValidationError)
+    if isinstance(error.body, bytes):  # which was not read as JSON
+        message = f"the body is sent as {request.headers.get('content-type') or 'nothing'}; send it as application/json"
+        return Answer({"error": {"kind": "InvalidRequest", "message": message, "problems": []}}, 415)
+    problems = validation_errors(request, error.errors())
+    message = "; ".join(map(str, problems))
+    data = {
+        "kind": "InvalidRequest",
+        "message": message,
+        "problems": [problem_payload(item, Door.HTTP) for item in problems],
+    }
+    return Answer({"error": data}, 422)
+
+
+def no_route(request: Request, status: int) -> tuple[str, str] | None:
+    """Return kind and message for an unknown path or a wrong method; None for any other refusal."""
+    path, method = request.url.path, request.method
+    routes: list[APIRoute] = [route for route in request.app.state.routes if route.include_in_schema]
+    takes = sorted({name for route in routes if route.path_regex.match(path) for name in route.methods or ()})
+    if status == 405 and takes:
+        hint = _suggestion(path, [route for route in routes if method in (route.methods or ())])
+        return "MethodNotAllowed", f"{path} takes {' and '.join(takes)}, not {method}{hint}"
+    if status in (404, 405):
+        near = did_you_mean(path, (route.path_format for route in routes))
+        hint = f"; did you mean {near}?" if near else ""
+        return "NotFound", f"no route {path}{hint}; GET /api/openapi.json describes every one"
+    return None
+
+
+def _suggestion(path: str, routes: Sequence[APIRoute]) -> str:
+    """Return a hint for a misspelt last word of a path, such as `/api/runs/ID/rety`."""
+    words = {route.path_format.rpartition("/")[2]: route.path_format for route in routes}
+    near = did_you_mean(path.rpartition("/")[2], [word for word in words if "{" not in word])
+    return "" if near is None else f"; did you mean {words[near]}?"

@@ -1,0 +1,456 @@
+"""Models of requests and answers, for the OpenAPI document. Other modules make the answers; a fuzzer compares them.
+
+Fields of only some notations are not listed: `Result` and `Tool` may have more fields.
+
+A request names a stored definition or contains a document, never a path and never code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field
+
+from ...app.lookup import can_be
+from ...check import SECRET, check
+from ...errors import InvalidFlow, NotFound, Problem
+from ...source.document import attach
+from ...source.load import load
+from ...source.locations import Limits
+from ...values import did_you_mean
+from .errors import ProblemModel
+from .flow_files import FILE, FlowFiles
+
+if TYPE_CHECKING:
+    from ...app.app import App
+    from ...app.loaded import Loaded
+
+Status = Literal["running", "waiting", "completed", "partial", "failed", "stopped", "timeout", "parked"]
+
+
+class Open(BaseModel):
+    """A model that may have further fields."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class Begun(BaseModel):
+    """The run has begun here and continues without the client."""
+
+    runId: str
+    status: Literal["running"]
+    new: Literal[True] = Field(True, description="Always true: an id that already ran is answered with status 200.")
+    forkedFrom: str = Field("", description="For a fork: the id of the earlier run.")
+
+
+class Result(Open):
+    """The result of a run in the fields of its notation.
+
+    A chain has `results` and `variables`, a composition `data`, an experience `finalState`. A run that has not ended
+    has only its status.
+    """
+
+    runId: str
+    status: Status
+    # Absent rather than a default: a client must not take an unfinished run for a success.
+    new: bool | None = Field(None, description="False if a run with this id existed before; only for started runs.")
+    success: bool | None = Field(None, description="True if the run succeeded; absent while it is unfinished.")
+    errors: list[Any] | None = Field(None, description="The failures, each with its node and message.")
+    duration: float | None = Field(None, description="Milliseconds; absent while the run is unfinished.")
+    forkedFrom: str | None = Field(None, description="For a fork: the id of the earlier run.")
+
+
+class RunLine(Open):
+    """One run of a list."""
+
+    id: str
+    name: str
+    kind: str
+    status: Status
+    startTime: str
+    endTime: str | None
+    currentNode: str | None
+    resultCount: int
+    errorCount: int
+    interrupted: bool = Field(description="The run lost its process; somebody must resume it.")
+    queued: bool = Field(description="A worker will take the run.")
+    answered: bool = Field(description="The wait of the run was answered; somebody must resume the run.")
+
+
+class ListedRun(RunLine):
+    errorMessage: str | None
+    waiting: bool = Field(description="The run waits for an event or an approval, with or without a process.")
+
+
+class RunList(BaseModel):
+    runs: list[ListedRun]
+
+
+class Of(BaseModel):
+    """The definition of a run, as `GET /api/definitions` lists it."""
+
+    kind: str
+    id: str
+
+
+class UndoReport(Open):
+    """The undo of a run: the steps that are undone, those that are left, and those that cannot be undone."""
+
+    runId: str
+    undoRun: str | None = Field(description="The run that undoes it.")
+    status: Literal["undone", "undoing", "incomplete", "due", "none"]
+    policy: str | None = Field(None, description='"on_failure", or null: only on request.')
+    undone: list[dict[str, Any]] = Field([], description="`path`, `of`, `tool` and `args` of each, last one first.")
+    left: list[dict[str, Any]] = Field([], description="Those to be undone yet, with the `error` of one that failed.")
+    notUndoable: list[dict[str, Any]] = Field([], description="`path`, `tool` and `reason` of each.")
+
+
+class Run(RunLine):
+    """One run with its recorded steps."""
+
+    definition: Of | None = Field(description="null for a run that was started from a document.")
+    definitionId: str | None
+    version: int | None = Field(description="The version of its stored definition.")
+    fingerprint: str
+    duration: float | None = Field(description="Milliseconds of execution, without waits.")
+    elapsed: float = Field(description="Milliseconds from the start to the end, or until now.")
+    forkedFrom: str | None
+    parent: str | None = Field(description="The id of the run that contains this run.")
+    undo: UndoReport | None = Field(description="null for a run that nobody undoes.")
+    owner: str | None
+    input: Any
+    result: dict[str, Any] | None
+    error: Any
+    endings: list[dict[str, Any]] = Field(
+        description="How the run had ended before each retry, with up to 1,000 failed steps that were repeated."
+    )
+    waitingFor: list[dict[str, Any]]
+    nodes: list[dict[str, Any]] = Field(description="Every recorded step, or a page of them.")
+    next: int | None = Field(description="The value of `after` for the next page; null on the last page.")
+    events: list[dict[str, Any]] = Field([], description="Empty with `events=false`.")
+
+
+class Stopped(BaseModel):
+    runId: str
+    stopped: bool = Field(description="False if the run had ended before.")
+    status: Status
+
+
+class CallArguments(BaseModel):
+    arguments: dict[str, Any] = Field(description="The arguments, by the path of the call.")
+
+
+class Wait(Open):
+    """An `event` or an `approval` that a run waits for."""
+
+    runId: str
+    name: str = Field(description="The name of the run.")
+    path: str
+    node: str
+    event: str = Field("", description="The name of the event; empty for an approval.")
+    approval: str = Field("", description="The question of the approval; empty for an event.")
+    since: str
+    due: str | None
+
+
+class Waits(BaseModel):
+    waiting: list[Wait]
+
+
+class Answered(BaseModel):
+    runId: str
+    status: Status
+    answered: dict[str, Any] = Field(description="The approval, with `approved`, `by` and `note`.")
+
+
+class Delivered(BaseModel):
+    runId: str
+    status: Status
+    sent: bool = Field(description="False if an event with this `id` was sent before.")
+
+
+class Difference(BaseModel):
+    """The differences between the runs `a` and `b`: each differing value with its path, as `a` and as `b`."""
+
+    a: dict[str, Any]
+    b: dict[str, Any]
+    definition: list[dict[str, Any]] = Field(description="The changed nodes, each with its changed fields.")
+    input: list[dict[str, Any]]
+    nodes: list[dict[str, Any]]
+    nodesLeftOff: int
+    same: int = Field(description="Number of nodes without a difference.")
+    result: list[dict[str, Any]]
+    error: list[Any] | None
+
+
+class Node(BaseModel):
+    path: str = Field(description="The ids of the nodes around it and its own, from the outside in.")
+    id: str
+    kind: str
+    title: str
+    lines: list[str]
+    groups: list[Group] = Field(description="The graphs inside the node.")
+
+
+class Group(BaseModel):
+    label: str
+    nodes: list[Node]
+    edges: list[list[str]]
+
+
+class Graph(BaseModel):
+    name: str
+    nodes: list[Node]
+    edges: list[list[str]] = Field(description="Pairs of ids: a node, and a node that waits for it.")
+
+
+class DefinitionLine(BaseModel):
+    kind: str = Field(description="chain, composition, or file.")
+    id: str
+    name: str
+    description: str
+    fingerprint: str
+    created: str = Field(description="When it was stored, or when its file was changed.")
+    notation: str = Field("", description="The notation of a file; empty for a stored definition.")
+    runCount: int = Field(0, description="Number of runs of a stored definition.")
+
+
+class DefinitionList(BaseModel):
+    definitions: list[DefinitionLine]
+
+
+class WholeDefinition(DefinitionLine):
+    document: dict[str, Any]
+    inputSchema: dict[str, Any] | bool | None = Field(description="JSON Schema of the input; null if there is none.")
+    source: str | None = Field(
+        description="The text of the file, with its comments. null for a stored definition, which keeps no text."
+    )
+    sourceName: str | None = Field(description="The name of that file.")
+    graph: Graph
+
+
+class Validity(BaseModel):
+    valid: bool
+    problems: list[ProblemModel]
+    warnings: list[ProblemModel]
+    graph: Graph | None = Field(None, description="The graph; null if the document cannot be compiled.")
+
+
+class Preview(BaseModel):
+    name: str
+    kind: str
+    nodes: list[dict[str, Any]] = Field(
+        description="The nodes in an order in which they can run, with their tools and types."
+    )
+    warnings: list[str]
+    facts: dict[str, Any] | None = Field(
+        None, description="Tools with effects, the most calls, loops without a bound, secrets, waits."
+    )
+
+
+class PlanTools(BaseModel):
+    stubs: str = Field(description="Python stubs, the best first.")
+    tools: list[dict[str, Any]] = Field(description="Name, effect and score of each.")
+
+
+class PlanCheck(Open):
+    """The check of a program: `problems`, or `facts` and `graph`."""
+
+    ok: bool
+
+
+class PlanAnswer(Open):
+    """`result` when completed, `waitingFor` when waiting, `error` and `partial` when failed, `problems` when invalid,
+    `recorded` and `changed` on a conflict."""
+
+    status: str
+    runId: str | None = None
+
+
+class Tool(Open):
+    """A tool, in the spelling of MCP."""
+
+    name: str
+    namespace: str = ""
+    description: str = ""
+    inputSchema: dict[str, Any]
+    outputSchema: dict[str, Any] = {}
+
+
+class ToolList(BaseModel):
+    tools: list[Tool]
+    total: int = Field(description="Number of matching tools, in all pages.")
+    next: str | None = Field(description="The value of `after` for the next page; null on the last page.")
+    failures: dict[str, str] = Field(description="Why tools are missing, by the name of their server.")
+    connecting: list[str] = Field(description="Servers that have not answered yet; their tools are missing until then.")
+
+
+class Fit(Open):
+    name: str
+    description: str | None
+    score: float
+    inputSchema: dict[str, Any] | None
+
+
+class Selection(Open):
+    success: bool
+    query: str
+    strategy: str
+    results: list[Fit]
+    totalMatches: int
+
+
+class Called(BaseModel):
+    tool: str
+    result: Any
+
+
+class RequestBody(BaseModel):
+    """The body of a request. Unknown keys are refused, and so are values of another type (`"no"` for a boolean)."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True)
+
+
+class Definition(RequestBody):
+    """The name of a definition from `GET /api/definitions`: a stored one, or with `kind: file` a flow in a file."""
+
+    kind: Literal["chain", "composition", "file"]
+    id: str = Field(max_length=500)
+
+
+OWN = "ropewalk:"
+"""The prefix of the ids of tools that belong to agents."""
+
+Document = dict[str, Any] | str
+"""A whole definition, as an object or as YAML or JSON text."""
+
+
+def loaded_of(
+    app: App, files: FlowFiles, named: Definition | None, document: Document | None
+) -> tuple[Loaded, str | None]:
+    """Load the definition that a request names or contains.
+
+    Args:
+        app: The app that serves the request.
+        files: The project's flows in files.
+        named: The kind and the id of a definition, or None.
+        document: A document, or None.
+
+    Returns:
+        The compiled definition, and its id; None for a document.
+
+    Raises:
+        InvalidFlow: Neither or both are set, or the document is wrong.
+        NotFound: There is no such definition.
+    """
+    if (named is None) == (document is None):
+        raise InvalidFlow([Problem(path="", message="give either definition {kind, id} or document")])
+    if named is not None and named.kind == FILE:
+        loaded = files.loaded(named.id)
+        return loaded, loaded.root or named.id
+    if named is not None:
+        if named.id in files and app.store.get_definition(named.kind, named.id) is None:
+            raise NotFound("definition", f"{named.kind} {named.id}", why=f"it is a file; name it with kind {FILE}")
+        return app.definitions.stored(stored(app, named.kind, named.id)), named.id
+    assert document is not None
+    return read(app, document), None
+
+
+def size_of(document: Document | None) -> int:
+    """Return about how many bytes a document has."""
+    return len(document) if isinstance(document, str) else len(orjson.dumps(document))
+
+
+def stored(app: App, kind: str, id: str) -> Any:
+    """Return a stored definition.
+
+    Args:
+        app: The app whose store has it.
+        kind: `chain` or `composition`.
+        id: The id of the definition.
+
+    Returns:
+        The definition as the store holds it.
+
+    Raises:
+        NotFound: There is none; with the nearest id.
+    """
+    result = app.store.get_definition(kind, id) if can_be(kind) and can_be(id) else None
+    if result is None:
+        ids = [definition.id for definition in app.store.list_definitions(kind)] if can_be(kind) else []
+        raise NotFound("definition", f"{kind} {id}", suggestion=did_you_mean(id, ids))
+    return result
+
+
+def read(app: App, document: Document) -> Loaded:
+    """Compile a document of a request.
+
+    Args:
+        app: The app that serves the request.
+        document: The document, as an object or as text. A text is never read as a path.
+
+    Returns:
+        The compiled definition.
+
+    Raises:
+        InvalidFlow: The document is wrong, calls tools of agents directly, or names files of a directory.
+    """
+    if isinstance(document, str):
+        maximum = app.limits
+        limits = Limits(size=maximum.file_size, nesting=maximum.nesting, aliases=maximum.aliases)
+        # With a form it is always a text: what looks like a path is never opened.
+        text = load(document, form="yaml", name="document", limits=limits)
+        try:
+            loaded = app.loaded(text.data, text)
+        except InvalidFlow as error:
+            wrong = InvalidFlow(attach(error.problems, text), error.flow)
+            wrong.file = text
+            raise wrong from None
+    else:
+        loaded = app.loaded(document)
+    own = own_tool(loaded.document)
+    if own is not None:
+        message = f"{own} is a part of agents and not called by itself; send an agent instead"
+        raise InvalidFlow([Problem(path="", message=message)])
+    if loaded.compiled.local:
+        message = (
+            f"an {loaded.kind} names files of its directory; run it with `ropewalk run`, or as a flow of the project"
+        )
+        raise InvalidFlow([Problem(path="kind", message=message)])
+    _check_secrets(app, loaded)
+    return loaded
+
+
+def _check_secrets(app: App, loaded: Loaded) -> None:
+    """Raise InvalidFlow for a document that reads secrets which are not allowed over HTTP."""
+    if "secret" not in loaded.flow.body.roots:
+        return
+    result = check(loaded.flow, secrets=app.http_secrets).problems
+    refused = [problem for problem in result if problem.keyword == SECRET]
+    if refused:
+        message = "a definition that is sent over HTTP may not read it; add its name to `http` under [secrets]"
+        reported = [
+            replace(item, message=f"{item.message.partition(' ')[0]}: {message}", suggestion=None) for item in refused
+        ]
+        raise InvalidFlow(attach(reported, loaded.file))
+
+
+_DATA = frozenset(("params", "inputMapping", "args", "variables", "input", "inputSchema", "outputSchema", "value"))
+"""Fields that hold data, in which anything may be called `tool`."""
+
+
+def own_tool(document: Any) -> str | None:
+    """Return the first tool of agents' own that a node or step of a document names; None where none does."""
+    rest = [document]
+    while rest:
+        part = rest.pop()
+        if isinstance(part, dict):
+            tool = part.get("tool")
+            if isinstance(tool, str) and tool.startswith(OWN):
+                return tool
+            rest += [inside for key, inside in part.items() if key not in _DATA]
+        elif isinstance(part, list):
+            rest += part
+    return None

@@ -1,0 +1,108 @@
+"""The operations on plans as tools of the MCP server: find, check, run, resume, save."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from ...app.plan_operations import OPERATIONS, Operation, call_operation
+from ...app.saved_plans import PLANS, register_saved_plans
+from ...engine.engine import new_run_id
+from ...engine.flow_tool import flow_of
+from ...events import Event
+from ...tools.bound_call import Progress
+from ...tools.tool import Tool
+from ...values import Json, digest
+from .flows import Steps
+from .results import given
+from .tool_source import Call, CallContext, ExposedTool
+
+if TYPE_CHECKING:
+    from ...app.app import App
+
+_OUTPUT: Final[dict[str, Json]] = {"type": "object"}
+OnEvent: TypeAlias = Callable[[Event], None] | None
+Answer: TypeAlias = Callable[[dict[str, Json], str, OnEvent], Awaitable[dict[str, Json]]]
+"""Answers a call: arguments, the id of the run that it may start, watcher of events."""
+
+
+class PlanOperations:
+    """The five operations, as a source of tools.
+
+    A client cannot approve the requests of its own model, unless `[plans] decide` allows it.
+
+    Args:
+        app: The app whose tools the programs call.
+    """
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    def version(self) -> Any:
+        """Return the version of the toolbox, which has the saved plans."""
+        return self._app.toolbox.version
+
+    def offered(self) -> Iterator[ExposedTool]:
+        """Return one tool per operation, and one per saved plan."""
+        for operation in OPERATIONS.values():
+            yield self._offer(operation)
+        for tool in self._app.toolbox.list():
+            if tool.namespace == PLANS and flow_of(tool) is not None:
+                yield self._offer_saved(tool)
+
+    async def connect(self) -> None:
+        """Register the saved plans. An operation connects what else it needs."""
+        await register_saved_plans(self._app.jobs)
+
+    async def reach(self, name: str) -> None:
+        """Do nothing: the operations are there without any server."""
+
+    def _offer(self, operation: Operation) -> ExposedTool:
+        plans = self._app.plans.for_models()
+
+        async def answer(args: dict[str, Json], run_id: str, on_event: OnEvent) -> dict[str, Json]:
+            return await call_operation(plans, operation.name, args, by="mcp", run_id=run_id, on_event=on_event)
+
+        return ExposedTool(
+            id=f"plans/{operation.name}",
+            wanted=operation.name,
+            description=operation.description,
+            input_schema=operation.schema,
+            output_schema=_OUTPUT,
+            annotations={"readOnlyHint": True} if operation.reads else {"destructiveHint": True},
+            call=_watched(operation.name, answer),
+            own=True,
+        )
+
+    def _offer_saved(self, tool: Tool) -> ExposedTool:
+        flow = flow_of(tool)
+        assert flow is not None
+        document: Any = {**flow.document, "kind": flow.kind}
+
+        async def answer(args: dict[str, Json], run_id: str, on_event: OnEvent) -> dict[str, Json]:
+            loaded = self._app.definitions.loaded(document)
+            return await self._app.plans.start(loaded, args, run_id, {}, on_event)
+
+        return ExposedTool(
+            id=f"plans/saved/{tool.name}",
+            wanted=tool.name,
+            description=tool.description,
+            input_schema=tool.input_schema,
+            output_schema=_OUTPUT,
+            call=_watched(tool.id, answer),
+        )
+
+
+def _watched(name: str, answer: Answer) -> Call:
+    """Return the call of an operation, whose run reports progress to the client. A key names the run."""
+
+    async def call(args: dict[str, Json], context: CallContext) -> Any:
+        progress = Progress(context.on_progress)
+        steps = Steps(progress, counted=False)
+        run_id = new_run_id() if context.key is None else f"mcp-{digest([name, context.key])}"
+        result = await answer(args, run_id, steps.take if context.on_progress is not None else None)
+        steps.flush()
+        await progress.flush()
+        return given(result, _OUTPUT)
+
+    return call

@@ -1,0 +1,95 @@
+"""Remedies of errors in the words of each interface: a command, a request, or a call in Python.
+
+To add a remedy, add an `Action` to `errors.py`, whose value is its Python text, and a row to `WORDINGS`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+from urllib.parse import quote
+
+import orjson
+
+from ..errors import Action, Remedy
+from ..fast_dataclass import dataclass
+
+
+class Door(Enum):
+    """The interface whose words a text uses."""
+
+    CLI = "cli"
+    HTTP = "http"
+    MCP = "mcp"
+    PYTHON = "python"
+
+
+@dataclass(frozen=True)
+class Wording:
+    """The templates of one action.
+
+    Attributes:
+        cli: The command that performs it.
+        http: The request that performs it. None if only the host of the server can perform it.
+    """
+
+    cli: str
+    http: str | None = None
+
+
+_RETRY: Final = "POST /api/runs/{run_id}/retry"
+
+WORDINGS: Final[Mapping[Action, Wording]] = {
+    Action.RESUME: Wording("to resume it: ropewalk resume {run_id}", "to resume it: POST /api/runs/{run_id}/resume"),
+    Action.UPGRADE: Wording("to use the new definition: ropewalk resume {run_id} --upgrade FILE"),
+    Action.RETRY_FROM: Wording(
+        "to run it again: ropewalk runs retry {run_id} --from {node}",
+        f'to run it again: {_RETRY} with {{{{"nodes": [{{node}}]}}}}',
+    ),
+    Action.RETRY_UPGRADED: Wording("to run it again: ropewalk runs retry {run_id} --from {node} --upgrade FILE"),
+    Action.CHOOSE_NODE: Wording(
+        "name the node to run from: ropewalk runs retry {run_id} --from NODE",
+        f'name the node to run from: {_RETRY} with {{{{"nodes": [NODE]}}}}',
+    ),
+    Action.ADD_NODE: Wording("to run it again as well, add --from {node}", 'add {node} to "nodes" in the body'),
+    Action.FORK: Wording(
+        "to start again from it: ropewalk runs fork {run_id}", "to start again from it: POST /api/runs/{run_id}/fork"
+    ),
+    Action.STOP: Wording("to stop it: ropewalk runs stop {run_id}", "to stop it: POST /api/runs/{run_id}/stop"),
+    Action.EXECUTE_HERE: Wording('engine="local", on the command line --engine local, executes here'),
+    Action.CHOOSE_STORE: Wording("another store is named by --store or ROPEWALK_STORE"),
+    Action.EXAMINE_STORE: Wording("run `ropewalk doctor`, which says what else is damaged and what comes next"),
+    Action.APPROVE_TOOL: Wording("to use it: ropewalk tools pin {tool} --approve"),
+    Action.APPROVE_TOOLS: Wording(
+        "review every tool with `ropewalk tools pin`, then approve them: ropewalk tools pin --approve"
+    ),
+    Action.LOG_IN: Wording("to log in: ropewalk tools login {server}"),
+    Action.LOG_IN_SCOPE: Wording("to log in with more rights: ropewalk tools login {server} --scope {scope}"),
+    Action.START_SCHEDULED: Wording("to start another run: ropewalk schedules run {name}"),
+}
+"""The words of each action."""
+
+
+def word_remedy(remedy: Remedy, door: Door) -> str:
+    """Return a remedy as a person types it at this interface.
+
+    MCP clients have no calls for runs. Their text names the command for the operator of the server.
+
+    Args:
+        remedy: The action and its arguments.
+        door: The interface.
+    """
+    if door is Door.PYTHON:
+        return str(remedy)
+    wording = WORDINGS[remedy.action]
+    if door is Door.HTTP and wording.http is not None:
+        # An id is part of the path of a request; everything else is part of its JSON.
+        encoded = {
+            name: quote(value, safe="") if name == "run_id" else orjson.dumps(value).decode()
+            for name, value in remedy.arguments.items()
+        }
+        return wording.http.format_map(encoded)
+    command = wording.cli.format_map({name: shlex.quote(value) for name, value in remedy.arguments.items()})
+    return command if door is Door.CLI else f"{command}, on the server's host"

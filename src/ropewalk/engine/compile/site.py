@@ -1,0 +1,520 @@
+"""The compile context of one node: `ir.Site` and `ir.Body` over frames.
+
+References find their values here: names become slots and hops when a program is built. A Scope is a position, a node of
+a region or the region's end. It decides what `prev`, the state and other references mean there. The expression compiler
+uses its `resolve`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, cast
+
+from ...errors import ExpressionError, InvalidFlow, Problem, ToolError
+from ...expr.ast import Expr, Lit, Obj, Path, Ref, brief
+from ...expr.compile import compile_condition, compile_expr, needs_budget
+from ...expr.scope import SecretsOf
+from ...ir import Getter, Graph, Step, Yield, whole
+from ...ops import in_milliseconds
+from ...redaction import Redaction
+from ...values import Json
+from ..frame import (
+    FIRST,
+    ITEM,
+    KEY,
+    LANE,
+    PARENT,
+    PATH,
+    PREV,
+    RUN,
+    STATE,
+    Frame,
+    NodeSlot,
+    Outcome,
+    Region,
+    key_of,
+    path_of,
+    status_in,
+    value_in,
+)
+from ..offload import evaluated
+from ..region import many
+from ..timeouts import TaskDeadline, lane_of_task
+from . import calls, durable
+from .calls import Direct
+from .events import call_with_listener
+
+if TYPE_CHECKING:
+    from ..ports import FlowBuilder
+
+ScopeGetter = Callable[[Any], Json]
+
+
+class Scope:
+    """A position in a region: at the node `spot`, or at the region's end if there is none.
+
+    With `start` it is before the first node, where the nodes have the values of the iteration before.
+    """
+
+    __slots__ = ("region", "spot", "start")
+
+    def __init__(self, region: Region, spot: NodeSlot | None, start: bool = False) -> None:
+        self.region, self.spot, self.start = region, spot, start
+
+    def resolve(self, ref: Ref) -> tuple[ScopeGetter, Path]:
+        """Return the getter of the value that a reference starts from, and the rest of its path."""
+        # The commonest roots come first.
+        root, path = ref.root, ref.path
+        if root == "out" and path:
+            return self._out(str(path[0])), path[1:]
+        if root == "input":
+            return _input, path
+        if root == "prev":
+            return self.prev(), path
+        if root == "state":
+            return self._state(path)
+        if root == "status" and path:
+            return self._status(str(path[0])), path[1:]
+        if root == "item":
+            return _up(self._hops_to("map"), ITEM), path
+        if root == "index":
+            return _up(self._hops_to("map"), KEY), path
+        if root == "round":
+            return _up(self._hops_to("loop"), KEY), path
+        if root == "error" and self.spot is not None:
+            if self.spot.error_slot is None:
+                self.spot.error_slot = self.region.slot()
+            return itemgetter(self.spot.error_slot), path
+        if root == "secret" and path:
+            return _secret(str(path[0])), path[1:]
+        raise _unknown(f"unknown reference {root!r}", self)
+
+    def _find(self, id: str) -> tuple[int, NodeSlot]:
+        hops, region = 0, self.region
+        while True:
+            spot = region.spots.get(id)
+            if spot is not None:
+                return hops, spot
+            if region.outer is None:
+                raise _unknown(f"no node {id!r} in reach", self)
+            hops, region = hops + 1, region.outer
+
+    def _out(self, id: str) -> ScopeGetter:
+        hops, spot = self._find(id)
+        slot = spot.slot
+        if not spot.soft:
+            return _up(hops, slot)
+        if not hops:
+
+            def soft(frame: Frame) -> Json:
+                value = frame[slot]
+                return value.value if type(value) is Outcome else value
+
+            return soft
+        base = _up(hops, slot)
+        return lambda frame: value_in(base(frame))
+
+    def _status(self, id: str) -> ScopeGetter:
+        hops, spot = self._find(id)
+        base = _up(hops, spot.slot)
+        return lambda frame: status_in(base(frame))
+
+    def _hops_to(self, binds: str) -> int:
+        hops, region = 0, self.region
+        while region.binds != binds and region.binds != "each":
+            if region.outer is None:
+                raise _unknown(f"{'item and index' if binds == 'map' else 'round'} outside a {binds} body", self)
+            hops, region = hops + 1, region.outer
+        return hops
+
+    def prev(self) -> ScopeGetter:
+        """Return the getter of the value of the last node that ran before this position."""
+        region, spot, hops = self.region, self.spot, 0
+        if self.start and region.graph.ordered:
+            return itemgetter(PREV)
+        while not region.graph.ordered:
+            if region.outer is None:
+                return lambda frame: None
+            hops, spot, region = hops + 1, region.owner, region.outer
+        last = (spot.slot if spot is not None else FIRST + len(region.graph.nodes)) - 1
+        if last < FIRST:
+            return _up(hops, PREV)
+        before = region.graph.nodes[last - FIRST]
+        if not region.spots[before.id].soft:
+            return _up(hops, last)
+
+        def ran(frame: Frame) -> Json:
+            for _ in range(hops):
+                frame = frame[PARENT]
+            slot = last
+            # The slots of an ordered region are in the order of its nodes.
+            while slot >= FIRST:
+                value = frame[slot]
+                if type(value) is not Outcome:
+                    return value
+                if value.status == "failed":
+                    return value.value
+                slot -= 1
+            return frame[PREV]
+
+        return ran
+
+    def view(self) -> ScopeGetter:
+        """Return the getter of the channel values that this position sees."""
+        if self.spot is not None and self.spot.view_slot is not None:
+            return itemgetter(self.spot.view_slot)
+        return itemgetter(STATE)
+
+    def _state(self, path: Path) -> tuple[ScopeGetter, Path]:
+        view = self.view()
+        return (view, path) if path else ((lambda frame: dict(view(frame))), ())
+
+
+def _up(hops: int, slot: int) -> ScopeGetter:
+    if hops == 0:
+        return itemgetter(slot)
+    if hops == 1:
+        return lambda frame: frame[PARENT][slot]
+    if hops == 2:
+        return lambda frame: frame[PARENT][PARENT][slot]
+
+    def far(frame: Frame) -> Json:
+        for _ in range(hops):
+            frame = frame[PARENT]
+        return frame[slot]
+
+    return far
+
+
+def _input(frame: Frame) -> Json:
+    return frame[RUN].input
+
+
+def known_secrets(frame: Frame) -> Redaction | None:
+    """Return the secrets that the run of a frame knows."""
+    secrets: Redaction | None = frame[RUN].secrets
+    return secrets
+
+
+def _secret(name: str) -> ScopeGetter:
+    return lambda frame: frame[RUN].secret(name)
+
+
+def _unknown(message: str, scope: Scope) -> InvalidFlow:
+    # The check reports this with its place; here it only guards flows that were never checked.
+    where = scope.spot.id if scope.spot is not None else "result"
+    return InvalidFlow([Problem(path=where, message=message)])
+
+
+class CompiledBody:
+    """A compiled region inside a node: it opens frames and runs them."""
+
+    __slots__ = ("next_frame", "open", "region", "run", "secrets")
+
+    def __init__(
+        self,
+        region: Region,
+        run: Callable[..., Awaitable[Yield]],
+        open_: Callable[..., Frame],
+        next_frame: Callable[..., Frame],
+        secrets: SecretsOf | None = None,
+    ) -> None:
+        self.region, self.run, self.open, self.next_frame, self.secrets = region, run, open_, next_frame, secrets
+
+    def expr(self, expr: Expr, /, *, before: bool = False) -> Callable[[Frame], bool]:
+        return compile_condition(expr, Scope(self.region, None, before).resolve, self.secrets)
+
+
+def opener(region: Region, scope: Scope | None, uses_prev: bool) -> Callable[..., Frame]:
+    """Return the function that makes a frame of `region` inside a frame at `scope`."""
+    blank: list[Any] = [None] * (region.size - FIRST)
+    owner = region.owner
+    if scope is None or owner is None:
+        raise AssertionError("the flow's own region is opened by the run")
+    prev = scope.prev() if uses_prev else None
+    view = scope.view()
+    attempts, writes, lane_here = owner.attempt_slot, region.writes, scope.region.sequential
+
+    def open_(frame: Frame, key: int | None = None, item: Json = None, lane: TaskDeadline | None = None) -> Frame:
+        state = view(frame)
+        return [
+            frame,
+            frame[RUN],
+            region,
+            1 if attempts is None else frame[attempts],
+            key,
+            item,
+            None if prev is None else prev(frame),
+            dict(state) if writes else state,
+            [] if writes else None,
+            # A node of an unordered region may run in any task; a line runs in the task of its frame.
+            lane or (frame[LANE] if lane_here else lane_of_task()),
+            None,
+            *blank,
+        ]
+
+    return open_
+
+
+def reopener(region: Region) -> Callable[..., Frame]:
+    """Return the function that makes the frame of the next iteration, with the values and state of the last one."""
+    first = FIRST + len(region.graph.nodes)
+    blank: list[Any] = [None] * (region.size - first)
+
+    def reuse_frame(inner: Frame, key: int, prev: Json, item: Json = None) -> Frame:
+        inner[KEY], inner[PREV], inner[ITEM], inner[PATH] = key, prev, item, None
+        if blank:
+            inner[first:] = blank
+        return inner
+
+    if region.flat:
+        return reuse_frame  # the record of the line keeps the values of earlier iterations, so the frame can be reused
+
+    def copy_frame(inner: Frame, key: int, prev: Json, item: Json = None) -> Frame:
+        # Records refer to the frame of the last iteration, so the next one needs its own list.
+        following = inner.copy()
+        following[KEY], following[PREV], following[ITEM], following[PATH] = key, prev, item, None
+        following[first:] = blank  # attempts, errors and writes belong to one iteration
+        return following  # the state object stays the same, since it continues
+
+    return copy_frame
+
+
+class CompileContext:
+    """The builder as one node sees it."""
+
+    def __init__(self, builder: FlowBuilder, scope: Scope, spot: NodeSlot) -> None:
+        self.builder, self.scope, self.spot = builder, scope, spot
+
+    def expr(self, expr: Expr, /) -> Getter:
+        return compile_expr(expr, self.scope.resolve, self.builder.secrets_of)
+
+    def condition(self, expr: Expr, /) -> Callable[[Frame], bool]:
+        return compile_condition(expr, self.scope.resolve, self.builder.secrets_of)
+
+    def body(self, graph: Graph, /, *, label: str = "", binds: str = "") -> CompiledBody:
+        builder, scope = self.builder, self.scope
+        region = Region(graph, scope.region, self.spot, label, binds)
+        play = builder.body(region)  # first: it adds slots to the region, which the opener counts
+        return CompiledBody(region, play, opener(region, scope, builder.prev), reopener(region), builder.secrets_of)
+
+    def many(self, body: Any, limit: int | None, /) -> Callable[[Frame, list[Json]], Awaitable[list[Yield]]]:
+        run_here = many(body.open, body.run, limit, body.region.searched, self.builder.waits)
+        if self.builder.spread is None:
+            return run_here
+        from ..map_chunks import spreading
+
+        return spreading(self.builder, self.spot, body, limit, run_here)
+
+    def _sender(self, bound: Any) -> durable.Send:
+        """Return the function that makes a call with its idempotency key."""
+        spot, place = self.spot, _place_of(bound)
+        if self._watched:
+            call = call_with_listener(bound, spot)
+            return lambda frame, args: call(frame, args, f"{frame[RUN].id}/{place(frame, spot)}")
+        return lambda frame, args: bound.call(args, f"{frame[RUN].id}/{place(frame, spot)}")
+
+    @property
+    def _watched(self) -> bool:
+        return self.builder.watched and not self.spot.node.meta.hidden
+
+    def _in_one(self, bound: Any) -> Callable[[Any], Awaitable[Json]]:
+        """Return a direct call as one coroutine for wrappers; it has an exact timeout if a policy depends on it."""
+        if self.spot.tried:
+            return self._in_time(bound)
+        self.spot.limit = bound.timeout
+        self.builder.soonest(bound.timeout)
+        return calls.plain(bound.direct)
+
+    def _in_time(self, bound: Any) -> Callable[[Any], Awaitable[Json]]:
+        return calls.in_time(bound.direct, bound.timeout, self.spot.tool or "")
+
+    def _object_of(self, expr: Expr) -> Getter:
+        get = self.expr(expr)
+        return get if isinstance(expr, Obj) else _object(get)
+
+    def remember(self, kind: str, decide: Getter, /) -> Getter:
+        # A decision may depend on a secret, so a run with secrets decides again instead of journaling it.
+        keep = self.builder.durable and not self.builder.secrets
+        decided = durable.remember(kind, decide, self.spot) if keep else decide
+        if self.builder.watched and kind == "branch" and self.spot.node.meta.source:
+            from .events import report_skipped_arms
+
+            return report_skipped_arms(decided, self.spot)
+        return decided
+
+    def sleep(self, seconds: Expr, /) -> Step:
+        milliseconds = in_milliseconds(seconds)
+        get = _seconds(self.expr(seconds)) if milliseconds is None else _seconds(self.expr(milliseconds), milliseconds)
+        if self.builder.durable:
+            return durable.sleep(get, self.spot)
+
+        async def pause(frame: Frame) -> None:
+            run = frame[RUN]
+            await durable.wait_until(run, run.now() + get(frame))
+
+        return Step(whole, pause)
+
+    def wait(self, text: Expr, approval: bool, timeout: Expr | None, /) -> Step:
+        seconds = _seconds(self.expr(timeout)) if timeout is not None else None
+        looked_at = approval and self.spot.node.id in self.builder.approvals
+        from .waits import wait  # imported only by flows that wait
+
+        return wait(_text(self.expr(text)), approval, seconds, self.spot, self.builder.durable, looked_at)
+
+    def call(
+        self, tool: str, args: Expr, unrecorded: Expr | None = None, content: bool = False, undo: Any = None, /
+    ) -> Step:
+        spot = self.spot
+        spot.tool = tool
+        try:
+            bound = self.builder.bind(tool)
+        except ToolError as exc:
+            return Step(whole, _fails(exc))
+        spot.repeatable = getattr(bound, "repeatable", False)
+        if content:
+            from ...tools.mcp.negotiation import with_content
+            from ...tools.runner import logged
+
+            bound = logged(with_content(bound), tool)
+        spot.undo = self._undo(tool, undo, bound, content)
+        slow = needs_budget(args)
+        # A plain call needs no wrapper: the loop of the region makes it.
+        plain = bound.direct is not None and unrecorded is None and not slow
+        if plain and not self.builder.durable and spot.undo is None and self.builder.bare(spot):
+            spot.limit, spot.direct = bound.timeout, bound.direct
+            self.builder.soonest(bound.timeout)
+            return Step(whole, self._start(bound.direct, args))
+        get = self._object_of(args)
+        more = self._object_of(unrecorded) if unrecorded is not None else None
+        # A durable call is journaled before anything depends on it.
+        if self.builder.durable:
+            target: Any = self._sender(bound) if bound.direct is None else (bound.direct, bound.timeout)
+            if more is not None:
+                target = _sending(self._sender(bound), more)
+            # An unordered region waits for the commits of its nodes together.
+            defers_commit = not spot.region.sequential and self.builder.bare(spot)
+            return durable.call(tool, target, get, spot, lease=self.builder.lease, defers_commit=defers_commit)
+        if more is not None:
+            get = _merge_objects(get, more)
+        if spot.undo is not None:
+            return Step(whole, _undoable(self._sender(bound), get, spot, slow))
+        if bound.direct is not None and not self.builder.secrets:
+            return Step(get, self._in_one(bound))
+        if self._watched:
+            send = self._sender(bound)
+            return Step(whole, _redacted(send, get, slow))
+        return Step(whole, _keyed(bound, get, spot, slow))
+
+    def _undo(self, tool: str, undo: Any, bound: Any, content: bool) -> Any:
+        if undo is None and getattr(bound, "undo", None) is None:
+            return None
+        from .undo import call_undo  # imported only by flows that call a tool with an undo
+
+        return call_undo(self.builder, tool, undo, bound, content)
+
+    def _start(self, called: Direct, args: Expr) -> Callable[[Frame], Awaitable[Json]]:
+        """Return a function from a frame to the handler's coroutine, which the loop of the region awaits."""
+        if isinstance(args, Lit) and type(args.value) is dict:
+            args = Obj(tuple((key, Lit(value)) for key, value in args.value.items()))
+        if isinstance(args, Obj):
+            return calls.start_from(called, [(key, self.expr(value)) for key, value in args.fields])
+        start, get = calls.start_with(called), self._object_of(args)
+        return lambda frame: start(get(frame))
+
+
+def _place_of(bound: Any) -> Callable[[Frame, NodeSlot], str]:
+    """Return the function that makes the key of a call.
+
+    Another attempt is the same call and has the same key, except for a flow: each attempt is a run of its own.
+    """
+    return path_of if getattr(bound, "per_attempt", False) else key_of
+
+
+def _keyed(bound: Any, get: Getter, spot: NodeSlot, slow: bool) -> Callable[[Frame], Awaitable[Json]]:
+    place = _place_of(bound)
+
+    async def run(frame: Frame) -> Json:
+        run_ = frame[RUN]
+        args = await evaluated(get, frame) if slow else get(frame)
+        return run_.redact(await bound.call(args, f"{run_.id}/{place(frame, spot)}"))
+
+    return run
+
+
+def _undoable(send: durable.Send, get: Getter, spot: NodeSlot, slow: bool) -> Callable[[Frame], Awaitable[Json]]:
+    """Make a call whose undo the run keeps in memory."""
+
+    async def run(frame: Frame) -> Json:
+        run_ = frame[RUN]
+        args = await evaluated(get, frame) if slow else get(frame)
+        began = run_.now()
+        value = await send(frame, args)
+        spot.undo.note(run_, frame, spot, args, value, began)
+        return cast(Json, run_.redact(value))
+
+    return run
+
+
+def _redacted(send: durable.Send, get: Getter, slow: bool) -> Callable[[Frame], Awaitable[Json]]:
+    async def run(frame: Frame) -> Json:
+        args = await evaluated(get, frame) if slow else get(frame)
+        return cast(Json, frame[RUN].redact(await send(frame, args)))
+
+    return run
+
+
+def _fails(exc: ToolError) -> Callable[[Frame], Awaitable[Json]]:
+    async def run(frame: Frame) -> Json:
+        raise type(exc)(exc.tool_id, exc.op, exc.reason)
+
+    return run
+
+
+def _object(get: Getter) -> Getter:
+    def arguments(frame: Frame) -> dict[str, Json]:
+        value = get(frame)
+        if value is None:
+            return {}
+        if type(value) is not dict:
+            raise ExpressionError(f"arguments must be an object, not {type(value).__name__}")
+        return value
+
+    return arguments
+
+
+def _merge_objects(get: Getter, more: Getter) -> Getter:
+    return lambda frame: {**get(frame), **more(frame)}
+
+
+def _sending(send: durable.Send, more: Getter) -> durable.Send:
+    """Add arguments to a journaled call that are not part of its digest, evaluated only when the call is made."""
+    return lambda frame, args: send(frame, {**args, **more(frame)})
+
+
+def _text(get: Getter) -> Getter:
+    def text(frame: Frame) -> str:
+        value = get(frame)
+        if type(value) is not str or not value.strip():
+            shown = repr(value) if type(value) is str else brief(Lit(value))
+            raise ExpressionError(f"the event or approval of a wait must be a text that is not empty, not {shown}")
+        return value
+
+    return text
+
+
+def _seconds(get: Getter, milliseconds: Expr | None = None) -> Getter:
+    """Return a getter of seconds that checks its value; with `milliseconds`, `get` returns the value of that
+    expression.
+    """
+    unit, per = ("seconds", 1) if milliseconds is None else ("milliseconds", 1000)
+
+    def seconds(frame: Frame) -> float:
+        value = get(frame)
+        if type(value) not in (int, float) or value < 0:
+            where = "" if milliseconds is None else f", in `{brief(milliseconds)}`"
+            raise ExpressionError(f"a delay must be 0 or more {unit}, not {brief(Lit(value))}{where}")
+        return float(value / per)
+
+    return seconds

@@ -1,0 +1,182 @@
+"""Structured concurrency that creates tasks only when a tool suspends.
+
+Concurrent work starts in the task of the caller, one item after another. Before the first await, a
+callback is scheduled on the event loop. The loop runs it only if a tool really suspends, and then
+the callback creates a task (a helper) for each other item that is ready. So tools that return at
+once never pay for a task, and tools that wait overlap fully. The first failure cancels the rest,
+and `run` leaves no task behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from .timeouts import CUT, TaskDeadline, TaskGroup, clock, interrupt_inside, watch_of
+
+Drain = Callable[..., Coroutine[Any, Any, None]]
+
+
+class LazyTaskGroup:
+    """Runs `drain` in the task of the caller, and in as many helpers as there is work.
+
+    In the task of a helper, `drain` must call `join` (only where `needs_deadline`), `fail` and `leave` itself:
+    a coroutine around it, or a done-callback, would cost as much as everything else here.
+
+    Args:
+        drain: `drain(lane)` claims and executes items until none is left or `closing` is set.
+        pending: Returns the number of unclaimed items.
+        limit: The largest number of drains at once, the caller's included; None for no limit.
+        lane: The deadline of the caller's task. Helpers get others.
+        needs_deadline: Whether anything in `drain` looks up the deadline of its task.
+    """
+
+    __slots__ = (
+        "closing",
+        "cut",
+        "drain",
+        "error",
+        "handle",
+        "helpers",
+        "lane",
+        "limit",
+        "live",
+        "loop",
+        "needs_deadline",
+        "outer",
+        "pending",
+        "waiter",
+    )  # fmt: skip
+
+    def __init__(
+        self, drain: Drain, pending: Callable[[], int], limit: int | None, lane: TaskDeadline, needs_deadline: bool
+    ) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.drain, self.pending, self.limit, self.lane, self.needs_deadline = (
+            drain,
+            pending,
+            limit,
+            lane,
+            needs_deadline,
+        )
+        self.handle: asyncio.Handle | None = None
+        self.helpers: list[TaskDeadline] = []
+        self.outer: TaskGroup | None = None  # the group around this one in the caller's task
+        self.live = 0  # helpers that have not left
+        self.waiter: asyncio.Future[None] | None = None  # set while the caller has nothing to do
+        self.error: BaseException | None = None
+        self.closing = False
+        self.cut = False  # True: `fail` has cancelled the caller, which was executing an item
+
+    def offer(self) -> None:
+        """Ask for helpers, which start if the event loop runs before the pending items are done."""
+        self.handle = self.loop.call_soon(self._start_helpers)
+
+    def _start_helpers(self) -> None:
+        self.handle = None
+        more = self.pending()
+        if not more or self.closing:
+            return
+        if self.waiter is not None and not self.waiter.done():
+            self.waiter.set_result(None)  # the caller drains again, too
+            more -= 1
+        if self.limit is not None:
+            more = min(more, self.limit - 1 - self.live)
+        if more > 0:
+            self.live += more
+            create, drain = self.loop.create_task, self.drain
+            lanes = [TaskDeadline() for _ in range(more)]
+            for lane in lanes:
+                lane.task = create(drain(lane))
+            self.helpers += lanes
+            if not self.needs_deadline:
+                self.lane.helpers = self.helpers
+
+    def join(self, lane: TaskDeadline) -> None:
+        """Register the deadline of a helper, at the start of its task. Only where `needs_deadline` is true."""
+        watch_of(self.loop).add(lane, self.lane.least, clock())
+
+    def leave(self, lane: TaskDeadline) -> None:
+        """Count a helper as done, and wake the caller after the last one or after a failure."""
+        if self.needs_deadline:
+            watch_of(self.loop).remove(lane)
+        self.live -= 1
+        waiter = self.waiter
+        if waiter is not None and not waiter.done() and (not self.live or self.error is not None):
+            waiter.set_result(None)
+
+    def fail(self, exc: BaseException, lane: TaskDeadline) -> bool:
+        """Report the failure of a helper. The first failure cancels all other work, and `run` raises it.
+
+        Returns:
+            False if the helper must raise it in its own task, too: it is not an Exception.
+        """
+        if self.error is None and not self.closing:
+            self.error, self.closing = exc, True
+            for helper in self.helpers:
+                if helper is not lane and not helper.task.done():
+                    interrupt_inside(helper)
+            if self.waiter is None:
+                self.cut = True
+                interrupt_inside(self.lane, self)
+        return isinstance(exc, Exception)
+
+    async def run(self) -> None:
+        """Drain to the end in this task and its helpers.
+
+        Raises:
+            BaseException: The first failure of a drain, after all helpers have ended.
+        """
+        lane = self.lane
+        parent, outer = lane.task, lane.track
+        before = parent.cancelling()
+        self.outer, lane.spill = lane.spill, self
+        try:
+            await self.drain(lane)
+            while self.live and self.error is None:
+                lane.spot = lane.track = None  # only helpers execute nodes now
+                self.waiter = self.loop.create_future()
+                await self.waiter
+                self.waiter = None
+                if self.error is None and self.pending():
+                    await self.drain(lane)
+            if self.error is not None:
+                raise self.error
+            if self.closing:
+                raise asyncio.CancelledError  # the work around this group was cancelled, and a tool swallowed it
+        except BaseException as exc:
+            self.closing = True
+            await self._cancel_rest()
+            if self.cut:
+                # This group cancelled the caller. Raise the failure instead, unless somebody else cancelled it, too.
+                self.cut = False
+                lane.uncut()
+                if parent.uncancel() <= before and isinstance(exc, (asyncio.CancelledError, Exception)):
+                    assert self.error is not None
+                    raise self.error from self.error.__cause__
+            raise
+        finally:
+            lane.track, lane.helpers, lane.spill = outer, None, self.outer
+            if self.cut:
+                parent.uncancel()
+            if self.handle is not None:
+                self.handle.cancel()
+                self.handle = None
+
+    async def _cancel_rest(self) -> None:
+        """Cancel all helpers and wait until they have ended, also if the caller is cancelled meanwhile."""
+        tasks = [lane.task for lane in self.helpers]
+        for lane in self.helpers:
+            if lane.late is not CUT and not lane.task.done():  # otherwise it is cleaning up already
+                interrupt_inside(lane)
+        cancellation: asyncio.CancelledError | None = None
+        while unfinished := [task for task in tasks if not task.done()]:
+            try:
+                await asyncio.wait(unfinished)
+            except asyncio.CancelledError as exc:
+                cancellation = exc  # raised below, when no tool is left behind
+                for task in unfinished:
+                    task.cancel()
+        if cancellation is not None:
+            raise cancellation

@@ -1,0 +1,197 @@
+"""Protocols between the modules of the engine that need each other's types.
+
+Only type checkers import this module. It knows frames and plain types, and never imports a
+module that uses it, so that no import cycle appears even between types. Add a member here when
+a user of the protocol needs it, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from ..expr.scope import SecretsOf
+from ..ir import Flow, Yield
+from ..journal.protocol import Log
+from ..values import Json
+from .compile.calls import Lease
+from .frame import NodeSlot, Region
+from .timeouts import Timer
+
+
+class MapChunks(Protocol):
+    """Runs the chunks of a large map in other processes."""
+
+    def wants(self, run: Any, path: str, count: int, limit: int | None, /) -> bool:
+        """Decide whether a map runs in chunks.
+
+        Args:
+            run: The run.
+            path: The path of the map's node.
+            count: The number of items.
+            limit: Maximum number of items at once; None for no limit.
+
+        Returns:
+            True if the map is worth the effort, or was cut by an earlier owner of the run.
+        """
+        ...
+
+    async def __call__(
+        self, run: Any, path: str, place: str, count: int, limit: int | None, scope: Json, /
+    ) -> list[Any]:
+        """Run every chunk of the map at `path`.
+
+        Args:
+            place: The position of the map in the program, equal in every iteration.
+            scope: The frames around the map, as JSON.
+
+        Returns:
+            The value of each chunk, in order; `chunk_run.run_chunk` describes it.
+
+        Raises:
+            NodeFailed: A chunk failed.
+        """
+        ...
+
+
+class FlowBuilder(Protocol):
+    """The builder of a program, as the compiler of one node sees it."""
+
+    approvals: frozenset[str]
+    cuts: dict[str, Any]
+    durable: bool
+    lease: Lease | None
+    prev: bool
+    secrets: bool
+    secrets_of: SecretsOf | None
+    spread: MapChunks | None
+    waits: bool
+    watched: bool
+
+    def bind(self, tool_id: str, /) -> Any:
+        """Resolve a tool, once per program.
+
+        Args:
+            tool_id: The tool.
+
+        Returns:
+            The tool as `Bound`.
+        """
+        ...
+
+    def bare(self, spot: NodeSlot) -> bool:
+        """Check whether a node needs no wrapper around its tool call.
+
+        Args:
+            spot: The node.
+
+        Returns:
+            True if the loop of the region can make the call itself.
+        """
+        ...
+
+    def body(self, region: Region) -> Callable[..., Awaitable[Yield]]:
+        """Compile a region inside a node.
+
+        Args:
+            region: The region.
+
+        Returns:
+            The function that runs a frame of the region.
+        """
+        ...
+
+    def soonest(self, limit: float | None) -> None:
+        """Lower the shortest timeout of the program.
+
+        Args:
+            limit: Seconds; None changes nothing.
+        """
+        ...
+
+
+class CompiledFlow(Protocol):
+    """A program, as the waits of its run see it."""
+
+    @property
+    def flow(self) -> Flow:
+        """The flow that was compiled."""
+        ...
+
+
+class LiveRun(Timer, Protocol):
+    """A run in progress, as its waits see it."""
+
+    ending: bool
+    halted: float | None
+    loop: asyncio.AbstractEventLoop
+    playing: bool
+    spent: float
+    task: asyncio.Task[Any]
+
+    @property
+    def id(self) -> str:
+        """The id of the run."""
+        ...
+
+    @property
+    def log(self) -> Log:
+        """The journal of the run."""
+        ...
+
+    @property
+    def parent(self) -> LiveRun | None:
+        """The run that this run is part of."""
+
+    @property
+    def program(self) -> CompiledFlow:
+        """The program of the run."""
+        ...
+
+    @property
+    def waits(self) -> Any:
+        """The `Waits` of the run; None if its flow does not wait."""
+
+    @property
+    def watcher(self) -> Callable[..., None] | None:
+        """Gets the events of the run."""
+
+    def begins(self, node: str, at: float) -> float:
+        """Record the current node of a durable run.
+
+        Args:
+            node: The id of the node.
+            at: A reading of `clock`.
+
+        Returns:
+            The wall-clock seconds of that reading.
+        """
+        ...
+
+    def now(self) -> float:
+        """Read the clock of the run.
+
+        Returns:
+            Wall-clock seconds that never go back.
+        """
+        ...
+
+    def outermost(self) -> tuple[str, str]:
+        """Find the run that people resume.
+
+        Returns:
+            The id of that run, and the path of its node that contains this run.
+        """
+        ...
+
+    def report(self, kind: str, path: str = "", node: str = "", data: Json = None) -> None:
+        """Emit an event to the watcher of the run.
+
+        Args:
+            kind: The kind of the event.
+            path: The path of the node instance; "" for the run itself.
+            node: The id of the node.
+            data: The data of the event.
+        """
+        ...

@@ -1,0 +1,699 @@
+"""Every error that Ropewalk raises on purpose. An error carries data; its text is made from that data.
+
+RopewalkError
+├── InvalidFlow          the definition is wrong: `.problems` lists everything that is
+│   └── UnresolvedReference      a `$` expression of a strict composite refers to nothing
+├── InvalidInput         the input of a run does not fit the definition: `.problems`
+├── ExpressionError      an expression cannot be read or evaluated: `.text .at .line .column`
+├── InvalidValue         a value is not JSON or exceeds a limit: `.place`
+│   ├── SchemaMismatch           the value does not fit a schema: `.problems`
+│   └── Unfinished               an agent reached a limit before it had a result
+├── UnsupportedSchema    a JSON Schema has an unsupported draft or does not compile
+├── ConfigError          `ropewalk.toml` or a tool module is wrong: `.problems .place`
+├── InvalidTool          a tool definition is wrong, or differs from the registered one
+├── InvalidCursor        a page cursor is out of date or malformed
+├── ToolError            a tool call failed: `.tool_id .backend .op`, the cause chained
+│   ├── InvalidToolId
+│   ├── ToolNotFound
+│   │   └── ToolNotApproved      the tool differs from the approved one: `.differs`
+│   ├── NoBackends
+│   ├── ValidationFailed         the arguments do not fit the input schema: `.problems`
+│   ├── ExecutionFailed
+│   │   └── ToolTimeout          the tool did not answer in time: `.seconds`
+│   ├── OutputValidationFailed   the tool ran, but its result is not usable: `.problems .result`
+│   └── StreamNotSupported
+├── NodeFailed           a node of a flow failed: `.path .node .tool .attempts`
+├── RunTimeout           a run took longer than its timeout: `.seconds`
+├── RunStopped           somebody stopped the run
+├── RunBusy              another live process executes the run: `.owner`
+├── RunEnded             nothing can be sent to an ended run: `.status`
+├── NotWaiting           the run does not wait for this event or approval: `.waits`
+├── Rejected             somebody rejected an approval: `.by .note`
+├── PartOfRun            the run is part of another run, which must be resumed instead: `.parent`
+├── NothingToRetry       the run has nothing to retry in the requested way
+├── NothingToUndo        the run has nothing to undo, or has not ended
+├── RunUndone            the run is undone, so it is not continued: `.undo`
+├── FlowFailed           a flow that was called as a tool failed: `.result`
+├── ModelError           the model gave no usable answer: `.status .retryable`
+├── CompletionFailed     a conversation has no result: `.run_id .completion`
+├── NoExecutor           a run needs the tool executor it was started with
+├── JournalConflict      the flow does something else than the journal recorded: `.path`
+│   ├── RunExists                another run has this id
+│   └── DefinitionChanged        the run was started with another definition: `.problems`
+├── NotFound             no chain, run or other object has this id: `.what .id .suggestion`
+└── StoreError           the store cannot be read or written
+    └── Fenced           another process has taken the run over: `.run_id`
+
+To add an error, write a class here and add it to this list. If it needs its own exit code or HTTP status, also add it
+to the tables `ERRORS` of `doors/cli/main.py` and `doors/http/errors.py`.
+
+The functions at the end turn exceptions of other people's code into text that every store can keep.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+from enum import Enum
+from typing import Any, Final, Self
+
+from .fast_dataclass import dataclass
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an optional extra, such as `http`."""
+    return f'pip install "/path/to/clone[{extra}]"'
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A position in a file.
+
+    `line` and `column` count from 1. `text` is the content of that line, for the caret.
+    """
+
+    file: str
+    line: int
+    column: int
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing that is wrong with a definition or a value.
+
+    `path` is the position in the document (`nodes[2].tool`). `column` counts characters from 1 in the text there.
+    `place` is the position in the file, `keyword` the violated JSON Schema keyword, `remedy` an action that can help.
+    """
+
+    path: str
+    message: str
+    suggestion: str | None = None
+    column: int | None = None
+    place: Place | None = None
+    keyword: str | None = None
+    remedy: Remedy | None = field(default=None, hash=False)
+
+    def __str__(self) -> str:
+        text = f"{self.path}: {self.message}" if self.path else self.message
+        text = f"{text}; did you mean {self.suggestion}?" if self.suggestion else text
+        return text if self.remedy is None else f"{text}; {self.remedy}"
+
+
+class Action(Enum):
+    """An action that can resolve an error. The value describes it for a Python program."""
+
+    RESUME = "to resume it: await app.resume({run_id})"
+    UPGRADE = "to use the new definition: await app.resume({run_id}, FILE, upgrade=True)"
+    RETRY_FROM = "to run it again: await app.runs.retry({run_id}, [{node}])"
+    RETRY_UPGRADED = "to run it again: await app.runs.retry({run_id}, [{node}], upgrade=True)"
+    CHOOSE_NODE = "name the node to run from: await app.runs.retry({run_id}, [NODE])"
+    FORK = "to start again from it: await app.runs.fork({run_id})"
+    STOP = "to stop it: app.runs.stop({run_id})"
+    ADD_NODE = "to run it again as well, add {node} to from_nodes"
+    EXECUTE_HERE = 'to execute runs in this process: App(engine="local")'
+    CHOOSE_STORE = "to use another store: App(store)"
+    START_SCHEDULED = "to start another run: await app.schedules.run({name})"
+    EXAMINE_STORE = "examine the store to see what else is damaged"
+    APPROVE_TOOL = "to use it: review {tool} and approve it in ropewalk.lock"
+    LOG_IN = "to log in: await toolbox.mcp.log_in({server}, show)"
+    LOG_IN_SCOPE = "to log in with more rights: await toolbox.mcp.log_in({server}, show, scope={scope})"
+    APPROVE_TOOLS = "to use the tools again: review each one and approve it in ropewalk.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """An action with its arguments (`run_id`, `node`, `name`, `tool`). Each interface words it in its own way."""
+
+    action: Action
+    arguments: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return self.action.value.format_map({name: repr(value) for name, value in self.arguments.items()})
+
+
+class RopewalkError(Exception):
+    """Base class of all errors that Ropewalk raises on purpose.
+
+    `remedy` is an action that can help. The text ends with it, in words of Python; other interfaces have their own.
+    """
+
+    remedy: Remedy | None = None
+
+    def with_remedy(self, action: Action, **arguments: str) -> Self:
+        """Set the remedy, an action with the fields that it names, such as `run_id`; return this error."""
+        self.remedy = Remedy(action, arguments)
+        return self
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text if self.remedy is None else f"{text}; {self.remedy}"
+
+
+class InvalidFlow(RopewalkError):
+    """The definition is wrong; no part of it has run.
+
+    `problems` lists everything that is wrong. `flow` is the part of the flow that could be compiled, `file` the
+    document.
+    """
+
+    retryable = False
+    file: Any = None
+    warnings: tuple[Problem, ...] = ()
+
+    def __init__(self, problems: Iterable[Problem], flow: Any = None) -> None:
+        self.problems: tuple[Problem, ...] = tuple(problems)
+        self.flow = flow
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+class UnresolvedReference(InvalidFlow):
+    """A `$` expression of a strict composite refers to nothing. The text has no path when there is one problem."""
+
+    def __str__(self) -> str:
+        return self.problems[0].message if len(self.problems) == 1 else "\n".join(map(str, self.problems))
+
+
+class InvalidInput(RopewalkError):
+    """The input of a run does not fit the definition's input schema; `problems` lists each mismatch."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems: tuple[Problem, ...] = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+class ExpressionError(RopewalkError):
+    """An expression cannot be read (at parse time) or evaluated (at run time).
+
+    `at` is the offset in `text`, from 0; `line` and `column` count from 1. `others` are further errors in the same
+    text of a document.
+    """
+
+    others: tuple[ExpressionError, ...] = ()
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        text: str = "",
+        at: int | None = None,
+        line: int = 1,
+        column: int = 1,
+        suggestion: str | None = None,
+    ) -> None:
+        self.message, self.text, self.line, self.column, self.suggestion = message, text, line, column, suggestion
+        self.at = column - 1 if at is None else at
+        excerpt = text if len(text) <= 80 else text[:79] + "…"
+        where = f" (line {line}, column {column} of {excerpt!r})" if text else ""
+        hint = f"; did you mean {suggestion}?" if suggestion else ""
+        super().__init__(f"{message}{hint}{where}")
+
+
+class InvalidValue(RopewalkError):
+    """A value is not JSON or exceeds a limit; `place` is the path of the value (`result.rows[3].price`)."""
+
+    def __init__(self, place: str, message: str) -> None:
+        self.place, self.message = place, message
+        super().__init__(f"{place}: {message}" if place else message)
+
+
+class SchemaMismatch(InvalidValue):
+    """A value does not fit a JSON Schema; `problems` lists each mismatch with its path and keyword."""
+
+    def __init__(self, place: str, problems: Iterable[Problem]) -> None:
+        self.problems: tuple[Problem, ...] = tuple(problems)
+        super().__init__("", "\n".join(map(str, self.problems)))  # each problem starts with its own path
+        self.place = place
+
+
+class UnsupportedSchema(RopewalkError):
+    """A JSON Schema has a draft other than 2020-12 and draft-07, or does not compile."""
+
+
+class ConfigError(RopewalkError):
+    """The configuration is wrong; `problems` lists everything that is, `place` is where the first problem is."""
+
+    def __init__(self, message: str | Sequence[Problem], *, place: Place | None = None) -> None:
+        if isinstance(message, str):
+            message = [Problem(path="", message=message, place=place)]
+        self.problems: tuple[Problem, ...] = tuple(message)
+        self.place = self.problems[0].place if self.problems else None
+        lines = []
+        for problem in self.problems:
+            at = problem.place
+            lines.append(f"{at.file}:{at.line}:{at.column}: {problem}" if at else str(problem))
+        super().__init__("\n".join(lines))
+
+
+class InvalidCursor(RopewalkError):
+    """A page cursor is out of date or malformed: start again from the first page."""
+
+
+class NotFound(RopewalkError):
+    """No object of the kind `what` has this id; `why` explains it, `suggestion` is the closest id that exists."""
+
+    def __init__(self, what: str, id: str, *, suggestion: str | None = None, why: str | None = None) -> None:
+        self.what, self.id, self.suggestion, self.why = what, id, suggestion, why
+        hint = f"; did you mean {suggestion!r}?" if suggestion else ""
+        super().__init__(f"no {what} {id!r}{hint}" + (f": {why}" if why else ""))
+
+
+class Unfinished(InvalidValue):
+    """An agent reached a limit before it had a result."""
+
+
+class NodeFailed(RopewalkError):
+    """A node failed.
+
+    `path` names the node instance (`each[3]/fetch`). `problems` lists the mismatches with a schema. `retryable` is
+    False if another attempt cannot help or would repeat effects. `ran` is True if a tool ran and only its result was
+    rejected. `ran_at` has the paths of these tools (`call/pay`) if they ran in a flow that the node called; it is None
+    for a tool of the node itself. `classes` names the classes of the exception that a Python function raised.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        message: str,
+        *,
+        node: str,
+        tool: str | None,
+        kind: str,
+        attempts: int = 1,
+        problems: Iterable[Problem] = (),
+        retryable: bool = True,
+        ran: bool = False,
+        ran_at: Sequence[str] | None = None,
+        classes: Iterable[str] = (),
+    ) -> None:
+        self.classes = tuple(classes)
+        self.path, self.message, self.node, self.tool, self.kind = path, message, node, tool, kind
+        self.attempts, self.problems = attempts, tuple(problems)
+        self.retryable, self.ran = retryable, ran
+        self.ran_at = None if ran_at is None else tuple(ran_at)
+        super().__init__(f"{path}: {message}")
+
+
+class RunTimeout(RopewalkError):
+    """The run took longer than its timeout of `seconds`."""
+
+    def __init__(self, run_id: str, seconds: float) -> None:
+        self.run_id, self.seconds = run_id, seconds
+        super().__init__(f"run {run_id} took longer than its timeout of {seconds:g} s (`timeout` of the definition)")
+
+
+class RunStopped(RopewalkError):
+    """Somebody stopped the run."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        super().__init__(f"run {run_id} was stopped")
+
+
+class RunBusy(RopewalkError):
+    """Another live process owns the run; `owner` names it (host and pid)."""
+
+    def __init__(self, run_id: str, owner: str) -> None:
+        self.run_id, self.owner = run_id, owner
+        super().__init__(f"run {run_id} is being executed by {owner}; stop it there, or wait for it to end")
+
+
+class RunEnded(RopewalkError):
+    """The run has ended, so nothing can be sent to it."""
+
+    def __init__(self, run_id: str, status: str) -> None:
+        self.run_id, self.status = run_id, status
+        super().__init__(f"run {run_id} has ended ({status}) and no longer receives events or approvals")
+
+
+class NotWaiting(RopewalkError):
+    """The run does not wait for this event or approval; `waits` describes what it waits for."""
+
+    def __init__(self, run_id: str, what: str, waits: Iterable[str] = (), why: str = "") -> None:
+        self.run_id, self.what, self.waits = run_id, what, tuple(waits)
+        instead = "it waits for " + (", ".join(self.waits) or "nothing now")
+        super().__init__(f"run {run_id} does not wait for {what}; {why or instead}")
+
+
+class Rejected(RopewalkError):
+    """Somebody rejected an approval: `by` is who, `note` is why. Both can be None."""
+
+    retryable = False
+
+    def __init__(self, by: str | None, note: str | None) -> None:
+        self.by, self.note = by, note
+        super().__init__("rejected" + (f" by {by}" if by else "") + (f": {note}" if note else ""))
+
+
+class PartOfRun(RopewalkError):
+    """The run is part of the run `parent`, which called it as a tool; resume that run instead."""
+
+    def __init__(self, run_id: str, parent: str) -> None:
+        self.run_id, self.parent = run_id, parent
+        super().__init__(f"run {run_id} is part of run {parent} and continues with it; resume {parent}")
+
+
+class NothingToRetry(RopewalkError):
+    """The run has nothing to retry in the requested way; the text says why and what to do instead."""
+
+    def __init__(self, run_id: str, message: str) -> None:
+        self.run_id = run_id
+        super().__init__(f"run {run_id}: {message}")
+
+
+class NothingToUndo(RopewalkError):
+    """The run has nothing to undo, or cannot be undone now; the text says why and what to do instead."""
+
+    def __init__(self, run_id: str, message: str) -> None:
+        self.run_id = run_id
+        super().__init__(f"run {run_id}: {message}")
+
+
+class RunUndone(RopewalkError):
+    """The run is undone, so its recorded results no longer hold; `undo` is the id of the run that undoes it."""
+
+    def __init__(self, run_id: str, undo: str) -> None:
+        self.run_id, self.undo = run_id, undo
+        super().__init__(f"run {run_id} is undone, and its results no longer hold; it cannot be continued or retried")
+        self.with_remedy(Action.FORK, run_id=run_id)
+
+
+class FlowFailed(RopewalkError):
+    """A run did not complete, or a flow that was called as a tool failed; `result` is its result in its notation.
+
+    `ran` is True if its calls took effect and only a result was rejected. `ran_at` has the rejected results that a
+    retry can accept, as `RUN/PATH`.
+    """
+
+    def __init__(self, message: str, *, run_id: str, status: str, result: dict[str, Any]) -> None:
+        self.run_id, self.status, self.result = run_id, status, result
+        self.ran = any(_is_after_effects(error) for error in _errors_in(result))
+        self.ran_at = tuple(f"{run_id}/{path}" for error in _errors_in(result) for path in rejected_paths(error))
+        self.retryable = status != "stopped" and not self.ran
+        super().__init__(message)
+
+
+def ran_data(failed: NodeFailed, path: str | None = None) -> dict[str, Any]:
+    """Return the fields that say which tools ran although the node failed.
+
+    Args:
+        failed: The failure.
+        path: The node that the error names. `ranAt` is left out if it would repeat this path.
+
+    Returns:
+        `ran`, and `ranAt` with the paths of the rejected results; empty if no tool ran.
+    """
+    if not failed.ran:
+        return {}
+    places = [failed.path] if failed.ran_at is None else list(failed.ran_at)
+    return {"ran": True} if failed.ran_at is None and path == failed.path else {"ran": True, "ranAt": places}
+
+
+def rejected_paths(error: Any) -> list[str]:
+    """Return the paths of the rejected results in an error of a result, as `runs.retry` accepts them."""
+    if not isinstance(error, dict) or error.get("ran") is not True:
+        return []
+    places = error.get("ranAt")
+    if isinstance(places, list):
+        return [str(path) for path in places]
+    path = error.get("path") or error.get("nodeId")
+    return [str(path)] if path else []
+
+
+def _is_after_effects(error: Any) -> bool:
+    """Return True if the calls of the flow took effect and only a result was rejected.
+
+    A tool's schema can reject it, the output schema of the flow, or the expression of the flow's result.
+    """
+    if not isinstance(error, dict):
+        return False
+    kind, path = error.get("kind"), str(error.get("path") or "")
+    of_flow = error.get("nodeId") is None and kind == "ExpressionError"
+    return error.get("ran") is True or of_flow or (kind == "SchemaMismatch" and path.partition(".")[0] == "output")
+
+
+def _errors_in(result: dict[str, Any]) -> list[Any]:
+    """Return the errors of a result, whatever notation it is written in."""
+    errors = result.get("errors")
+    return [*(errors if isinstance(errors, list) else ()), result.get("error")]
+
+
+class CompletionFailed(RopewalkError):
+    """A conversation has no result. `completion` is the part that exists; None if the model never answered."""
+
+    def __init__(self, message: str, *, run_id: str, completion: Any = None) -> None:
+        self.run_id, self.completion = run_id, completion
+        super().__init__(message)
+
+
+class NoExecutor(RopewalkError):
+    """The run was started with its own tool executor, which is missing now."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        super().__init__(f"run {run_id} was started with its own tool executor; pass the executor again to resume it")
+
+
+class JournalConflict(RopewalkError):
+    """The flow does something else than the journal of the run recorded at `path`."""
+
+    def __init__(self, run_id: str, path: str, message: str) -> None:
+        self.run_id, self.path = run_id, path
+        super().__init__(f"run {run_id}: {path + ': ' if path else ''}{message}")
+
+
+class RunExists(JournalConflict):
+    """Another run has this id; `difference` says what it was started with, such as "another input"."""
+
+    def __init__(self, run_id: str, difference: str | None = None) -> None:
+        detail = "" if difference is None else f" by a run that was started with {difference}"
+        super().__init__(run_id, "", f"this id is already used{detail}; choose another id")
+
+
+class DefinitionChanged(JournalConflict):
+    """The run was started with another definition; `problems` lists the differences."""
+
+    def __init__(self, run_id: str, problems: Iterable[Problem]) -> None:
+        self.problems: tuple[Problem, ...] = tuple(problems)
+        paths = ", ".join(problem.path for problem in self.problems[:5]) + (", ..." if len(self.problems) > 5 else "")
+        message = f"the run was started with another definition{paths and ', which differs in '}{paths}"
+        super().__init__(run_id, "", message)
+        self.with_remedy(Action.UPGRADE, run_id=run_id)
+
+
+class StoreError(RopewalkError):
+    """The store cannot be read or written; the text says what to do."""
+
+
+class Fenced(StoreError):
+    """Another process has taken the run over, so this process writes nothing more."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        super().__init__(f"run {run_id} was taken over by another process; this process must stop executing it")
+
+
+_MAX_MEMBERS: Final = 5  # exceptions of a group in its text
+_MAX_MEMBER_CHARACTERS: Final = 300
+_UNSTORABLE = "[\0\ud800-\udfff]"  # characters that not every store can keep
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Return True if the code that raised `error` was interrupted and has not failed itself.
+
+    Python raises KeyboardInterrupt wherever the process is, and GeneratorExit in a coroutine that is closed. Everything
+    else is a failure, SystemExit too: a tool does not end the process. CancelledError needs its own check.
+    """
+    if not isinstance(error, GeneratorExit):
+        return isinstance(error, KeyboardInterrupt)
+    # Closing a coroutine raises a GeneratorExit in it directly. One that passed other frames was raised by the code.
+    first = trace = error.__traceback__
+    while first is not None and trace is not None:
+        if trace.tb_frame is not first.tb_frame:
+            return False
+        trace = trace.tb_next
+    return True
+
+
+def exception_text(error: BaseException | str) -> str:
+    """Return the text of any exception, with its members if it is a group; "" if it has no text.
+
+    U+FFFD replaces NUL and lone surrogates, which not every store can keep.
+    """
+    try:
+        text = str(error).strip()
+    except Exception:  # noqa: BLE001 - its `__str__` is wrong; callers fall back to its type
+        return ""
+    if isinstance(error, BaseExceptionGroup):
+        text = f"{text}: {_members(error)}"
+    return text if text.isascii() and "\0" not in text else re.sub(_UNSTORABLE, "\ufffd", text)
+
+
+def describe_exception(error: BaseException) -> str:
+    """Return the type of any exception and its text, as `TypeError: text`."""
+    text = exception_text(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _members(group: BaseExceptionGroup[BaseException]) -> str:
+    """Return the texts of the first members that are not groups themselves, each shortened."""
+    texts = list(map(describe_exception, _leaves(group)))
+    limit = _MAX_MEMBER_CHARACTERS
+    shortened = [text if len(text) <= limit else f"{text[:limit]}…" for text in texts[:_MAX_MEMBERS]]
+    more = len(texts) - len(shortened)
+    return "; ".join(shortened) + (f"; and {more} more" if more else "")
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    # A stack, since a group may be nested deeper than Python can recurse.
+    stack = [*reversed(group.exceptions)]
+    while stack:
+        error = stack.pop()
+        if isinstance(error, BaseExceptionGroup):
+            stack += reversed(error.exceptions)
+        else:
+            yield error
+
+
+NOT_APPROVED: Final = "refused: the tool is not approved, or has changed since; an operator must review it"
+
+
+class InvalidTool(RopewalkError):
+    """A tool definition is wrong, or differs from the one registered under the same id."""
+
+
+class ToolError(RopewalkError):
+    """A tool call failed at a known stage.
+
+    `op` is one of validate_tool_id, resolve, select_backend, validate_input, execute, validate_output, stream.
+    `backend` is the ToolBackend of the call, None if the call failed before one was selected. `reason` is the text of
+    the cause, and `problems` lists the mismatches with a schema. The original exception is `__cause__`.
+    """
+
+    retryable = True
+    ran = False
+    """True if the tool ran and repeating the call would repeat its effects."""
+    ran_at: tuple[str, ...] | None = None
+    """The rejected results inside the flow, as `RUN/PATH`; None if the tool is not a flow."""
+    recorded_classes: tuple[str, ...] = ()
+    """What `classes` was in the process of the call, for a failure read back from a journal."""
+
+    def __init__(
+        self, tool_id: str, op: str, cause: BaseException | str, *, backend: Any = None, problems: Any = ()
+    ) -> None:
+        self.tool_id, self.op, self.backend = tool_id, op, backend
+        self.problems: tuple[Problem, ...] = tuple(problems)
+        self.steps: list[Any] = []  # filled by Runner.run_chain: every StepResult so far
+        self.reason = exception_text(cause) or type(cause).__name__
+        super().__init__(f"tool {tool_id}: {self.reason}")
+        if isinstance(cause, BaseException):
+            self.__cause__ = cause
+
+    @property
+    def cause(self) -> BaseException | str:
+        """The original exception, or the reason as text if there is none."""
+        return self.reason if self.__cause__ is None else self.__cause__
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes by which `except` catches what a Python function raised."""
+        return self.recorded_classes or _class_names(self.__cause__)
+
+    def matches(self, kind: type[BaseException]) -> bool:
+        """Return True if this error, or any error in its chain of causes, is a `kind`."""
+        error: BaseException | None = self
+        while error is not None and not isinstance(error, kind):
+            error = error.__cause__
+        return error is not None
+
+
+def _class_names(error: BaseException | None) -> tuple[str, ...]:
+    """Return the names of the classes that `except` catches the exception by; none for errors of Ropewalk itself."""
+    if error is None or isinstance(error, RopewalkError):
+        return ()
+    return tuple(kind.__name__ for kind in type(error).__mro__ if kind not in (object, BaseException, Exception))
+
+
+class InvalidToolId(ToolError):
+    """The tool id does not have the form `name` or `namespace:name`."""
+
+    retryable = False
+
+
+class ToolNotFound(ToolError):
+    """No tool has this id."""
+
+    retryable = False
+
+
+class ToolNotApproved(ToolNotFound):
+    """The tool differs from the approved one.
+
+    `reason` and the text go to models, so they contain no text from the server and no remedy. Interfaces show
+    `differs`, how the tool differs, and the remedy to operators only.
+    """
+
+    def __init__(self, tool_id: str, op: str, differs: str, *, reason: str = NOT_APPROVED, backend: Any = None) -> None:
+        self.differs = differs
+        super().__init__(tool_id, op, reason, backend=backend)
+        self.with_remedy(Action.APPROVE_TOOL, tool=tool_id)
+
+    def __str__(self) -> str:
+        return Exception.__str__(self)
+
+
+class NoBackends(ToolError):
+    """The tool has no backend that could execute it."""
+
+    retryable = False
+
+
+class ValidationFailed(ToolError):
+    """The arguments do not fit the tool's input schema; `problems` lists each mismatch with its path."""
+
+    retryable = False
+
+
+class ExecutionFailed(ToolError):
+    """The tool ran and failed, or could not be reached."""
+
+
+class ToolTimeout(ExecutionFailed):
+    """The tool did not answer within `seconds`; `reason` replaces the default text."""
+
+    def __init__(self, tool_id: str, seconds: float, *, backend: Any = None, reason: str = "") -> None:
+        self.seconds = seconds
+        super().__init__(tool_id, "execute", reason or f"no answer within {seconds:g} s", backend=backend)
+
+
+class OutputValidationFailed(ToolError):
+    """The tool ran, but its result cannot be used: it does not fit the output schema, or is not JSON.
+
+    A retry would repeat the effects of the call. So `retryable` is False unless trusted annotations say that repeating
+    the tool is safe. `result` is the rejected result (a RawResult), or None if the tool did not run.
+    """
+
+    retryable = False
+    result: Any = None
+
+
+class StreamNotSupported(ToolError):
+    """The tool's backend cannot stream."""
+
+    retryable = False
+
+
+class ModelError(RopewalkError):
+    """The model gave no usable answer.
+
+    `status` is the HTTP status, if any. `retryable` is True if asking again may help. `part` names the part of the
+    request that the model's API refused: `{"tool": name}`, `{"block": digest}` or `{"schema": digest}`. It is
+    `{"request": digest}` if the refusal names no part that can be left out, and None for other errors.
+    """
+
+    def __init__(
+        self, message: str, *, status: int | None = None, retryable: bool = False, part: dict[str, str] | None = None
+    ) -> None:
+        self.status, self.retryable, self.part = status, retryable, part
+        super().__init__(message)

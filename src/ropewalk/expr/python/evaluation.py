@@ -1,0 +1,166 @@
+"""One evaluation of a piece: its budget, the line it is at, what it prints, and the values that can be called."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sized
+from typing import Any, Final
+
+from ..operators import LIST_ELEMENT, Budget, OverBudget, grow
+from .failures import is_instance
+from .values import Refused, in_stable_order
+
+UNCATCHABLE: Final = (OverBudget, Refused)
+"""What no `except` of a program catches."""
+
+MAX_BITS: Final = 4096
+"""How many bits an integer may have while a piece computes with it."""
+
+MAX_CALLS: Final = 60
+"""How deep local functions may call each other."""
+
+CALLABLE_TYPES: Final[dict[type[Any], Callable[..., Any]]] = {}
+"""What a call of a type does, the evaluation first; `builtins` fills it."""
+
+_HUGE: Final = 1 << MAX_BITS
+_SIZED: Final[tuple[type[Any], ...]] = (
+    list,
+    tuple,
+    str,
+    dict,
+    range,
+    deque,
+    type({}.keys()),
+    type({}.values()),
+    type({}.items()),
+)
+
+
+class Evaluation:
+    """The budget and the printed text of one evaluation of a piece.
+
+    Attributes:
+        budget: Steps, seconds and bytes that are left.
+        line: The line of the statement that is being executed, from 1.
+        printed: The texts that `print` wrote.
+        handling: The exceptions that are being handled, innermost last.
+    """
+
+    __slots__ = ("budget", "calls", "handling", "line", "printed")
+
+    def __init__(self) -> None:
+        self.budget = Budget()
+        self.line = 0
+        self.calls = 0
+        self.printed: list[str] = []
+        self.handling: list[BaseException] = []
+
+    def step(self, count: int = 1) -> None:
+        """Spend steps of the budget. Raises OverBudget when none are left."""
+        self.budget.spend(count)
+
+    def reserve(self, size: int) -> None:
+        """Spend bytes of the budget before a value of this size is built. Raises OverBudget when none are left."""
+        grow(self.budget, size)
+
+    def stored(self, value: Any) -> Any:
+        """Reserve the room that `value` takes as an element of a container, and return it."""
+        grow(self.budget, LIST_ELEMENT + len(value) if type(value) is str else LIST_ELEMENT)
+        return value
+
+    def iterate(self, values: Any) -> Iterator[Any]:
+        """Return an iterator over `values` that spends a step for each element.
+
+        Sets are iterated in an order that is the same in every process. Raises TypeError as Python does.
+        """
+        if isinstance(values, (set, frozenset)):
+            self.step(2 * len(values))
+            return iter(in_stable_order(values))
+        if isinstance(values, _SIZED):
+            self.step(len(values))
+            return iter(values)
+        if isinstance(values, type):
+            raise TypeError(f"'{type(values).__name__}' object is not iterable")
+        return self._counted(iter(values))
+
+    def _counted(self, values: Iterator[Any]) -> Iterator[Any]:
+        spend = self.budget.spend
+        for value in values:
+            spend(1)
+            yield value
+
+    def collect(self, values: Iterable[Any]) -> list[Any]:
+        """Return the elements of `values` as a new list, within the budget."""
+        if isinstance(values, Sized):
+            self.reserve(LIST_ELEMENT * len(values))
+            return list(self.iterate(values))
+        stored = self.stored
+        return [stored(value) for value in self.iterate(values)]
+
+    def integer(self, value: Any) -> Any:
+        """Return `value` unless it is an integer with more than MAX_BITS bits. Raises Refused."""
+        if type(value) is int and not -_HUGE < value < _HUGE:
+            raise Refused(f"an integer of more than {MAX_BITS} bits; integers beyond 64 bits cannot be kept anyway")
+        return value
+
+    def callable(self, function: Any) -> Callable[..., Any]:
+        """Return a callable of Python for a function value of the program. Raises TypeError if it cannot be called."""
+        if type(function) is LocalFunction or type(function) is BuiltinFunction:
+            return function
+        if isinstance(function, type):
+            if function in CALLABLE_TYPES:
+                return BuiltinFunction(function.__name__, CALLABLE_TYPES[function], self)
+            if issubclass(function, BaseException):
+                return function
+        raise TypeError(f"'{type(function).__name__}' object is not callable")
+
+    def call(self, function: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+        """Call a function value of the program."""
+        self.step()
+        return self.callable(function)(*arguments, **keywords)
+
+
+class LocalFunction:
+    """A function or lambda of the program, together with the frame in which it was defined."""
+
+    __slots__ = ("__name__", "evaluation", "invoke")
+
+    def __init__(self, name: str, invoke: Callable[..., Any], evaluation: Evaluation) -> None:
+        self.__name__, self.invoke, self.evaluation = name, invoke, evaluation
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        evaluation = self.evaluation
+        evaluation.step()
+        if evaluation.calls >= MAX_CALLS:
+            raise Refused(f"functions call each other more than {MAX_CALLS} deep; write a loop")
+        evaluation.calls += 1
+        try:
+            return self.invoke(arguments, keywords)
+        finally:
+            evaluation.calls -= 1
+
+    def __repr__(self) -> str:
+        return f"<function {self.__name__}>"
+
+
+class BuiltinFunction:
+    """A function of the language as a value: `key=len`, `map(str.strip, lines)`."""
+
+    __slots__ = ("__name__", "evaluation", "run")
+
+    def __init__(self, name: str, run: Callable[..., Any], evaluation: Evaluation) -> None:
+        self.__name__, self.run, self.evaluation = name, run, evaluation
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return self.run(self.evaluation, *arguments, **keywords)
+
+    def __repr__(self) -> str:
+        return f"<built-in function {self.__name__}>"
+
+
+def catches(error: BaseException, kinds: Any) -> bool:
+    """Return True if an `except` with these classes catches the exception. Raise TypeError if they are not classes."""
+    classes = kinds if isinstance(kinds, tuple) else (kinds,)
+    if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in classes):
+        raise TypeError("catching classes that do not inherit from BaseException is not allowed")
+    return is_instance(error, classes)

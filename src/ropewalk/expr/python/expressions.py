@@ -1,0 +1,521 @@
+"""Expressions of Python as closures over a frame.
+
+To add a kind of expression, write a function that takes the node and the scope, and name it in EXPRESSIONS.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from .builtins import FUNCTIONS, TYPE_NAMES
+from .evaluation import BuiltinFunction, Evaluation
+from .failures import EXCEPTIONS
+from .formatting import converted, format_value
+from .modules import MODULES, Constant
+from .operations import BINARY, COMPARISONS, UNARY, member, set_item, set_member, subscript
+from .scope import Frame, Getter, Scope, Setter, Unsupported
+from .values import UNBOUND
+
+
+def expression(node: ast.expr, scope: Scope) -> Getter:
+    """Return the closure that evaluates an expression in a frame.
+
+    Raises:
+        Unsupported: The expression is outside the language.
+    """
+    compile_node = EXPRESSIONS.get(type(node))
+    if compile_node is None:
+        raise Unsupported(node, f"{type(node).__name__} is not supported")
+    return compile_node(node, scope)
+
+
+# --- names ---------------------------------------------------------------------------------------
+
+
+def _constant(node: ast.Constant, scope: Scope) -> Getter:
+    value = node.value
+    if isinstance(value, (bytes, complex)) or value is Ellipsis:
+        raise Unsupported(node, f"{type(value).__name__} values are not supported; use str, int or float")
+    return lambda frame: value
+
+
+def _name(node: ast.Name, scope: Scope) -> Getter:
+    place = scope.find(node.id)
+    if place is None:
+        return _global(node, scope)
+    return load(node.id, place, scope)
+
+
+def load(name: str, place: tuple[int, int], scope: Scope) -> Getter:
+    """Return the closure that reads a name of the program. Unbound, it raises NameError as Python does."""
+    hops, slot = place
+
+    def unbound(frame: Frame) -> BaseException:
+        if scope.is_function and hops == 0:
+            return UnboundLocalError(f"cannot access local variable '{name}' where it is not associated with a value")
+        return NameError(f"name '{name}' is not defined")
+
+    if hops == 0:
+
+        def get(frame: Frame) -> Any:
+            value = frame[slot]
+            if value is UNBOUND:
+                raise unbound(frame)
+            return value
+    elif hops == 1:
+
+        def get(frame: Frame) -> Any:
+            value = frame[1][slot]
+            if value is UNBOUND:
+                raise unbound(frame)
+            return value
+    else:
+
+        def get(frame: Frame) -> Any:
+            outer = frame
+            for _ in range(hops):
+                outer = outer[1]
+            value = outer[slot]
+            if value is UNBOUND:
+                raise unbound(frame)
+            return value
+
+    return get
+
+
+def _global(node: ast.Name, scope: Scope) -> Getter:
+    """Return the closure for a name that the program does not bind: imported, built in, or unknown."""
+    name = node.id
+    if name in scope.imports:
+        return _imported(node, scope.imports[name])
+    if name in TYPE_NAMES or name in EXCEPTIONS:
+        kind = TYPE_NAMES.get(name) or EXCEPTIONS[name]
+        return lambda frame: kind
+    function = FUNCTIONS.get(name)
+    if function is not None:
+        return lambda frame: BuiltinFunction(name, function, frame[0])
+    if name == "__name__":
+        return lambda frame: "__main__"
+    message = f"name '{name}' is not defined"
+
+    def fail(frame: Frame) -> Any:
+        raise NameError(message)
+
+    return fail
+
+
+def _imported(node: ast.expr, path: str) -> Getter:
+    """Return the closure for `module.member` of an imported module."""
+    module, _, name = path.partition(".")
+    if not name:
+        raise Unsupported(node, f"the module {module} is not a value; call one of its functions")
+    entry = MODULES.get(module, {}).get(name)
+    if entry is None:
+        raise Unsupported(node, f"{path} is not supported")
+    if isinstance(entry, Constant):
+        value = entry.value
+        return lambda frame: value
+    return lambda frame: BuiltinFunction(name, entry, frame[0])
+
+
+def module_path(node: ast.expr, scope: Scope) -> str | None:
+    """Return `module.member` for an attribute of an imported module, else None."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        module = scope.imports.get(node.value.id)
+        if module is not None and "." not in module and scope.find(node.value.id) is None:
+            return f"{module}.{node.attr}"
+    return None
+
+
+# --- members, subscripts, operators ----------------------------------------------------------------
+
+
+def _attribute(node: ast.Attribute, scope: Scope) -> Getter:
+    path = module_path(node, scope)
+    if path is not None:
+        return _imported(node, path)
+    value, name = expression(node.value, scope), node.attr
+    if name.startswith("_") and name not in ("__name__", "__class__", "__qualname__"):
+        raise Unsupported(node, f"members that begin with an underscore are not supported: {name}")
+    return lambda frame: member(frame[0], value(frame), name)
+
+
+def _subscript(node: ast.Subscript, scope: Scope) -> Getter:
+    value, key = expression(node.value, scope), expression(node.slice, scope)
+    return lambda frame: subscript(frame[0], value(frame), key(frame))
+
+
+def _slice(node: ast.Slice, scope: Scope) -> Getter:
+    lower, upper, step = (
+        expression(part, scope) if part is not None else _none for part in (node.lower, node.upper, node.step)
+    )
+    return lambda frame: slice(lower(frame), upper(frame), step(frame))
+
+
+def _none(frame: Frame) -> None:
+    return None
+
+
+def _binary(node: ast.BinOp, scope: Scope) -> Getter:
+    operate = BINARY.get(type(node.op).__name__)
+    if operate is None:
+        raise Unsupported(node, "the operator @ is not supported")
+    left, right = expression(node.left, scope), expression(node.right, scope)
+    return lambda frame: operate(frame[0], left(frame), right(frame))
+
+
+def _unary(node: ast.UnaryOp, scope: Scope) -> Getter:
+    operate, operand = UNARY[type(node.op).__name__], expression(node.operand, scope)
+    return lambda frame: operate(operand(frame))
+
+
+def _logical(node: ast.BoolOp, scope: Scope) -> Getter:
+    parts = [expression(value, scope) for value in node.values]
+    stop_at = isinstance(node.op, ast.Or)
+
+    def run(frame: Frame) -> Any:
+        value: Any = None
+        for part in parts:
+            value = part(frame)
+            if bool(value) is stop_at:
+                break
+        return value
+
+    return run
+
+
+def _compare(node: ast.Compare, scope: Scope) -> Getter:
+    first = expression(node.left, scope)
+    links = [
+        (COMPARISONS[type(operator).__name__], expression(right, scope))
+        for operator, right in zip(node.ops, node.comparators, strict=True)
+    ]
+    if len(links) == 1:
+        compare, second = links[0]
+        return lambda frame: compare(frame[0], first(frame), second(frame))
+
+    def chain(frame: Frame) -> Any:
+        left, result = first(frame), True
+        for compare, get in links:
+            right = get(frame)
+            result = compare(frame[0], left, right)
+            if not result:
+                break
+            left = right
+        return result
+
+    return chain
+
+
+def _conditional(node: ast.IfExp, scope: Scope) -> Getter:
+    test, then, otherwise = (expression(part, scope) for part in (node.test, node.body, node.orelse))
+    return lambda frame: then(frame) if test(frame) else otherwise(frame)
+
+
+def _walrus(node: ast.NamedExpr, scope: Scope) -> Getter:
+    value = expression(node.value, scope)
+    owner, hops = scope, 0
+    while owner.comprehension and owner.parent is not None:
+        owner, hops = owner.parent, hops + 1
+    slot = owner.slots[node.target.id]
+
+    def run(frame: Frame) -> Any:
+        result = value(frame)
+        holder = frame
+        for _ in range(hops):
+            holder = holder[1]
+        holder[slot] = result
+        return result
+
+    return run
+
+
+# --- displays and text -----------------------------------------------------------------------------
+
+
+def _elements(nodes: list[ast.expr], scope: Scope) -> Callable[[Frame], list[Any]]:
+    """Return the closure that gives the elements of a display, in a new list."""
+    if not any(isinstance(node, ast.Starred) for node in nodes):
+        parts = [expression(node, scope) for node in nodes]
+
+        def build(frame: Frame) -> list[Any]:
+            stored = frame[0].stored
+            return [stored(part(frame)) for part in parts]
+
+        return build
+    spread = [
+        (isinstance(node, ast.Starred), expression(node.value if isinstance(node, ast.Starred) else node, scope))
+        for node in nodes
+    ]
+
+    def build_spread(frame: Frame) -> list[Any]:
+        items: list[Any] = []
+        for is_starred, part in spread:
+            if is_starred:
+                items.extend(frame[0].collect(part(frame)))
+            else:
+                items.append(frame[0].stored(part(frame)))
+        return items
+
+    return build_spread
+
+
+def _list(node: ast.List, scope: Scope) -> Getter:
+    return _elements(node.elts, scope)
+
+
+def _tuple(node: ast.Tuple, scope: Scope) -> Getter:
+    build = _elements(node.elts, scope)
+    return lambda frame: tuple(build(frame))
+
+
+def _set(node: ast.Set, scope: Scope) -> Getter:
+    build = _elements(node.elts, scope)
+    return lambda frame: set(build(frame))
+
+
+def _dict(node: ast.Dict, scope: Scope) -> Getter:
+    pairs = [
+        (None if key is None else expression(key, scope), expression(value, scope))
+        for key, value in zip(node.keys, node.values, strict=True)
+    ]
+
+    def build(frame: Frame) -> dict[Any, Any]:
+        evaluation: Evaluation = frame[0]
+        fields: dict[Any, Any] = {}
+        for key, value in pairs:
+            if key is None:  # {**other}
+                other = value(frame)
+                if not isinstance(other, dict):
+                    raise TypeError(f"'{type(other).__name__}' object is not a mapping")
+                evaluation.reserve(64 * len(other))
+                fields.update(other)
+            else:
+                set_item(evaluation, fields, key(frame), value(frame))
+        return fields
+
+    return build
+
+
+def _joined(node: ast.JoinedStr, scope: Scope) -> Getter:
+    parts = [expression(part, scope) for part in node.values]
+
+    def run(frame: Frame) -> str:
+        texts = [part(frame) for part in parts]
+        length = sum(map(len, texts))
+        frame[0].step(1 + length // 4096)
+        if length > 100_000:
+            frame[0].reserve(length)
+        return "".join(texts)
+
+    return run
+
+
+def _formatted(node: ast.FormattedValue, scope: Scope) -> Getter:
+    value = expression(node.value, scope)
+    spec = expression(node.format_spec, scope) if node.format_spec is not None else None
+    conversion = chr(node.conversion) if node.conversion != -1 else None
+
+    def run(frame: Frame) -> str:
+        shown = converted(frame[0], value(frame), conversion)
+        return format_value(frame[0], shown, "" if spec is None else spec(frame))
+
+    return run
+
+
+# --- comprehensions --------------------------------------------------------------------------------
+
+
+class _Loops:
+    """The `for` and `if` clauses of a comprehension."""
+
+    def __init__(self, generators: list[ast.comprehension], scope: Scope) -> None:
+        from .scope import bound_names
+
+        for part in generators:
+            if part.is_async:
+                raise Unsupported(part.target, "async for over a list; write for")
+        self.inner = Scope(bound_names([part.target for part in generators]), scope, comprehension=True)
+        self.first = expression(generators[0].iter, scope)
+        self.levels = [
+            (
+                None if index == 0 else expression(part.iter, self.inner),
+                assign_target(part.target, self.inner),
+                [expression(test, self.inner) for test in part.ifs],
+            )
+            for index, part in enumerate(generators)
+        ]
+
+    def each(self, frame: Frame, visit: Callable[[Frame], None]) -> None:
+        """Call `visit` with the inner frame for each combination that passes the tests."""
+        evaluation: Evaluation = frame[0]
+        own = self.inner.new_frame(evaluation, frame, UNBOUND)
+        self._level(0, own, evaluation.iterate(self.first(frame)), visit)
+
+    def _level(self, index: int, own: Frame, values: Iterator[Any], visit: Callable[[Frame], None]) -> None:
+        _, assign, tests = self.levels[index]
+        last = index + 1 == len(self.levels)
+        for value in values:
+            assign(own, value)
+            if all(test(own) for test in tests):
+                if last:
+                    visit(own)
+                else:
+                    source = self.levels[index + 1][0]
+                    assert source is not None
+                    self._level(index + 1, own, own[0].iterate(source(own)), visit)
+
+    def lazily(self, frame: Frame) -> Iterator[Frame]:
+        """Return an iterator over the inner frame; the first iterable is evaluated at once, as in Python."""
+        evaluation: Evaluation = frame[0]
+        own = self.inner.new_frame(evaluation, frame, UNBOUND)
+        return self._lazy_level(0, own, evaluation.iterate(self.first(frame)))
+
+    def _lazy_level(self, index: int, own: Frame, values: Iterator[Any]) -> Iterator[Frame]:
+        _, assign, tests = self.levels[index]
+        last = index + 1 == len(self.levels)
+        for value in values:
+            assign(own, value)
+            if all(test(own) for test in tests):
+                if last:
+                    yield own
+                else:
+                    source = self.levels[index + 1][0]
+                    assert source is not None
+                    yield from self._lazy_level(index + 1, own, own[0].iterate(source(own)))
+
+
+def _list_comprehension(node: ast.ListComp, scope: Scope) -> Getter:
+    loops = _Loops(node.generators, scope)
+    element = expression(node.elt, loops.inner)
+
+    def run(frame: Frame) -> list[Any]:
+        items: list[Any] = []
+        stored = frame[0].stored
+        loops.each(frame, lambda own: items.append(stored(element(own))))
+        return items
+
+    return run
+
+
+def _set_comprehension(node: ast.SetComp, scope: Scope) -> Getter:
+    loops = _Loops(node.generators, scope)
+    element = expression(node.elt, loops.inner)
+
+    def run(frame: Frame) -> set[Any]:
+        items: set[Any] = set()
+        stored = frame[0].stored
+        loops.each(frame, lambda own: items.add(stored(element(own))))
+        return items
+
+    return run
+
+
+def _dict_comprehension(node: ast.DictComp, scope: Scope) -> Getter:
+    loops = _Loops(node.generators, scope)
+    key, value = expression(node.key, loops.inner), expression(node.value, loops.inner)
+
+    def run(frame: Frame) -> dict[Any, Any]:
+        fields: dict[Any, Any] = {}
+        evaluation = frame[0]
+        loops.each(frame, lambda own: set_item(evaluation, fields, key(own), value(own)))
+        return fields
+
+    return run
+
+
+def _generator(node: ast.GeneratorExp, scope: Scope) -> Getter:
+    loops = _Loops(node.generators, scope)
+    element = expression(node.elt, loops.inner)
+    return lambda frame: (element(own) for own in loops.lazily(frame))
+
+
+# --- targets -------------------------------------------------------------------------------------
+
+
+def assign_target(node: ast.expr, scope: Scope) -> Setter:
+    """Return the closure that assigns a value to a target: a name, names, an entry or a member."""
+    if isinstance(node, ast.Name):
+        place = scope.find(node.id)
+        if place is None or place[0] != 0:
+            raise Unsupported(node, f"the name {node.id} belongs to another function")
+        slot = place[1]
+
+        def set_name(frame: Frame, value: Any) -> None:
+            frame[slot] = value
+
+        return set_name
+    if isinstance(node, ast.Subscript):
+        holder, key = expression(node.value, scope), expression(node.slice, scope)
+        return lambda frame, value: set_item(frame[0], holder(frame), key(frame), value)
+    if isinstance(node, ast.Attribute):
+        owner, name = expression(node.value, scope), node.attr
+        if name.startswith("_"):
+            raise Unsupported(node, f"members that begin with an underscore are not supported: {name}")
+        return lambda frame, value: set_member(frame[0], owner(frame), name, value)
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return _assign_several(node, scope)
+    raise Unsupported(node, f"cannot assign to {type(node).__name__}")
+
+
+def _assign_several(node: ast.Tuple | ast.List, scope: Scope) -> Setter:
+    starred = next((index for index, part in enumerate(node.elts) if isinstance(part, ast.Starred)), None)
+    setters = [assign_target(part.value if isinstance(part, ast.Starred) else part, scope) for part in node.elts]
+    expected = len(setters)
+
+    def unpack(frame: Frame, value: Any) -> None:
+        if isinstance(value, (int, float, type(None), type)):
+            raise TypeError(f"cannot unpack non-iterable {type(value).__name__} object")
+        items = list(frame[0].iterate(value))
+        if starred is None:
+            if len(items) > expected:
+                raise ValueError(f"too many values to unpack (expected {expected})")
+            if len(items) < expected:
+                raise ValueError(f"not enough values to unpack (expected {expected}, got {len(items)})")
+        else:
+            after = expected - starred - 1
+            if len(items) < expected - 1:
+                raise ValueError(f"not enough values to unpack (expected at least {expected - 1}, got {len(items)})")
+            items = [*items[:starred], items[starred : len(items) - after], *items[len(items) - after :]]
+        for setter, item in zip(setters, items, strict=True):
+            setter(frame, item)
+
+    return unpack
+
+
+def _starred(node: ast.Starred, scope: Scope) -> Getter:
+    raise Unsupported(node, "a starred value stands only in a list, a call or an assignment")
+
+
+def _awaited(node: ast.expr, scope: Scope) -> Getter:
+    raise Unsupported(node, "await is not allowed in a local function without async")
+
+
+EXPRESSIONS: Final[dict[type[ast.AST], Callable[[Any, Scope], Getter]]] = {
+    ast.Attribute: _attribute,
+    ast.Await: _awaited,
+    ast.BinOp: _binary,
+    ast.BoolOp: _logical,
+    ast.Compare: _compare,
+    ast.Constant: _constant,
+    ast.Dict: _dict,
+    ast.DictComp: _dict_comprehension,
+    ast.FormattedValue: _formatted,
+    ast.GeneratorExp: _generator,
+    ast.IfExp: _conditional,
+    ast.JoinedStr: _joined,
+    ast.List: _list,
+    ast.ListComp: _list_comprehension,
+    ast.Name: _name,
+    ast.NamedExpr: _walrus,
+    ast.Set: _set,
+    ast.SetComp: _set_comprehension,
+    ast.Slice: _slice,
+    ast.Starred: _starred,
+    ast.Subscript: _subscript,
+    ast.Tuple: _tuple,
+    ast.UnaryOp: _unary,
+}
+"""Every kind of expression of the language; `calls` adds calls and lambdas."""

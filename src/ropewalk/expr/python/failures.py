@@ -1,0 +1,110 @@
+"""Exceptions of Python programs as records, and which `except` catches which.
+
+A failed tool call raises `ToolError`. Where a Python function of this process failed, the record also names the classes
+of its exception, so that `except ValueError` catches a tool that raised ValueError.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from typing import Any, Final
+
+from ...values import Json
+
+
+class ToolError(Exception):
+    """A failed tool call, with `tool`, `message` and `kind`."""
+
+    def __init__(self, message: str = "", tool: str = "", kind: str = "", bases: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.message, self.tool, self.kind, self.bases = message, tool, kind, bases
+
+
+class Rejected(ToolError):
+    """An approval that was rejected and that the program does not look at."""
+
+
+EXCEPTIONS: Final[dict[str, type[BaseException]]] = {
+    kind.__name__: kind
+    for kind in (
+        *(BaseException, Exception, ArithmeticError, AssertionError, AttributeError, BufferError, ConnectionError),
+        *(ConnectionAbortedError, ConnectionRefusedError, ConnectionResetError, BrokenPipeError, EOFError),
+        *(FileExistsError, FileNotFoundError, FloatingPointError, ImportError, IndexError, InterruptedError),
+        *(IsADirectoryError, KeyError, LookupError, MemoryError, ModuleNotFoundError, NameError, NotADirectoryError),
+        *(NotImplementedError, OSError, OverflowError, PermissionError, ProcessLookupError, RecursionError),
+        *(ReferenceError, RuntimeError, StopIteration, SystemError, TimeoutError, TypeError, UnboundLocalError),
+        *(UnicodeError, ValueError, ZeroDivisionError, Warning, UserWarning, DeprecationWarning, RuntimeWarning),
+        *(json.JSONDecodeError, statistics.StatisticsError, ToolError, Rejected),
+    )
+}
+EXCEPTIONS.update(IOError=OSError, EnvironmentError=OSError)
+_RECORD: Final = "__ropewalk_record__"
+
+
+def exception_record(error: BaseException, line: int | None = None) -> dict[str, Any]:
+    """Return what is kept of an exception: its class, arguments, message and the line that raised it.
+
+    Args:
+        error: An exception that a program raised or caught.
+        line: The line of the program, from 1; a record that the exception already has keeps its own.
+    """
+    known: dict[str, Any] | None = error.__dict__.get(_RECORD)
+    if known is not None:
+        return known
+    kind = type(error).__name__
+    record: dict[str, Any] = {"type": kind, "args": list(error.args), "message": str(error), "line": line}
+    if isinstance(error, json.JSONDecodeError):
+        record["args"] = [error.msg, error.doc, error.pos]
+    if isinstance(error, ToolError):
+        record |= {"tool": error.tool, "kind": error.kind, "bases": list(error.bases)}
+    if EXCEPTIONS.get(kind) is not type(error):  # a subclass that only Python's own code raises
+        record["type"] = next(base.__name__ for base in type(error).__mro__ if base.__name__ in EXCEPTIONS)
+    error.__dict__[_RECORD] = record
+    return record
+
+
+def exception_from(record: dict[str, Any]) -> BaseException:
+    """Return the exception of a record. It has the same class, arguments and message, and the record itself."""
+    kind = EXCEPTIONS.get(record["type"], ToolError)
+    if issubclass(kind, ToolError):
+        error: BaseException = kind(
+            record["message"], record.get("tool", ""), record.get("kind", ""), tuple(record.get("bases", ()))
+        )
+    else:
+        error = kind(*record["args"])
+    error.__dict__[_RECORD] = record
+    return error
+
+
+def is_instance(error: BaseException, kinds: Any) -> bool:
+    """Return True if `except kinds` catches the exception, a ToolError also by the classes that its tool raised."""
+    if isinstance(error, kinds):
+        return True
+    if not isinstance(error, ToolError):
+        return False
+    return any(kind.__name__ in error.bases for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
+
+
+def failure_record(error: dict[str, Json], tool: str) -> dict[str, Any]:
+    """Return the record of a failed call from the `error` that the engine gives to `on_error`."""
+    message = str(error.get("message") or "")
+    bases = [str(name) for name in error.get("classes") or ()]
+    kind = str(error.get("kind") or "")
+    name = "ToolError"
+    if kind in ("ToolTimeout", "Timeout", "TimeoutError"):
+        bases.append("TimeoutError")
+        bases.append("OSError")
+    if kind in ("ApprovalRejected", "Rejected"):
+        name = "Rejected"
+    if kind in ("ValidationFailed", "InvalidArguments", "SchemaMismatch"):
+        bases.append("ValueError")
+    return {
+        "type": name,
+        "args": [message],
+        "message": message,
+        "line": None,
+        "tool": tool,
+        "kind": kind,
+        "bases": bases,
+    }

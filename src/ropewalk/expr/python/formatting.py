@@ -1,0 +1,111 @@
+"""Text of values: f-strings, `format`, `str.format`, `repr`; widths are limited."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter, OrderedDict, defaultdict, deque
+from typing import Any, Final
+
+from .evaluation import Evaluation
+from .operations import MAX_WIDTH, member, subscript, text_size
+from .values import Refused, in_stable_order
+
+_DIGITS: Final = re.compile(r"\d+")
+
+
+def format_value(evaluation: Evaluation, value: Any, spec: str) -> str:
+    """Return `format(value, spec)`.
+
+    Raises:
+        Refused: The field is wider than MAX_WIDTH characters.
+    """
+    if any(len(digits) > 5 or int(digits) > MAX_WIDTH for digits in _DIGITS.findall(spec)):
+        raise Refused(f"a format wider than {MAX_WIDTH:,} characters; write a smaller width")
+    if not spec:
+        return text(evaluation, value)
+    evaluation.step(1 + len(spec) // 64)
+    return format(value, spec)
+
+
+def text(evaluation: Evaluation, value: Any) -> str:
+    """Return `str(value)`."""
+    if type(value) is str:
+        return value
+    if isinstance(value, (int, float)):
+        return str(value)
+    evaluation.reserve(text_size(value))
+    evaluation.budget.check_clock()
+    if isinstance(value, (list, tuple, dict, set, frozenset, deque)):
+        return representation(evaluation, value)
+    return str(value)
+
+
+def representation(evaluation: Evaluation, value: Any) -> str:
+    """Return `repr(value)`; sets have their elements in the order in which they are iterated."""
+    if type(value) is str:
+        evaluation.reserve(len(value))
+        return repr(value)
+    evaluation.step()
+    if type(value) is list:
+        return f"[{', '.join([representation(evaluation, item) for item in value])}]"
+    if type(value) is tuple:
+        comma = "," if len(value) == 1 else ""
+        return f"({', '.join([representation(evaluation, item) for item in value])}{comma})"
+    if type(value) is dict:
+        return _pairs(evaluation, value)
+    if isinstance(value, (set, frozenset)) and value:
+        items = f"{{{', '.join([representation(evaluation, item) for item in in_stable_order(value)])}}}"
+        return items if type(value) is set else f"frozenset({items})"
+    if type(value) is Counter or type(value) is OrderedDict or type(value) is defaultdict:
+        evaluation.budget.check_clock()
+    return repr(value)
+
+
+def _pairs(evaluation: Evaluation, value: dict[Any, Any]) -> str:
+    pairs = [f"{representation(evaluation, key)}: {representation(evaluation, item)}" for key, item in value.items()]
+    return f"{{{', '.join(pairs)}}}"
+
+
+class _Formatter(string.Formatter):
+    """`str.format` whose fields read entries of data only."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        self.evaluation = evaluation
+
+    def get_field(self, field_name: str, args: Any, kwargs: Any) -> Any:
+        first, rest = string._string.formatter_field_name_split(field_name)  # type: ignore[attr-defined]
+        value = self.get_value(first, args, kwargs)
+        for is_member, key in rest:
+            if is_member:
+                value = member(self.evaluation, value, key)
+            else:
+                value = subscript(self.evaluation, value, key)
+        return value, first
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return format_value(self.evaluation, value, format_spec)
+
+    def convert_field(self, value: Any, conversion: str | None) -> Any:
+        return converted(self.evaluation, value, conversion)
+
+
+def converted(evaluation: Evaluation, value: Any, conversion: str | None) -> Any:
+    """Return a value after the conversion `s`, `r` or `a` of a format field."""
+    if conversion is None:
+        return value
+    if conversion == "s":
+        return text(evaluation, value)
+    if conversion == "r":
+        return representation(evaluation, value)
+    if conversion == "a":
+        return ascii(value)
+    raise ValueError(f"Unknown conversion specifier {conversion!s}")
+
+
+def format_template(evaluation: Evaluation, template: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Return `template.format(*args, **kwargs)`."""
+    evaluation.step(1 + len(template) // 16)
+    result = _Formatter(evaluation).vformat(template, args, kwargs)
+    evaluation.reserve(len(result))
+    return result

@@ -1,0 +1,233 @@
+"""The computations of a plan's nodes: pieces of a program, and the handling of values and exits between them.
+
+These functions have names that no expression of a document can spell. An *exit* is null, or how statements left:
+`{"k": "return", "v": value}`, `{"k": "raise", "e": exception}`, `{"k": "break"}` or `{"k": "continue"}`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from functools import lru_cache
+from typing import Any, Final
+
+from ...errors import ExpressionError
+from ...values import Json, digest
+from ..function_registry import function
+from .failures import EXCEPTIONS, exception_from, exception_record, failure_record, is_instance
+from .piece import EXIT, PRINTED, Evaluate, ProgramFailed, compile_piece
+from .values import TAG, UNBOUND, Approval, Refused, copied, guard_raw, pack, to_json, unpack
+
+UNBOUND_MARK: Final[Json] = pack(UNBOUND)
+
+
+def piece_text(
+    code: str, outputs: list[str], guarded: bool, lines: list[int], raw: list[str], prints: bool, inside: bool
+) -> str:
+    """Return the first argument of `py:piece`.
+
+    Args:
+        code: The statements, as `ast.unparse` writes them.
+        outputs: The names whose values the piece gives.
+        guarded: Whether an exception becomes an exit.
+        lines: For each line of `code` the line of the program.
+        raw: The inputs that come from outside, and so hold no encoded values.
+        prints: Whether the piece continues the list of printed texts.
+        inside: Whether the program is a function, whose unbound names raise UnboundLocalError.
+    """
+    spec = {"code": code, "outputs": outputs, "guarded": guarded, "lines": lines, "raw": raw, "prints": prints}
+    return json.dumps({**spec, "inside": inside}, ensure_ascii=False, separators=(",", ":"))
+
+
+@lru_cache(maxsize=4096)
+def _piece_of(spec: str, inputs: tuple[str, ...]) -> Evaluate:
+    read = json.loads(spec)
+    return compile_piece(
+        read["code"],
+        inputs,
+        tuple(read["outputs"]),
+        read["guarded"],
+        tuple(read["lines"]),
+        frozenset(read["raw"]),
+        read["inside"],
+    )
+
+
+@function("py:piece", 2)
+def _piece(spec: str, inputs: dict[str, Json]) -> Json:
+    return _piece_of(spec, tuple(inputs))(inputs)
+
+
+@function("py:json", 3)
+def _json(value: Json, name: Json, line: Json) -> Json:
+    """Return a packed value as the argument of a call."""
+    if type(value) is not dict or TAG not in value:
+        return value
+    content = unpack(value)
+    if content is UNBOUND:
+        error = NameError(f"name '{name}' is not defined")
+        raise ProgramFailed(exception_record(error, int(line)))
+    try:
+        return to_json(content)
+    except Refused as error:
+        raise Refused(f"line {line}: {error}") from None
+
+
+@function("py:question", 2, returns="string")
+def _question(tool: Json, arguments: Json) -> Json:
+    """Return what a person is asked before a call: the tool, its arguments, and their digest."""
+    return f"Call {tool} with {json.dumps(arguments, ensure_ascii=False)}? [{digest([tool, arguments])[:16]}]"
+
+
+@function("py:raw", 1)
+def _raw(value: Json) -> Json:
+    return guard_raw(value)
+
+
+@function("py:items", 1)
+def _items(value: Json) -> Json:
+    if type(value) is list:
+        return value
+    return [pack(item) for item in unpack(value)]
+
+
+@function("py:caught", 3)
+def _caught(error: Json, tool: Json, line: Json) -> Json:
+    """Return the exit of a call that gave `error` to `on_error`; null if it succeeded."""
+    if type(error) is not dict:
+        return None
+    record = error.get("exception")
+    if type(record) is not dict:
+        record = failure_record(error, str(tool))
+    return {"k": "raise", "e": pack(exception_from({**record, "line": record.get("line") or line}))}
+
+
+@function("py:timeout", 1)
+def _timeout(line: Json) -> Json:
+    return {"k": "raise", "e": pack(exception_from({"type": "TimeoutError", "args": [], "message": "", "line": line}))}
+
+
+@function("py:loop_exit", 1)
+def _loop_exit(exit: Json) -> Json:
+    return None if type(exit) is not dict or exit["k"] == "continue" else exit
+
+
+@function("py:collected", 3)
+def _collected(before: Json, states: Json, names: Json) -> Json:
+    """Return the state after a loop: that of its last round, with the lists to which all of its rounds appended."""
+    state = dict(states[-1] if states else before)
+    for name in names:
+        items = [*unpack(before[name])]
+        for one in states:
+            items += unpack(one[name])
+        state[name] = pack(items)
+    return state
+
+
+@function("py:after_loop", 1)
+def _after_loop(exit: Json) -> Json:
+    return None if type(exit) is not dict or exit["k"] == "break" else exit
+
+
+@function("py:after_call", 1)
+def _after_call(exit: Json) -> Json:
+    return None if type(exit) is not dict or exit["k"] == "return" else exit
+
+
+@function("py:returned", 2)
+def _returned(exit: Json, old: Json) -> Json:
+    """Return what a function gave; what the name had before if the function raised."""
+    if type(exit) is not dict:
+        return None
+    return exit.get("v") if exit["k"] == "return" else old
+
+
+@function("py:either", 2)
+def _either(first: Json, second: Json) -> Json:
+    return second if first is None else first
+
+
+@function("py:raise", 1)
+def _raise(exit: Json) -> Json:
+    """Fail where the exit is an exception; give any other exit on."""
+    if type(exit) is dict and exit["k"] == "raise":
+        error = unpack(exit["e"])
+        raise ProgramFailed(exception_record(error))
+    return exit
+
+
+@function("py:handler", 2, returns="integer")
+def _handler(exit: Json, clauses: Json) -> Json:
+    """Return the number of the `except` that catches the exit; -1 for none, -2 where no exit was taken."""
+    if type(exit) is not dict:
+        return -2
+    if exit["k"] == "raise":
+        error = unpack(exit["e"])
+        for number, names in enumerate(clauses):
+            if is_instance(error, tuple(EXCEPTIONS[str(name)] for name in names)):
+                return number
+    return -1
+
+
+@function("py:exception", 1)
+def _exception(exit: Json) -> Json:
+    return exit["e"] if type(exit) is dict else None
+
+
+@function("py:gathered", 3)
+def _gathered(groups: Json, returns_exceptions: Json, old: Json) -> Json:
+    """Return the results of calls that ran at once: `{EXIT: exit of the first failure, "v": results}`."""
+    results: list[Any] = []
+    first: Json = None
+    for is_list, group in groups:
+        for result in group if is_list else [group]:
+            exit = result[EXIT]
+            if type(exit) is dict and exit["k"] == "raise":
+                first = first or exit
+                results.append(unpack(exit["e"]))
+            else:
+                results.append(unpack(result["v"]))
+    if first is not None and not returns_exceptions:
+        return {EXIT: first, "v": old}
+    return {EXIT: None, "v": pack(results)}
+
+
+@function("py:printed", 2)
+def _printed(before: Json, groups: Json) -> Json:
+    """Return what was printed before, and then by calls that ran at once, in the order of the program."""
+    texts = list(before)
+    for is_list, group in groups:
+        for result in group if is_list else [group]:
+            texts += result[PRINTED]
+    return texts
+
+
+@function("py:limit", 3)
+def _limit(exit: Json, line: Json, limit: Json) -> Json:
+    if exit is None:
+        raise ExpressionError(f"line {line}: the while loop reached its limit of {limit} iterations")
+    return exit
+
+
+@function("py:now", 3)
+def _now(text: Json, world: Json, has_zone: Json) -> Json:
+    """Return the date or time that a journaled step read, with its time zone only where the program asks for one."""
+    moment = datetime.datetime.fromisoformat(str(text))
+    if world == "today":
+        return pack(moment.date())
+    return pack(moment if has_zone else moment.replace(tzinfo=None))
+
+
+@function("py:approval", 1)
+def _approval(answer: Json) -> Json:
+    return pack(Approval(copied(answer)))
+
+
+@function("py:merge", 2)
+def _merge(fields: Json, more: Json) -> Json:
+    return {**fields, **more}
+
+
+@function("py:member", 2)
+def _member(fields: Json, name: Json) -> Json:
+    return fields[name]

@@ -1,0 +1,112 @@
+"""Names of a program: which function owns them, and where their values are in a frame.
+
+A frame is a flat list: the evaluation, the frame of the enclosing function, and one slot for each name.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeAlias
+
+from ...errors import ExpressionError
+
+Frame: TypeAlias = list[Any]
+Getter: TypeAlias = Callable[[Frame], Any]
+Setter: TypeAlias = Callable[[Frame, Any], None]
+
+FIRST_SLOT: Final = 2
+"""The slots before hold the evaluation and the frame of the enclosing function."""
+
+FUNCTION_NODES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+class Unsupported(ExpressionError):
+    """Syntax outside the language, with its place.
+
+    Attributes:
+        line: From 1.
+        column: From 1.
+    """
+
+    def __init__(self, node: ast.AST, message: str) -> None:
+        super().__init__(message)
+        self.line: int = getattr(node, "lineno", 1)
+        self.column: int = getattr(node, "col_offset", 0) + 1
+
+
+class Scope:
+    """The names of a function, a comprehension or the piece itself.
+
+    Args:
+        names: The names that it owns.
+        parent: The enclosing scope, None for the piece.
+        imports: For each imported name the module, or `module.member`.
+        comprehension: Whether `:=` inside binds in the enclosing function instead.
+        inside: Whether the program itself is a function.
+    """
+
+    def __init__(
+        self,
+        names: Iterable[str],
+        parent: Scope | None = None,
+        imports: dict[str, str] | None = None,
+        comprehension: bool = False,
+        inside: bool = False,
+    ) -> None:
+        self.slots = {name: FIRST_SLOT + index for index, name in enumerate(dict.fromkeys(names))}
+        self.parent = parent
+        self.imports: dict[str, str] = imports if imports is not None else (parent.imports if parent else {})
+        self.comprehension = comprehension
+        self.is_function = inside or (parent is not None and not comprehension)
+        """True in a function, where an unbound name raises UnboundLocalError."""
+
+    def find(self, name: str) -> tuple[int, int] | None:
+        """Return how many frames outward a name is, and its slot there; None if no scope owns it."""
+        scope: Scope | None = self
+        hops = 0
+        while scope is not None:
+            slot = scope.slots.get(name)
+            if slot is not None:
+                return hops, slot
+            scope, hops = scope.parent, hops + 1
+        return None
+
+    def new_frame(self, evaluation: Any, outer: Frame | None, unbound: Any) -> Frame:
+        """Return a frame in which every name is unbound."""
+        return [evaluation, outer, *[unbound] * len(self.slots)]
+
+
+def bound_names(nodes: Iterable[ast.AST]) -> list[str]:
+    """Return the names that statements bind in their own function, in order of their first appearance."""
+    names: dict[str, None] = {}
+    for node in nodes:
+        _collect_bound(node, names, inside=False)
+    return list(names)
+
+
+def _collect_bound(node: ast.AST, names: dict[str, None], inside: bool) -> None:
+    """Add the names that `node` binds; `inside` a comprehension only `:=` binds in the function."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        names.setdefault(node.name)
+    if isinstance(node, FUNCTION_NODES):
+        return
+    if isinstance(node, ast.NamedExpr) and isinstance(node.target, ast.Name):
+        names.setdefault(node.target.id)
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)) and not inside:
+        names.setdefault(node.id)
+    elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+        names.setdefault(node.name)
+    elif isinstance(node, ast.MatchMapping) and node.rest:
+        names.setdefault(node.rest)
+    inside = inside or isinstance(node, COMPREHENSIONS)
+    for child in ast.iter_child_nodes(node):
+        _collect_bound(child, names, inside)
+
+
+def parameter_names(arguments: ast.arguments) -> list[str]:
+    """Return the names of the parameters of a function, in the order of their slots."""
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    every += [argument for argument in (arguments.vararg, arguments.kwarg) if argument is not None]
+    return [argument.arg for argument in every]

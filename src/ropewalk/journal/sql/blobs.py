@@ -1,0 +1,113 @@
+"""Values as bytes: small values are inside their row, each large value is stored once by its hash.
+
+Refused: more than 100 MB of JSON in one value (InvalidValue).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from typing import Final, TypeAlias
+
+import orjson
+
+from ...content import hashes_in
+from ...errors import Action, InvalidValue, StoreError
+from ...fast_dataclass import dataclass
+from ...values import MAX_BYTES, Json
+
+CONTENT: Final = 2
+"""The codec of content."""
+INLINE: Final = 64_000
+"""A value with more bytes than this lives in the blob table."""
+
+_HASH_BYTES: Final = 32
+_SAMPLE: Final = 64_000
+_PAYS: Final = 0.85
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A large value.
+
+    Attributes:
+        hash: BLAKE2b of its JSON; SHA-256 of content.
+        codec: 0 for JSON, 1 for deflated JSON, CONTENT for content.
+        size: Bytes before compression.
+        data: The bytes that are stored.
+        contents: The hashes of the content that the value refers to.
+    """
+
+    hash: bytes
+    codec: int
+    size: int
+    data: bytes
+    contents: tuple[str, ...] = ()
+
+    @property
+    def ref(self) -> bytes:
+        """The reference that replaces the value in a row. JSON never begins with its zero byte."""
+        return b"\0" + self.hash
+
+
+Packed: TypeAlias = bytes | Blob | None
+
+
+def dump(value: Json, place: str) -> bytes | None:
+    """Return the JSON of a checked value; None for null.
+
+    Raises:
+        InvalidValue: The JSON has more than 100 MB.
+    """
+    if value is None:
+        return None
+    try:
+        raw = orjson.dumps(value)
+    except orjson.JSONEncodeError as error:  # The value was not checked. Refuse it rather than lose it.
+        raise InvalidValue(place, f"cannot be recorded: {error}") from error
+    if len(raw) > MAX_BYTES:
+        raise InvalidValue(place, f"{len(raw):,} bytes of JSON; at most {MAX_BYTES:,} can be recorded")
+    return raw
+
+
+def pack(raw: bytes | None, inline: int = INLINE) -> Packed:
+    """Return `raw` itself if it is small, otherwise a blob. Compressing is slow: call this off the event loop."""
+    if raw is None or len(raw) <= inline:
+        return raw
+    name = hashlib.blake2b(raw, digest_size=_HASH_BYTES).digest()
+    inside = tuple(hashes_in(raw))
+    if len(raw) > INLINE and len(zlib.compress(raw[:_SAMPLE], 1)) < _SAMPLE * _PAYS:
+        return Blob(name, 1, len(raw), zlib.compress(raw, 1), inside)
+    return Blob(name, 0, len(raw), raw, inside)
+
+
+def is_ref(data: bytes | None) -> bool:
+    return data is not None and data[:1] == b"\0"
+
+
+def unpack(ref: bytes, stored: tuple[int, bytes] | None, place: str) -> bytes:
+    """Return the bytes behind a reference.
+
+    Args:
+        ref: The reference.
+        stored: The codec and the data of the blob; None if it is missing.
+        place: The place of the reference, for messages.
+
+    Raises:
+        StoreError: The blob is missing or damaged.
+    """
+    if stored is not None:
+        codec, data = stored
+        if codec == CONTENT:
+            if hashlib.sha256(data).digest() == ref[1:]:
+                return bytes(data)
+            codec, data = 0, b""
+        try:
+            raw = zlib.decompress(data) if codec == 1 else data
+        except zlib.error:
+            raw = b""
+        if hashlib.blake2b(raw, digest_size=_HASH_BYTES).digest() == ref[1:]:
+            return raw
+    raise StoreError(f"{place}: the large value {ref[1:9].hex()}… is missing or damaged").with_remedy(
+        Action.EXAMINE_STORE
+    )

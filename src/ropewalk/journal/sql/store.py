@@ -1,0 +1,561 @@
+"""Definitions, runs and tool usage in a SQL database: what the stores in SQLite and in Postgres share.
+
+Any number of processes use one store; each run has one owner at a time. `SqlStore` implements `Store`: it turns each
+method into work for the writer (`writer.py`) and leaves the statements to `rows.py`, `versions.py`, `signals.py`,
+`recovery.py` and `upkeep.py`. To add a method, write its work as a function of a connection there, and pass it to
+`Writer.read` or `Writer.run` here.
+
+Refused: use after os.fork.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
+
+from ...content import contents
+from ...errors import NotFound, RunBusy
+from ...values import Json, check_json, is_json
+from ..news import Hear, News
+from ..past import PagedPast
+from ..protocol import Definition, Entry, Key, NewRun, Pruned, RunRow, Signal, contains, statuses
+from ..tool_usage import ToolUse, in_order, surplus_rows
+from . import recovery, versions
+from .blobs import Packed, dump, pack
+from .lease_watch import OWNED_BY, LeaseWatcher, Silence
+from .leases import boottime, me
+from .log import (
+    Claim,
+    Large,
+    SqlLog,
+    UncertainCommit,
+    acquire,
+    create,
+    each_entry,
+    entries_at,
+    entry_page,
+    packed_value,
+    read_past,
+    timestamps,
+)
+from .rows import AMONG, RUN, RUN_LIGHT, RUN_SO_FAR, Connection, entries, fetch, load_content, numbers, runs, waits
+from .signals import kept_signals, new_signal, send, signals
+from .undo import skip_undo, undo_due
+from .upkeep import find_orphans, prune, take_turn
+from .writer import Writer, is_held
+
+_COLUMNS: Final = "tool, request, successes, failures, at, source"
+_ADD_USE: Final = f"""
+    INSERT INTO tool_use ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT (tool, request, source) DO UPDATE SET
+        successes = tool_use.successes + excluded.successes, failures = tool_use.failures + excluded.failures,
+        at = CASE WHEN excluded.at > tool_use.at THEN excluded.at ELSE tool_use.at END
+"""
+
+
+class SqlUses:
+    """The part of a SQL store that keeps tool usage."""
+
+    _writer: Writer
+
+    def put_uses(self, uses: Sequence[ToolUse]) -> None:
+        self._writer.run(lambda connection: _put_all(connection, uses))
+
+    def list_uses(self, tool: str | None = None) -> list[ToolUse]:
+        where, values = _tool_filter(tool)
+        rows = self._writer.read(lambda c: fetch(c, f"SELECT {_COLUMNS} FROM tool_use {where}", values))
+        return in_order(map(_load_use, rows))
+
+    def delete_uses(self, tool: str | None = None) -> int:
+        where, values = _tool_filter(tool)
+        return len(self._writer.run(lambda c: fetch(c, f"DELETE FROM tool_use {where} RETURNING 1", values)))
+
+
+def _put_all(connection: Connection, uses: Sequence[ToolUse]) -> None:
+    # When this transaction is repeated because its answer was lost, a use counts twice: no harm to a rate.
+    for use in uses:
+        _add_use(connection, use)
+    for tool in sorted({use.tool for use in uses}):
+        rows = fetch(connection, f"SELECT {_COLUMNS} FROM tool_use WHERE tool = ?", (tool,))
+        for old, sum_row in surplus_rows(map(_load_use, rows)):
+            connection.execute(
+                "DELETE FROM tool_use WHERE tool = ? AND request = ? AND source = ?", (tool, old.request, old.source)
+            )
+            _add_use(connection, sum_row)
+
+
+def _tool_filter(tool: str | None) -> tuple[str, tuple[str, ...]]:
+    return ("", ()) if tool is None else ("WHERE tool = ?", (tool,))
+
+
+def _add_use(connection: Connection, use: ToolUse) -> None:
+    connection.execute(_ADD_USE, (use.tool, use.request, use.successes, use.failures, use.at, use.source))
+
+
+def _load_use(row: tuple[str, str, int, int, float, str]) -> ToolUse:
+    tool, request, successes, failures, at, source = row
+    return ToolUse(tool=tool, request=request, successes=successes, failures=failures, at=at, source=source)
+
+
+Claiming: TypeAlias = Callable[[Connection, UncertainCommit | None, float], Claim | UncertainCommit]
+
+_SHARED: Final = 512
+"""Bytes of a document above which it is stored once for all runs that start with it."""
+
+_SEARCH_PAGE: Final = 500
+"""Runs that one query reads when a text is searched for."""
+
+
+class SqlStore(SqlUses):
+    """A store in a SQL database; implements `Store`.
+
+    Args:
+        writer: The write side of the database.
+        lease: Seconds that an owner on another host may be silent; later its runs can be taken over. Read it as
+            `patience`.
+        poll: Seconds between two looks at what other processes have done.
+    """
+
+    durable = True
+    remote = False
+
+    def __init__(self, writer: Writer, lease: float, poll: float) -> None:
+        self.patience, self._poll = lease, poll
+        self._writer = writer
+        # Also at exit, and when the store is dropped without being closed.
+        self._close = weakref.finalize(self, self._writer.close)
+        self._document: tuple[Json, str, Packed] = (None, "", None)
+        contents.add_source(self)
+
+    @property
+    def schema(self) -> int:
+        return int(self._writer.read(lambda c: fetch(c, "SELECT max(number) FROM migration"))[0][0])
+
+    def content(self, hash: str) -> bytes | None:
+        return self._writer.read(lambda c: load_content(c, hash))
+
+    # --- definitions ----------------------------------------------------------------------
+
+    def put_definition(self, definition: Definition) -> None:
+        self._writer.run(lambda c: versions.put(c, definition))
+
+    def get_definition(self, kind: str, id: str) -> Definition | None:
+        where = "WHERE definition.kind = ? AND definition.id = ?"
+        definitions = self._writer.read(lambda c: versions.definitions(c, where, (kind, id)))
+        return definitions[0] if definitions else None
+
+    def list_definitions(self, kind: str | None = None) -> list[Definition]:
+        if kind is None:
+            return self._writer.read(lambda c: versions.definitions(c, "", ()))
+        return self._writer.read(lambda c: versions.definitions(c, "WHERE definition.kind = ?", (kind,)))
+
+    def delete_definition(self, kind: str, id: str) -> bool:
+        return self._writer.run(lambda c: versions.delete(c, kind, id))
+
+    def list_versions(self, kind: str, id: str) -> list[Definition]:
+        return self._writer.read(lambda c: versions.versions(c, kind, id)) if is_json(id) else []
+
+    # --- runs -----------------------------------------------------------------------------
+
+    def get_run(self, id: str, *, so_far: bool = False) -> RunRow | None:
+        if not is_json(id):
+            return None
+        query = RUN_SO_FAR if so_far else RUN
+        rows = self._runs(f"{query} WHERE run.id = ?", [id])
+        return rows[0] if rows else None
+
+    def list_runs(
+        self,
+        *,
+        kind: str | None = None,
+        definition_id: str | None = None,
+        status: str | Sequence[str] | None = None,
+        flow: str | None = None,
+        text: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        after: str | None = None,
+        parent: str | None = None,
+        top: bool = False,
+        limit: int = 100,
+    ) -> list[RunRow]:
+        any_of = statuses(status or ())
+        # A condition applies when the first of its values is not None.
+        conditions: list[tuple[str, list[Any]]] = [
+            ("kind = ?", [kind]),
+            ("definition_id = ?", [definition_id]),
+            (f"status IN ({', '.join('?' * len(any_of))})", any_of or [None]),
+            ("(name = ? OR definition_id = ?)", [flow, flow]),
+            ("started_at >= ?", [since]),
+            ("started_at < ?", [until]),
+            ("seq < (SELECT before.seq FROM run AS before WHERE before.id = ?)", [after]),
+            ("parent = ?", [parent]),
+            ("parent IS NULL AND ?", [top or None]),
+        ]
+        clauses: list[str] = []
+        values: list[Any] = []
+        for clause, arguments in conditions:
+            if arguments[0] is not None:
+                clauses.append(clause)
+                values += arguments
+        where = " AND ".join(clauses) or "true"
+        if text:
+            matches = self._writer.read(lambda c: _search(c, text, where, values, limit))
+            return self._runs(f"{RUN_LIGHT} WHERE seq {AMONG} ORDER BY seq DESC", [numbers(matches)])
+        return self._runs(f"{RUN_LIGHT} WHERE {where} ORDER BY seq DESC LIMIT ?", [*values, limit])
+
+    def history(self, run_id: str) -> list[Entry]:
+        def look(connection: Connection) -> list[Entry]:
+            seq = _find_run(connection, run_id)
+            return [] if seq is None else entries(connection, seq)
+
+        return self._writer.read(look)
+
+    def history_page(self, run_id: str, /, after: int = 0, limit: int = 1000) -> tuple[list[Entry], int | None]:
+        def look(connection: Connection) -> tuple[list[Entry], int | None]:
+            seq = _find_run(connection, run_id)
+            return ([], None) if seq is None else entry_page(self._writer, connection, seq, after, limit)
+
+        return self._writer.read(look)
+
+    def history_at(self, run_id: str, paths: Sequence[str], /) -> list[Entry]:
+        def look(connection: Connection) -> list[Entry]:
+            seq = _find_run(connection, run_id)
+            return [] if seq is None else entries_at(connection, seq, paths)
+
+        return self._writer.read(look)
+
+    def read_history(self, run_id: str, /) -> Iterator[list[Entry]]:
+        seq = self._writer.read(lambda c: _find_run(c, run_id))
+        return iter(()) if seq is None else each_entry(self._writer, seq)
+
+    def waits(self) -> dict[str, tuple[list[Entry], list[Signal]]]:
+        def look(connection: Connection) -> dict[str, tuple[list[Entry], list[Signal]]]:
+            signals = kept_signals(connection)
+            return {id: (entries, signals.get(id, [])) for id, entries in waits(connection).items()}
+
+        return self._writer.read(look)
+
+    def orphans(self, limit: int = 100) -> list[RunRow]:
+        return self._writer.read(lambda c: find_orphans(c, self.patience, limit))
+
+    def request_stop(self, run_id: str) -> bool:
+        if not is_json(run_id):
+            return False
+        now = time.time()
+
+        def stop(connection: Connection) -> list[tuple[int]]:
+            stopped = fetch(
+                connection,
+                "UPDATE run SET status = 'stopped', ended_at = ?1, stop_requested = 1"
+                # A run that stopped at this very time was stopped by this request, which is sent again.
+                " WHERE id = ?2 AND (status IN ('running', 'waiting') OR (status = 'stopped' AND ended_at = ?1))"
+                " RETURNING seq",
+                (now, run_id),
+            )
+            for (seq,) in stopped:
+                self._writer.tell(connection, News("stop", seq, run_id))
+            return stopped
+
+        stopped = self._writer.run(stop)
+        if stopped and (log := self._writer.watch.find(stopped[0][0])):
+            log.stop_soon()
+        return bool(stopped)
+
+    def undo_due(self, limit: int = 100, /) -> list[str]:
+        return self._writer.read(lambda c: undo_due(c, limit))
+
+    def skip_undo(self, run_id: str, /) -> None:
+        if is_json(run_id):
+            self._writer.run(lambda c: skip_undo(c, run_id))
+
+    def send(self, run_id: str, name: str, payload: Json = None, /, *, id: str | None = None) -> bool:
+        signal = new_signal(name, payload, id)
+        if not is_json(run_id):
+            raise NotFound("run", run_id)
+        packed = pack(dump(signal.payload, "payload"))
+
+        def work(connection: Connection) -> tuple[int, bool]:
+            seq, sent = send(connection, run_id, signal, packed)
+            if sent:
+                self._writer.tell(connection, News("signal", seq, run_id))
+            return seq, sent
+
+        seq, sent = self._writer.run(work)
+        if log := self._writer.watch.find(seq):
+            log.signal_soon()
+        return sent
+
+    def signals(self, run_id: str) -> list[Signal]:
+        def look(connection: Connection) -> list[Signal]:
+            seq = _find_run(connection, run_id)
+            return [] if seq is None else signals(connection, seq)
+
+        return self._writer.read(look)
+
+    def hear(self, callback: Hear, /) -> Callable[[], None] | None:
+        return self._writer.hear(callback)
+
+    def prune(
+        self,
+        *,
+        before: float | None = None,
+        keep: int | None = None,
+        status: Sequence[str] = (),
+        dry: bool = False,
+        most: int | None = None,
+    ) -> Pruned:
+        return prune(self._writer, before, keep, status, dry, most)
+
+    def take_turn(self, name: str, every: float, now: float) -> bool:
+        return self._writer.run(lambda c: take_turn(c, name, every, now))
+
+    # --- owning a run ---------------------------------------------------------------------
+
+    def unheld(self) -> list[tuple[int, str, int]]:
+        """Return the runs that this process owns although none of its stores has them open.
+
+        Returns:
+            Row number, id and epoch of each.
+        """
+        owned = self._writer.read(lambda c: fetch(c, OWNED_BY, (me().dump(),)))
+        return [(seq, id, epoch) for seq, id, epoch in owned if not is_held(self._writer.name, seq)]
+
+    def give_back(self, seq: int, epoch: int) -> None:
+        """Release a run of `unheld`, unless somebody has claimed it meanwhile."""
+        self._writer.watch.give_back(seq, epoch)
+
+    async def open(self, run: NewRun) -> SqlLog:
+        check_json(run.id, "run id")
+        if not run.started_at:
+            run = dataclasses.replace(run, started_at=time.time())
+        large = Large(
+            input=await packed_value(run.input, "input"),
+            context=await packed_value(run.context, "context"),
+            document=await self._packed_document(run),
+        )
+        return await self._claim_and_open(
+            run.id,
+            lambda c, doubt, now: (
+                create(c, run, large, now, self.patience) or acquire(c, run.id, self.patience, False, doubt, now)
+            ),
+            run,
+        )
+
+    async def reopen(self, run_id: str, *, again: bool = False) -> SqlLog:
+        if not is_json(run_id):
+            raise NotFound("run", run_id)
+        return await self._claim_and_open(
+            run_id, lambda c, doubt, now: acquire(c, run_id, self.patience, again, doubt, now)
+        )
+
+    # --- recovery without a person --------------------------------------------------------
+
+    def recoverable(self, limit: int = 1000) -> list[tuple[RunRow, bool]]:
+        """Return the unfinished runs that a server may resume, oldest first.
+
+        Args:
+            limit: Maximum number of runs.
+
+        Returns:
+            Each run without its large values, and whether its process died; if not, a server handed it back.
+        """
+        return self._writer.read(lambda c: recovery.find_recoverable(c, self.patience, limit))
+
+    def hand_back(self, run_id: str) -> None:
+        """Mark a run that a server gives up because it ends, so that the next server resumes it."""
+        self._writer.run(lambda c: recovery.hand_back(c, run_id))
+
+    def bury(self, row: RunRow, recoveries: int) -> int | None:
+        """Take a run from its dead process and hand it back; park it after too many deaths.
+
+        Args:
+            row: The run, with its owner.
+            recoveries: Deaths without progress that a run may survive.
+
+        Returns:
+            How many processes died on the run since it last recorded something; None if another process was faster.
+        """
+        return self._writer.run(lambda c: recovery.bury(c, row, recoveries))
+
+    def release_parked(self, run_id: str) -> bool:
+        """Release a parked run so that a worker or server can continue it; return False if it is not parked."""
+        return self._writer.run(lambda c: recovery.release_parked(c, run_id))
+
+    @property
+    def lease(self) -> LeaseWatcher:
+        """The lease of this process on its runs, for those who call tools."""
+        return self._writer.watch
+
+    def open_runs(self) -> list[int]:
+        """Return the runs that are open in this process, by their number in the store."""
+        return self._writer.watch.open_runs()
+
+    def close(self) -> None:
+        self._close()
+
+    # --- inside ---------------------------------------------------------------------------
+
+    async def _claim_and_open(self, id: str, claim: Claiming, new: NewRun | None = None) -> SqlLog:
+        """Claim a run and open its log. Release the claim if the caller is cancelled or the journal is unreadable:
+        this process would own a run that it does not execute."""
+        writer = self._writer
+        writer.check()
+        settled: UncertainCommit | None = None
+        while True:
+            # The lease counts from before the claim was sent, not from when its answer came.
+            before = boottime()
+            result = await self._send_claim(_ClaimRequest(claim, settled, timestamps.next(), writer.watch))
+            if isinstance(result, Claim):
+                break
+            settled = await self._wait_for_silence(id, result)
+        seq = result.seq
+        if result.fresh and new is not None and not new.copies:
+            # Nothing of a new run needs to be read back.
+            log = SqlLog(self, writer, seq, _fresh_row(new), {})
+        else:
+            # Meanwhile the run counts as open here, or this process would release it as one it does not hold.
+            writer.watch.opening.add(seq)
+            try:
+                row, past = await asyncio.to_thread(self._load, seq, result.ended)
+            except BaseException:
+                _release_claim(writer.watch, result)
+                raise
+            finally:
+                writer.watch.opening.discard(seq)
+            log = SqlLog(self, writer, seq, row, past, finished=row if result.ended else None)
+            if not result.ended:
+                writer.tell_soon(News("take", seq, id))
+        if not result.ended:
+            log.renewed_at = before
+            writer.watch.add(log)
+        return log
+
+    async def _send_claim(self, request: _ClaimRequest) -> Claim | UncertainCommit:
+        future: asyncio.Future[Claim | UncertainCommit] = self._writer.inbox().do(request)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            # The write batch releases the claim of a cancelled future, but not of one answered a moment before.
+            if not future.cancelled() and future.exception() is None:
+                request.give_back(future.result())
+            raise
+
+    async def _wait_for_silence(self, id: str, doubt: UncertainCommit) -> UncertainCommit:
+        """Wait until an owner on another host has been silent for a whole lease; raise RunBusy if it lives.
+
+        Clocks of two hosts may differ, and jump. So a recent heartbeat is believed, but an old one only when no other
+        comes for a whole lease in which the store could be read.
+        """
+        if doubt.recent:
+            raise RunBusy(id, doubt.owner)
+        silence = Silence(gap=self.patience / 2 + self._poll)
+        query = "SELECT epoch, beat FROM lease JOIN run ON run = seq WHERE id = ?"
+        while silence.observe({id: doubt.beat})[id] < self.patience:
+            await asyncio.sleep(min(self._poll, self.patience))
+            rows = self._writer.read(lambda c: fetch(c, query, (id,)))
+            if rows and rows[0] != (doubt.epoch, doubt.beat):
+                raise RunBusy(id, doubt.owner)
+        return doubt
+
+    def _load(self, seq: int, has_ended: bool) -> tuple[RunRow, dict[Key, Entry] | PagedPast]:
+        def look(connection: Connection) -> tuple[RunRow, dict[Key, Entry] | PagedPast]:
+            [(_, row)] = runs(connection, fetch(connection, f"{RUN} WHERE seq = ?", (seq,)))
+            return row, read_past(self._writer, connection, seq, self.remote)
+
+        row, past = self._writer.read(look)
+        # Of a run that has ended, most callers read only the result.
+        if isinstance(past, PagedPast) and not has_ended:
+            past.prepare()
+        return row, past
+
+    def _runs(self, query: str, values: list[str | float | None]) -> list[RunRow]:
+        rows = self._writer.read(lambda c: runs(c, fetch(c, query, values)))
+        return [self._up_to_date(seq, row) for seq, row in rows]
+
+    def _up_to_date(self, seq: int, row: RunRow) -> RunRow:
+        # What this process knows of its own runs is newer than its last heartbeat.
+        log = self._writer.watch.find(seq)
+        return dataclasses.replace(row, current_node=log.node, spent=log.elapsed()) if log else row
+
+    async def _packed_document(self, run: NewRun) -> Packed:
+        # Many runs in a row start with the same document: it is packed once.
+        document, fingerprint, packed = self._document
+        if run.document is None:
+            return None
+        if document is not run.document or fingerprint != run.fingerprint or not fingerprint:
+            packed = await packed_value(run.document, "document", _SHARED)
+            self._document = (run.document, run.fingerprint, packed)
+        return packed
+
+
+class _ClaimRequest:
+    """A claim on its way to the writer, which calls it in a transaction."""
+
+    __slots__ = ("_claim", "_doubt", "_now", "_watch")
+
+    def __init__(self, claim: Claiming, doubt: UncertainCommit | None, now: float, watch: LeaseWatcher) -> None:
+        self._claim, self._doubt, self._now, self._watch = claim, doubt, now, watch
+
+    def __call__(self, connection: Connection) -> Claim | UncertainCommit:
+        return self._claim(connection, self._doubt, self._now)
+
+    def give_back(self, result: Claim | UncertainCommit) -> None:
+        """Release what was claimed for a caller that is gone. The write batch calls it."""
+        _release_claim(self._watch, result)
+
+
+def _release_claim(watch: LeaseWatcher, result: Claim | UncertainCommit) -> None:
+    if isinstance(result, Claim) and not result.ended:
+        watch.give_back(result.seq, result.epoch)
+
+
+def _find_run(connection: Connection, run_id: str) -> int | None:
+    """Return the row number of a run, or None if it does not exist."""
+    if not is_json(run_id):
+        return None
+    rows = fetch(connection, "SELECT seq FROM run WHERE id = ?", (run_id,))
+    return int(rows[0][0]) if rows else None
+
+
+def _search(connection: Connection, text: str, where: str, values: Sequence[str | float], limit: int) -> list[int]:
+    """Return the newest runs that contain `text`."""
+    matches: list[int] = []
+    last: list[int] = []
+    while len(matches) < limit:
+        older = " AND seq < ?" if last else ""
+        page = fetch(
+            connection,
+            f"SELECT seq, run.id, name, definition_id, error FROM run WHERE {where}{older} ORDER BY seq DESC LIMIT ?",
+            [*values, *last, _SEARCH_PAGE],
+        )
+        # Compared here, because databases disagree about upper and lower case.
+        for seq, id, name, definition_id, error in page:
+            if contains(text, id, name, definition_id, error and error.decode(errors="replace")):
+                matches.append(seq)
+        if len(page) < _SEARCH_PAGE:
+            break
+        last = [page[-1][0]]
+    return matches[:limit]
+
+
+def _fresh_row(run: NewRun) -> RunRow:
+    return RunRow(
+        id=run.id,
+        kind=run.kind,
+        definition_id=run.definition_id,
+        name=run.name,
+        input=run.input,
+        context=run.context,
+        document=run.document,
+        fingerprint=run.fingerprint,
+        started_at=run.started_at,
+        owner=str(me()),
+        parent=run.parent,
+        forked_from=run.forked_from,
+        undo_policy=run.undo_policy,
+    )

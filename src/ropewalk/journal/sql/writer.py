@@ -1,0 +1,684 @@
+"""Writes to a SQL database: one connection, one lock, whole batches in one commit.
+
+Each event loop gathers what it wants written in a `WriteBatch`, and hands it over once per turn of the loop. The
+writer's thread takes all that is waiting into one commit and wakes each loop once. The thread also renews leases and
+looks for stop requests, but only while runs are open; otherwise it sleeps. `Batches` cuts long work into transactions
+that are quick whatever the disk and the size of the rows, so that it does not hold up others.
+
+To add a database, subclass `Writer` and implement its abstract methods, as `sqlite/store.py` and `postgres/store.py`
+do. Refused: use after `close`, and after os.fork.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import queue
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, TypeAlias, TypeVar
+
+from ...errors import Fenced, RopewalkError, StoreError
+from ..news import Hear, News
+from .blobs import INLINE, Blob, pack
+from .lease_watch import LeaseWatcher
+from .ports import OpenRun
+from .rows import Connection, Row, keep_blob
+
+Item: TypeAlias = "tuple[asyncio.Future[Any] | None, OpenRun | None, Any]"
+"""The future of the caller, the run, and the row of an entry (a tuple) or a function to call in the transaction, whose
+result is that of the future. It is a tuple because one is made per entry."""
+
+Outcomes: TypeAlias = list[Any] | None
+"""One per item, an exception for a failure; None when all are entries and all are written."""
+
+
+class WriteBatch:
+    """The items that one event loop wants to write. Used on its loop only, except for `settle_soon`, `later` and
+    `take`.
+    """
+
+    def __init__(self, writer: Writer, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.items: list[Item] = []
+        self.big = False  # whether an item has a big value, which only the thread writes
+        self._writer = writer
+        self._in_thread = 0  # batches that the thread has
+        self._is_sending = False  # whether the writer is sending a batch without the thread
+        self._scheduled = False
+
+    def add(self, item: Item) -> None:
+        """Add an item; it is written with others in the next turn of the loop."""
+        self.items.append(item)
+        if not self._scheduled:
+            self._scheduled = True
+            self.loop.call_soon(self._flush)
+
+    def do(self, work: Callable[[Connection], Any], log: OpenRun | None = None) -> asyncio.Future[Any]:
+        """Call a function in a transaction, after everything that was added before it.
+
+        Args:
+            work: The function of a connection. The writer may call it twice.
+            log: The open run that it belongs to, whose lease must still be valid.
+
+        Returns:
+            The future of its result.
+        """
+        future = self.loop.create_future()
+        self.add((future, log, work))
+        return future
+
+    def take(self) -> list[Item]:
+        """Remove and return the items."""
+        items, self.items = self.items, []
+        return items
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        if self._is_sending or not self.items:
+            return  # entries are written in order, so the batch in progress comes first
+        items, big = self.take(), self.big
+        self.big = False
+        if self._in_thread or big or not self._writer.commit_here(self, items):
+            self._hand_over(items)
+
+    def _hand_over(self, items: list[Item]) -> None:
+        self._in_thread += 1
+        self._writer.put(self, items)
+
+    # --- for a writer that commits without the thread -------------------------------------
+
+    def settle(self, items: list[Item], outcomes: Outcomes) -> None:
+        """Set the results of items at once."""
+        _settle(items, outcomes)
+
+    def hold(self) -> None:
+        """Hold further batches back until `confirm` or `hand_over`."""
+        self._is_sending = True
+
+    def confirm(self, items: list[Item]) -> None:
+        """Set the results of a committed batch."""
+        self._is_sending = False
+        _settle(items, None)
+        self._schedule_rest()
+
+    def hand_over(self, items: list[Item]) -> None:
+        """Hand a batch to the thread, because it is not known whether it was committed."""
+        self._is_sending = False
+        self._hand_over(items)
+        self._schedule_rest()
+
+    def _schedule_rest(self) -> None:
+        if self.items and not self._scheduled:
+            self._scheduled = True
+            self.loop.call_soon(self._flush)  # after the callers that were just woken, so that their items come along
+
+    # --- from any thread ------------------------------------------------------------------
+
+    def settle_soon(self, items: list[Item], outcomes: Outcomes) -> None:
+        """Set the results of items in one wake-up of the loop. Called by the writer's thread."""
+        try:
+            self.loop.call_soon_threadsafe(self._arrived, items, outcomes)
+        except RuntimeError:  # the loop is closed, so nobody waits
+            for (_, _, work), outcome in zip(items, outcomes or (), strict=False):
+                _return_unclaimed(work, outcome)
+
+    def later(self, callback: Callable[[], None]) -> None:
+        """Call a function on the loop. Safe from any thread."""
+        with contextlib.suppress(RuntimeError):  # The loop is closed: nobody waits.
+            self.loop.call_soon_threadsafe(callback)
+
+    def _arrived(self, items: list[Item], outcomes: Outcomes) -> None:
+        self._in_thread -= 1
+        _settle(items, outcomes)
+
+
+def _settle(items: list[Item], outcomes: Outcomes) -> None:
+    if outcomes is None:
+        for future, _, _ in items:
+            if future is not None and not future.done():  # it is done if the caller was cancelled
+                future.set_result(None)
+        return
+    for (future, log, row), outcome in zip(items, outcomes, strict=True):
+        failed = isinstance(outcome, Exception)
+        if log is not None and isinstance(outcome, StoreError) and type(row) is tuple:
+            log.not_written(row, owned_elsewhere=isinstance(outcome, Fenced))
+        if future is None or future.done():
+            _return_unclaimed(row, outcome)
+            continue
+        if failed:
+            future.set_exception(_copy_error(outcome))
+            future.exception()  # mark it as retrieved: nobody has to await an append
+        else:
+            future.set_result(outcome)
+
+
+def _return_unclaimed(work: Any, outcome: Any) -> None:
+    """Hand a committed outcome back to its work when the caller was cancelled and nobody receives it."""
+    give_back = getattr(work, "give_back", None)
+    if give_back is not None and not isinstance(outcome, Exception):
+        give_back(outcome)
+
+
+def _copy_error(error: Exception) -> Exception:
+    """Return a copy of a StoreError for each caller, so that each has its own traceback."""
+    if type(error) is not StoreError:
+        return error
+    copy = StoreError(*error.args)
+    copy.__cause__, copy.remedy = error.__cause__, error.remedy
+    return copy
+
+
+T = TypeVar("T")
+Parcel: TypeAlias = tuple[WriteBatch, list[Item]]
+
+_MAX_ITEMS: Final = 5000
+
+
+class Writer(ABC):
+    """The write side of one store. Public methods are safe from any thread.
+
+    `name` is the name of the store in messages. `failures` are the exceptions of the database and its driver.
+    """
+
+    connection: Connection
+
+    def __init__(self, name: str, failures: tuple[type[Exception], ...], lease: float, poll: float) -> None:
+        self.name, self.failures = name, failures
+        self.refusal = ""  # why the store can no longer be used; empty while it can
+        self.lock = threading.Lock()
+        self.watch = LeaseWatcher(self, lease, poll)
+        self._reading = threading.Lock()
+        self._queue: queue.SimpleQueue[Parcel | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+        self._timed = False  # whether the thread wakes by itself
+        self._inboxes: dict[asyncio.AbstractEventLoop, WriteBatch] = {}
+        self._thread_waits = False  # whether the thread wants the lock, which it then gets first
+        self._trouble = False  # whether some run may have a failure that its loop does not know of
+        _WRITERS.add(self)
+
+    run_column = "run"
+    """The column of the run in queries that find an entry by its place in the order."""
+
+    # --- what a database does in its own way; the lock is held, but for `look` -------------
+
+    @abstractmethod
+    def transaction(self, work: Callable[[Connection], T]) -> T:
+        """Call `work` in one transaction.
+
+        Args:
+            work: A function of a connection. It may run twice.
+
+        Returns:
+            Its result.
+        """
+
+    @abstractmethod
+    def alone(self, work: Callable[[Connection], T]) -> T:
+        """Call `work` in one transaction, while nobody claims a run or stores a big value.
+
+        Args:
+            work: A function of a connection. It may run twice.
+
+        Returns:
+            Its result.
+        """
+
+    @abstractmethod
+    def patiently(self, work: Callable[[], T]) -> T:
+        """Call `work`, and again while the obstacle may pass. It may run twice.
+
+        Args:
+            work: A function without arguments.
+
+        Returns:
+            Its result.
+        """
+
+    @abstractmethod
+    def look(self, work: Callable[[Connection], T]) -> T:
+        """Call `work` on the connection for reading; one call at a time.
+
+        Args:
+            work: A function of a connection, which only reads.
+
+        Returns:
+            Its result.
+        """
+
+    @abstractmethod
+    def insert(self, rows: list[Row]) -> Outcomes:
+        """Write entries whose run is still at their epoch; return None if all of them are.
+
+        Args:
+            rows: Rows of entries.
+
+        Returns:
+            For each row None or the error that refused it; None instead of the list if no row was refused.
+        """
+
+    @abstractmethod
+    def failure(self, error: Exception) -> StoreError:
+        """Return the error for the user of one of `failures`, with what to do.
+
+        Args:
+            error: An instance of one of `failures`.
+
+        Returns:
+            The error, with what to do in its text.
+        """
+
+    @abstractmethod
+    def columns(self, connection: Connection, table: str) -> list[str]:
+        """Return the names of a table's columns.
+
+        Args:
+            connection: The connection.
+            table: Name of the table.
+
+        Returns:
+            The names, in the order of the table.
+        """
+
+    @abstractmethod
+    def connections(self) -> Iterable[Any]:
+        """Return all open connections.
+
+        Returns:
+            Connections of the driver.
+        """
+
+    def one_is_to_blame(self, error: Exception) -> bool:
+        """Return True if the other items of a failed batch can be written without the one that failed.
+
+        Args:
+            error: The failure of the batch.
+
+        Returns:
+            False if every item would fail.
+        """
+        return False
+
+    def commit_here(self, inbox: WriteBatch, items: list[Item]) -> bool:
+        """Write a batch on the thread of its event loop if that is quick.
+
+        Args:
+            inbox: The batch of the event loop.
+            items: Its items.
+
+        Returns:
+            True if the batch is settled, or will be; False if the writer's thread must write it.
+        """
+        return False
+
+    def withdraw(self) -> list[Parcel]:
+        """Return the batches that `commit_here` has in progress, so that closing can write them.
+
+        Returns:
+            The batches with their items.
+        """
+        return []
+
+    def tell(self, connection: Connection, news: News) -> None:  # noqa: B027 - not every database can
+        """Announce news to other processes when the transaction commits.
+
+        Args:
+            connection: The connection in its transaction.
+            news: The news.
+        """
+
+    def tell_soon(self, news: News) -> None:  # noqa: B027 - not every database can
+        """Announce committed news to other processes. Safe from any thread.
+
+        Args:
+            news: The news.
+        """
+
+    def hear(self, callback: Hear) -> Callable[[], None] | None:
+        """Call `callback` with the news of other processes.
+
+        Args:
+            callback: A function of the news, called on another thread.
+
+        Returns:
+            The function that ends this; None if the database announces nothing.
+        """
+        return None
+
+    def attend(self) -> bool:
+        """Return True if the database announces changes, so that `watch.look_soon` is called for each. Called after
+        each look.
+
+        Returns:
+            False if only polling notices changes.
+        """
+        return False
+
+    def version(self) -> int | None:
+        """Return a number that changes when another process writes; None if the database has none.
+
+        Returns:
+            The number, or None.
+        """
+        return None
+
+    def see_place(self) -> None:  # noqa: B027 - a server sees to it itself
+        """Look whether the store is still where it was opened; if it is not, whatever is written fails from then on,
+        until it is back."""
+
+    def tidy(self) -> None:  # noqa: B027 - not every database has to
+        """Called by the thread after each round."""
+
+    def shrink(self, pages: int) -> bool:
+        """Give back at most the given number of pages that pruning has freed; return True while there are more.
+
+        Args:
+            pages: The number of pages.
+
+        Returns:
+            False if nothing is left to give back.
+        """
+        return False
+
+    # --- from event loops -----------------------------------------------------------------
+
+    def inbox(self) -> WriteBatch:
+        """Return the batch of the running loop."""
+        loop = asyncio.get_running_loop()
+        batch = self._inboxes.get(loop)
+        if batch is None:
+            with self._starting:
+                for old in [old for old in self._inboxes if old.is_closed()]:
+                    del self._inboxes[old]
+                batch = self._inboxes[loop] = WriteBatch(self, loop)
+        return batch
+
+    def put(self, inbox: WriteBatch, items: list[Item]) -> None:
+        """Queue a batch for the writer's thread, and start the thread if necessary.
+
+        Args:
+            inbox: The batch.
+            items: Its items.
+        """
+        with self._starting:  # Not after `close` has looked for the last time.
+            if self.refusal:
+                inbox.settle_soon(items, [StoreError(f"{self.name}: {self.refusal}")] * len(items))
+                return
+            self._queue.put((inbox, items))
+        if self._thread is None:
+            self._start()
+
+    def wake(self) -> None:
+        """Have the thread look at the open runs from now on."""
+        if not self._timed:
+            self.nudge()
+
+    def nudge(self) -> None:
+        """Have the thread go round once."""
+        self._queue.put(_NUDGE)
+        if self._thread is None:
+            self._start()
+
+    # --- from any thread ------------------------------------------------------------------
+
+    def run(self, work: Callable[[Connection], T]) -> T:
+        """Call a function in a write transaction, now. It must be short.
+
+        Args:
+            work: A function of a connection. It may run twice.
+
+        Returns:
+            Its result.
+
+        Raises:
+            StoreError: The store is closed, or the database failed.
+        """
+        return self._run(lambda: self.transaction(work))
+
+    def _run(self, work: Callable[[], T]) -> T:
+        self.check()
+        with self.lock:
+            try:
+                return self.patiently(work)
+            except self.failures as error:
+                raise self.failure(error) from error
+
+    def run_alone(self, work: Callable[[Connection], T]) -> T:
+        """Call a function in a write transaction, while nobody claims a run or stores a big value."""
+        return self._run(lambda: self.alone(work))
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """Read what is committed.
+
+        Args:
+            work: A function of a connection, which only reads.
+
+        Returns:
+            Its result.
+
+        Raises:
+            StoreError: The store is closed, or the database failed.
+        """
+        self.check()
+        with self._reading:
+            try:
+                return self.look(work)
+            except self.failures as error:
+                raise self.failure(error) from error
+
+    def check(self) -> None:
+        """Refuse further use of a store that is closed or lost.
+
+        Raises:
+            StoreError: The store accepts nothing more.
+        """
+        if self.refusal:
+            raise StoreError(f"{self.name}: {self.refusal}")
+
+    def close(self) -> None:
+        """Write what is waiting, release the runs, close the file. Idempotent."""
+        with self._starting:
+            if self.refusal:
+                return
+            self.refusal = "the store is closed"
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._queue.put(None)
+            self._thread.join()
+        unwritten = self.withdraw()
+        unwritten += [(inbox, items) for inbox in list(self._inboxes.values()) if (items := inbox.take())]
+        with contextlib.suppress(queue.Empty):
+            while (parcel := self._queue.get_nowait()) is not None:
+                if parcel is not _NUDGE:
+                    unwritten.insert(0, parcel)
+        with self.lock, self._reading:
+            if unwritten:
+                self._commit_all(unwritten)
+            # Unreleased, they are taken over once this process has ended; nothing is lost.
+            with contextlib.suppress(*self.failures):
+                self.patiently(self.watch.release_all)
+            for connection in self.connections():
+                # What SQLite cannot tidy up stays in its log, for the next who opens the store.
+                with contextlib.suppress(*self.failures):
+                    connection.close()
+
+    def abandon(self) -> None:
+        """In a forked child: never touch the parent's connections, not even to close them."""
+        self.refusal = "the store was opened before os.fork; open another one in the child"
+        for connection in self.connections():
+            # Closing drops the parent's file locks, or ends its session: let it live for ever.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+
+    # --- the writer thread ----------------------------------------------------------------
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is None and not self.refusal:
+                self._thread = threading.Thread(target=self._main, name="ropewalk-journal", daemon=True)
+                self._thread.start()
+
+    def _main(self) -> None:
+        while True:
+            self._timed = False
+            # Told apart from `wake` by order: it adds a run first and looks at `_timed` then.
+            self._timed = self.watch.needs_thread()
+            parcels, last = self._receive(self.watch.wait() if self._timed else None)
+            self._thread_waits = True
+            with self.lock:
+                self._thread_waits = False
+                if parcels:
+                    self._commit_all(parcels)
+                if self._timed:
+                    self.watch.tick()
+                self.tidy()
+            if last:
+                return
+
+    def _receive(self, timeout: float | None) -> tuple[list[Parcel], bool]:
+        """Return all that is waiting, and whether the thread has to end."""
+        parcels: list[Parcel] = []
+        size = 0
+        try:
+            parcel = self._queue.get(timeout=timeout)
+            while True:
+                if parcel is None:
+                    return parcels, True
+                if parcel is not _NUDGE:
+                    parcels.append(parcel)
+                    size += len(parcel[1])
+                if size >= _MAX_ITEMS:
+                    return parcels, False
+                parcel = self._queue.get_nowait()
+        except queue.Empty:
+            return parcels, False
+
+    def _commit_all(self, parcels: list[Parcel]) -> None:
+        """One commit for everything; when that fails by one's fault, as a huge value that does not fit
+        the disk, one per run."""
+        items = [item for _, some in parcels for item in some]
+        outcomes = self._skip_failed(items) if self._trouble else self._attempt(items)
+        cause = outcomes.__cause__ if isinstance(outcomes, StoreError) else None
+        if len(items) > 1 and isinstance(cause, Exception) and self.one_is_to_blame(cause):
+            outcomes = self._in_groups(items, lambda log, _: id(log))
+        if isinstance(outcomes, StoreError):
+            outcomes = [outcomes] * len(items)
+        start = 0
+        for inbox, some in parcels:
+            end = start + len(some)
+            inbox.settle_soon(some, outcomes and self._mark(some, outcomes[start:end]))
+            start = end
+
+    def _mark(self, items: list[Item], outcomes: list[Any]) -> list[Any]:
+        """Past a failure nothing more of that run is written until its loop knows: no entry that
+        nobody awaited is lost unseen."""
+        for (_, log, work), outcome in zip(items, outcomes, strict=True):
+            if log is not None and isinstance(outcome, StoreError) and type(work) is tuple:
+                log.failure = outcome
+                self._trouble = True
+        return outcomes
+
+    def _skip_failed(self, items: list[Item]) -> Outcomes:
+        self._trouble = any(log is not None and log.failure for _, log, _ in items)
+        return self._in_groups(items, lambda log, _: bool(log is not None and log.failure))
+
+    def _in_groups(self, items: list[Item], key: Callable[[OpenRun | None, Any], int]) -> Outcomes:
+        groups: dict[int, list[int]] = {}
+        for i, (_, log, work) in enumerate(items):
+            groups.setdefault(key(log, work), []).append(i)
+        outcomes: list[Any] = [None] * len(items)
+        for group in groups.values():
+            log = items[group[0]][1]
+            result = (log and log.failure) or self._attempt([items[i] for i in group])
+            for at, i in enumerate(group):
+                outcomes[i] = result if isinstance(result, StoreError) else result and result[at]
+        return outcomes
+
+    def _attempt(self, items: list[Item]) -> Outcomes | StoreError:
+        try:
+            packed, blobs = _pack_big(items)
+            return self.patiently(lambda: self.write(packed, blobs))
+        except self.failures as error:
+            return self.store_error(error)
+
+    def store_error(self, error: Exception) -> StoreError:
+        """Return the StoreError for one of `failures`, with the failure as its cause."""
+        failure = self.failure(error)
+        failure.__cause__ = error
+        return failure
+
+    def write(self, items: list[Item], blobs: list[tuple[Blob, int]]) -> Outcomes:
+        """Write a batch in one commit. The lock is held."""
+        if not blobs and all(type(work) is tuple for _, _, work in items):
+            return self.insert_alone([row for _, _, row in items])
+        return self.transaction(lambda connection: self._apply(connection, items, blobs))
+
+    def insert_alone(self, rows: list[Row]) -> Outcomes:
+        """Write entries, and nothing else, in one commit."""
+        return self.transaction(lambda _: self.insert(rows))
+
+    def _apply(self, connection: Connection, items: list[Item], blobs: list[tuple[Blob, int]]) -> Outcomes:
+        """Write a batch in order. A refused item is an exception among the outcomes; nothing of it
+        is written and the others stand."""
+        for blob, run in blobs:
+            keep_blob(connection, blob, run)
+        outcomes: list[Any] = []
+        rows: list[Row] = []
+        for _, _, work in items:
+            if type(work) is tuple:
+                rows.append(work)
+                continue
+            outcomes += self.insert(rows) or [None] * len(rows)
+            rows = []
+            try:
+                outcomes.append(work(connection))
+            except RopewalkError as refusal:  # It refuses before it writes.
+                outcomes.append(refusal)
+        outcomes += self.insert(rows) or [None] * len(rows)
+        return outcomes
+
+
+def _pack_big(items: list[Item]) -> tuple[list[Item], list[tuple[Blob, int]]]:
+    """The items with their big values replaced by references, and the blobs that takes."""
+    big = [i for i, (_, _, row) in enumerate(items) if type(row) is tuple and row[4] and len(row[4]) > INLINE]
+    if not big:
+        return items, []
+    blobs: list[tuple[Blob, int]] = []
+    packed = list(items)
+    for i in big:
+        future, log, row = items[i]
+        blob = pack(row[4])
+        assert isinstance(blob, Blob)
+        blobs.append((blob, row[0]))
+        packed[i] = (future, log, (*row[:4], blob.ref, *row[5:]))
+    return packed, blobs
+
+
+def is_held(store: str, seq: int) -> bool:
+    """Return True if any store object of this process has this run of this store open.
+
+    Args:
+        store: Name of the store.
+        seq: Row number of the run.
+
+    Returns:
+        False if only another process can have it open.
+    """
+    return any(writer.name == store and writer.watch.holds(seq) for writer in _alive())
+
+
+def _abandon_all() -> None:
+    for writer in _alive():
+        writer.abandon()
+
+
+def _alive() -> Iterator[Writer]:
+    yield from list(_WRITERS)
+
+
+_NUDGE: Final[Any] = object()
+_WRITERS: weakref.WeakSet[Writer] = weakref.WeakSet()
+os.register_at_fork(after_in_child=_abandon_all)

@@ -1,0 +1,35 @@
+"""The part of a store for the undo of runs, in addition to `Store.open` and `Store.reopen`.
+
+`Store.open` creates the run that undoes another one and marks that one, in one step. `Store.reopen` refuses to set a
+marked run running again.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+UNSUCCESSFUL: Final = ("failed", "stopped", "timeout")
+"""Endings after which the policy "on_failure" undoes a run. A parked run is left to a person."""
+
+
+class UndoStore(Protocol):
+    """The part of a `Store` that knows which runs are to be undone by their policy."""
+
+    def undo_due(self, limit: int = 100, /) -> list[str]:
+        """List the runs that are to be undone without a request: they ended as failed, stopped or timeout, have the
+        policy "on_failure", are part of no other run, and nobody has begun to undo them.
+
+        Args:
+            limit: Maximum number of runs.
+
+        Returns:
+            Their ids, oldest first. Calls of a stopped run may still be ending.
+        """
+        ...
+
+    def skip_undo(self, run_id: str, /) -> None:
+        """Record that nothing of an ended run is to undo, unless somebody has begun to undo it.
+
+        Args:
+            run_id: The run.
+        """

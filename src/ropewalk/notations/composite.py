@@ -1,0 +1,586 @@
+"""The notation `composite`: steps in sequence, each a tool call, as one tool.
+
+**Reading.** `compile_document` turns the document into a Flow; `spec_problems` are the checks that a builder makes
+first. `StepReader` binds `$input`, `$prev` and `$steps`. A string that begins with `$` and refers to none of these,
+or to a
+later step, is *unresolved*: it stays text with a warning or, if the composite is strict, it is a problem. Both have
+the keyword `unresolved`.
+
+**Writing.** `CompositeWriter` writes a flow of tool calls in sequence. A computed value is written wherever it is
+read. The calls in a choice become steps with its condition.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ..errors import ExpressionError, InvalidFlow, NodeFailed, Problem
+from ..expr import lift
+from ..expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Ref, rebind, refs, select, subexpressions
+from ..fast_dataclass import dataclass
+from ..ir import Flow, Graph, Meta, Node
+from ..ops import Block, Branch, Call, Compute
+from ..problems import MOST_PROBLEMS, Warnings
+from ..values import Json
+from . import fields as f
+from .fields import Checker, Report, add_problem, join, normalize_keys, read_document
+from .registry import Compiled, all_problems, failures
+from .writing import POLICY, Fields, FlowWriter, milliseconds, sorted_nodes
+
+ROOTS: Final = frozenset(("input", "prev", "steps"))
+LABELS: Final = {"args": "inputMapping", "when": "condition", "tool": "tool"}
+STEP_FIELDS: Final[dict[str, Checker]] = {
+    "name": f.text,
+    "tool": f.anything,  # which `spec_problems` looks at
+    "inputMapping": f.anything,
+    "condition": f.condition,
+    "description": f.text,
+}
+_LITERAL_WARNING: Final = ('Unresolved reference "', '" treated as literal')
+"""The message of `lift` about a string that it leaves unchanged; the string is in the middle."""
+_NOT_IN_IDS: Final = re.compile(r"[/\[\]@\x00-\x1f\x7f-\x9f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The nodes of a composite, and the document of each at the same position."""
+
+    nodes: list[Node]
+    documents: list[dict[str, Json]]
+
+
+class Unresolved(Exception):
+    """Raised for a reference that refers to nothing."""
+
+
+class StepReader:
+    """Read the steps of one composite into `steps`.
+
+    Args:
+        strict: True to report unresolved references as problems instead of warnings.
+        report: Collects the problems; warnings are added to `warnings`.
+    """
+
+    def __init__(self, strict: bool, report: Report) -> None:
+        self.strict, self.report = strict, report
+        self.warnings: Report = Warnings()
+        self.steps = Steps([], [])
+        self._ids: set[str] = set()
+        self._counts: dict[str, int] = {}
+
+    def read(self, steps: Sequence[Json]) -> None:
+        """Read the steps in order; each may refer to those before it."""
+        for i, step in enumerate(steps):
+            self._step(step, f"steps[{i}]")
+
+    def _step(self, step: Json, path: str) -> None:
+        fields = normalize_keys(step, STEP_FIELDS, path, self.report) if isinstance(step, Mapping) else {}
+        fields = {key: value for key, value in fields.items() if value is not None}
+        for key, value in fields.items():
+            fields[key] = STEP_FIELDS[key](value, join(path, key), self.report)
+        # The document keeps the step in its normal form, with a name and a mapping.
+        tool = str(fields.get("tool", ""))
+        document = {"name": str(fields.get("name") or tool), "tool": tool, "inputMapping": {}, **fields}
+        mapping, condition = document["inputMapping"], fields.get("condition")
+        args = self._args(mapping, join(path, "inputMapping"))
+        node = Node(
+            id=self._id(document["name"]),
+            op=Call(tool=tool, args=args),
+            when=self._condition(condition, join(path, "condition")) if condition is not None else None,
+            meta=Meta(source=path, labels=LABELS, description=str(fields.get("description", ""))),
+        )
+        self.steps.nodes.append(node)
+        self.steps.documents.append(document)
+
+    def _id(self, name: str) -> str:
+        """Return a node id for the name of a step; other steps may have the same name."""
+        base = _NOT_IN_IDS.sub("_", name).strip() or "step"
+        id, count = base, self._counts.get(base, 1)
+        while id in self._ids:
+            count += 1
+            id = f"{base}~{count}"
+        self._counts[base] = count  # remembered, so that many equal names take linear time
+        self._ids.add(id)
+        return id
+
+    # --- values and conditions --------------------------------------------------------------------
+
+    def _args(self, mapping: Json, path: str) -> Expr:
+        is_text = isinstance(mapping, str)
+        if not isinstance(mapping, dict) and not is_text:
+            add_problem(self.report, path, f"must be an object, not {f.type_name(mapping)}")
+            return Lit({})
+        before = len(self.report)
+        args = self._value(mapping, path)
+        if is_text and isinstance(args, Lit) and len(self.report) == before:
+            add_problem(self.report, path, "must be an object or a reference to one, not a string")
+        return args
+
+    def _value(self, value: Json, path: str) -> Expr:
+        problems: Report = []
+        expr = self._bind_refs(
+            value, lift(value, ROOTS, unknown="literal", path=path, problems=problems), path, problems
+        )
+        for problem in problems:
+            if problem.keyword != "unresolved":
+                self.report.append(problem)
+            elif self.strict:
+                text = problem.message.removeprefix(_LITERAL_WARNING[0]).removesuffix(_LITERAL_WARNING[1])
+                self.report.append(unresolved_problem(problem.path, text, problem.suggestion))
+            else:
+                self.warnings.append(problem)
+        return expr
+
+    def _bind_refs(self, value: Json, expr: Expr, path: str, problems: Report) -> Expr:
+        """Bind the references to steps in the expression of `value`; a string with an unresolved one stays text."""
+        if type(value) is dict and isinstance(expr, Obj):
+            fields = zip(value.items(), expr.fields, strict=True)
+            return Obj(
+                tuple((k, self._bind_refs(item, tree, f"{path}.{k}", problems)) for (k, item), (_, tree) in fields)
+            )
+        if type(value) is list and isinstance(expr, Arr):
+            items = zip(value, expr.items, strict=True)
+            return Arr(
+                tuple(self._bind_refs(item, tree, f"{path}[{i}]", problems) for i, (item, tree) in enumerate(items))
+            )
+        if isinstance(expr, Lit):
+            return expr
+        try:
+            return rebind(expr, self._bind)
+        except Unresolved:
+            message = str(value).join(_LITERAL_WARNING)
+            problems.append(Problem(path=path, message=message, keyword="unresolved"))
+            return Lit(value)
+
+    def _bind(self, ref: Ref) -> Expr:
+        if ref.root not in ROOTS:
+            raise Unresolved
+        if ref.root != "steps":
+            return ref
+        documents, nodes = self.steps.documents, self.steps.nodes
+        head = ref.path[0] if ref.path else None
+        at = (
+            head
+            if isinstance(head, int)
+            else next((i for i in reversed(range(len(documents))) if documents[i]["name"] == head), len(nodes))
+        )
+        if head is None or at >= len(nodes):
+            raise Unresolved
+        return Ref("out", (nodes[at].id, *ref.path[1:]), elide=True, column=ref.column, original=ref)
+
+    def _condition(self, text: Json, path: str) -> Expr | None:
+        if isinstance(text, bool):
+            return Lit(text)
+        if not isinstance(text, str) or not text.strip():
+            return None  # reported when the field was checked
+        from ..expr import parse
+
+        try:
+            return rebind(parse(text), self._bind)
+        except ExpressionError as exc:
+            if exc.message.startswith("unknown reference"):
+                self.report.append(unresolved_problem(path, text, exc.suggestion))
+            else:
+                self.report.append(
+                    Problem(path=path, message=exc.message, column=exc.at + 1, suggestion=exc.suggestion)
+                )
+        except Unresolved:
+            # A condition cannot be plain text, so an unresolved reference in it is always a problem.
+            self.report.append(unresolved_problem(path, text))
+        return None
+
+
+def unresolved_problem(path: str, text: str, suggestion: str | None = None) -> Problem:
+    """Return the problem of an expression that refers to nothing.
+
+    Args:
+        path: Place of the expression.
+        text: The expression.
+        suggestion: What was probably meant.
+
+    Returns:
+        The problem.
+    """
+    message = f'Unresolved reference expression: "{text}". Available: $input, $prev, $steps[N]'
+    return Problem(path=path, message=message, suggestion=suggestion, keyword="unresolved")
+
+
+NAMESPACE: Final = "composable"
+"""The namespace of composite tools: `composable:<name>`."""
+
+FIELDS: Final[dict[str, Checker]] = {
+    "id": f.name,
+    "kind": f.text,
+    "name": f.name,
+    "description": f.text,
+    "inputSchema": f.mapping,
+    "outputSchema": f.mapping,
+    "mode": f.one_of(("compose",)),
+    "steps": f.anything,
+    "strict": f.truth,
+    "timeout": f.number,
+}
+
+
+def find_spec_problems(spec: Any) -> list[Problem]:
+    """Return the mistakes in the shape of a spec, one problem per failing check.
+
+    Args:
+        spec: The spec, of any type.
+
+    Returns:
+        The problems, in the order of the steps.
+    """
+    steps = spec.get("steps") if isinstance(spec, Mapping) else None
+    if not isinstance(steps, (list, tuple)) or not steps:
+        return [Problem(path="steps", message="ComposableToolSpec.steps must be a non-empty array.")]
+    problems: list[Problem] = []
+    for i, step in enumerate(steps):
+        tool = step.get("tool") if isinstance(step, Mapping) else None
+        if not isinstance(tool, str) or not tool.strip():
+            message = f'Step at index {i} has an empty or missing "tool" name.'
+            problems.append(Problem(path=f"steps[{i}].tool", message=message))
+            if len(problems) == MOST_PROBLEMS:
+                break
+    return problems
+
+
+def fits(document: Mapping[str, Json]) -> bool:
+    """Return True if a document without `kind` has the shape of a composite.
+
+    Args:
+        document: The document.
+
+    Returns:
+        False for another notation.
+    """
+    return str(document.get("mode")).strip().lower() == "compose" and "steps" in document
+
+
+def write(flow: Flow, losses: list[Problem] | None = None) -> dict[str, Json]:
+    """Write a flow as a composite.
+
+    Args:
+        flow: The flow.
+        losses: Collects what a composite cannot hold, instead of an error.
+
+    Returns:
+        The document.
+
+    Raises:
+        InvalidFlow: A composite cannot hold the flow, and `losses` is None.
+    """
+    return CompositeWriter.write(flow, losses)
+
+
+def compile_document(config: Mapping[str, Json]) -> Compiled:
+    """Read and compile a composite.
+
+    Args:
+        config: The document.
+
+    Returns:
+        The flow with what its results need.
+
+    Raises:
+        InvalidFlow: The document is not valid; the error has every problem of it.
+    """
+    fields, report = read_document(config, FIELDS, "composite")
+    if "name" not in fields:
+        add_problem(report, "name", "required: the name of the tool")
+    # Converting a flow without a tool call gives a composite without steps, which calls nothing.
+    is_empty = fields.get("steps") == [] and config.get("kind") == "composite"
+    spec_problems = [] if is_empty else find_spec_problems(fields)
+    report += spec_problems
+    reader = StepReader(bool(fields.get("strict")), report)
+    steps = reader.steps
+    if not any(problem.path == "steps" for problem in spec_problems):
+        reader.read(fields["steps"])
+    flow = _flow(fields, steps)
+    if report:
+        raise InvalidFlow(all_problems(report, flow), flow)
+    name = str(fields["name"])
+    document: dict[str, Json] = {"name": name, "description": "", "mode": "compose", **fields, "steps": steps.documents}
+    return Compiled(
+        kind="composite",
+        id=str(fields.get("id", name)),
+        name=name,
+        document=document,
+        flow=flow,
+        warnings=tuple(reader.warnings),
+        render=Rendering(name, steps),
+        namespace=NAMESPACE,
+        typed_at="outputSchema",
+    )
+
+
+def _flow(fields: Mapping[str, Any], steps: Steps) -> Flow:
+    timeout = fields.get("timeout")
+    return Flow(
+        name=str(fields.get("name", "")),
+        # `prev` is the result of the last step that ran; a skipped step leaves it unchanged.
+        body=Graph(nodes=tuple(steps.nodes), result=Ref("prev"), ordered=True),
+        input_schema=fields.get("inputSchema"),
+        output_schema=fields.get("outputSchema"),
+        timeout=timeout / 1000 if timeout else None,
+    )
+
+
+class Rendering:
+    """Write an ending as the result of a composite: `result` is the output, `error` a text."""
+
+    def __init__(self, name: str, steps: Steps) -> None:
+        self.name = name
+        self.steps = {node.id: document for node, document in zip(steps.nodes, steps.documents, strict=True)}
+        self.named = [(id, step["name"], step["tool"]) for id, step in self.steps.items()]
+
+    def __call__(self, ending: Any) -> dict[str, Json]:
+        failed = ending.error.node if isinstance(ending.error, NodeFailed) else None
+        outputs, skipped = ending.outputs, ending.skipped
+        # Steps after a failure did not run and are left out.
+        return {
+            "success": ending.status == "completed",
+            "executionId": ending.run_id,
+            "composite": self.name,
+            "status": ending.status,
+            "result": ending.value,
+            "steps": [
+                {
+                    "name": name,
+                    "tool": tool,
+                    "status": "failed" if id == failed else "skipped" if id in skipped else "completed",
+                    "output": outputs.get(id),
+                }
+                for id, name, tool in self.named
+                if id in outputs or id == failed
+            ],
+            "error": self._error(ending.error),
+            "errors": failures(ending),
+            "duration": round(ending.duration * 1000, 3),
+        }
+
+    def _error(self, error: Exception | None) -> str | None:
+        if isinstance(error, NodeFailed) and error.node in self.steps:
+            step = self.steps[error.node]
+            return f'Step "{step["name"]}" (tool: "{step["tool"]}") failed: {error.message}'
+        return None if error is None else str(error)
+
+
+SUPPORTED: Final[dict[type[Any], tuple[str, ...]]] = {
+    Node: ("id", "op", "when", "policy", "meta", "after"),
+    Call: ("tool", "args"),
+    Compute: ("value",),
+    Branch: ("arms", "default"),
+    Block: ("body",),
+    **POLICY,
+}
+PREV: Final = Ref("prev")
+MAX_INLINED: Final = 100_000
+"""The most parts of values that one composite repeats. Values that read others twice double at every level."""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """The surroundings of a node: its path, and the condition of the choice that it is in."""
+
+    path: str = ""
+    condition: Expr | None = None
+
+
+class CompositeWriter(FlowWriter[Around]):
+    """Write one flow as a composite."""
+
+    kind, supported = "composite", SUPPORTED
+
+    def document(self) -> Fields:
+        """Return the document; what a composite cannot hold is refused."""
+        flow, body = self.flow, self.flow.body
+        self.steps: list[Fields] = []
+        self.positions: dict[str, int] = {}  # the position of each step, by the id of its node
+        self.values: dict[str, Expr] = {}  # the values of nodes that do not become steps
+        self.prev: Expr = PREV  # the meaning of the flow's `prev` at this point
+        self.last: Expr = PREV  # another expression for the composite's `$prev` at this point
+        self.sizes: dict[int, tuple[Expr, int]] = {}  # by identity; the value is kept so that its id stays unique
+        self.inlined = 0
+        fields: Fields = {"kind": "composite", "name": flow.name, "mode": "compose"}
+        if flow.input_schema is not None:
+            fields["inputSchema"] = flow.input_schema
+        if flow.output_schema is not None:
+            fields["outputSchema"] = flow.output_schema
+        if flow.timeout is not None:
+            fields["timeout"] = milliseconds(flow.timeout)
+        # The steps come first, because the result is compared with the value of the last one.
+        self._region(body, Around())
+        result = self._inline(body.result, "result")
+        for name in flow.state:
+            if any(node.writes is not None for node in body.nodes) or "state" in body.roots:
+                self.refuse(f"state.{name}", "a composite has no state")
+        if result not in (PREV, self.last):
+            self.refuse("result", "the value of a composite is its last step's result; nothing is computed afterwards")
+        return {**fields, "steps": self.steps}
+
+    def _region(self, body: Graph, around: Around) -> None:
+        nodes, sure = sorted_nodes(body)
+        if not sure:
+            self.refuse(
+                around.path.rstrip("/") or "nodes",
+                "the steps of a composite run in sequence, not as soon as their inputs are ready",
+            )
+        for node in nodes:
+            self._node(node, around)
+
+    def _node(self, node: Node, around: Around) -> None:
+        path, op = f"{around.path}{node.id}", node.op
+        self.refuse_unsupported(node, path)
+        policy = node.policy
+        if policy.timeout is not None or policy.retry.attempts > 1 or policy.on_error is not None:
+            self.refuse(path, "the steps of a composite have no timeout, retries or fallback")
+        if isinstance(op, Call):
+            self._step(node, op, path, around)
+            return
+        plain = node.when is None and node.writes is None
+        if isinstance(op, Compute) and plain and _is_template(op.value):
+            self.values[node.id] = self._inline_for_later(op.value, path)
+        elif isinstance(op, Block) and plain:
+            self._region(op.body, Around(f"{path}/", around.condition))
+            self.values[node.id] = self._inline(op.body.result, path)
+        elif isinstance(op, Branch) and plain and len(op.arms) == 1:
+            self._write_choice(node.id, op, path, around)
+        else:
+            self.refuse_op(node, path, "its steps are tool calls")
+            self.values[node.id] = NULL
+        self.prev = self.values[node.id]
+
+    def _step(self, node: Node, op: Call, path: str, around: Around) -> None:
+        fields: Fields = {"name": node.id, "tool": op.tool}
+        if op.args not in (Lit({}), Obj(())):
+            fields["inputMapping"] = self.value(self._inline(op.args, f"{path}.args"), f"{path}.args", around)
+        conditions = [around.condition] if around.condition is not None else []
+        if node.when is not None:
+            conditions.append(self._inline(node.when, f"{path}.when"))
+        if conditions:
+            test = conditions[0] if len(conditions) == 1 else Fn("&&", (conditions[0], conditions[1]))
+            fields["condition"] = self.condition(test, f"{path}.when", around)
+        if node.meta.description:
+            fields["description"] = node.meta.description
+        self.positions[node.id] = len(self.steps)
+        self.steps.append(fields)
+        self.prev = PREV
+        self.last = Ref("out", (node.id,)) if node.when is None else PREV
+
+    def _write_choice(self, id: str, op: Branch, path: str, around: Around) -> None:
+        """Write the calls of both sides as steps, each with the condition of its side."""
+        [(test, then)] = op.arms
+        condition_value = self._inline_for_later(test, f"{path}.condition")
+        sides: list[tuple[Expr, Graph]] = [(Fn("==", (condition_value, Lit(True))), then)]
+        sides.append((Fn("!=", (condition_value, Lit(True))), op.default or Graph(nodes=(), ordered=True)))
+        if not any(ref.root == "prev" for ref in refs(test)) and _is_boolean(test):
+            sides[0] = (condition_value, then)
+        # Both sides start from the same `prev`.
+        before, last, values, both_end_with_value = self.prev, self.last, [], True
+        for condition, body in sides:
+            self.prev, self.last = before, last
+            side_condition = condition if around.condition is None else Fn("&&", (around.condition, condition))
+            self._region(body, Around(f"{path}/", side_condition))
+            values.append(self._inline(body.result, path))
+            both_end_with_value = both_end_with_value and bool(body.nodes) and values[-1] in (PREV, self.last)
+        value = Fn("?:", (sides[0][0], values[0], values[1]))
+        if PREV in values:
+            self.refuse(path, "a composite cannot refer to the value of a step that may be skipped")
+        self.values[id] = value
+        self.last = value if both_end_with_value else PREV
+
+    # --- values -----------------------------------------------------------------------------------
+
+    def _inline(self, expr: Expr, path: str) -> Expr:
+        """Return the expression with the values of nodes that are not steps in place of their references."""
+
+        values = [self.prev if ref.root == "prev" else self._value(ref) for ref in refs(expr)]
+        self.inlined += sum(self._size(value) for value in values if value is not None and value != PREV)
+        if self.inlined > MAX_INLINED:
+            self.refuse(path, "a composite repeats a value wherever it is read, and these values become too large")
+            return NULL
+
+        def bind(ref: Ref) -> Expr:
+            if ref.root == "prev":
+                return _member(self.prev, ref.path)
+            if ref.root != "out" or str(ref.path[0]) not in self.values:
+                return ref
+            if ref.elide and ref.path[1:2] == ("output",):
+                self.refuse(path, f"reads the member `output` of {ref.path[0]!r}, which is not a step in a composite")
+            return _member(self.values[str(ref.path[0])], ref.path[1:])
+
+        with self.entire(path):
+            return rebind(expr, bind)
+
+    def _value(self, ref: Ref) -> Expr | None:
+        """Return the value to write in place of a reference; None if the reference stays."""
+        return self.values.get(str(ref.path[0])) if ref.root == "out" else None
+
+    def _size(self, value: Expr) -> int:
+        """Return how many parts a value has, counted once for each value."""
+        known = self.sizes.get(id(value))
+        if known is None:
+            known = self.sizes[id(value)] = (value, sum(1 for _ in subexpressions(value)))
+        return known[1]
+
+    def _inline_for_later(self, expr: Expr, path: str) -> Expr:
+        """Inline an expression that is read later, when `$prev` is another step."""
+
+        def bind(ref: Ref) -> Expr:
+            if ref.root != "prev":
+                return ref
+            if self.last == PREV:
+                self.refuse(path, "a composite cannot refer to the value of a step that may be skipped")
+                return NULL
+            return _member(self.last, ref.path)
+
+        with self.entire(path):
+            return rebind(self._inline(expr, path), bind)
+
+    def bind(self, ref: Ref, path: str, around: Around) -> Expr:
+        if ref.root == "out":
+            position = self.positions.get(str(ref.path[0]))
+            # Refer by position, because step names may repeat; a lost step gives null.
+            return self.output(ref, "steps", position) if position is not None else NULL
+        if ref.root == "status":
+            return self.status(ref, path)
+        if ref.root not in ("input", "prev"):
+            self.refuse(path, f"the steps of a composite can read $input, $prev and $steps, not ${ref.root}")
+            return NULL
+        return ref
+
+
+def _is_template(value: Expr) -> bool:
+    """Return True if a value consists of others without functions, so that it cannot fail or take time."""
+    if isinstance(value, Obj):
+        return all(_is_template(inner) for _, inner in value.fields)
+    if isinstance(value, Arr):
+        return all(map(_is_template, value.items))
+    return isinstance(value, (Lit, Ref))
+
+
+def _is_boolean(test: Expr) -> bool:
+    return isinstance(test, Fn) and test.name in ("==", "!=", "!")
+
+
+def _member(holder: Expr, path: tuple[str | int, ...]) -> Expr:
+    for i, key in enumerate(path):
+        if isinstance(holder, Obj):
+            holder = next((value for name, value in holder.fields if name == key), NULL)
+        elif isinstance(holder, Lit):
+            value = holder.value
+            holder = Lit(value.get(key)) if isinstance(value, dict) else _select_path(holder, path[i:])
+            if not isinstance(holder, Lit):
+                return holder
+        else:
+            return _select_path(holder, path[i:])
+    return holder
+
+
+def _select_path(holder: Expr, path: tuple[str | int, ...]) -> Expr:
+    for key in path:
+        holder = select(holder, key)
+    return holder

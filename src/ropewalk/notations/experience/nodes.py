@@ -1,0 +1,376 @@
+"""Read the nodes of an experience: the fields of each kind, error policies, for_each and the source of a dataset.
+
+Refused are fields that a kind has no use for, missing ones, and more writes than a kind has values. `NODE` lists every
+field with its checker; `ONLY_FOR`, `NEEDED` and `WRITES` say which kinds have, need and write what. To add a kind,
+name it in `KINDS` and in these tables, then compile it in `compile.py`.
+
+The source of a dataset has two forms. `{file: x.csv, format: csv}` names the kind by its key. `{type: file,
+uri: x.csv, format: csv}` names it by `type`; it is read into the first form, so that only this file knows both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from ...expr.ast import Path
+from ...expr.reference_paths import read_path
+from ...fast_dataclass import dataclass
+from ...values import Json, did_you_mean
+from .. import fields as f
+from ..fields import Checker, Report, add_problem, check_schema, join, read_object
+
+SOURCES: Final[dict[str, tuple[str, ...]]] = {
+    "file": ("format",),
+    "sqlite": ("query",),
+    "http": ("format", "method", "body"),
+    "mcp-resource": ("server",),
+}
+"""The kinds of source, and the fields that each may have in addition to its own."""
+NEEDS: Final = {"sqlite": "query", "mcp-resource": "server"}
+METHODS: Final = ("GET", "POST")
+
+
+def _method(value: Json, path: str, report: Report) -> Json:
+    word = value.strip().upper() if isinstance(value, str) else value
+    if word not in METHODS:
+        add_problem(report, path, f"must be {' or '.join(METHODS)}, not {value!r}")
+        return METHODS[0]
+    return word
+
+
+_MORE: Final[dict[str, Checker]] = {
+    "query": f.name,
+    "server": f.name,
+    "format": f.one_of(("csv", "json", "jsonl")),
+    "method": _method,
+    "body": f.anything,
+}
+SOURCE: Final[dict[str, Checker]] = {**dict.fromkeys(SOURCES, f.name), **_MORE}
+TYPED: Final[dict[str, Checker]] = {"type": f.one_of(tuple(SOURCES)), "uri": f.name, "url": f.name, **_MORE}
+
+
+def source_of(value: Json, path: str, report: Report) -> dict[str, Json]:
+    """Read a source in either form; the result names its kind by a key of `SOURCES`."""
+    if isinstance(value, Mapping) and "type" in value:
+        return _read_typed_source(value, path, report)
+    source = read_object(value, SOURCE, path, report)
+    if not isinstance(value, Mapping):
+        return source
+    kinds = [key for key in SOURCES if key in source]
+    if len(kinds) == 1:
+        _check_source(kinds[0], source, path, report)
+    else:
+        reason = f"not both {' and '.join(kinds)}" if kinds else "and there is none"
+        add_problem(report, path, f"a dataset comes from one of {', '.join(SOURCES)}; {reason}")
+    return source
+
+
+def _read_typed_source(value: Mapping[str, Json], path: str, report: Report) -> dict[str, Json]:
+    """Read the second form: `{type: sqlite, uri: x.db, query: ...}` -> `{sqlite: x.db, query: ...}`."""
+    fields = read_object(value, TYPED, path, report, required=("type",))
+    kind = str(fields.pop("type", "") or "")
+    if kind not in SOURCES:
+        return {}
+    place, other_place = ("url", "uri") if kind == "http" else ("uri", "url")
+    if place not in fields and other_place in fields:
+        fields[place] = fields.pop(other_place)
+    elif other_place in fields:
+        add_problem(report, join(path, other_place), f"this {kind} source has its {place} already; give one of them")
+        del fields[other_place]
+    if place not in fields:
+        add_problem(report, join(path, place), f"required for a source of the type {kind}")
+        return {}
+    if kind == "http":
+        fields.setdefault("format", "json")  # the runtime that this form comes from reads every answer as JSON
+    source = {kind: fields.pop(place), **fields}
+    _check_source(kind, source, path, report)
+    return source
+
+
+def _check_source(kind: str, source: dict[str, Json], path: str, report: Report) -> None:
+    """Report the fields that a source of this kind has no use for, or needs."""
+    for key in source:
+        if key != kind and key not in SOURCES[kind]:
+            near = did_you_mean(key, SOURCES[kind])
+            add_problem(report, join(path, key), f"a {kind} source has no {key}", near)
+    needed = NEEDS.get(kind)
+    if needed is not None and needed not in source:
+        add_problem(report, join(path, needed), f"required for a {kind} source")
+
+
+KINDS: Final = ("tool", "dataset", "call", "experience", "agent", "skill", "cli-agent", "wait", "value", "delay")
+PROVIDERS: Final = ("claude-code", "codex", "gemini")
+SCOPES: Final = ("isolated", "shared")
+SHARED_STATE: Final = "_shared_state"
+"""The argument that passes the state of the outer experience to an inner one that shares it."""
+GIVEN: Final = ("_state", "_edge_inputs", "_item", "_item_index", "$item", "$index", "_env")
+"""The arguments that every module gets from the run, in addition to its own."""
+POLICIES: Final = ("fail_run", "skip", "retry", "continue", "fallback")
+BACKOFFS: Final = ("linear", "exponential")
+
+
+def identifier(value: Json, path: str, report: Report) -> Json:
+    """Check a name that references may contain: letters, digits and underscores."""
+    if not isinstance(value, str):
+        add_problem(report, path, f"must be a name, not {f.type_name(value)}")
+        return ""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+        near = re.sub(r"\W", "_", value, flags=re.ASCII)
+        near = f"_{near}" if near[:1].isdigit() else near
+        message = f"must be letters, digits and underscores and not begin with a digit, not {value!r}"
+        add_problem(report, path, message, near.strip("_") and near)
+    return value
+
+
+def path_in(text: str) -> Path | None:
+    """Return the steps of a path such as `data.rows[0]`; None if the text is not a path."""
+    text = text.removeprefix("$")
+    path, end = read_path(text if text[:1] in (".", "[", "") else f".{text}", 0, state=True, loose=True)
+    return path if end >= len(text) else None
+
+
+def output(value: Json, path: str, report: Report) -> Json:
+    """Check a path into a result."""
+    if f.name(value, path, report) and isinstance(value, str) and value.strip() and path_in(value) is None:
+        add_problem(report, path, f"{value!r} is not a path into a result; write it like data.rows[0]")
+    return value
+
+
+NODE: Final[dict[str, Checker]] = {
+    "id": identifier,
+    "kind": f.one_of(KINDS),
+    "description": f.text,
+    "impl": f.name,
+    "args": f.mapping,
+    "reads": f.names,
+    "writes": f.names,
+    "phase": f.name,
+    "on_error": f.anything,
+    "for_each": f.anything,
+    "source": f.anything,
+    "tool": f.name,
+    "output": output,
+    "prompt": f.name,
+    "tools": f.names,
+    "output_schema": f.anything,
+    "schema": f.anything,
+    "model": f.name,
+    "inputs": f.mapping,
+    "max_rounds": f.positive,
+    "provider": f.one_of(PROVIDERS),
+    "output_format": f.one_of(("text", "json")),
+    "timeout_ms": f.positive,
+    "workdir": f.name,
+    "extra_args": f.names,
+    "state_scope": f.one_of(SCOPES),
+    "event": f.name,
+    "approval": f.name,
+    "timeout": f.number,
+    "when": f.condition,
+    "value": f.anything,
+    "delay": f.number,
+}
+MODELS: Final = ("agent", "skill", "cli-agent")
+"""The kinds that ask a model, one of them through a program."""
+ONLY_FOR: Final[dict[str, tuple[str, ...]]] = {
+    "impl": ("tool", "experience", "skill"),
+    "args": ("tool", "call", "experience", *MODELS),
+    "source": ("dataset",),
+    "tool": ("call",),
+    "output": ("call",),
+    "prompt": ("agent", "cli-agent"),
+    "tools": ("agent", "skill"),
+    "output_schema": MODELS,
+    "schema": MODELS,
+    "model": MODELS,
+    "inputs": ("skill",),
+    "max_rounds": ("agent", "skill"),
+    "provider": ("cli-agent",),
+    "output_format": ("cli-agent",),
+    "timeout_ms": ("cli-agent",),
+    "workdir": ("cli-agent",),
+    "extra_args": ("cli-agent",),
+    "state_scope": ("experience",),
+    "event": ("wait",),
+    "approval": ("wait",),
+    "timeout": ("wait",),
+    "value": ("value",),
+    "delay": ("delay",),
+}
+NEEDED: Final[dict[str, tuple[str, ...]]] = {
+    "tool": ("impl",),
+    "dataset": ("source",),
+    "call": ("tool",),
+    "experience": ("impl",),
+    "agent": ("prompt",),
+    "skill": ("impl",),
+    "cli-agent": ("provider", "prompt"),
+    "value": ("value",),
+    "delay": ("delay",),
+}
+WRITES: Final = {
+    "dataset": (1, 1),
+    "call": (0, 1),
+    "experience": (0, 1),
+    "wait": (0, 1),
+    "value": (0, 1),
+    "delay": (0, 0),
+}
+"""How many fields of the state a node of this kind writes, at least and at most; the others write any number."""
+
+FOR_EACH: Final[dict[str, Checker]] = {"source": f.anything, "concurrency": f.positive}
+ON_ERROR: Final[dict[str, Checker]] = {
+    "policy": f.one_of(POLICIES),
+    "attempts": f.positive,
+    "backoff": f.one_of(BACKOFFS),
+    "base_ms": f.number,
+    "value": f.anything,
+}
+OF_POLICY: Final = {"value": "fallback"}
+"""The fields of an error policy that are not for `retry`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExperienceNode:
+    """A node as read: its place in the document, and its fields in the documented spelling."""
+
+    path: str
+    fields: dict[str, Json]
+
+    @property
+    def id(self) -> str:
+        """The id, "" without one."""
+        return str(self.fields.get("id", ""))
+
+    @property
+    def kind(self) -> str:
+        """One of `KINDS`, "" if the document names no such kind."""
+        return str(self.fields.get("kind", ""))
+
+    @property
+    def each(self) -> bool:
+        """True if the node runs once for each item."""
+        return "for_each" in self.fields
+
+    def get(self, key: str, default: Json = None) -> Json:
+        """Return a field, or the default if the document does not have it."""
+        return self.fields.get(key, default)
+
+
+def list_of(value: Json, path: str, report: Report) -> Iterator[tuple[str, Json]]:
+    """Yield the elements of a list, each with its path; null counts as an empty list."""
+    if value is not None and not isinstance(value, list):
+        add_problem(report, path, f"must be a list, not {f.type_name(value)}")
+    elif value is not None:
+        for i, item in enumerate(value):
+            yield f"{path}[{i}]", item
+
+
+def node_of(value: Json, path: str, report: Report, expected: str = "an object") -> ExperienceNode:
+    """Read one node.
+
+    Args:
+        value: The node as it is in the document.
+        path: Its place there.
+        report: Collects the problems.
+        expected: What a value of another type should have been, for the message.
+    """
+    fields = read_object(value, NODE, path, report, required=("id", "kind"), nulls=("value",), expected=expected)
+    if "on_error" in fields:
+        fields["on_error"] = _read_on_error(fields["on_error"], join(path, "on_error"), report)
+    if "for_each" in fields:
+        place = join(path, "for_each")
+        fields["for_each"] = read_object(fields["for_each"], FOR_EACH, place, report, required=("source",))
+    if "source" in fields:
+        fields["source"] = source_of(fields["source"], join(path, "source"), report)
+    _read_schema(fields, path, report)
+    node = ExperienceNode(path, fields)
+    if node.kind:
+        _check_fields(node, report)
+        _check_writes(node, report)
+    return node
+
+
+def _read_schema(fields: dict[str, Json], path: str, report: Report) -> None:
+    """Read `output_schema`, or `schema`, its other name: a JSON Schema, or the path of a file with one."""
+    key = "output_schema" if "output_schema" in fields else "schema"
+    if key not in fields:
+        return
+    if "schema" in fields and key != "schema":
+        add_problem(report, join(path, "schema"), "is another name of output_schema; give one of them")
+    schema = fields[key]
+    if isinstance(schema, str):
+        fields["output_schema"] = f.name(schema, join(path, key), report)
+    elif check_schema(schema, join(path, key), report):
+        fields["output_schema"] = schema
+    else:
+        del fields[key]
+    fields.pop("schema", None)
+
+
+def _check_fields(node: ExperienceNode, report: Report) -> None:
+    """Report the fields that the node's kind needs, or has no use for."""
+    kind = node.kind
+    for needed in NEEDED.get(kind, ()):
+        if needed not in node.fields:
+            add_problem(report, join(node.path, needed), f"required for {_a(kind)} node")
+    for key in node.fields:
+        kinds = ONLY_FOR.get(key)
+        if kinds is not None and kind not in kinds:
+            instead = "; how long a call may take is [limits] tool_timeout in ropewalk.toml" if key == "timeout" else ""
+            message = f"{_a(kind)} node has no {key}; only {' or '.join(kinds)} nodes do{instead}"
+            add_problem(report, join(node.path, key), message)
+    if kind == "tool":
+        for key in node.get("args", ()):
+            if key in GIVEN:
+                message = "every module is given this by the run; take another name"
+                add_problem(report, join(node.path, f"args.{key}"), message)
+    if kind == "wait" and ("event" in node.fields) == ("approval" in node.fields):
+        add_problem(report, node.path, "a wait node needs either event or approval")
+
+
+def _check_writes(node: ExperienceNode, report: Report) -> None:
+    """Check how many fields of the state a node writes."""
+    kind = node.kind
+    count = len(node.get("writes", []))
+    least, limit = WRITES.get(kind, (0, count))
+    if kind == "experience" and node.get("state_scope") == "shared":
+        limit = max(limit, count)  # each field gets the one of its name
+    elif kind in MODELS and "output_schema" not in node.fields and node.get("output_format") != "json":
+        limit = 1  # a text goes to one field
+    if not least <= count <= limit:
+        expected = "exactly one field" if least == limit else "at most one field"
+        instead = "; with a schema it writes several" if kind in MODELS else ""
+        message = f"{_a(kind)} node writes {expected} of the state, not {count}{instead}"
+        add_problem(report, join(node.path, "writes"), message)
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind[:1] in "aeiou" else f"a {kind}"
+
+
+def _read_on_error(value: Json, path: str, report: Report) -> dict[str, Json]:
+    """Read an error policy: `skip` or `{policy: skip}` -> `{policy: skip}`."""
+    if isinstance(value, str):
+        policy = f.one_of(POLICIES)(value, path, report)
+        if policy == "fallback":
+            add_problem(report, path, "needs a fallback value: {policy: fallback, value: ...}")
+        return {"policy": policy}
+    expected = f"one of {', '.join(POLICIES)}, or an object"
+    fields = read_object(value, ON_ERROR, path, report, required=("policy",), nulls=("value",), expected=expected)
+    for key in fields:
+        owner = OF_POLICY.get(key, "retry")
+        if key != "policy" and fields.get("policy", owner) not in (owner, ""):
+            add_problem(report, join(path, key), f"only the policy {owner} has {key}, this one is {fields['policy']}")
+    if fields.get("policy") == "fallback" and "value" not in fields:
+        add_problem(report, join(path, "value"), "required for the policy fallback")
+    return fields
+
+
+def retry_of(on_error: dict[str, Any]) -> tuple[int, float, bool]:
+    """Return the attempts, the first delay in seconds, and True if the delay grows linearly."""
+    attempts = int(on_error.get("attempts", 3))
+    delay = float(on_error.get("base_ms", 100)) / 1000
+    return attempts, delay, on_error.get("backoff", "exponential") == "linear"

@@ -1,0 +1,624 @@
+"""Read the fields of documents: known keys in either spelling, checked values, every problem with its place.
+
+The second half reads documents that are lists of typed nodes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import uuid
+from collections.abc import Callable, Collection, Mapping
+from enum import StrEnum
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Final, Protocol, TypeVar
+
+from ..deadline import look_at_clock
+from ..errors import InvalidFlow, Problem
+from ..problems import Problems
+from ..schema import default_errors, schema_errors
+from ..values import NOT_JSON, Json, did_you_mean, is_json
+from ..values import copy_json as copy_json
+
+Report = list[Problem]
+
+
+@lru_cache(maxsize=1024)
+def camel(key: str) -> str:
+    """Convert `error_strategy` to `errorStrategy`; leave anything else unchanged.
+
+    Args:
+        key: A key in either spelling.
+
+    Returns:
+        The key in camel case.
+    """
+    head, *rest = key.split("_")
+    return head + "".join(part[:1].upper() + part[1:] for part in rest) if head and rest else key
+
+
+@lru_cache(maxsize=1024)
+def snake(key: str) -> str:
+    """Convert `errorStrategy` to `error_strategy`.
+
+    Args:
+        key: A key in either spelling.
+
+    Returns:
+        The key in snake case.
+    """
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in key)
+
+
+def add_problem(report: Report, path: str, message: str, suggestion: str | None = None) -> None:
+    """Append a problem to a report.
+
+    Args:
+        report: The list of problems.
+        path: Place in the document.
+        message: What is wrong and what to do.
+        suggestion: What was probably meant.
+    """
+    report.append(Problem(path=path, message=message, suggestion=suggestion))
+
+
+def normalize_keys(
+    doc: Mapping[str, Json], known: Mapping[str, Any], path: str, report: Report, listed: Collection[str] | None = None
+) -> dict[str, Json]:
+    """Return the document with its keys in the documented spelling; report unknown and repeated keys.
+
+    Args:
+        doc: The document or a part of it.
+        known: The known keys; the values are not used.
+        path: The place of `doc` in the document.
+        report: Collects the problems.
+        listed: The keys to list for an unknown one without a similar name; all known keys by default.
+
+    Returns:
+        The fields. Of a repeated key the first value counts.
+    """
+    fields: dict[str, Json] = {}
+    for key, value in doc.items():
+        name = key if key in known or not isinstance(key, str) else camel(key)
+        if name not in known and isinstance(key, str) and snake(key) in known:
+            name = snake(key)
+        # Suggest a similar key; without one, list what is possible.
+        if name not in known:
+            place = f"{path}.{key}" if path else str(key)
+            suggestion = _suggest_key(str(name), known)
+            add_problem(
+                report,
+                place,
+                "unknown key" if suggestion else f"unknown key; expected one of: {', '.join(listed or known)}",
+                suggestion,
+            )
+        elif name in fields:
+            known_key = next(
+                spelling
+                for spelling in doc
+                if isinstance(spelling, str) and name in (spelling, camel(spelling), snake(spelling))
+            )
+            add_problem(report, f"{path}.{key}" if path else str(key), f"is defined twice, also as {known_key}")
+        else:
+            fields[name] = value
+    return fields
+
+
+def _suggest_key(key: str, known: Mapping[str, Any]) -> str | None:
+    """Return the key that was probably meant: in another letter case, from another notation, or the most similar."""
+    folded = {name.lower(): name for name in known}
+    translated = _FOREIGN_KEYS.get(key)
+    if translated in known:
+        return translated
+    return folded.get(key.lower()) or did_you_mean(key, known)
+
+
+_FOREIGN_KEYS = {
+    "needs": "dependsOn",
+    "after": "dependsOn",
+    "else": "otherwise",
+    "if": "condition",
+    "when": "condition",
+}
+"""Keys of other notations and the keys that they stand for here."""
+
+
+def join(path: str, key: str) -> str:
+    """Return the path of a key: `path.key`.
+
+    Args:
+        path: Place of the object; "" for the document.
+        key: The key.
+
+    Returns:
+        The path.
+    """
+    return f"{path}.{key}" if path else key
+
+
+MAX_DEPTH = 200  # of a document; its nodes and its values have tighter limits of their own
+
+
+def copy_plain(value: Json, path: str, report: Report, depth: int = MAX_DEPTH) -> Json:
+    """Return a deep copy in plain JSON, independent of the original.
+
+    Tuples become lists and enum members their values. Anything that is not JSON is reported with its place and
+    replaced by null.
+
+    Args:
+        value: The value.
+        path: Its place in the document.
+        report: Collects the problems.
+        depth: Levels of nesting that are allowed.
+
+    Returns:
+        The copy.
+    """
+    copied = copy_json(value, depth)  # the fast path: nearly every document is plain JSON
+    return _copy_plain(value, path, report, depth) if copied is NOT_JSON else copied
+
+
+def _copy_plain(value: Json, path: str, report: Report, depth: int) -> Json:
+    """Copy a value part by part, to find the place of everything that is not JSON."""
+    if isinstance(value, str):
+        text = str.__str__(value)
+        if is_json(text):
+            return text
+        add_problem(report, path, "must not contain a NUL character or a lone surrogate")
+        return None
+    if value is None or isinstance(value, bool):
+        return value
+    # Containers are copied part by part, with the path of each part.
+    if isinstance(value, (Mapping, list, tuple)):
+        if not depth:
+            add_problem(report, path, f"nested deeper than {MAX_DEPTH}")
+            return None
+        if not isinstance(value, Mapping):
+            return [_copy_plain(item, f"{path}[{i}]", report, depth - 1) for i, item in enumerate(value)]
+        copy: dict[str, Json] = {}
+        for key, item in value.items():
+            if isinstance(key, str) and is_json(str.__str__(key)):
+                name = str.__str__(key)
+                copy[name] = _copy_plain(item, f"{path}.{name}" if path else name, report, depth - 1)
+            else:
+                add_problem(report, path, f"the key {key!r} is not a valid JSON string")
+        return copy
+    if type(value) in (int, float) and is_json(value):
+        return value
+    add_problem(
+        report,
+        path,
+        f"{value} is not a valid JSON number" if isinstance(value, (int, float)) else f"{type_name(value)} is not JSON",
+    )
+    return None
+
+
+# --- one checker per kind of value: (value, path, report) -> the value to use ------------------
+#
+# The returned value always has the right type, so that code that reads a document with problems need not
+# check types again.
+
+Checker = Callable[[Json, str, Report], Json]
+
+
+def text(value: Json, path: str, report: Report) -> Json:
+    """Accept a string."""
+    if not isinstance(value, str):
+        add_problem(report, path, f"must be a string, not {type_name(value)}")
+        return ""
+    return value
+
+
+def name(value: Json, path: str, report: Report) -> Json:
+    """Accept a string that is not blank. YAML reads some unquoted words as numbers or booleans, so suggest quotes."""
+    if isinstance(value, (bool, int, float)):
+        quoted = json.dumps(value)
+        add_problem(report, path, f'must be a string, not {type_name(value)}; write "{quoted}" in quotes')
+        return quoted
+    if not isinstance(value, str) or not value.strip():
+        add_problem(report, path, "must be a non-empty string")
+        return ""
+    return value
+
+
+def variable(value: Json, path: str, report: Report) -> Json:
+    """Accept the plain name of a variable, as written after `$var.`."""
+    if isinstance(value, str) and not _NOT_IN_NAMES.isdisjoint(value):
+        plain = re.sub(r"[\W_]+", "_", re.sub(_REFERENCE_PREFIX, "", value)).strip("_")
+        add_problem(
+            report, path, f"must be the plain name of a variable, not {value!r}: it is read as $var.NAME", plain or None
+        )
+        return value
+    return name(value, path, report)
+
+
+_NOT_IN_NAMES = frozenset("$.[]{}")
+_REFERENCE_PREFIX = r"^\s*\$?\{?\s*\$?(?:var\b)?"
+
+
+def condition(value: Json, path: str, report: Report) -> Json:
+    """Accept the text of an expression, or a boolean."""
+    return value if isinstance(value, bool) else name(value, path, report)
+
+
+def truth(value: Json, path: str, report: Report) -> Json:
+    """Accept a boolean."""
+    if not isinstance(value, bool):
+        add_problem(report, path, f"must be true or false, not {type_name(value)}")
+        return False
+    return value
+
+
+def mapping(value: Json, path: str, report: Report) -> Json:
+    """Accept an object."""
+    if not isinstance(value, Mapping):
+        add_problem(report, path, f"must be an object, not {type_name(value)}")
+        return {}
+    return value
+
+
+def names(value: Json, path: str, report: Report) -> Json:
+    """Accept a name or a list of names.
+
+    Args:
+        value: The value.
+        path: Its place in the document.
+        report: Collects the problems.
+
+    Returns:
+        A list of names.
+    """
+    items = [value] if isinstance(value, str) else value
+    if not isinstance(items, list):
+        add_problem(report, path, f"must be an id or a list of ids, not {type_name(value)}")
+        return []
+    for i, item in enumerate(items):
+        if not isinstance(item, str):
+            add_problem(report, f"{path}[{i}]", f"must be an id, not {type_name(item)}")
+    return [item for item in items if isinstance(item, str)]
+
+
+def number(value: Json, path: str, report: Report) -> Json:
+    """Accept a finite number of 0 or more."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        add_problem(report, path, f"must be a number, not {type_name(value)}")
+        return 0
+    if not math.isfinite(value) or value < 0:
+        add_problem(report, path, f"must be 0 or more, not {value}")
+        return 0
+    return value
+
+
+def count(value: Json, path: str, report: Report) -> Json:
+    """Accept an integer of 0 or more."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        add_problem(report, path, f"must be an integer, not {value if type(value) is float else type_name(value)}")
+        return 0
+    if value < 0:
+        add_problem(report, path, f"must be 0 or more, not {value}")
+        return 0
+    return value
+
+
+def positive(value: Json, path: str, report: Report) -> Json:
+    """Accept an integer of 1 or more."""
+    if not isinstance(value, bool) and isinstance(value, int) and value < 1:
+        add_problem(report, path, f"must be 1 or more, not {value}")
+        return 1
+    return count(value, path, report) or 1
+
+
+def anything(value: Json, path: str, report: Report) -> Json:
+    """Accept any value; it is checked elsewhere."""
+    return value
+
+
+def read_object(
+    value: Json,
+    known: Mapping[str, Checker],
+    path: str,
+    report: Report,
+    *,
+    required: tuple[str, ...] = (),
+    nulls: tuple[str, ...] = (),
+    expected: str = "an object",
+) -> dict[str, Json]:
+    """Read the fields of an object, each with its checker.
+
+    Args:
+        value: The value that should be an object.
+        known: The checker of each key.
+        path: The place of the object in the document.
+        report: Collects the problems.
+        required: The keys that must be present.
+        nulls: The keys where null is a value; elsewhere null counts as absent.
+        expected: The expected type, for the message.
+
+    Returns:
+        The fields by their documented names.
+    """
+    if not isinstance(value, Mapping):
+        add_problem(report, path, f"must be {expected}, not {type_name(value)}")
+        return {}
+    fields = {k: v for k, v in normalize_keys(value, known, path, report).items() if v is not None or k in nulls}
+    for key, item in fields.items():
+        fields[key] = known[key](item, join(path, key), report)
+    for key in required:
+        if key not in fields:
+            add_problem(report, join(path, key), "required")
+    return fields
+
+
+class OneOf:
+    """Accept one of some words, in any letter case.
+
+    For another word it reports the choices and returns the suggestion, or "". `aliases` maps words of other notations
+    to ours.
+    """
+
+    __slots__ = ("aliases", "words")
+
+    def __init__(self, words: tuple[str, ...], aliases: Mapping[str, str]) -> None:
+        self.words, self.aliases = words, aliases
+
+    def __call__(self, value: Json, path: str, report: Report) -> Json:
+        text = str(getattr(value, "value", value)).strip().lower()
+        word = text if text in self.words else text.replace("-", "_")
+        if not isinstance(value, str) or word not in self.words:
+            suggestion = self.aliases.get(word) or did_you_mean(word, self.words)
+            add_problem(report, path, f"unknown value {value!r}; expected one of: {', '.join(self.words)}", suggestion)
+            return suggestion or ""
+        return word
+
+
+def one_of(words: tuple[str, ...], aliases: Mapping[str, str] = MappingProxyType({})) -> Checker:
+    """Return the checker of one of some words.
+
+    Args:
+        words: The words, in lower case.
+        aliases: Suggestions for other words.
+
+    Returns:
+        The checker. It accepts any letter case.
+    """
+    return OneOf(words, aliases)
+
+
+def word_of(enum: type[StrEnum], aliases: Mapping[str, str] = MappingProxyType({})) -> Checker:
+    """Return the checker of the words of an enumeration.
+
+    Args:
+        enum: The enumeration.
+        aliases: Suggestions for other words.
+
+    Returns:
+        The checker.
+    """
+    return one_of(tuple(str(member.value) for member in enum), aliases)
+
+
+def type_name(value: Json) -> str:
+    """Return the JSON name of a value's type, with its article; the Python name if it is not JSON.
+
+    Args:
+        value: Any value.
+
+    Returns:
+        A phrase such as "a list".
+    """
+    json_names = {type(None): "null", bool: "a boolean", int: "a number", float: "a number", str: "a string",
+             list: "a list", dict: "an object"}  # fmt: skip
+    return json_names.get(type(value), type(value).__name__)
+
+
+def closest_attribute(owner: str, name: str, data: Mapping[str, Any]) -> str:
+    """Return the message of an AttributeError, with the name that was probably meant."""
+    hint = did_you_mean(camel(name), data)
+    return f"{owner} has no {name!r}" + (f"; did you mean {snake(hint)!r}?" if hint else "")
+
+
+_ID_NAMESPACE: Final = uuid.UUID("0d6a1f3e-6a3b-5c1b-8a54-3f2f0c8f7a61")
+MAX_NESTING: Final = 64
+SCHEMAS: Final = ("inputSchema", "outputSchema")
+
+Read = TypeVar("Read")
+
+
+def read_document(
+    config: Mapping[str, Json], known: Mapping[str, Checker], kind: str, schemas: Collection[str] = SCHEMAS
+) -> tuple[dict[str, Json], Report]:
+    """Read the fields of a document.
+
+    Args:
+        config: The document.
+        known: The checker of each key.
+        kind: The notation, for messages.
+        schemas: The keys that hold a JSON Schema.
+
+    Returns:
+        The fields by their documented names, without `metadata`, which belongs to the stored document; and the
+        problems.
+
+    Raises:
+        InvalidFlow: The document is not an object.
+    """
+    report: Report = Problems()
+    if not isinstance(config, Mapping):
+        raise InvalidFlow([Problem(path="", message=f"a {kind} must be an object, not {type_name(config)}")])
+    fields = normalize_keys(copy_plain(config, "", report), known, "", report)
+    fields = {key: value for key, value in fields.items() if value is not None and key not in ("kind", "metadata")}
+    for key, value in fields.items():
+        fields[key] = known[key](value, key, report)
+    for key in schemas:
+        if key in fields and not (check_schema(fields[key], key, report) and _check_defaults(fields[key], key, report)):
+            del fields[key]
+    return fields, report
+
+
+def read_document_with_nodes(
+    config: Mapping[str, Json],
+    known: Mapping[str, Checker],
+    kind: str,
+    defaults: Mapping[str, Json],
+    read: Callable[[Json, str, Report, int], Read],
+) -> tuple[dict[str, Json], list[Read], Report]:
+    """Read a document with `nodes`: its fields with defaults, its nodes, and the problems.
+
+    A document without an id gets one that is the same at every reading, because results contain it.
+
+    Args:
+        config: The document.
+        known: The checker of each key.
+        kind: The notation, for messages.
+        defaults: The values of absent fields.
+        read: Reads one node: (value, path, report, depth).
+
+    Returns:
+        Fields, nodes and problems.
+    """
+    document, report = read_document(config, known, kind)
+    fields = {"id": document.get("id") or _stable_id(kind, document), **defaults, "variables": {}, **document}
+    nodes = read_nodes(fields.pop("nodes", None), "nodes", report, 1, read)
+    if not nodes and not any(p.path == "nodes" for p in report):
+        add_problem(report, "nodes", "must be a non-empty list of nodes")
+    return fields, nodes, report
+
+
+def _stable_id(kind: str, fields: Mapping[str, Json]) -> str:
+    """Return the id of a document without one: derived from its name, or else from its content."""
+    name = fields.get("name")
+    seed = name if isinstance(name, str) and name else json.dumps(fields, sort_keys=True)
+    return str(uuid.uuid5(_ID_NAMESPACE, f"{kind}\n{seed}"))
+
+
+def check_schema(value: Json, path: str, report: Report) -> bool:
+    """Return True if a value is a valid JSON Schema; report its errors.
+
+    Args:
+        value: A JSON value.
+        path: Its place in the document.
+        report: Collects the problems.
+
+    Returns:
+        False if something was reported.
+    """
+    errors = schema_errors(value)
+    for place, why in errors:
+        add_problem(report, path + place, why)
+    return not errors
+
+
+def _check_defaults(schema: Json, path: str, report: Report) -> bool:
+    """Return True if the defaults in an input schema fit it; report those that do not."""
+    errors = default_errors(schema) if path == "inputSchema" else []
+    for place, why in errors:
+        add_problem(report, path + place, f"the default does not fit: {why}")
+    return not errors
+
+
+def read_nodes(
+    value: Json, path: str, report: Report, depth: int, read: Callable[[Json, str, Report, int], Read]
+) -> list[Read]:
+    """Read a list of nodes.
+
+    Args:
+        value: The list; inside another node, a single node may stand for a list.
+        path: Its place in the document.
+        report: Collects the problems.
+        depth: How many lists deep it is; the document's own list is 1.
+        read: Reads one node.
+
+    Returns:
+        The nodes, in order.
+    """
+    if depth > MAX_NESTING:
+        # Report this once, at the outermost node: the full path would be longer than any line.
+        problem = Problem(path=path.partition("]")[0] + "]", message=f"nested deeper than {MAX_NESTING} lists of nodes")
+        if problem not in report:
+            report.append(problem)
+        return []
+    if isinstance(value, Mapping) and not path.endswith("]") and depth > 1:
+        return [read(value, path, report, depth)]
+    if not isinstance(value, list):
+        add_problem(report, path, f"must be a list of nodes, not {type_name(value)}")
+        return []
+    nodes = []
+    for i, item in enumerate(value):
+        look_at_clock()
+        nodes.append(read(item, f"{path}[{i}]", report, depth))
+    return nodes
+
+
+def read_fields(
+    value: Mapping[str, Json],
+    known: Mapping[str, Checker],
+    path: str,
+    report: Report,
+    nullable: Collection[str],
+    only_for: Mapping[str, tuple[str, ...]],
+) -> dict[str, Json]:
+    """Read the fields of one node, each with its checker.
+
+    Args:
+        value: The node.
+        known: The checker of each key.
+        path: Its place in the document.
+        report: Collects the problems.
+        nullable: The keys where null is a value; elsewhere null counts as absent.
+        only_for: The node types that have a key, where not all types have it.
+
+    Returns:
+        The fields by their documented names.
+    """
+    node_type = str(value.get("type")).lower()
+    fields = normalize_keys(
+        value, known, path, report, [key for key in known if node_type in only_for.get(key, (node_type,))]
+    )
+    fields = {key: item for key, item in fields.items() if item is not None or key in nullable}
+    for key, item in fields.items():
+        fields[key] = known[key](item, join(path, key), report)
+    for key in ("id", "type"):
+        if key not in fields:
+            add_problem(report, join(path, key), "required for every node")
+    return fields
+
+
+class Typed(Protocol):
+    """A node as read."""
+
+    @property
+    def path(self) -> str:
+        """Return its place in the document."""
+
+    @property
+    def type(self) -> str:
+        """Return its type."""
+
+
+def check_node_fields(
+    node: Typed,
+    present: Collection[str],
+    needed: Mapping[str, str],
+    only_for: Mapping[str, tuple[str, ...]],
+    report: Report,
+) -> None:
+    """Report fields that the node's type requires, or that it does not have.
+
+    Args:
+        node: The node.
+        present: The keys that it has.
+        needed: By type, the key that a node of it must have.
+        only_for: By key, the types that have it; other keys are for all types.
+        report: Collects the problems.
+    """
+    required_key = needed.get(node.type)
+    if required_key is not None and required_key not in present:
+        add_problem(report, join(node.path, required_key), f"required for a {node.type} node")
+    for key in present:
+        types = only_for.get(key)
+        if types is not None and node.type not in types:
+            add_problem(
+                report, join(node.path, key), f"a {node.type} node has no {key}; only {' or '.join(types)} nodes do"
+            )

@@ -1,0 +1,175 @@
+"""JSON Schemas of the notations' documents, for editors.
+
+Some are files in this folder. The others are generated from the tables of fields that the readers use, so that both
+always agree. A schema cannot express the meaning of references and ids; only the reader checks those.
+
+To add a notation, write `KIND.schema.json` in this folder, or add a function to `_GENERATED`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from typing import Any, Final
+
+import orjson
+
+from ..values import Json
+from . import composite, runchain
+from . import composite as composite_steps
+from . import fields as f
+from .chain import node_types
+from .chain import read as chain
+from .composition import read as composition
+from .fields import Checker, OneOf, camel, snake
+from .plan import read as plan
+from .undo import check_undo
+
+_DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
+_TEXT: Final = {"type": "string"}
+_CHECKER_SCHEMAS: Final[dict[Checker, dict[str, Json]]] = {
+    f.anything: {},
+    f.text: _TEXT,
+    f.name: {**_TEXT, "pattern": "\\S"},
+    f.variable: {**_TEXT, "pattern": r"^[^$.\[\]{}]*[^\s$.\[\]{}][^$.\[\]{}]*$"},
+    f.condition: {"anyOf": [{**_TEXT, "pattern": "\\S"}, {"type": "boolean"}]},
+    f.truth: {"type": "boolean"},
+    f.mapping: {"type": "object"},
+    f.names: {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]},
+    f.number: {"type": "number", "minimum": 0},
+    f.count: {"type": "integer", "minimum": 0},
+    f.positive: {"type": "integer", "minimum": 1},
+    check_undo: {
+        "anyOf": [
+            {**_TEXT, "minLength": 1},
+            {
+                "type": "object",
+                "properties": {"tool": {**_TEXT, "minLength": 1}, "args": {"type": "object"}},
+                "required": ["tool"],
+                "additionalProperties": False,
+            },
+        ]
+    },
+}
+"""The schema of the values that each checker accepts."""
+
+
+def schema_of(kind: str) -> dict[str, Any]:
+    """Return the JSON Schema of the documents of one kind."""
+    generate = _GENERATED.get(kind)
+    if generate is not None:
+        return {"$schema": _DRAFT, "title": f"Ropewalk {kind}", **generate()}
+    text = files(__package__).joinpath(f"{kind}.schema.json").read_bytes()
+    return orjson.loads(text)  # type: ignore[no-any-return]
+
+
+def _chain() -> dict[str, Json]:
+    lists = dict.fromkeys(node_types.BODIES, _NODES)
+    needed = {name: node_type.needs for name, node_type in node_types.NODE_TYPES.items()}
+    node = _node(node_types.NODE_FIELDS, lists, needed, node_types.ONLY_FOR)
+    top = {"nodes": {"type": "array", "items": _NODE, "minItems": 1}}
+    return {**_object(chain.CHAIN_FIELDS, top, "chain", ("nodes",)), "$defs": {"node": node}}
+
+
+def _composition() -> dict[str, Json]:
+    arm = _object({"condition": f.condition, "nodes": f.anything}, {"nodes": _NODES}, None, ("condition", "nodes"))
+    own_schemas = {
+        "branches": {"type": "array", "items": arm, "minItems": 1},
+        "sources": {"type": "array", "minItems": 1},
+    }
+    needed = {kind: (key,) for kind, key in composition.NEEDED.items()}
+    node = _node(composition.NODE_FIELDS, own_schemas, needed, composition.ONLY_FOR)
+    top = {"nodes": {"type": "array", "items": _NODE, "minItems": 1}}
+    return {**_object(composition.FIELDS, top, "composition", ("nodes",)), "$defs": {"node": node}}
+
+
+def _composite() -> dict[str, Json]:
+    mapping = {"type": ["object", "string"]}
+    step = _object(
+        composite_steps.STEP_FIELDS, {"tool": _CHECKER_SCHEMAS[f.name], "inputMapping": mapping}, None, ("tool",)
+    )
+    schema = _object(composite.FIELDS, {"steps": {"type": "array", "items": step}}, "composite", ("name", "steps"))
+    has_steps: Json = {"properties": {"steps": {"minItems": 1}}}
+    return {**schema, "anyOf": [has_steps, {"required": ["kind"], "properties": {"kind": {"const": "composite"}}}]}
+
+
+def _runchain() -> dict[str, Json]:
+    step = _object(runchain.STEP_FIELDS, {"toolId": _CHECKER_SCHEMAS[f.name]}, None, ("toolId",))
+    return _object(runchain.FIELDS, {"steps": {"type": "array", "items": step}}, "runchain", ("steps",))
+
+
+def _plan() -> dict[str, Json]:
+    return _object(plan.FIELDS, {"code": _TEXT}, "plan", ("code",))
+
+
+_NODE: Final = {"$ref": "#/$defs/node"}
+_NODES: Final = {"anyOf": [{"type": "array", "items": _NODE}, _NODE]}
+_GENERATED: Final[Mapping[str, Callable[[], dict[str, Json]]]] = {
+    "chain": _chain, "composite": _composite, "composition": _composition,
+    "plan": _plan, "runchain": _runchain,
+}  # fmt: skip
+
+
+def _object(
+    fields: Mapping[str, Checker], own_schemas: Mapping[str, Json], kind: str | None, needed: tuple[str, ...]
+) -> dict[str, Json]:
+    """Return the schema of a closed object.
+
+    Args:
+        fields: The fields and their checkers; each is allowed in either spelling.
+        own_schemas: Schemas that replace those of the checkers.
+        kind: The notation, if `kind` may be given.
+        needed: The required fields; null counts as absent for the others.
+    """
+    properties: dict[str, Json] = {}
+    for key, checker in fields.items():
+        schema = own_schemas.get(key, _checker_schema(checker))
+        if key == "kind" and kind is not None:
+            schema = {"const": kind}
+        for name in dict.fromkeys((key, camel(key), snake(key))):
+            properties[name] = schema if not schema or key in needed else {"anyOf": [schema, {"type": "null"}]}
+    return {"type": "object", "properties": properties, "required": list(needed), "additionalProperties": False}
+
+
+def _node(
+    fields: Mapping[str, Checker],
+    own_schemas: Mapping[str, Json],
+    needed: Mapping[str, tuple[str, ...]],
+    only_for: Mapping[str, tuple[str, ...]],
+) -> dict[str, Json]:
+    """Return the schema of a node.
+
+    Args:
+        fields: The fields of all types.
+        own_schemas: Schemas that replace those of the checkers.
+        needed: By type, the fields of which a node has at least one.
+        only_for: By field, the types that have it.
+    """
+    types = fields["type"]
+    assert isinstance(types, OneOf)
+    rules: list[Json] = []
+    # One rule per type: its forbidden fields are null, and one of its needed fields is set.
+    for word in types.words:
+        forbidden = [key for key, kinds in only_for.items() if word not in kinds]
+        then: dict[str, Json] = {"properties": {k: {"type": "null"} for key in forbidden for k in {key, snake(key)}}}
+        alternatives = [{"required": [key], "properties": {key: _NOT_NULL}} for key in needed.get(word, ())]
+        if alternatives:
+            then["allOf"] = alternatives if len(alternatives) == 1 else [{"anyOf": alternatives}]
+        rules.append({"if": {"properties": {"type": _word_schema(word)}, "required": ["type"]}, "then": then})
+    return {**_object(fields, own_schemas, None, ("id", "type")), "allOf": rules}
+
+
+_NOT_NULL: Final = {"not": {"type": "null"}}
+
+
+def _checker_schema(checker: Checker) -> dict[str, Json]:
+    if isinstance(checker, OneOf):
+        any_case = "|".join(str(_word_schema(word)["pattern"])[1:-1] for word in checker.words)
+        return {"anyOf": [{"enum": list(checker.words)}, {**_TEXT, "pattern": f"^({any_case})$"}]}
+    return _CHECKER_SCHEMAS[checker]
+
+
+def _word_schema(word: str) -> dict[str, Json]:
+    """Return the schema of a word in any letter case, as the reader accepts it."""
+    letters = ("[-_]" if c == "_" else f"[{c}{c.upper()}]" if c.isalpha() else c for c in word)
+    return {**_TEXT, "pattern": f"^\\s*{''.join(letters)}\\s*$"}

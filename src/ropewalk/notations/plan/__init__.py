@@ -1,0 +1,1 @@
+"""Plans: ordinary Python, parsed and compiled to the graph, never executed."""

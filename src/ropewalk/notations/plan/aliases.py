@@ -1,0 +1,470 @@
+"""Which values two names may hold, and changes that a plan could not show through both.
+
+Between nodes a value is copied, so a change through one name is not seen through another. Inside one piece sharing is
+exact. A change of a value that another name holds, and that is read later in another piece, is therefore refused: the
+plan would continue with another value than Python.
+
+A *place* is a name and a depth: `(users, 1)` stands for the elements of users. Places that may be one object are in one
+class.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from ...expr.python.method_table import MUTATING
+from .facts import parts_of, walk
+from .program import FUNCTIONS_OF_PROGRAMS, KNOWN, PlanError, Program
+from .syntax import inner_blocks, mutations, names_read, stored
+
+Place: TypeAlias = tuple[str, int]
+Share: TypeAlias = tuple[str, int, int]
+"""A name, a depth in it, and the depth in the value at which that part of the name is found."""
+
+MAX_DEPTH = 4
+"""How deep the sharing of values is followed."""
+_SCALARS = frozenset(
+    "len sum str int float bool round abs any all isinstance range repr divmod print ord chr format pow".split()  # noqa: SIM905
+)
+_TAKERS = frozenset(("append", "add", "insert", "extend", "update", "setdefault", "appendleft", "extendleft"))
+
+
+class Aliases:
+    """The places of a program, joined where they may be one object."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.functions = {node.name: node for node in program.all(*FUNCTIONS_OF_PROGRAMS)}
+        self.elements: dict[str, str] = {}
+        """For the target of a loop over a name that name: changes of elements are written back."""
+        self._events: list[tuple[int, Place, Place, str]] = []
+        self._line, self._through = 1, ""
+        self._left = list(_blocks_that_leave(program))
+        self._classes: dict[Place, Place] | None = None
+        for node in program.all(ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.For, ast.Call):
+            self._line = node.lineno
+            self._read(node)
+
+    # --- classes of places ---------------------------------------------------------------------
+
+    def _join(self, name: str, depth: int, other: str, other_depth: int) -> None:
+        """Let two places be one object from this line on; what is inside them is then the same, too."""
+        for more in range(MAX_DEPTH):
+            if depth + more > MAX_DEPTH or other_depth + more > MAX_DEPTH:
+                break
+            self._events.append((self._line, (name, depth + more), (other, other_depth + more), self._through))
+
+    def sharing(self, place: Place, window: range | None, line: int, function: ast.AST | None) -> set[str]:
+        """Return the other names through which the object at a place may be seen.
+
+        Args:
+            place: The place.
+            window: The lines in which its name may have come to share the object; None for all lines.
+            line: The line that changes the object.
+            function: The local function around this line. An object that it creates in a call is
+                visible outside only after the call.
+        """
+        if function is not None:
+            inside = _others(place, self._joined(place[0], window, line, function.name))  # type: ignore[attr-defined]
+            own = stored(function.body) - {node.arg for node in walk(function) if isinstance(node, ast.arg)}  # type: ignore[attr-defined]
+            if inside | {place[0]} <= own:
+                return inside
+        return _others(place, self._joined(place[0], window, line))
+
+    def may_share(self, place: Place) -> set[str]:
+        """Return the other names through which the object at a place may be seen after any statement."""
+        if self._classes is None:
+            self._classes = self._joined("", None, 0)
+        return _others(place, self._classes)
+
+    def places_with(self, place: Place) -> set[Place]:
+        """Return the places that may hold the object at a place after any statement."""
+        if not self.may_share(place) or self._classes is None:
+            return {place}
+        root = _root(place, self._classes)
+        return {one for one in (*self._classes, root) if _root(one, self._classes) == root}
+
+    def _joined(self, name: str, window: range | None, at: int, function: str = "") -> dict[Place, Place]:
+        """Return the classes of places as a forest.
+
+        Left out are joins of `name` outside the lines of a window, joins in a block that never reaches the line `at`,
+        and results of calls of `function`.
+        """
+        parent: dict[Place, Place] = {}
+        for line, first, second, through in self._events:
+            if function and through == function:
+                continue
+            if window is not None and name in (first[0], second[0]) and not self._reaches(line, at, window):
+                continue
+            left, right = _root(first, parent), _root(second, parent)
+            if left != right:
+                parent[left] = right
+        return parent
+
+    def _reaches(self, line: int, at: int, window: range) -> bool:
+        return line in window and not any(line in block and at not in block for block in self._left)
+
+    # --- what statements share -----------------------------------------------------------------
+
+    def _read(self, node: ast.AST) -> None:
+        value = getattr(node, "value", None)
+        call = value.value if isinstance(value, ast.Await) else value
+        named = isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+        self._through = call.func.id if named and call.func.id in self.functions else ""  # type: ignore[union-attr]
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                self._assign(target, node.value)
+        elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
+            self._bind(node.target, self.shares(node.value), 0)
+        elif isinstance(node, ast.For):
+            self._bind(node.target, self.shares(node.iter), 1)
+            if isinstance(node.iter, ast.Name) and isinstance(node.target, ast.Name):
+                self.elements[node.target.id] = node.iter.id
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _TAKERS:
+            self._take(node, node.func)
+
+    def _assign(self, target: ast.expr, value: ast.expr) -> None:
+        lists = (ast.Tuple, ast.List)
+        if isinstance(target, lists) and isinstance(value, lists) and len(target.elts) == len(value.elts):
+            for part, item in zip(target.elts, value.elts, strict=True):
+                self._assign(part, item)
+            return
+        if isinstance(target, (ast.Name, ast.Tuple, ast.List)):
+            self._bind(target, self.shares(value), 0)
+            return
+        place = place_of(target)
+        if place is not None:
+            for name, depth, inside in self.shares(value):
+                self._join(place[0], place[1] + inside, name, depth)
+
+    def _bind(self, target: ast.expr, shares: Iterable[Share], down: int) -> None:
+        """Bind a target to the value, or to what is `down` levels inside it."""
+        shares = list(shares)
+        if isinstance(target, ast.Starred):
+            target = target.value
+        if isinstance(target, ast.Name):
+            for name, depth, inside in shares:
+                if inside == 0:
+                    self._join(target.id, 0, name, depth + down)
+                elif inside >= down:
+                    self._join(target.id, inside - down, name, depth)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            for part in target.elts:
+                self._bind(part, shares, down + (0 if isinstance(part, ast.Starred) else 1))
+
+    def _take(self, call: ast.Call, method: ast.Attribute) -> None:
+        """`items.append(x)` lets the elements of items share x."""
+        place = place_of(method.value)
+        if place is None:
+            return
+        spreads = method.attr in ("extend", "update", "extendleft")
+        # A key or an index is no value that the container holds.
+        for argument in call.args[1:] if method.attr in ("setdefault", "insert") else call.args:
+            for name, depth, inside in self.shares(argument):
+                if spreads:
+                    self._join(place[0], place[1] + 1, name, depth + 1)
+                else:
+                    self._join(place[0], place[1] + 1 + inside, name, depth)
+
+    # --- what expressions share ----------------------------------------------------------------
+
+    def shares(self, node: ast.expr) -> list[Share]:
+        """Return which parts of names the value of an expression holds."""
+        if isinstance(node, ast.Name):
+            is_value = node.id in self.program.names or node.id not in (*self.program.tools, *KNOWN)
+            return [(node.id, 0, 0)] if is_value else []
+        if isinstance(node, ast.Await):
+            return self._call(node.value) if isinstance(node.value, ast.Call) else []
+        if isinstance(node, (ast.Subscript, ast.Attribute)):
+            return self._member(node)
+        if isinstance(node, (ast.IfExp, ast.BoolOp, ast.NamedExpr)):
+            parts = [node.value] if isinstance(node, ast.NamedExpr) else []
+            parts += [node.body, node.orelse] if isinstance(node, ast.IfExp) else []
+            parts += node.values if isinstance(node, ast.BoolOp) else []
+            return [share for part in parts for share in self.shares(part)]
+        if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+            return [
+                share
+                for part in node.elts
+                for share in (
+                    _elements(self.shares(part.value)) if isinstance(part, ast.Starred) else _inside(self.shares(part))
+                )
+            ]
+        if isinstance(node, ast.Dict):
+            return [
+                share
+                for key, value in zip(node.keys, node.values, strict=True)
+                for share in (_inside(self.shares(value)) if key is not None else _elements(self.shares(value)))
+            ]
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.BitOr, ast.Mult)):
+            return [share for part in (node.left, node.right) for share in _elements(self.shares(part))]
+        if isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)):
+            for part in node.generators:
+                self._bind(part.target, self.shares(part.iter), 1)
+            return _inside(self.shares(node.value if isinstance(node, ast.DictComp) else node.elt))
+        return self._call(node) if isinstance(node, ast.Call) else []
+
+    def _member(self, node: ast.Subscript | ast.Attribute) -> list[Share]:
+        shares = self.shares(node.value)
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+            return _elements(shares)
+        return [
+            (name, depth + 1 - inside, 0) if inside <= 1 else (name, depth, inside - 1)
+            for name, depth, inside in shares
+        ]
+
+    def _call(self, node: ast.Call) -> list[Share]:
+        function = node.func
+        if isinstance(function, ast.Attribute):
+            if self.program.tool_name(function) is not None or self.program.path(function).startswith("asyncio."):
+                return []
+            if function.attr in ("get", "pop", "setdefault", "popitem", "popleft"):
+                own = [
+                    (name, depth + 1 - min(inside, 1), max(inside - 1, 0))
+                    for name, depth, inside in self.shares(function.value)
+                ]
+                return own + [share for part in node.args[1:] for share in self.shares(part)]
+            if function.attr in ("values", "items", "copy", "most_common"):
+                return _elements(self.shares(function.value))
+            return []
+        if (
+            not isinstance(function, ast.Name)
+            or function.id in _SCALARS
+            or self.program.tool_name(function) is not None
+        ):
+            return []
+        local = self.functions.get(function.id)
+        if local is not None:
+            return self._local(local, node)
+        if function.id in ("min", "max", "next"):
+            return [(name, depth + 1, 0) for part in node.args for name, depth, _ in self.shares(part)]
+        return [share for part in node.args for share in _elements(self.shares(part))]
+
+    def _local(self, function: ast.FunctionDef | ast.AsyncFunctionDef, node: ast.Call) -> list[Share]:
+        """Join the parameters of a local function with the arguments; its value shares what it returns."""
+        names = [part.arg for part in (*function.args.posonlyargs, *function.args.args)]
+        pairs = [*zip(names, node.args, strict=False), *((key.arg, key.value) for key in node.keywords if key.arg)]
+        for parameter, value in pairs:
+            for name, depth, inside in self.shares(value):
+                self._join(parameter, inside, name, depth)
+        return [
+            share
+            for part in walk(function)
+            if isinstance(part, ast.Return) and part.value is not None and not isinstance(part.value, ast.Call)
+            for share in self.shares(part.value)
+        ]
+
+
+def _blocks_that_leave(program: Program) -> Iterator[range]:
+    """Yield the lines of each block of an `if` that ends with a jump, so that nothing after it follows."""
+    for node in program.all(ast.If):
+        for block in inner_blocks(node):
+            if block and isinstance(block[-1], (ast.Return, ast.Raise, ast.Continue, ast.Break)):
+                yield range(block[0].lineno, (block[-1].end_lineno or block[-1].lineno) + 1)
+
+
+def _root(place: Place, parent: dict[Place, Place]) -> Place:
+    while (above := parent.get(place, place)) != place:
+        place = above
+    return place
+
+
+def _others(place: Place, parent: dict[Place, Place]) -> set[str]:
+    """Return the names of the other places in the class of a place."""
+    root = _root(place, parent)
+    if root == place and place not in parent.values():
+        return set()
+    places = {*parent, *parent.values()}
+    return {name for name, depth in places if name != place[0] and _root((name, depth), parent) == root}
+
+
+def _inside(shares: Iterable[Share]) -> list[Share]:
+    """Return shares as they are in a container around the value."""
+    return [(name, depth, inside + 1) for name, depth, inside in shares]
+
+
+def _elements(shares: Iterable[Share]) -> list[Share]:
+    """Return the shares of a new container with the same elements."""
+    return [(name, depth + 1, 1) if inside == 0 else (name, depth, inside) for name, depth, inside in shares]
+
+
+def place_of(node: ast.expr) -> Place | None:
+    """Return the place of the value that an expression such as `a.b[0]` reads; None if it begins in no name."""
+    depth = 0
+    while isinstance(node, (ast.Subscript, ast.Attribute, ast.Call)):
+        if isinstance(node, ast.Call):
+            node = node.func
+            continue
+        node, depth = node.value, depth + 1
+    return (node.id, depth) if isinstance(node, ast.Name) else None
+
+
+def problems_of_sharing(program: Program) -> Iterator[PlanError]:
+    """Yield the changes that a plan could not show through every name that holds the value."""
+    aliases = Aliases(program)
+    context: _Context | None = None
+    for node, place in _changes(program):
+        if not aliases.may_share(place):
+            continue  # most changes are of values that only one name ever holds
+        context = context or _Context(program)
+        line, function = getattr(node, "lineno", 1), context.functions.get(id(node))
+        for name in sorted(aliases.sharing(place, context.windows.of(node, place[0]), line, function)):
+            if aliases.elements.get(place[0]) == name and place[1] == 0:
+                continue  # changed elements are written back
+            if context.is_read_later(name, node):
+                advice = f"{name} may hold the value that is changed here through {place[0]}"
+                yield PlanError(node, f"{advice}; change a copy: dict(...), list(...) or copy.deepcopy(...)")
+                break
+    yield from _changes_after_return(program)
+
+
+def changed_places(program: Program) -> frozenset[Place]:
+    """Return the places at which values that statements may change are seen."""
+    changed: set[Place] = set()
+    aliases: Aliases | None = None
+    for _, place in _changes(program):
+        aliases = aliases or Aliases(program)
+        changed |= {place, *aliases.places_with(place)}
+    return frozenset(changed)
+
+
+class _Context:
+    """Where the nodes of a program are: in which piece and loop, and after which statements."""
+
+    def __init__(self, program: Program) -> None:
+        self.windows = _Windows(program.tree)
+        self._pieces, self._loops = _pieces(program.tree.body, program), _outermost_loops(program)
+        self.functions = {
+            id(part): function for function in program.all(*FUNCTIONS_OF_PROGRAMS) for part in walk(function)
+        }
+        self._readers: dict[str, list[ast.Name]] = {}
+        for node in program.all(ast.Name):
+            if isinstance(node.ctx, ast.Load):
+                self._readers.setdefault(node.id, []).append(node)
+
+    def is_read_later(self, name: str, node: ast.AST) -> bool:
+        """Return True if another piece may read a name after a node, also in a later round of a loop."""
+        own, inside = self._pieces.get(id(node)), self._loops.get(id(node), frozenset())
+        return any(
+            (own is None or self._pieces.get(id(reader)) != own)
+            and (reader.lineno > node.lineno or id(reader) in inside)  # type: ignore[attr-defined]
+            for reader in self._readers.get(name, ())
+        )
+
+
+def _outermost_loops(program: Program) -> dict[int, frozenset[int]]:
+    """Return for each node in a loop the nodes of the outermost loop around it."""
+    found: dict[int, frozenset[int]] = {}
+    for node in sorted(program.all(ast.For, ast.While), key=lambda loop: loop.lineno):  # outer loops come first
+        if id(node) not in found:
+            inside = frozenset(map(id, walk(node)))
+            found.update(dict.fromkeys(inside, inside))
+    return found
+
+
+class _Windows:
+    """Since which line a name has held the value that it holds at a node."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._way: dict[int, tuple[tuple[ast.AST, Sequence[ast.stmt], int], ...]] = {}
+        self._visit(tree, tree.body, ())
+
+    def _visit(self, owner: ast.AST, block: Sequence[ast.stmt], way: tuple[Any, ...]) -> None:
+        for index, statement in enumerate(block):
+            here = (*way, (owner, block, index))
+            blocks = list(inner_blocks(statement))
+            inner = {id(part) for block in blocks for part in block}
+            stack: list[ast.AST] = [statement]
+            while stack:
+                node = stack.pop()
+                self._way[id(node)] = here
+                stack += [part for part in parts_of(node) if id(part) not in inner]
+            for part in blocks:
+                self._visit(statement, part, here)
+
+    def of(self, node: ast.AST, name: str) -> range | None:
+        """Return the lines from the assignment that gave `name` its value up to the node; None if that is not certain.
+
+        With a loop between them, earlier iterations count, too: the lines then reach to the end of the loop.
+        """
+        last = int(getattr(node, "lineno", 1))
+        for owner, block, index in reversed(self._way.get(id(node), ())):
+            for statement in reversed(block[:index]):
+                if _assigns(statement, name):
+                    return range(statement.lineno, last)
+                if name in stored(statement):
+                    return None
+            if isinstance(owner, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                return None
+            if isinstance(owner, ast.For) and name in stored(owner.target):
+                return range(owner.lineno, last)
+            if isinstance(owner, (ast.For, ast.While)):
+                last = (owner.end_lineno or last) + 1
+        return None
+
+
+def _assigns(statement: ast.stmt, name: str) -> bool:
+    """Return True if a statement gives a name a value in any case."""
+    if isinstance(statement, ast.Assign):
+        return any(isinstance(target, ast.Name) and target.id == name for target in statement.targets)
+    return (
+        isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.target.id == name
+    )
+
+
+def _changes(program: Program) -> Iterator[tuple[ast.AST, Place]]:
+    """Yield each node that may change a value, and the place of that value."""
+    for node in program.all(ast.Call, ast.Subscript, ast.Attribute, ast.AugAssign):
+        place: Place | None = None
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute) and node.func.attr in MUTATING:
+                place = place_of(node.func.value)
+        elif isinstance(node, ast.AugAssign):
+            if isinstance(node.value, (ast.List, ast.ListComp)) and isinstance(node.target, ast.Name):
+                place = place_of(node.target)
+        elif isinstance(node.ctx, (ast.Store, ast.Del)):
+            place = place_of(node.value)
+        if place is not None:
+            yield node, place
+
+
+def _pieces(body: Sequence[ast.stmt], program: Program) -> dict[int, int]:
+    """Return the number of the piece that each node is in. Nodes outside of pieces are not listed."""
+    numbers: dict[int, int] = {}
+    count = 0
+
+    def visit(statements: Sequence[ast.stmt]) -> None:
+        nonlocal count
+        count += 1
+        for statement in statements:
+            if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                visit(statement.body)
+                count += 1
+            elif program.is_pure(statement):
+                numbers.update(dict.fromkeys(map(id, walk(statement)), count))
+            elif isinstance(statement, ast.For) and all(map(program.is_pure, (*statement.body, *statement.orelse))):
+                # Its list is computed before; the loop and what follows are one piece.
+                count += 1
+                for part in (*statement.body, *statement.orelse):
+                    numbers.update(dict.fromkeys(map(id, walk(part)), count))
+            else:
+                for block in inner_blocks(statement):
+                    visit(block)
+                count += 1
+
+    visit(body)
+    return numbers
+
+
+def _changes_after_return(program: Program) -> Iterator[PlanError]:
+    """Yield values that a `try` returns and that its `finally` changes afterwards."""
+    for node in program.all(ast.Try):
+        if not node.finalbody:
+            continue
+        changed = mutations(node.finalbody)
+        for part in walk((*node.body, *node.handlers, *node.orelse)):
+            if isinstance(part, ast.Return) and part.value is not None:
+                for name in sorted(names_read(part.value) & changed.keys()):
+                    yield PlanError(part, f"{name} is returned here and changed by the finally; return list({name})")

@@ -1,0 +1,356 @@
+"""Calls at the same time, calls that are kept and awaited later, and time limits."""
+
+from __future__ import annotations
+
+import ast
+from typing import TypeAlias
+
+from ...expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Ref
+from ...expr.python.piece import EXIT, PRINTED
+from ...ir import Graph, OnError, Policy
+from ...ops import Block, Compute, Map
+from .emit import UNBOUND, Context, Emitter, Environment, Exit, Region, Request, Value, output
+from .facts import derived, facts_of
+from .program import PlanError, Program
+from .syntax import Rename, assign, at, load, store, stored
+
+Result: TypeAlias = "Exit | list[ast.stmt] | None"
+Kept: TypeAlias = "tuple[list[ast.stmt], ast.expr]"
+
+
+# --- calls that are kept ---------------------------------------------------------------------------
+
+
+def keep_call(program: Program, node: ast.expr, place: ast.AST) -> Kept | None:
+    """Return what fixes the arguments of a call now, and the call to make where it is awaited.
+
+    `task = f(x)`, `tasks = [f(x) for x in xs]` and `[f(x), g(y)]` are such calls, with or without `create_task`.
+
+    Args:
+        program: Tells which calls have to be awaited.
+        node: The value that a name gets.
+        place: The statement.
+
+    Returns:
+        The statements that run now and the expression to await; None if the value is not a call that has to be awaited.
+    """
+    node = program.makes_task(node) or node
+    if isinstance(node, ast.Call) and program.is_coroutine(node):
+        path = program.path(node.func)
+        if path in ("approve", "wait_for", "asyncio.run", "asyncio.gather", "asyncio.wait_for"):
+            return ([], node) if path.startswith("asyncio.") and not _has_arguments_with_names(node) else None
+        return _with_fixed_arguments(program, node, place)
+    if isinstance(node, (ast.ListComp, ast.GeneratorExp)) and _is_call(program, node.elt):
+        before: list[ast.stmt] = []
+        return before, listed_calls(program, node, before, place)
+    if isinstance(node, ast.List) and node.elts and all(_is_call(program, part) for part in node.elts):
+        statements, calls = [], []
+        for part in node.elts:
+            kept = keep_call(program, part, place)
+            assert kept is not None
+            statements += kept[0]
+            calls.append(kept[1])
+        return statements, at(ast.List(calls, ast.Load()), place)
+    return None
+
+
+def _has_arguments_with_names(node: ast.Call) -> bool:
+    return bool(facts_of(node).names)
+
+
+def _is_call(program: Program, node: ast.expr) -> bool:
+    return program.is_coroutine(program.makes_task(node) or node)
+
+
+def _with_fixed_arguments(program: Program, node: ast.Call, place: ast.AST) -> Kept:
+    before: list[ast.stmt] = []
+
+    def fixed(part: ast.expr) -> ast.expr:
+        name = program.fresh("k")
+        before.append(assign(name, part, place))
+        return at(load(name), place)
+
+    args = [fixed(part) for part in node.args]
+    keywords = [derived(keyword, value=fixed(keyword.value)) for keyword in node.keywords]
+    return before, derived(node, args=args, keywords=keywords)
+
+
+def listed_calls(
+    program: Program, node: ast.ListComp | ast.GeneratorExp, before: list[ast.stmt], place: ast.AST
+) -> ast.ListComp:
+    """Return the comprehension of calls over a list, made now, of the values that its clauses give."""
+    names = sorted(name for part in node.generators for name in stored(part.target))
+    items = program.fresh("xs")
+    element = program.makes_task(node.elt) or node.elt
+    values = ast.Tuple([load(name) for name in names], ast.Load())
+    before.append(assign(items, at(ast.ListComp(values, node.generators), place), place))
+    target = ast.Tuple([store(name) for name in names], ast.Store())
+    return at(ast.ListComp(element, [ast.comprehension(target, load(items), [], 0)]), place)
+
+
+def kept_loop(program: Program, node: ast.For) -> list[ast.stmt] | None:
+    """Return the statements for a loop that only collects calls: `for x in xs: calls.append(f(x))`."""
+    if len(node.body) != 1 or node.orelse or not isinstance(node.body[0], ast.Expr):
+        return None
+    call = node.body[0].value
+    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "append"):
+        return None
+    if not isinstance(call.func.value, ast.Name) or len(call.args) != 1 or not _is_call(program, call.args[0]):
+        return None
+    before: list[ast.stmt] = []
+    made = ast.ListComp(call.args[0], [ast.comprehension(node.target, node.iter, [], 0)])
+    program.kept[call.func.value.id] = listed_calls(program, at(made, node), before, node)
+    return before
+
+
+# --- gather ----------------------------------------------------------------------------------------
+
+
+def emit_gather(request: Request, call: ast.Call) -> Result:
+    """Emit `await asyncio.gather(...)`: every call is a region of its own, and all of them end."""
+    emitter, statement = request.emitter, request.statement
+    returns = _returns_exceptions(call)
+    before: list[ast.stmt] = []
+    parts = _gathered_parts(emitter.program, call, before)
+    if before:
+        args = [ast.Starred(part, ast.Load()) if is_list else part for is_list, part in parts]
+        again = at(ast.Call(call.func, args, call.keywords), call)
+        return [*before, assign(request.target or emitter.program.fresh("r"), at(ast.Await(again), call), statement)]
+    inner = Region()
+    groups = [(is_list, _branch_of_gather(request, is_list, part, inner)) for is_list, part in parts]
+    results = Obj(tuple((id, output(id)) for _, id in groups))
+    block = emitter.node(
+        request.region, Block(body=Graph(nodes=tuple(inner.nodes), result=results)), "gather", statement
+    )
+    rows = Arr(tuple(Arr((Lit(is_list), output(block, id))) for is_list, id in groups))
+    old = request.env.get(request.target, UNBOUND).packed if request.target is not None else NULL
+    gathered = Fn("py:gathered", (rows, Lit(returns), old))
+    id = emitter.node(request.region, Compute(value=gathered), "gathered", statement)
+    request.bind(Value(output(id, "v")))
+    if emitter.program.prints:
+        printed = Fn("py:printed", (request.env[PRINTED].expr, rows))
+        made = emitter.node(request.region, Compute(value=Obj(((PRINTED, printed),))), "printed", statement)
+        request.env[PRINTED] = Value(output(made, PRINTED))
+    if returns:
+        return None
+    return _raised(emitter, Exit(output(id, EXIT), frozenset(("raise",))), request.region, request.context, statement)
+
+
+def _raised(emitter: Emitter, exit: Exit, region: Region, context: Context, place: ast.AST) -> Exit | None:
+    """Hand an exception on inside a `try`; elsewhere it fails the run."""
+    if context.guarded:
+        return exit
+    id = emitter.node(region, Compute(value=Fn("py:raise", (exit.expr,))), "raise", place)
+    kinds = exit.kinds - {"raise"}
+    return Exit(output(id), kinds) if kinds else None
+
+
+def _returns_exceptions(call: ast.Call) -> bool:
+    for keyword in call.keywords:
+        if keyword.arg != "return_exceptions" or not isinstance(keyword.value, ast.Constant):
+            raise PlanError(call, "gather takes calls and return_exceptions=True or False")
+        return bool(keyword.value.value)
+    return False
+
+
+def _gathered_parts(program: Program, call: ast.Call, before: list[ast.stmt]) -> list[tuple[bool, ast.expr]]:
+    """Return the calls of a gather, each with whether it is a comprehension over a named list."""
+    parts: list[tuple[bool, ast.expr]] = []
+    for node in call.args:
+        is_list = isinstance(node, ast.Starred)
+        part = node.value if isinstance(node, ast.Starred) else node
+        if isinstance(part, ast.Name) and part.id in program.kept:
+            part = program.kept[part.id]
+        if not is_list:
+            parts.append((False, program.makes_task(part) or part))
+            continue
+        if isinstance(part, ast.Call) and program.path(part.func) == "map" and len(part.args) == 2:
+            part = _mapped(program, part, node)
+        if isinstance(part, (ast.List, ast.Tuple)):
+            parts += [(False, program.makes_task(element) or element) for element in part.elts]
+            continue
+        if not isinstance(part, (ast.ListComp, ast.GeneratorExp)):
+            raise PlanError(node, "gather takes calls, or a list of calls that a comprehension makes")
+        if not _is_over_named_list(part):
+            part = listed_calls(program, part, before, node)
+        parts.append((True, part))
+    return parts
+
+
+def _mapped(program: Program, call: ast.Call, place: ast.AST) -> ast.ListComp:
+    """Return `map(f, xs)` as a comprehension of calls."""
+    name = program.fresh("x")
+    program.names.add(name)
+    made = ast.ListComp(ast.Call(call.args[0], [load(name)], []), [ast.comprehension(store(name), call.args[1], [], 0)])
+    return at(made, place)
+
+
+def _is_over_named_list(node: ast.ListComp | ast.GeneratorExp) -> bool:
+    only = node.generators[0]
+    return len(node.generators) == 1 and isinstance(only.iter, ast.Name) and only.iter.id.startswith("_xs·")
+
+
+def _branch_of_gather(request: Request, is_list: bool, part: ast.expr, nodes: Region) -> str:
+    """Emit one call of a gather, or one call for each element of a list, and return the id of its node."""
+    emitter, statement, env = request.emitter, request.statement, request.env
+    inner, own, name = Region(), dict(env), emitter.program.fresh("r")
+    items: Expr = NULL
+    if is_list:
+        assert isinstance(part, (ast.ListComp, ast.GeneratorExp))
+        assert isinstance(part.generators[0].iter, ast.Name)
+        items = Fn("py:items", (env[part.generators[0].iter.id].expr,))
+        call = _bind_element(request, part, own, inner)
+    else:
+        call = part
+    if not emitter.program.is_coroutine(call):
+        raise PlanError(call, "gather takes calls of tools or async functions")
+    awaited = assign(name, at(ast.Await(call), statement), statement)
+    if emitter.program.prints:
+        own[PRINTED] = Value(Lit([]))  # each call collects its own text
+    exit = emitter.block([awaited], own, inner, Context(guarded=True, handled=request.context.handled))
+    changed = [known for known in env if own[known] is not env[known] and known != PRINTED]
+    if changed:
+        raise PlanError(statement, f"{changed[0]} is changed by calls that run at the same time; return the values")
+    fields = [(EXIT, NULL if exit is None else exit.expr), ("v", own.get(name, UNBOUND).packed)]
+    if emitter.program.prints:
+        fields.append((PRINTED, own[PRINTED].expr))
+    result = Obj(tuple(fields))
+    body = emitter.graph(inner, result)
+    if is_list:
+        limit = min(emitter.program.semaphores.values(), default=None)
+        return emitter.node(nodes, Map(items=items, body=body, limit=limit), "each", statement)
+    return emitter.node(nodes, Block(body=body), "one", statement)
+
+
+def _bind_element(request: Request, part: ast.ListComp | ast.GeneratorExp, own: Environment, inner: Region) -> ast.expr:
+    """Emit the assignment of an element to the target of a comprehension, under names of its own; return the call."""
+    emitter, statement = request.emitter, request.statement
+    target = part.generators[0].target
+    prefix = emitter.program.fresh("g")
+    names = {name: f"{prefix}_{name}" for name in stored(target)}
+    emitter.program.names |= set(names.values())
+    rename = Rename(names)
+    item = emitter.program.fresh("item")
+    own[item] = Value(output(emitter.node(inner, Compute(value=Ref("item")), "item", statement)))
+    unpack = at(ast.Assign([rename.renamed(target)], load(item)), statement)
+    emitter.piece([unpack], own, inner, Context(), "unpack")
+    return rename.renamed(part.elt)
+
+
+# --- time limits and task groups ---------------------------------------------------------------------
+
+
+def emit_wait_for(request: Request, call: ast.Call, name: str) -> Result:
+    """Emit `await asyncio.wait_for(call, timeout)`."""
+    seconds = call.args[1] if len(call.args) > 1 else None
+    for keyword in call.keywords:
+        if keyword.arg == "timeout":
+            seconds = keyword.value
+    if not call.args or seconds is None:
+        raise PlanError(call, "wait_for takes a call and a timeout in seconds")
+    if isinstance(seconds, ast.Constant) and seconds.value is None:
+        return [assign(name, at(ast.Await(call.args[0]), call), request.statement)]
+    awaited = assign(name, at(ast.Await(call.args[0]), call), request.statement)
+    return _timed(request.emitter, seconds, [awaited], request.env, request.region, request.context, request.statement)
+
+
+def _timed(
+    emitter: Emitter,
+    seconds: ast.expr,
+    body: list[ast.stmt],
+    env: Environment,
+    region: Region,
+    context: Context,
+    place: ast.stmt,
+) -> Exit | None:
+    """Emit statements with a limit in time. Failures inside are values, so only the time can fail the node."""
+    limit = seconds.value if isinstance(seconds, ast.Constant) else None
+    if type(limit) not in (int, float):
+        raise PlanError(seconds, "a timeout is a number of seconds, such as 5 or 0.5")
+    inner, own = Region(), dict(env)
+    exit = emitter.block(body, own, inner, Context(guarded=True, handled=context.handled))
+    changed = sorted(name for name in own if own[name] is not env.get(name))
+    _refuse_lost_names(body, changed, env, place)
+    late = Obj(
+        (
+            (EXIT, Fn("py:timeout", (Lit(place.lineno),))),
+            *((name, env.get(name, UNBOUND).packed) for name in changed),
+        )
+    )
+    policy = Policy(timeout=float(limit), on_error=OnError(value=late))  # type: ignore[arg-type]
+    block = Block(body=emitter.graph(inner, emitter.state(own, changed, exit)))
+    id = emitter.node(region, block, "timeout", place, policy=policy)
+    emitter.bind(env, id, changed)
+    kinds = (exit.kinds if exit is not None else frozenset()) | {"raise"}
+    return _raised(emitter, Exit(output(id, EXIT), kinds), region, context, place)
+
+
+def _refuse_lost_names(body: list[ast.stmt], changed: list[str], env: Environment, place: ast.stmt) -> None:
+    """Refuse a block whose names would differ from Python's when the time is up in its middle."""
+    if len(body) > 1 and any(name in env and not name.startswith("_") for name in changed[:-1]):
+        lost = next(name for name in changed if name in env)
+        raise PlanError(place, f"{lost} is assigned inside a time limit; assign it after, or use asyncio.wait_for")
+
+
+def emit_async_with(
+    emitter: Emitter, node: ast.AsyncWith, env: Environment, region: Region, context: Context
+) -> Result:
+    """Emit `async with` on `asyncio.timeout(seconds)`, `asyncio.TaskGroup()` or a semaphore."""
+    item = node.items[0]
+    call = item.context_expr
+    path = emitter.program.path(call.func) if isinstance(call, ast.Call) else ""
+    if len(node.items) == 1 and isinstance(call, ast.Call):
+        if path == "asyncio.TaskGroup" and isinstance(item.optional_vars, ast.Name):
+            return _task_group(emitter.program, node, item.optional_vars.id)
+        if path == "asyncio.timeout" and len(call.args) == 1:
+            return _timed(emitter, call.args[0], node.body, env, region, context, node)
+    if len(node.items) == 1 and isinstance(call, ast.Name) and call.id in emitter.program.semaphores:
+        return node.body  # the calls of each gather keep the limit
+    raise PlanError(node, "async with takes asyncio.timeout(seconds), asyncio.TaskGroup() or a semaphore")
+
+
+def _task_group(program: Program, node: ast.AsyncWith, group: str) -> list[ast.stmt]:
+    """Return the statements for a task group: its tasks are made, then gathered at its end."""
+
+    def task(value: ast.AST) -> ast.expr | None:
+        is_call = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and bool(value.args)
+        if is_call and ast.unparse(value.func) == f"{group}.create_task":  # type: ignore[attr-defined]
+            return value.args[0]  # type: ignore[attr-defined,no-any-return]
+        return None
+
+    before: list[ast.stmt] = []
+    made: list[tuple[str | None, bool, ast.expr]] = []
+    for statement in node.body:
+        value = statement.value if isinstance(statement, (ast.Assign, ast.Expr)) else None
+        name = None
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            name = statement.targets[0].id
+        call = task(value) if value is not None else None
+        if call is not None:
+            made.append((name, False, call))
+        elif isinstance(value, ast.ListComp) and (call := task(value.elt)) is not None and name is not None:
+            made.append((name, True, at(ast.ListComp(call, value.generators), statement)))
+        elif program.is_pure(statement):
+            before.append(statement)
+        else:
+            raise PlanError(statement, "inside a TaskGroup, make tasks with create_task and await them after it")
+    return [*before, *_gathered_tasks(program, made, node)]
+
+
+def _gathered_tasks(program: Program, made: list[tuple[str | None, bool, ast.expr]], node: ast.stmt) -> list[ast.stmt]:
+    """Return the gather of the tasks of a group, and the statements that give each task's name its result."""
+    if not made:
+        return [at(ast.Pass(), node)]
+    if len(made) > 1 and any(is_list for _, is_list, _ in made):
+        raise PlanError(node, "a TaskGroup takes one list of tasks, or single tasks")
+    results = program.fresh("tasks")
+    args: list[ast.expr] = [ast.Starred(call, ast.Load()) if is_list else call for _, is_list, call in made]
+    gather = ast.Call(ast.Attribute(load("asyncio"), "gather", ast.Load()), args, [])
+    rows: list[ast.stmt] = [assign(results, at(ast.Await(gather), node), node)]
+    if made[0][1]:
+        rows.append(assign(made[0][0] or program.fresh("t"), load(results), node))
+    else:
+        for index, (name, _, _) in enumerate(made):
+            if name is not None:
+                rows.append(assign(name, ast.Subscript(load(results), ast.Constant(index), ast.Load()), node))
+    return rows

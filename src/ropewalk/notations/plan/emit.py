@@ -1,0 +1,332 @@
+"""From statements to nodes.
+
+The longest run of statements without an effect is one `Compute` node, a *piece*. Names live in an environment that maps
+each to an expression over nodes. Early exits are values: a node whose statements may leave early gives an exit in
+addition to its names, and what follows is the arm of a `Branch` on "no exit".
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeAlias
+
+from ...expr.ast import NULL, Expr, Fn, Lit, Obj, Ref
+from ...expr.python.functions import UNBOUND_MARK, piece_text
+from ...expr.python.piece import EXIT, HANDLED, PRINTED
+from ...fast_dataclass import dataclass
+from ...ir import NO_META, Graph, Meta, Node, Op
+from ...ops import Branch, Call, Compute, Sleep, Wait
+from .facts import Facts, facts_of, facts_of_all, walk
+from .program import KNOWN, PlanError, Program
+from .syntax import escapes
+from .texts import text_of
+
+MAX_NESTING: Final = 60
+"""How deep regions may nest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Where the value of a name is. A `raw` one comes from outside and holds no encoded values."""
+
+    expr: Expr
+    raw: bool = False
+
+    @property
+    def packed(self) -> Expr:
+        """The expression of the value in the encoding of pieces."""
+        return Fn("py:raw", (self.expr,)) if self.raw and not isinstance(self.expr, Lit) else self.expr
+
+
+UNBOUND: Final = Value(Lit(UNBOUND_MARK))
+Environment: TypeAlias = dict[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """An expression that is null where no exit is taken, and the kinds of exit that there can be."""
+
+    expr: Expr
+    kinds: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Where statements are: `guarded` inside a `try`, and the exception that an enclosing `except` handles."""
+
+    guarded: bool = False
+    handled: Expr | None = None
+
+
+class Region:
+    """The nodes of a region while it is made."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+
+
+Emit: TypeAlias = Callable[[Environment, Region], "Exit | None"]
+
+
+EmitStatement: TypeAlias = "Callable[[Emitter, ast.stmt, Environment, Region, Context], Exit | list[ast.stmt] | None]"
+
+
+def output(id: str, *path: str) -> Ref:
+    """Return the reference to the value of a node, or a member of it."""
+    return Ref("out", (id, *path))
+
+
+class Emitter:
+    """Emits the statements of one program.
+
+    Args:
+        program: What the statements may use.
+        emit_statement: Emits a statement with an effect, or returns simpler statements that mean the same.
+    """
+
+    def __init__(self, program: Program, emit_statement: EmitStatement) -> None:
+        self.program, self.emit_statement = program, emit_statement
+        self.inlining: list[str] = []
+        self._depth = 0
+
+    def node(self, region: Region, op: Op, hint: str, place: ast.AST | int, **more: object) -> str:
+        """Add a node to a region and return its id.
+
+        Args:
+            region: Where it goes.
+            op: What it does.
+            hint: The beginning of its id.
+            place: The syntax that it comes from, or a line.
+            more: Further fields of the node.
+        """
+        line = place if isinstance(place, int) else getattr(place, "lineno", 1)
+        id = self.program.node_id(hint.replace(".", "_"), line)
+        # Values that can be computed again are neither journaled nor shown.
+        hidden = not isinstance(op, (Call, Wait, Sleep))
+        meta = Meta(source=f"code:{line}", hidden=hidden) if hidden else Meta(source=f"code:{line}", name=hint)
+        region.nodes.append(Node(id=id, op=op, **{"meta": meta or NO_META, **more}))  # type: ignore[arg-type]
+        return id
+
+    def graph(self, region: Region, result: Expr) -> Graph:
+        """Return the finished region. Its nodes run in the order of the program."""
+        return Graph(nodes=tuple(region.nodes), ordered=True, result=result)
+
+    # --- blocks --------------------------------------------------------------------------------
+
+    def block(self, statements: Sequence[ast.stmt], env: Environment, region: Region, context: Context) -> Exit | None:
+        """Emit statements in order; return the exit that they may take."""
+        todo, index = list(statements), 0
+        while index < len(todo):
+            if self.program.is_pure(todo[index]):
+                end = index + 1
+                while end < len(todo) and self.program.is_pure(todo[end]):
+                    end += 1
+                exit = self.piece(todo[index:end], env, region, context)
+                index = end
+            else:
+                result = self.emit_statement(self, todo[index], env, region, context)
+                if isinstance(result, list):  # simpler statements that mean the same
+                    todo[index : index + 1] = result
+                    continue
+                exit = result
+                index += 1
+            if exit is not None:
+                rest = todo[index:]
+                return self.unless(exit, rest, env, region, context) if rest else exit
+        return None
+
+    def unless(
+        self, exit: Exit, rest: Sequence[ast.stmt], env: Environment, region: Region, context: Context
+    ) -> Exit | None:
+        """Emit statements that run where an exit is not taken."""
+        return self.when_null(exit, lambda e, r: self.block(rest, e, r, context), env, region, rest[0])
+
+    def when_null(self, exit: Exit, emit: Emit, env: Environment, region: Region, place: ast.AST) -> Exit | None:
+        """Emit nodes that run where an exit is not taken; where it is, it is handed on."""
+        return self.branch([(is_null(exit.expr), emit)], lambda e, r: exit, env, region, place, "then")
+
+    def branch(
+        self,
+        arms: Sequence[tuple[Expr, Emit]],
+        default: Emit | None,
+        env: Environment,
+        region: Region,
+        place: ast.AST,
+        hint: str = "if",
+    ) -> Exit | None:
+        """Emit a choice. Every arm works on a copy of the environment; names that differ afterwards come out of it."""
+        if self._depth >= MAX_NESTING:
+            raise PlanError(place, f"blocks nest more than {MAX_NESTING} deep; split the program into functions")
+        done: list[tuple[Expr | None, Environment, Region, Exit | None]] = []
+        self._depth += 1
+        for test, emit in (*arms, (None, default)):
+            own_env, own_region = dict(env), Region()
+            exit = emit(own_env, own_region) if emit is not None else None
+            done.append((test, own_env, own_region, exit))
+        self._depth -= 1
+        changed = sorted({name for _, own, _, _ in done for name in own if own[name] is not env.get(name)})
+        kinds = frozenset[str]().union(*(exit.kinds for *_, exit in done if exit is not None))
+        if not changed and not kinds and not any(own.nodes for _, _, own, _ in done):
+            return None
+        graphs = [
+            (test, self.graph(own_region, self.state(own_env, changed, exit)))
+            for test, own_env, own_region, exit in done
+        ]
+        op = Branch(arms=tuple((test, graph) for test, graph in graphs[:-1] if test is not None), default=graphs[-1][1])
+        id = self.node(region, op, hint, place)
+        for name in changed:
+            env[name] = Value(output(id, name))
+        return Exit(output(id, EXIT), kinds) if kinds else None
+
+    def state(self, env: Environment, names: Iterable[str], exit: Exit | None) -> Obj:
+        """Return the value of a region: its exit, and names with their values."""
+        fields = [(name, env.get(name, UNBOUND).packed) for name in names]
+        return Obj(((EXIT, NULL if exit is None else exit.expr), *fields))
+
+    def bind(self, env: Environment, id: str, names: Iterable[str]) -> None:
+        """Let names have the values that the node of a region gives them."""
+        for name in names:
+            env[name] = Value(output(id, name))
+
+    # --- pieces --------------------------------------------------------------------------------
+
+    def piece(
+        self, statements: Sequence[ast.stmt], env: Environment, region: Region, context: Context, hint: str = "let"
+    ) -> Exit | None:
+        """Emit statements without an effect as one node, and return the exit that they may take."""
+        program = self.program
+        functions = self._functions_used(statements)
+        code = [*functions, *statements]
+        own = facts_of_all(statements)
+        facts = facts_of_all(code) if functions else own
+        bound, read = own.bound, facts.names
+        self._check_names(code, facts, env, bound)
+        inputs = sorted(name for name in read if name in env)
+        outputs = self.outputs(facts, bound, inputs, env)
+        kinds = set(escapes(statements))
+        if own.returns:
+            kinds.add("return")
+        if context.guarded and not _cannot_fail(statements):
+            kinds.add("raise")
+        given = [(name, env[name].expr) for name in inputs]
+        raw = [name for name in inputs if env[name].raw]
+        prints = program.prints and "print" in read
+        if prints:
+            given.append((PRINTED, env[PRINTED].expr))
+        if context.handled is not None and own.reraises:
+            given.append((HANDLED, context.handled))
+        text, lines = self._code(code, read)
+        spec = piece_text(text, sorted(outputs), context.guarded, lines, raw, prints, program.inside)
+        id = self.node(region, Compute(value=Fn("py:piece", (Lit(spec), Obj(tuple(given))))), hint, statements[0])
+        self.bind(env, id, outputs)
+        if prints:
+            env[PRINTED] = Value(output(id, PRINTED))
+        return Exit(output(id, EXIT), frozenset(kinds)) if kinds else None
+
+    def outputs(self, facts: Facts, bound: set[str], inputs: Iterable[str], env: Environment) -> set[str]:
+        """Return the names whose values a piece gives: those that it binds, and those whose values it may change."""
+        changed = facts.changes
+        outputs = (bound - self.program.functions.keys()) | {name for name in changed if name in env}
+        # A change through a name that the piece binds may be one of any input that the name was taken from.
+        if any(name not in env or name in bound for name in changed):
+            outputs |= set(inputs)
+        return outputs
+
+    def _functions_used(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """Return the local functions that statements use, those that they use included, in the order of definition."""
+        functions = self.program.functions
+        if not functions:
+            return []
+        needed: set[str] = set()
+        todo = list(statements)
+        while todo:
+            statement = todo.pop()
+            for name in functions.keys() & facts_of(statement).names - needed:
+                function = functions[name]
+                if isinstance(function, ast.AsyncFunctionDef):
+                    node = next(part for part in walk(statement) if isinstance(part, ast.Name) and part.id == name)
+                    raise PlanError(node, f"{name} is an async function; write await {name}(...)")
+                needed.add(name)
+                todo.append(function)
+        return [function for name, function in functions.items() if name in needed]
+
+    def _check_names(self, code: Sequence[ast.stmt], facts: Facts, env: Environment, bound: set[str]) -> None:
+        """Raise PlanError for a name that nothing binds."""
+        program = self.program
+        known = (env, bound, KNOWN, program.functions, program.names, program.imports)
+        unknown = {name for name in facts.names if not any(name in names for names in known)}
+        if not unknown:
+            return
+        for node in walk(code):
+            if not isinstance(node, ast.Name) or node.id not in unknown:
+                continue
+            if program.tool_name(node) is not None:
+                raise PlanError(node, f"{node.id} is a tool, not a value; call it with await {node.id}(...)")
+            raise PlanError(node, f"name '{node.id}' is not defined", program.suggest(node.id, env))
+
+    def _code(self, statements: Sequence[ast.stmt], names: set[str]) -> tuple[str, list[int]]:
+        """Return statements as text with their imports, and for each line of the text the line of the program."""
+        imports = self.program.imports
+        used = {name: imports[name] for name in sorted(names & imports.keys())}
+        lines, texts = [], []
+        for name, path in used.items():
+            module, _, member = path.partition(".")
+            texts.append(f"from {module} import {member} as {name}" if member else f"import {module} as {name}")
+            lines.append(1)
+        for statement in statements:
+            text, own_lines = text_of(statement, self.program.source)
+            texts.append(text)
+            lines += own_lines
+        return "\n".join(texts), lines
+
+
+def is_null(expr: Expr) -> Expr:
+    """Return the condition that an exit is not taken."""
+    return Fn("==", (expr, NULL))
+
+
+def equals(expr: Expr, value: bool | int) -> Expr:
+    """Return the condition that a value is this one."""
+    return Fn("==", (expr, Lit(value)))
+
+
+def _cannot_fail(statements: Sequence[ast.stmt]) -> bool:
+    """Return True if statements only give names constants, so that no exception needs a way out."""
+    return all(
+        isinstance(node, ast.Pass)
+        or (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and _is_literal(node.value))
+        for node in statements
+    )
+
+
+def _is_literal(node: ast.expr) -> bool:
+    if isinstance(node, (ast.List, ast.Dict)):
+        return not list(ast.iter_child_nodes(node))[1:]
+    return isinstance(node, ast.Constant)
+
+
+class Request:
+    """One effect that a statement asks for.
+
+    Attributes:
+        target: The name that gets the value, if any.
+        statement: The statement that it is in.
+    """
+
+    def __init__(
+        self,
+        emitter: Emitter,
+        target: str | None,
+        env: Environment,
+        region: Region,
+        context: Context,
+        statement: ast.stmt,
+    ) -> None:
+        self.emitter, self.target, self.env, self.region = emitter, target, env, region
+        self.context, self.statement = context, statement
+
+    def bind(self, value: Value) -> None:
+        """Give the target its value."""
+        if self.target is not None:
+            self.env[self.target] = value

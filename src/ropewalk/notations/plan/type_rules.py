@@ -1,0 +1,178 @@
+"""Types of the results of functions, methods and operators of the language."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ...check.type_parts import values_of
+from ...check.types import (
+    ARRAY,
+    BOOLEAN,
+    INTEGER,
+    NULL,
+    NUMBER,
+    OBJECT,
+    STRING,
+    Each,
+    Either,
+    Missing,
+    Sub,
+    Type,
+    describe_kinds,
+    element_type,
+    items_of,
+    kinds_of,
+    union_type,
+)
+from ...expr.ast import Lit
+from ...expr.python import methods as _methods
+from ...expr.python.method_table import METHODS
+
+_NUMBERS: Final = INTEGER | NUMBER | BOOLEAN
+_LOADED: Final = _methods  # fills the tables
+
+METHODS_OF_KINDS: Final[dict[int, frozenset[str]]] = {
+    STRING: frozenset(METHODS.get(str, {})),
+    ARRAY: frozenset(METHODS.get(list, {})) | frozenset(METHODS.get(tuple, {})),
+    OBJECT: frozenset(METHODS.get(dict, {})),
+    INTEGER: frozenset(METHODS.get(int, {})),
+    NUMBER: frozenset(METHODS.get(float, {})),
+}
+"""The names of the methods that values of each kind have."""
+
+_RESULTS: Final[dict[str, Type]] = {
+    **dict.fromkeys(("len", "int", "ord", "math.floor", "math.ceil", "math.gcd"), INTEGER),
+    **dict.fromkeys(("str", "repr", "chr", "format", "json.dumps"), STRING),
+    **dict.fromkeys(("bool", "isinstance", "any", "all"), BOOLEAN),
+    **dict.fromkeys(("float", "math.sqrt", "math.log", "math.log10", "math.exp"), NUMBER | INTEGER),
+    "range": Each(INTEGER),
+    "uuid.uuid4": None,
+}
+_TEXT_RESULTS: Final[dict[str, Type]] = {
+    **dict.fromkeys("capitalize casefold format join lower lstrip removeprefix removesuffix replace".split(), STRING),  # noqa: SIM905
+    **dict.fromkeys("rstrip strip swapcase title upper zfill center ljust rjust".split(), STRING),  # noqa: SIM905
+    **dict.fromkeys(("split", "rsplit", "splitlines"), Each(STRING)),
+    **dict.fromkeys("endswith startswith isdigit isalpha isalnum islower isupper isspace".split(), BOOLEAN),  # noqa: SIM905
+    **dict.fromkeys(("count", "find", "index", "rfind"), INTEGER),
+}
+_SAME_ELEMENTS: Final = frozenset(("list", "sorted", "reversed", "tuple"))
+
+
+def any_of(known: Sequence[Type]) -> Type:
+    """Return the type of a value that has one of these types; equal constants are one."""
+    distinct: dict[Any, Type] = {}
+    for one in known:
+        if one is None:
+            return None
+        key = (type(one.value).__name__, repr(one.value)) if type(one) is Lit else one if type(one) is int else id(one)
+        distinct.setdefault(key, one)
+    return union_type(*distinct.values()) if distinct else Lit(None)
+
+
+def changeable(known: Type) -> Type:
+    """Return the type of a value that the program may change: of a list or object only that it is one."""
+    kind = type(known)
+    if kind in (list, Each):
+        return ARRAY
+    if kind is dict:
+        return OBJECT
+    if kind is Either:
+        return any_of([changeable(one) for one in known.of])
+    if kind is Sub and known.kinds() & ARRAY:
+        return None
+    return known
+
+
+def element_at(known: Type, index: int) -> Type:
+    member = element_type(known, index)
+    return None if type(member) is Missing else member
+
+
+def function_result(path: str, args: Sequence[Type]) -> Type:
+    """Return the type of what a function of the language gives; None if it is not known."""
+    first = args[0] if args else None
+    is_list = bool(args) and kinds_of(first) == ARRAY
+    if path in _SAME_ELEMENTS:
+        return Each(items_of(first)) if is_list else Each(None)
+    if path == "enumerate":
+        return Each([INTEGER, items_of(first) if is_list else None])
+    if path == "zip":
+        return Each([items_of(part) if kinds_of(part) == ARRAY else None for part in args])
+    if path == "map":
+        return Each(first if len(args) > 1 and type(first) is not Missing else None)
+    if path in ("min", "max") and len(args) == 1:
+        return items_of(first) if is_list else None
+    if path == "sum" and is_list and len(args) == 1:
+        kinds = kinds_of(items_of(first))
+        return (kinds & ~BOOLEAN) | INTEGER if not kinds & ~_NUMBERS else None
+    if path == "abs" and not kinds_of(first) & ~_NUMBERS:
+        return kinds_of(first) & ~BOOLEAN | INTEGER
+    if path == "round":
+        return INTEGER if len(args) == 1 else None
+    return _RESULTS.get(path)
+
+
+def method_result(holder: Type, name: str, args: Sequence[Type]) -> Type:
+    """Return the type of what a method gives; None if it is not known."""
+    kinds = kinds_of(holder)
+    if kinds == STRING:
+        return _TEXT_RESULTS.get(name)
+    if kinds == ARRAY:
+        if name in ("pop", "copy"):
+            return items_of(holder) if name == "pop" else Each(items_of(holder))
+        return INTEGER if name in ("count", "index") else None
+    if kinds != OBJECT:
+        return None
+    if name == "keys":
+        return Each(STRING)
+    if name == "values":
+        return Each(values_of(holder))
+    if name == "items":
+        return Each([STRING, values_of(holder)])
+    key: Any = args[0].value if args and type(args[0]) is Lit else None
+    if name == "get" and type(key) is str:
+        member = element_type(holder, key)
+        default = args[1] if len(args) > 1 else Lit(None)
+        return None if type(member) is Missing or member is None else union_type(member, default)
+    return None
+
+
+def operation_problem(operator: ast.AST, left: int, right: int) -> str | None:
+    """Return why two kinds of value can never be operands together; None if they may be."""
+    if not left & ~NULL or not right & ~NULL:
+        return None
+    left, right = left & ~NULL, right & ~NULL
+    if isinstance(operator, ast.Add):
+        fits = left & right or (left & _NUMBERS and right & _NUMBERS)
+        if fits and (left & right) in (OBJECT, BOOLEAN | OBJECT) and not left & ~OBJECT and not right & ~OBJECT:
+            fits = 0
+    elif isinstance(operator, (ast.Div, ast.FloorDiv, ast.Pow)):
+        fits = left & _NUMBERS and right & _NUMBERS
+    elif isinstance(operator, ast.Mult):
+        fits = (left & _NUMBERS and right & _NUMBERS) or (left & (STRING | ARRAY) and right & _NUMBERS)
+        fits = fits or (left & _NUMBERS and right & (STRING | ARRAY))
+    elif isinstance(operator, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
+        fits = (left & right & ~OBJECT) or (left & _NUMBERS and right & _NUMBERS)
+    else:
+        return None
+    if fits:
+        return None
+    signs = {"Add": "+", "Div": "/", "FloorDiv": "//", "Pow": "**", "Mult": "*", "Lt": "<", "LtE": "<=", "Gt": ">"}
+    sign = signs.get(type(operator).__name__, ">=")
+    return f"{describe_kinds(left)} {sign} {describe_kinds(right)} is not possible"
+
+
+def operation_result(operator: ast.AST, left: Type, right: Type) -> Type:
+    """Return the type of an operation; None if it is not known."""
+    kinds = kinds_of(left), kinds_of(right)
+    if not (kinds[0] | kinds[1]) & ~_NUMBERS:
+        if isinstance(operator, (ast.Div, ast.Pow)):
+            return NUMBER | INTEGER
+        return INTEGER | (kinds[0] | kinds[1]) & NUMBER
+    if kinds[0] == STRING and (kinds[1] == STRING or isinstance(operator, ast.Mod)):
+        return STRING
+    if kinds == (ARRAY, ARRAY) and isinstance(operator, ast.Add):
+        return Each(union_type(items_of(left), items_of(right)))
+    return None

@@ -1,0 +1,224 @@
+"""Definitions and results as Python objects: attributes in snake_case, items in camelCase."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from html import escape
+from json import dumps
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from ..errors import FlowFailed
+from ..values import Json
+from .fields import camel, closest_attribute
+from .registry import value_in
+
+
+def copy_containers(value: Json) -> Json:
+    """Return the same JSON in new lists and objects; any other value is returned as it is.
+
+    Args:
+        value: Any value.
+
+    Returns:
+        The copy.
+    """
+    kind = type(value)
+    if kind is dict:  # inlined for speed: most inner values are neither dicts nor lists
+        return {k: copy_containers(v) if (kind := type(v)) is dict or kind is list else v for k, v in value.items()}
+    if kind is list:
+        return [copy_containers(v) if (kind := type(v)) is dict or kind is list else v for v in value]
+    return value
+
+
+class Record(Mapping[str, Json]):
+    """Show a document as attributes and items: `r.error_strategy`, `r["errorStrategy"]`, `r.to_dict()`.
+
+    Lists and objects are copied when they are first read, so that changing them changes nothing that is stored.
+    """
+
+    __slots__ = ("_data", "_mine")
+
+    def __init__(self, data: dict[str, Json]) -> None:
+        self._data = data
+        self._copies: dict[str, Json] = {}
+
+    def __getitem__(self, key: str) -> Json:
+        if key not in self._data:
+            key = camel(key)
+        value = self._data[key]
+        if type(value) is dict or type(value) is list:
+            if key not in self._copies:
+                self._copies[key] = copy_containers(value)
+            return self._copies[key]
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._data)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(closest_attribute(type(self).__name__, name, self._data)) from None
+
+    def __eq__(self, other: object) -> bool:
+        return self.to_dict() == (other.to_dict() if isinstance(other, Record) else other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def to_dict(self) -> dict[str, Json]:
+        """Return the document as a dict, in the documented spelling.
+
+        Returns:
+            A dict of the same values.
+        """
+        return {key: self[key] for key in self._data}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.to_dict()!r})"
+
+
+class ChainObject(Record):
+    """A stored chain: id, name, description, mode, nodes, errorStrategy, maxRetries, retryDelay,
+    timeout, variables, concurrency, maxIterations, metadata {created, runCount}."""
+
+
+class ChainSummary(Record):
+    """id, name, description, mode, nodeCount, runCount, created."""
+
+
+class CompositionObject(Record):
+    """A stored composition: id, name, description, nodes, inputSchema, outputSchema, variables,
+    concurrency, metadata {created, runCount}."""
+
+
+class CompositionSummary(Record):
+    """id, name, description, nodeCount, runCount, created."""
+
+
+class CompositionResult(Record):
+    """success, executionId, compositionId, executionPath, errors [{path, message, keyword, nodeId, tool,
+    kind}], status, duration (ms); data and nodeCount, or error and, where it was a node, failedNode."""
+
+
+class ExecutionResult(Record):
+    """success, executionId, chainId, status, results {nodeId: output}, variables, errors, duration (ms)."""
+
+
+class ExecutionStatus(Record):
+    """id, chainId, status, startTime, endTime, currentNode, resultCount, errorCount."""
+
+
+class ExecutionDetails(ExecutionStatus):
+    """A status with results, variables, errors, input, nodes (every recorded step) and events."""
+
+
+class Outcome(Record):
+    """The result of a run in the words of its notation, with `run_id`, `status` and `success`."""
+
+    _read: Callable[[Any], Any] | None = None
+
+    @property
+    def run_id(self) -> str:
+        """Return the id of the run."""
+        return str(self._data["runId"])
+
+    def raise_if_failed(self) -> Self:
+        """Return the outcome itself if the run completed.
+
+        Returns:
+            This outcome.
+
+        Raises:
+            FlowFailed: The run failed, was stopped, timed out, waits, or completed only in part.
+        """
+        status = str(self._data.get("status"))
+        if status != "completed":
+            messages = [str(error.get("message") or error) for error in failures_of(self._data)[:20]]
+            why = f": {'; '.join(messages)}" if messages else ""
+            message = f"run {self.run_id} did not complete (status {status}){why}"
+            raise FlowFailed(message, run_id=self.run_id, status=status, result=self.to_dict())
+        return self
+
+    def _repr_html_(self) -> str:
+        """Return the table that notebooks show: run, status, result and errors."""
+        rows = {"run": self.run_id, "status": self._data.get("status"), "result": self._data.get("result")}
+        if errors := failures_of(self._data):
+            rows["errors"] = [error.get("message") or error for error in errors]
+        cells = [f"<tr><th>{name}</th><td>{escape(display_text(value))}</td></tr>" for name, value in rows.items()]
+        return f"<table>{''.join(cells)}</table>"
+
+    @property
+    def value(self) -> Any:
+        """The result of a completed run, in the type that the flow declares; `result` is the same as JSON.
+
+        Raises:
+            FlowFailed: The run did not complete.
+        """
+        self.raise_if_failed()
+        result = self["result"]
+        return result if self._read is None else self._read(result)
+
+
+R = TypeVar("R")
+
+
+class TypedOutcome(Outcome, Generic[R]):
+    """The outcome of a function with `@plan`: type checkers know the type of its `value`."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def value(self) -> R: ...
+
+
+def display_text(value: Json) -> str:
+    """Return a value as text for people: text itself, anything else as JSON, cut after 2,000 characters.
+
+    Args:
+        value: Any JSON value.
+
+    Returns:
+        The text.
+    """
+    text = value if isinstance(value, str) else dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 2000 else f"{text[:2000]}…"
+
+
+def failures_of(data: Mapping[str, Any]) -> list[dict[str, Json]]:
+    """Return the errors that a result lists, whichever notation it is of.
+
+    Args:
+        data: The result of a run.
+
+    Returns:
+        One object with a `message` for each error.
+    """
+    errors = data.get("errors")
+    listed = [error for error in errors if isinstance(error, dict)] if isinstance(errors, list) else []
+    if not listed and data.get("error"):
+        error = data["error"]
+        listed = [error if isinstance(error, dict) else {"message": str(error)}]
+    return listed
+
+
+def outcome(result: Mapping[str, Json], kind: str, read: Callable[[Any], Any] | None = None) -> Outcome:
+    """Return the result of a run with the fields that every outcome has: `runId`, and `result` for its value.
+
+    Args:
+        result: The result in the words of the notation.
+        kind: The notation of the run's definition.
+        read: Converts the value to the type that the flow declares.
+
+    Returns:
+        The result with these two fields added.
+    """
+    record = Outcome({"runId": result.get("executionId"), "result": value_in(result, kind), **result})
+    if read is not None:
+        record._read = read
+    return record

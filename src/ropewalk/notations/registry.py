@@ -1,0 +1,283 @@
+"""The registry of notations. A notation is a kind, a test of shape, and a pure function from document to Flow.
+
+To add one, write a file here with `fits(document)` and `compile_document(document)`, and add it to
+NOTATIONS. A document names its notation with `kind:`; without it, its shape decides. A notation that
+flows can be converted to also has `write(flow)`. A file is imported when the first document of its kind
+is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from ..check import check
+from ..errors import InvalidFlow, NodeFailed, NotFound, Problem, ran_data
+from ..fast_dataclass import dataclass
+from ..ir import Flow
+from ..values import Json, did_you_mean
+
+if TYPE_CHECKING:
+    from ..check.inference import Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """A compiled document.
+
+    Attributes:
+        kind: The notation.
+        id: The id of the definition.
+        name: The name of the definition.
+        document: The document in its normal form, with defaults.
+        flow: The graph.
+        warnings: Warnings that the graph does not show.
+        render: Writes an ending of the engine (`engine.run.Ending`) as a result of the notation.
+        namespace: The namespace of its id as a tool.
+        local: True if its tools may be files next to the document.
+        env: The environment variables that those tools get.
+        at_once: The path of the key that limits concurrent nodes.
+        typed_at: The place of the declared type of the result.
+        value_from: The part of the ending that is the run's value (`Notation.value`).
+        output_schema: The JSON Schema of that value, if the notation knows more than the graph.
+    """
+
+    kind: str
+    id: str
+    name: str
+    document: dict[str, Json]
+    flow: Flow
+    warnings: tuple[Problem, ...]
+    render: Callable[[Any], dict[str, Json]]
+    namespace: str | None = None
+    local: bool = False
+    env: tuple[str, ...] = ()
+    at_once: tuple[str, ...] = ("concurrency",)
+    typed_at: str = "result"
+    value_from: Source = "result"
+    output_schema: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class Notation:
+    """A kind of document, the module that reads it, and the field of a run's result that is the run's value.
+
+    Every caller gets that value: as the result of a tool made from the document, as `Outcome.result`, as the content
+    of an MCP answer. Stored results keep the notation's own field names, so the same field reads runs of any version.
+    """
+
+    kind: str
+    file: str
+    value: str
+
+    @property
+    def fits(self) -> Callable[[Mapping[str, Json]], bool]:
+        """Return the function that tells if a document without `kind` has the shape of this notation."""
+        return self._attribute("fits")  # type: ignore[no-any-return]
+
+    @property
+    def compile(self) -> Callable[[Mapping[str, Json]], Compiled]:
+        """Return the function that reads a document, or raises InvalidFlow with every problem."""
+        return self._attribute("compile_document")  # type: ignore[no-any-return]
+
+    @property
+    def write(self) -> Callable[..., dict[str, Json]] | None:
+        """Return the function that writes a flow as a document, None if the notation has none.
+
+        It raises InvalidFlow with everything that the document cannot hold, or adds that to the list `losses`.
+        """
+        return self._attribute("write")  # type: ignore[no-any-return]
+
+    def _attribute(self, name: str) -> Any:
+        return getattr(import_module(f".{self.file}", __package__), name, None)
+
+
+NOTATIONS: Final[dict[str, Notation]] = {
+    notation.kind: notation
+    for notation in (  # the broadest shape first
+        Notation("agent", "agent", value="result"),
+        Notation("chain", "chain.render", value="results"),
+        Notation("composite", "composite", value="result"),
+        Notation("composition", "composition.render", value="data"),
+        Notation("experience", "experience.render", value="finalState"),
+        Notation("flow", "flow", value="result"),
+        Notation("plan", "plan.read", value="result"),
+        Notation("runchain", "runchain", value="result"),
+    )
+}
+VALUE_NAMES: Final = frozenset(notation.value for notation in NOTATIONS.values()) - {"result"}
+"""The field names of values other than `result`."""
+
+
+def value_in(result: Mapping[str, Json], kind: str) -> Json:
+    """Return the value in the result of a run.
+
+    Args:
+        result: The result that the notation's `render` wrote, from the engine or from a store.
+        kind: The notation of the run's definition.
+
+    Returns:
+        The value; None if the run ended without one, or if there is no such notation.
+    """
+    notation = NOTATIONS.get(kind)
+    return None if notation is None else result.get(notation.value)
+
+
+TEST: Final = "test"
+
+
+def is_test(document: Json) -> bool:
+    """Return True if a document is a recorded test (`testing/recording.py`), which is not a flow.
+
+    Args:
+        document: Any JSON.
+
+    Returns:
+        False for a definition.
+    """
+    return isinstance(document, Mapping) and document.get("kind") == TEST
+
+
+def notation_of(document: Json) -> Notation:
+    """Return the notation of a document: the one that its `kind` names, else the last one whose shape it has.
+
+    Args:
+        document: The document.
+
+    Returns:
+        The notation.
+
+    Raises:
+        InvalidFlow: The document is not an object, has an unknown kind, or has the shape of no notation.
+    """
+    if not isinstance(document, Mapping):
+        raise InvalidFlow([Problem(path="", message="a definition must be an object with named fields")])
+    kind = document.get("kind")
+    if kind is not None:
+        notation = NOTATIONS.get(str(kind))
+        if is_test(document):
+            message = "a recorded test is not a flow; run it as a test"
+            raise InvalidFlow([Problem(path="kind", message=message)])
+        if notation is None:
+            message = f"unknown kind {kind!r}; expected one of: {', '.join(NOTATIONS)}"
+            raise InvalidFlow([Problem(path="kind", message=message, suggestion=did_you_mean(str(kind), NOTATIONS))])
+        return notation
+    for candidate in reversed(NOTATIONS.values()):
+        if candidate.fits(document):
+            return candidate
+    message = f"cannot recognise this definition; add kind: {' | '.join(NOTATIONS)}"
+    if "steps" in document:
+        message = "steps belong to a composite tool; add kind: composite"
+    raise InvalidFlow([Problem(path="", message=message)])
+
+
+def write(flow: Flow, kind: str, losses: list[Problem] | None = None) -> dict[str, Json]:
+    """Write a flow as a document.
+
+    Args:
+        flow: The flow to write.
+        kind: The notation of the document.
+        losses: Collects everything that the notation cannot hold, instead of an error.
+
+    Returns:
+        The document. Without losses it makes the same calls and gives the same value.
+
+    Raises:
+        InvalidFlow: The notation cannot hold the flow and `losses` is None, or the written document is not valid.
+        NotFound: The notation does not exist.
+    """
+    notation = NOTATIONS.get(kind) if isinstance(kind, str) else None
+    writers = [name for name, candidate in NOTATIONS.items() if candidate.write is not None]
+    if notation is None or notation.write is None:
+        suggestion = did_you_mean(kind, writers)
+        why = None if suggestion else f"available: {', '.join(writers)}"
+        raise NotFound("notation that flows are written in", kind, suggestion=suggestion, why=why)
+    document = notation.write(flow, losses)
+    # The notation may have rules that its writer does not know, so read the document back.
+    try:
+        notation.compile(document)
+    except InvalidFlow as error:
+        problems = [replace(problem, message=f"{kind}: {problem.message}") for problem in error.problems]
+        raise InvalidFlow(problems) from None
+    return document
+
+
+def failures(ending: Any) -> list[dict[str, Json]]:
+    """Return the failures of a run as results list them.
+
+    The path of a failure names the iteration of each loop around it.
+
+    Args:
+        ending: The ending of the run.
+
+    Returns:
+        One object for each failure.
+    """
+    errors: list[dict[str, Json]] = [
+        {
+            "nodeId": failure.node,
+            "path": failure.path,
+            "tool": failure.tool,
+            "message": failure.message,
+            "kind": failure.kind,
+            "attempts": failure.attempts,
+            **ran_data(failure, failure.path),
+        }
+        for failure in ending.failures
+    ]
+    # A run can also fail outside of every node.
+    if ending.error is not None and not isinstance(ending.error, NodeFailed):
+        kind = type(ending.error).__name__
+        message = str(ending.error)
+        errors.append({"nodeId": None, "path": None, "tool": None, "message": message, "kind": kind, "attempts": 1})
+    return errors
+
+
+def all_problems(problems: list[Problem], flow: Flow | None) -> list[Problem]:
+    """Return the problems of a document and of its flow, in the order of the document.
+
+    Args:
+        problems: The problems that reading and compiling reported.
+        flow: The flow as far as it could be compiled; None if there is none.
+
+    Returns:
+        Every problem once. A problem of the document hides those of the flow at the same place, because it explains
+        them.
+    """
+    return merge_problems(problems, check(flow).problems if flow is not None else ())
+
+
+def merge_problems(problems: Iterable[Problem], flow_problems: Iterable[Problem]) -> list[Problem]:
+    """Merge the problems of a document with those of its flow, in the order of the document.
+
+    A problem of the document explains every problem of the flow at the same place or inside it, so one mistake is
+    reported once.
+
+    Args:
+        problems: The problems of the document.
+        flow_problems: The problems that checking its flow found.
+
+    Returns:
+        Every problem once, without the explained ones.
+    """
+    problems = list(problems)
+    # The place "result" exists only in the flow.
+    explained = {problem.path for problem in problems} | {"result"}
+    more = (problem for problem in flow_problems if not _is_inside(problem.path, explained))
+    return sorted(dict.fromkeys([*problems, *more]), key=_position)
+
+
+def _is_inside(path: str, outers: Collection[str]) -> bool:
+    """Return True if the path is one of the others or leads into one."""
+    return any(path.startswith(outer) and path[len(outer) : len(outer) + 1] in ("", ".", "[") for outer in outers)
+
+
+def _position(problem: Problem) -> int:
+    at = re.match(_NODE, problem.path)
+    return int(at[1]) if at else -1
+
+
+_NODE = r"(?:graph\.)?nodes\[(\d+)\]"

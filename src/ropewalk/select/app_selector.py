@@ -1,0 +1,75 @@
+"""Selection in an app: find the tools that a request needs, and learn from their use."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ..errors import StoreError
+from ..journal.address import run_sync_in_thread
+from ..values import Json
+
+if TYPE_CHECKING:
+    from ..journal.protocol import Store
+    from ..tools.toolbox import Toolbox
+    from .selector import Selector
+
+log = logging.getLogger("ropewalk")
+
+
+class Selection:
+    """The selector of an app, made when it is first needed, and what it learns from runs."""
+
+    def __init__(self, toolbox: Toolbox, store: Callable[[], Store]) -> None:
+        """Select among the tools of a toolbox.
+
+        Args:
+            toolbox: The tools; those that are added later are found, too.
+            store: Returns the store that keeps what was learnt. It is called only when that is needed.
+        """
+        self._toolbox, self._store = toolbox, store
+
+    @cached_property
+    def selector(self) -> Selector:
+        """The selector over the tools that the toolbox has at the time."""
+        from .selector import Selector
+
+        selector = Selector(keeper=self._store)
+        selector.follow(self._toolbox)
+        return selector
+
+    async def learn(self, job: Any, result: Mapping[str, Json]) -> None:
+        """Remember how the tools of a run did, if the run was given the request it is for.
+
+        A run that was released to wait teaches nothing until it has ended.
+
+        Args:
+            job: The job that was run.
+            result: The result that its engine gave.
+        """
+        context = job.new.context or {}
+        request = context.get("request")
+        if request is None or result.get("status") == "waiting":
+            return
+        from .hybrid import outcomes
+
+        def learn_from_history() -> None:
+            tool_outcomes = outcomes(job.flow, self._store().history(job.new.id), result)
+            self.record(request, tool_outcomes, context.get("source") or "")
+
+        await run_sync_in_thread(self._store(), learn_from_history)
+
+    def record(self, request: str, outcomes: Mapping[str, bool], source: str | None = None) -> None:
+        """Teach the selector which tools answered a request.
+
+        Args:
+            request: The request in words.
+            outcomes: Whether each tool succeeded, by id.
+            source: Digest of who asked; None for the current source.
+        """
+        try:
+            self.selector.learn(request, outcomes, source)
+        except StoreError:  # the calls are done; only what could be learnt from them is lost
+            log.exception("the selector learnt nothing from a use of %s", ", ".join(outcomes))

@@ -1,0 +1,493 @@
+"""HTTP for providers: requests with size limits, checked addresses and secrets masked; and the rate limiter.
+
+Only http and https are allowed. Redirects are not followed, because they would carry headers elsewhere. `${NAME}` and
+`${NAME:-default}` in a configured header are read from the environment once; arguments and run ids are never
+expanded. A configured header wins over one of the request. `httpx2` is imported at the first request.
+
+An address that comes from data is checked, and the connection goes to the checked address: the name is resolved once
+per request, so a later change of its address has no effect. TLS still verifies the name. Proxies are not used for
+these requests, because they would resolve the name again.
+
+RateLimiter lets calls of a tool wait for their turn. Each limit is one queue for all tools whose id matches its
+pattern (`github:*`, `fetch`), in this process or shared by many. The wait does not count for the call's timeout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+import time
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from urllib.parse import urlsplit
+
+import orjson
+
+from ...config.network import AddressPolicy
+from ...config.secrets import Secrets, secrets_of, without
+from ...config.settings import Rate, fill
+from ...errors import ConfigError, InvalidValue, describe_exception
+from ...fast_dataclass import dataclass
+from ...values import MAX_BYTES, Json, parse_json
+from ..raw_result import MAX_TEXT, RawResult, UnusableResult, bounded
+from ..signature import hash_key
+
+if TYPE_CHECKING:
+    import httpx2
+
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+
+class AddressRefused(ValueError):
+    """The address is loopback, private or otherwise not public, and the settings do not allow it."""
+
+    retryable = False
+
+
+def policy_for(policy: AddressPolicy, url: str) -> AddressPolicy | None:
+    """Return the policy for a URL that comes from data; None where the settings name its host."""
+    parts = urlsplit(url)
+    port = parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
+    return None if policy.allows_host(parts.hostname or "", port) else policy
+
+
+def make_checked_transport(policy: AddressPolicy, connect_seconds: float) -> Any:
+    """Return a transport for httpx2 that connects only to addresses which the policy allows."""
+    import httpx2
+
+    class CheckedTransport(httpx2.AsyncBaseTransport):
+        def __init__(self) -> None:
+            # One pool per name: a connection that was verified for one name never serves another one.
+            self._pools: dict[str, httpx2.AsyncHTTPTransport] = {}
+
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            host = request.url.host
+            port = request.url.port or _DEFAULT_PORTS[request.url.scheme]
+            addresses = await _allowed_addresses(policy, host, port, connect_seconds)
+            pool = self._pools.setdefault(host, httpx2.AsyncHTTPTransport())
+            for address in addresses[:-1]:
+                try:
+                    return await pool.handle_async_request(_with_address(request, address))
+                except (httpx2.ConnectError, httpx2.ConnectTimeout):
+                    continue  # nothing was sent yet; the name has another address
+            return await pool.handle_async_request(_with_address(request, addresses[-1]))
+
+        async def aclose(self) -> None:
+            for pool in self._pools.values():
+                await pool.aclose()
+
+    return CheckedTransport()
+
+
+def _with_address(request: httpx2.Request, address: str) -> httpx2.Request:
+    """Return a request that goes to an IP address. `Host` header and TLS verification keep the original name."""
+    import httpx2
+
+    return httpx2.Request(
+        request.method,
+        request.url.copy_with(host=address),
+        headers=request.headers,
+        stream=request.stream,
+        extensions={**request.extensions, "sni_hostname": request.url.host},
+    )
+
+
+async def _allowed_addresses(policy: AddressPolicy, host: str, port: int, seconds: float) -> list[str]:
+    """Resolve a name and return the addresses that the policy allows. Raises AddressRefused if there are none."""
+    import httpx2
+
+    try:
+        async with asyncio.timeout(seconds):
+            infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except TimeoutError as error:
+        raise httpx2.ConnectTimeout(f"could not resolve {host!r} within {seconds:g} s") from error
+    except (OSError, UnicodeError) as error:
+        raise httpx2.ConnectError(f"could not resolve {host!r}: {error}") from error
+    addresses = list(dict.fromkeys(str(info[4][0]) for info in infos))
+    refused = {address: policy.refusal(address, port) for address in addresses}
+    allowed = [address for address in addresses if refused[address] is None]
+    if not allowed:
+        address, kind = next(iter(refused.items()))
+        subject = f"{host} is" if host == address else f"{host} is at {address},"
+        raise AddressRefused(
+            f"{subject} a {kind} address; addresses from documents and arguments must be public; to allow it, "
+            "add it to [network] allow in ropewalk.toml"
+        )
+    return allowed
+
+
+_MAX_EXCERPT: Final = 500
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_INVALID_HEADER_VALUE: Final = re.compile(r"[^\t\x20-\x7e]|\A\s|\s\Z")
+_INVALID_URL_CHARACTER: Final = re.compile(r"[\s\\\0-\x1f\x7f]")
+_CONNECT_SECONDS: Final = 10.0
+_RETRYABLE_STATUSES: Final = frozenset((408, 409, 425, 429))
+
+
+class HttpFailure(Exception):
+    """The provider answered with an error status, or not with JSON; `body` is an excerpt of the answer."""
+
+    def __init__(self, text: str, status: int, body: str = "") -> None:
+        self.status, self.body = status, body
+        self.retryable = status >= 500 or status in _RETRYABLE_STATUSES
+        super().__init__(f"{text}: {body}" if body else text)
+
+
+class BrokenResponse(HttpFailure, UnusableResult):
+    """The provider carried out the request, but its answer is not readable; `result` is the received part."""
+
+    def __init__(self, text: str, status: int, received: str, excerpt: str = "") -> None:
+        super().__init__(text, status, excerpt)
+        self.result = RawResult(False, text=bounded(received))
+
+
+class InvalidRequest(ValueError):
+    """The arguments do not make a valid HTTP request; a retry would fail as well."""
+
+    retryable = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """An HTTP request.
+
+    Attributes:
+        method: The method, in upper case.
+        url: The address.
+        query: More query parameters.
+        headers: Headers; configured ones override them.
+        json: The JSON body, sent if `has_json`.
+        form: The fields of a form body, or None.
+        key: The idempotency key; its hash becomes the header Idempotency-Key.
+    """
+
+    method: str
+    url: str
+    query: tuple[tuple[str, str], ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    json: Json = None
+    has_json: bool = False
+    form: Mapping[str, Any] | None = None
+    key: str | None = None
+
+
+def check_url(url: Any, place: str) -> str:
+    """Return an http or https URL without its trailing slash. Raises ConfigError for anything else."""
+    if not isinstance(url, str):
+        raise ConfigError(f"{place}: url must be a string, not {type(url).__qualname__}")
+    try:
+        parts = urlsplit(url)
+        is_invalid = parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0
+    except ValueError:  # an invalid port or IPv6 address
+        is_invalid = True
+    if is_invalid or _INVALID_URL_CHARACTER.search(url):
+        raise ConfigError(f"{place}: {url!r} is not an http or https URL")
+    return url.rstrip("/")
+
+
+def check_base_url(url: Any, place: str) -> str:
+    """Return an http or https URL to which paths can be added. Raises ConfigError if it has a query or a fragment."""
+    base = check_url(url, place)
+    if "?" in base or "#" in base:
+        raise ConfigError(f"{place}: the url {url!r} must end before its query and fragment; put keys into headers")
+    return base
+
+
+def check_headers(headers: Any, place: str) -> dict[str, str]:
+    """Return headers as a dict. Raises ConfigError unless names and values are valid strings."""
+    if headers is None:
+        return {}
+    if not isinstance(headers, dict) or not all(isinstance(x, str) for pair in headers.items() for x in pair):
+        raise ConfigError(f"{place}: headers must map names to strings")
+    for name in headers:
+        if not is_header_name(name):
+            raise ConfigError(f"{place}: {name!r} is not the name of a header")
+    return dict(headers)
+
+
+def is_header_name(name: str) -> bool:
+    """Return True if HTTP allows a header of this name."""
+    return _HEADER_NAME.fullmatch(name) is not None
+
+
+class Http:
+    """The HTTP clients of one provider, one per event loop.
+
+    Args:
+        headers: The configured headers, sent with every request. `${NAME}` is read at the first request.
+        place: The name of the caller, for errors.
+        base: Every request must have its scheme, host and port, and a path below its path; None allows any address.
+        policy: The addresses to which connections are allowed, if they come from data; None allows any.
+        max_bytes: The largest answer, in bytes.
+    """
+
+    def __init__(
+        self,
+        headers: Mapping[str, str],
+        *,
+        place: str,
+        base: str | None = None,
+        policy: AddressPolicy | None = None,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        self._header_settings = headers
+        self._configured_headers: dict[str, str] | None = None
+        self._place = place
+        self._base = base
+        self._policy = policy
+        self._max_bytes = max_bytes
+        self._secrets = Secrets()
+        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = weakref.WeakKeyDictionary()
+
+    async def fetch(self, request: Request) -> Json:
+        """Send a request and return its answer.
+
+        Returns:
+            The JSON of the answer; null for an empty answer, a string if the content type is text.
+
+        Raises:
+            HttpFailure: An error status, a redirect, or an unusable answer.
+            InvalidRequest: The request is not valid, or leaves the base.
+            ConnectionError: The connection failed.
+        """
+        async with self._send(request) as response:
+            body = await self._read(response)
+        if not body:
+            return None
+        value = self._parse(response, body)
+        return self._secrets.out_of(value) if self._secrets.are_in(body) else value
+
+    def _parse(self, response: Any, body: bytes) -> Json:
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind.startswith("text/"):
+            return body.decode(response.encoding or "utf-8", "replace")
+        try:
+            return parse_json(body)
+        except InvalidValue as error:
+            raise self._broken_response(response, f"with a body that is {error.message}", body) from error
+        except orjson.JSONDecodeError as error:
+            excerpt = self._excerpt(body)
+            raise self._broken_response(response, "with a body that is not JSON", body, excerpt) from error
+
+    def _broken_response(self, response: Any, what: str, body: bytes, excerpt: str = "") -> BrokenResponse:
+        status = response.status_code
+        return BrokenResponse(f"HTTP {status} {what}", status, self._text_without_secrets(body), excerpt)
+
+    def _text_without_secrets(self, body: bytes) -> str:
+        return self._secrets.hidden(body[: 2 * MAX_TEXT].decode("utf-8", "replace"))
+
+    async def read(self, request: Request) -> tuple[str, bytes]:
+        """Send a request and return the content type and the body of the answer."""
+        async with self._send(request) as response:
+            body = await self._read(response)
+            return response.headers.get("content-type", ""), self._secrets.out_of_bytes(body)
+
+    @asynccontextmanager
+    async def lines(self, request: Request) -> AsyncIterator[tuple[str, AsyncIterator[str]]]:
+        """Send a request; yield the content type and the lines of the answer as they arrive."""
+        async with self._send(request) as response:
+            kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            yield kind, self._lines(response)
+
+    async def close(self) -> None:
+        """Close the client of this event loop."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.aclose()
+
+    @asynccontextmanager
+    async def _send(self, request: Request) -> AsyncIterator[Any]:
+        headers = self._headers_of(request)
+        client = self._client()
+        import httpx2
+
+        try:
+            built = self._build(client, request, headers)
+            response = await client.send(built, stream=True)
+            try:
+                if response.status_code >= 300:
+                    await self._refuse(response)
+                yield response
+            finally:
+                await response.aclose()
+        except httpx2.TransportError as error:
+            # Only scheme and host of the address: the rest may contain secrets.
+            parts, reason = urlsplit(request.url), self._secrets.hidden(describe_exception(error))
+            host = parts.netloc.rpartition("@")[2]
+            raise ConnectionError(f"{self._place} at {parts.scheme}://{host}: {reason}") from error
+
+    async def _refuse(self, response: Any) -> None:
+        if response.status_code < 400:
+            where = self._secrets.hidden(response.headers.get("location", "nowhere"))
+            raise HttpFailure(
+                f"HTTP {response.status_code}: redirects are not followed ({where})", response.status_code
+            )
+        body = b""
+        async for part in response.aiter_bytes():
+            body += part
+            if len(body) >= 2 * _MAX_EXCERPT:  # enough to mask a secret across the end of the excerpt
+                break
+        raise HttpFailure(
+            f"HTTP {response.status_code} {response.reason_phrase}".rstrip(), response.status_code, self._excerpt(body)
+        )
+
+    async def _read(self, response: Any) -> bytes:
+        import httpx2
+
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async for part in response.aiter_bytes():
+                size += len(part)
+                parts.append(part)
+                if size > self._max_bytes:
+                    message = f"the answer is larger than {self._max_bytes:,} bytes, the limit"
+                    raise BrokenResponse(message, 413, self._text_without_secrets(b"".join(parts)))
+        except httpx2.RequestError as error:
+            # The status has arrived, so the provider carried out the request: it is not a connection failure.
+            what = f"with a body cut off after {size:,} bytes: {self._secrets.hidden(describe_exception(error))}"
+            failure = self._broken_response(response, what, b"".join(parts))
+            failure.retryable = True  # the runner still checks whether the tool may be repeated
+            raise failure from error
+        return b"".join(parts)
+
+    async def _lines(self, response: Any) -> AsyncIterator[str]:
+        async for line in response.aiter_lines():
+            yield without(line, self._secrets.named)
+
+    def _build(self, client: Any, request: Request, headers: dict[str, str]) -> Any:
+        """Build the request of httpx2. Raises InvalidRequest if its address is not below the base."""
+        import httpx2
+
+        extra: dict[str, Any] = {}
+        if request.has_json:
+            extra["content"] = orjson.dumps(request.json)
+        if request.form is not None:
+            extra["data"] = request.form
+        if request.query:
+            extra["params"] = request.query
+        try:
+            built = client.build_request(request.method, request.url, headers=headers, **extra)
+            base = None if self._base is None else httpx2.URL(self._base)
+        except (httpx2.InvalidURL, UnicodeError) as error:
+            raise InvalidRequest(f"{self._place}: invalid address: {error}") from error
+        if base is not None and not _is_below(base, built.url):
+            raise InvalidRequest(
+                f"{self._place}: the request would leave {base.scheme}://{base.netloc.decode()}{base.path}"
+            )
+        return built
+
+    def _headers_of(self, request: Request) -> dict[str, str]:
+        """Return the headers of a request. Configured ones win; names are compared without case."""
+        own = self._configured()
+        headers = {**request.headers}
+        if request.has_json:
+            headers["Content-Type"] = "application/json"
+        if request.key is not None:
+            headers = {name: value for name, value in headers.items() if name.lower() != "idempotency-key"}
+            headers["Idempotency-Key"] = hash_key(request.key)
+        configured = {name.lower() for name in own}
+        headers = {name: value for name, value in headers.items() if name.lower() not in configured} | own
+        for name, value in headers.items():
+            if _INVALID_HEADER_VALUE.search(value):
+                problem = "must be one line of ASCII without spaces at its ends"
+                raise InvalidRequest(f"{self._place}: the value of the header {name!r} {problem}")
+        return headers
+
+    def _configured(self) -> dict[str, str]:
+        """Return the configured headers. Variables are read once, and their values are masked from then on."""
+        if self._configured_headers is None:
+            read: dict[str, dict[str, str]] = {name: {} for name in self._header_settings}
+            try:
+                own = {name: fill(value, os.environ, read[name]) for name, value in self._header_settings.items()}
+            except KeyError as unset:
+                raise ConfigError(f"{self._place}: the environment variable {unset.args[0]} is not set") from None
+            self._secrets = secrets_of(own, read)
+            self._configured_headers = own
+        return self._configured_headers
+
+    def _excerpt(self, body: bytes) -> str:
+        """Return the beginning of a body, for an error."""
+        text = self._secrets.hidden(body.decode("utf-8", "replace")).strip()
+        return text[:_MAX_EXCERPT] + "…" if len(text) > _MAX_EXCERPT else text
+
+    def _client(self) -> Any:
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            try:
+                import httpx2
+            except ImportError as error:
+                raise ConfigError("HTTP providers need httpx2: install ropewalk[http]") from error
+            # The runner limits the time of a call; here only the time to connect is limited.
+            timeout = httpx2.Timeout(None, connect=_CONNECT_SECONDS)
+            from http.cookiejar import CookieJar, DefaultCookiePolicy
+
+            # Keep no cookie: an answer in one run must not change the requests of another.
+            cookies = CookieJar(policy=DefaultCookiePolicy(allowed_domains=()))
+            if self._policy is None:
+                client = httpx2.AsyncClient(timeout=timeout, cookies=cookies)
+            else:
+                transport = make_checked_transport(self._policy, _CONNECT_SECONDS)
+                client = httpx2.AsyncClient(timeout=timeout, transport=transport, trust_env=False, cookies=cookies)
+            self._clients[loop] = client
+        return client
+
+
+def _is_below(base: Any, url: Any) -> bool:
+    """Return True if a URL has the scheme, host and port of another one and a path below its path."""
+    same = (url.scheme, url.host, url.port, url.userinfo) == (base.scheme, base.host, base.port, base.userinfo)
+    path = url.raw_path.partition(b"?")[0]
+    root = base.raw_path.rstrip(b"/")
+    steps = path[len(root) :].split(b"/")
+    return same and path.startswith(root + b"/") and not any(step in (b".", b"..") for step in steps)
+
+
+QueueTurn: TypeAlias = Callable[[str, float, int], Awaitable[float]]
+"""`await take_turn(name, per_second, burst)` enters a queue and returns the seconds until the caller's turn."""
+WaitTurn: TypeAlias = Callable[[], Awaitable[None]]
+
+
+class RateLimiter:
+    """Delays calls so that they stay within the limits of a project.
+
+    Args:
+        rates: The limits by pattern of tool ids.
+        line: Enters the queue of a limit.
+    """
+
+    def __init__(self, rates: Mapping[str, Rate], line: QueueTurn) -> None:
+        self._rates, self._take_turn = rates, line
+
+    def turn_for(self, tool_id: str) -> WaitTurn | None:
+        """Return a function that waits for the turn of one call of a tool; None if no limit applies."""
+        limits = [(name, rate) for name, rate in self._rates.items() if fnmatchcase(tool_id, name)]
+        if not limits:
+            return None
+
+        async def wait_turn() -> None:
+            for name, rate in limits:
+                wait = await self._take_turn(name, rate.per_second, rate.burst)
+                if wait > 0:
+                    await asyncio.sleep(wait)
+
+        return wait_turn
+
+
+class LocalQueues:
+    """Queues of rate limits within one process."""
+
+    def __init__(self) -> None:
+        self._next_turns: dict[str, float] = {}
+
+    async def take(self, name: str, per_second: float, burst: int) -> float:
+        """Enter a queue and return the seconds until the caller's turn."""
+        now, step = time.monotonic(), 1 / per_second
+        turn_at = self._next_turns[name] = max(self._next_turns.get(name, now), now) + step
+        return turn_at - now - step * burst

@@ -1,0 +1,269 @@
+"""The providers of a toolbox, by id; a Runner calls their tools here.
+
+A provider is a configuration (a `url`, or an `openapi` document) or an object with
+`call_tool(provider_id, tool_id, args)`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from ...config.network import AddressPolicy
+from ...errors import ConfigError, InvalidTool
+from ...source.document import render
+from ...values import Json, did_you_mean
+from ..mcp.listing import Definition
+from ..signature import is_async
+from ..tool import Tool, ToolBackend
+from .http import Http, Request, check_base_url, check_headers, check_url, policy_for
+from .local import maybe_await, threads
+from .openapi import OpenApiProvider, parse_fetched, read_openapi
+from .provider import HttpProvider
+from .route import executor_extras
+
+_CONFIG_KEYS: Final = frozenset(("url", "headers", "timeout", "tools", "openapi", "read_only"))
+_FETCH_TIMEOUT: Final = 30.0
+_ACCEPT: Final = "application/json, application/yaml;q=0.9, */*;q=0.5"
+
+
+class Providers:
+    """The providers by id.
+
+    Args:
+        policy: The addresses to which connections are allowed, if a fetched OpenAPI document names them.
+
+    Attributes:
+        skipped: The operations of documents that are not tools, each with the reason.
+    """
+
+    def __init__(self, policy: AddressPolicy | None = None) -> None:
+        self._policy = AddressPolicy() if policy is None else policy
+        self._providers: dict[str, Any] = {}
+        self._unfetched: dict[str, Callable[[], Awaitable[list[Tool]]]] = {}
+        self.skipped: dict[str, str] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """The ids of all providers."""
+        return [*self._providers, *(name for name in self._unfetched if name not in self._providers)]
+
+    def add(self, name: str, config: Any) -> list[Tool]:
+        """Add a provider.
+
+        Args:
+            name: The id of the provider.
+            config: Its configuration, or an object with `call_tool`.
+
+        Returns:
+            Its tools, each with its backend; empty until a remote document is fetched.
+
+        Raises:
+            ConfigError: The configuration or the document is invalid.
+        """
+        place = f"provider {name!r}"
+        if name in self._providers:
+            raise ConfigError(f"{place} exists already; choose another name")
+        if not isinstance(config, dict):
+            if not callable(getattr(config, "call_tool", None)):
+                raise ConfigError(
+                    f"{place}: must be a configuration or an object with call_tool, not {type(config).__name__}"
+                )
+            self._providers[name] = config
+            return []
+        for key in config:
+            if key not in _CONFIG_KEYS:
+                suggestion = did_you_mean(str(key), _CONFIG_KEYS)
+                raise ConfigError(
+                    f"{place}: unknown key {key!r}" + (f"; did you mean {suggestion}?" if suggestion else "")
+                )
+
+        # Paths are appended to the url of a document, so it cannot have a query.
+        headers = check_headers(config.get("headers"), place)
+        annotations = {"timeout": config["timeout"]} if config.get("timeout") is not None else {}
+        document = config.get("openapi")
+        check = check_url if document is None else check_base_url
+        url = check(config["url"], place) if config.get("url") is not None else None
+        read_only = _read_only_names(config.get("read_only"), place)
+
+        # A document at an address is fetched when the toolbox connects.
+        if document is not None:
+            read_document = partial(self._take_document, name, url, headers, annotations, read_only)
+            if isinstance(document, str) and document.startswith(("http://", "https://")):
+                self._providers[name] = None
+                address = check_url(document, place)
+                self._unfetched[name] = partial(
+                    self._fetch_document, address, headers, place, partial(read_document, address)
+                )
+                return []
+            return read_document(None, document)
+        if url is None:
+            raise ConfigError(f"{place} needs a url or an openapi document")
+        if read_only:
+            raise ConfigError(f"{place}: read_only needs openapi; set the annotations of a tool in `tools` instead")
+        tools = [_configured_tool(name, tool, annotations, place) for tool in config.get("tools") or ()]
+        self._providers[name] = HttpProvider(url, headers, place=place)
+        return tools
+
+    @property
+    def listed(self) -> list[str]:
+        """The providers with a document that has been read."""
+        return [name for name, provider in self._providers.items() if isinstance(provider, OpenApiProvider)]
+
+    @property
+    def documented(self) -> list[str]:
+        """The providers with an OpenAPI document, fetched or not."""
+        return [
+            name
+            for name, provider in self._providers.items()
+            if name in self._unfetched or isinstance(provider, OpenApiProvider)
+        ]
+
+    def definitions(self, name: str) -> list[Definition]:
+        """Return the definitions in the document of a provider, for pins; empty without a document."""
+        provider = self._providers.get(name)
+        return provider.definitions() if isinstance(provider, OpenApiProvider) else []
+
+    async def fetch(self) -> dict[str, list[Tool] | str]:
+        """Fetch remote documents. Return the tools by provider, or the reason for the failure."""
+        names = list(self._unfetched)
+        results = await asyncio.gather(*(self._unfetched[name]() for name in names), return_exceptions=True)
+        answers: dict[str, list[Tool] | str] = {}
+        for name, answer in zip(names, results, strict=True):
+            if isinstance(answer, ConfigError):
+                answers[name] = "\n".join(map(render, answer.problems))
+            elif isinstance(answer, BaseException):
+                answers[name] = str(answer) or type(answer).__name__
+            else:
+                answers[name] = answer
+                del self._unfetched[name]
+        return answers
+
+    async def _fetch_document(
+        self, address: str, headers: dict[str, str], place: str, read_document: Any
+    ) -> list[Tool]:
+        http = Http(headers, place=place)
+        try:
+            async with asyncio.timeout(_FETCH_TIMEOUT):
+                _, body = await http.read(Request(method="GET", url=address, headers={"Accept": _ACCEPT}))
+        except TimeoutError as error:
+            raise ConfigError(f"{place}: {address} did not answer within {_FETCH_TIMEOUT:g} s") from error
+        finally:
+            await http.close()
+        parts = urlsplit(address)  # the rest of an address may be secret
+        name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        tools: list[Tool] = read_document(parse_fetched(body, name, f"{place}: openapi"))
+        return tools
+
+    def _take_document(
+        self,
+        name: str,
+        url: str | None,
+        headers: dict[str, str],
+        annotations: dict[str, Json],
+        read_only: tuple[str, ...],
+        address: str | None,
+        document: Any,
+    ) -> list[Tool]:
+        """Read a document; `address` is where it was fetched from, None for one of the project."""
+        place, policy = f"provider {name!r}", None
+        api = read_openapi(document, name=name, url=url, annotations=annotations, headers=headers, read_only=read_only)
+        if url is None and address is not None and _origin(api.base) != _origin(address):
+            # A remote document chose this server: it must not get our headers or be in our network.
+            if headers:
+                server, fetched_from = (f"{o[0]}://{o[1]}" for o in (_origin(api.base), _origin(address)))
+                problem = f"the document names the server {server}, but headers are only sent to {fetched_from}"
+                raise ConfigError(f"{place}: openapi: {problem}; set url to the server that should get them")
+            policy = policy_for(self._policy, api.base)
+        self._providers[name] = OpenApiProvider(api, headers, place=place, policy=policy)
+        self.skipped.update({f"{name}:{operation}": reason for operation, reason in api.skipped.items()})
+        return list(api.tools)
+
+    async def call_tool(
+        self,
+        provider_id: str,
+        tool_id: str,
+        args: dict[str, Json],
+        *,
+        key: str | None = None,
+        timeout: float | None = None,
+        on_progress: Callable[..., Any] | None = None,
+    ) -> Any:
+        """Call a tool of a provider. `key` is sent as the header Idempotency-Key; `timeout` is in seconds."""
+        provider = self._find(provider_id)
+        if isinstance(provider, (HttpProvider, OpenApiProvider)):
+            return await provider.call_tool(tool_id, args, key=key)
+        extras = {"key": key, "timeout": timeout, "on_progress": on_progress}
+        takes = executor_extras(provider.call_tool)
+        accepted = {name: value for name, value in extras.items() if name in takes and value is not None}
+        if is_async(provider.call_tool):
+            return await provider.call_tool(provider_id, tool_id, args, **accepted)
+        return await maybe_await(await threads.run(partial(provider.call_tool, provider_id, tool_id, args, **accepted)))
+
+    async def call_tool_stream(
+        self, provider_id: str, tool_id: str, args: dict[str, Json], *, key: str | None = None
+    ) -> Any:
+        """Call a tool and return its events; None if the provider does not stream."""
+        provider = self._find(provider_id)
+        if isinstance(provider, (HttpProvider, OpenApiProvider)):
+            return await provider.call_tool_stream(tool_id, args, key=key)
+        opener = getattr(provider, "call_tool_stream", None)
+        return None if opener is None else await maybe_await(opener(provider_id, tool_id, args))
+
+    async def close(self) -> None:
+        """Close every provider."""
+        for provider in self._providers.values():
+            close: Callable[[], Awaitable[None] | None] | None = getattr(provider, "close", None)
+            if close is not None:
+                result = close()
+                if inspect.isawaitable(result):
+                    await result
+
+    def _find(self, provider_id: str) -> Any:
+        provider = self._providers.get(provider_id)
+        if provider_id in self._unfetched:
+            raise ConfigError(
+                f"the openapi document of provider {provider_id!r} is not fetched yet; connect the toolbox first"
+            )
+        if provider is None:
+            suggestion = did_you_mean(provider_id, self._providers)
+            raise ConfigError(
+                f"provider {provider_id!r} not found" + (f"; did you mean {suggestion}?" if suggestion else "")
+            )
+        return provider
+
+
+def _origin(url: str) -> tuple[str, str, int]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def _read_only_names(names: Any, place: str) -> tuple[str, ...]:
+    if names is None:
+        return ()
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise ConfigError(f"{place}: read_only must be a list of operation names, not {names!r:.200}")
+    return tuple(names)
+
+
+def _configured_tool(name: str, definition: Any, annotations: dict[str, Json], place: str) -> Tool:
+    """Make a Tool from an entry of `tools`: `{name, description, inputSchema, outputSchema?}`."""
+    if not isinstance(definition, dict) or not isinstance(definition.get("name"), str):
+        raise ConfigError(f"{place}: each tool must be an object with a name, a description and an inputSchema")
+    input_schema: Any = definition.get("inputSchema", definition.get("input_schema", {"type": "object"}))
+    try:
+        return Tool(
+            definition["name"],
+            definition.get("description", ""),
+            input_schema,
+            definition.get("outputSchema", definition.get("output_schema")),
+            namespace=name,
+            annotations={**annotations, **(definition.get("annotations") or {})} or None,
+            backend=ToolBackend.provider(name, definition["name"]),
+        )
+    except InvalidTool as error:
+        raise ConfigError(f"{place}: {error}") from error

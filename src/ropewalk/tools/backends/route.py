@@ -1,0 +1,437 @@
+"""Routes: the way from arguments to a raw result, and from a raw result to one JSON value.
+
+A Route reaches a Python callable or an executor. It knows nothing of schemas, timeouts and errors; those are
+in `bound_call.py`. To add a kind of backend, register it (`kinds.py`); its sources are executors.
+
+Known results are an MCP CallToolResult (an object or a dict, with either spelling of its fields; the `mcp` package is
+not needed) and a ToolExecutionResult. Any other result is the value itself. A result that reports an error raises
+`ToolReported` with its text.
+"""
+
+from __future__ import annotations
+
+import inspect
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, Protocol, TypeAlias, cast
+
+import orjson
+
+from ...content import TYPES, from_mcp, with_mcp_blocks
+from ...errors import ConfigError
+from ...fast_dataclass import dataclass
+from ...values import Json, is_json, parse_json
+from ..signature import KEY, is_async, is_async_generator, whole_parameters
+from ..tool import Handler, ProgressEvent, ToolExecutionResult
+from .kinds import BackendKind
+from .local import collect, maybe_await, threads
+
+_ABSENT: Any = object()
+CONTENT: Final = frozenset(TYPES)
+_PLAIN_FIELDS: Final = ("type", "text", "data", "uri", "name", "title", "description", "size", "blob", "resource")
+_SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
+    **{name: (name,) for name in _PLAIN_FIELDS},
+    "mimeType": ("mimeType", "mime_type"),
+}
+
+
+class ToolReported(Exception):
+    """The tool reported a failure, with this text; `result` is the raw result."""
+
+    def __init__(self, text: str, result: Any) -> None:
+        self.result = result
+        super().__init__(text)
+
+
+def normalise_mcp(result: Any) -> tuple[Any, Any]:
+    """Return (value, raw result) for an MCP result, otherwise the same as `normalise_other`.
+
+    Args:
+        result: The result of an MCP call.
+
+    Returns:
+        The value, and the result for MCP clients.
+
+    Raises:
+        ToolReported: The result says that it is an error.
+    """
+    if not _is_mcp(result):
+        return normalise_other(result)
+    if get_field(result, "isError", "is_error") is True:
+        raise ToolReported(_error_text(result), result)
+    structured = get_field(result, "structuredContent", "structured_content")
+    if structured is not None and structured is not _ABSENT:
+        return structured, result
+    return _from_content(get_field(result, "content")), result
+
+
+def normalise_other(result: Any) -> tuple[Any, Any]:
+    """Return (value, raw MCP result or None) for the result of a handler or a provider.
+
+    Args:
+        result: The value of a Python function.
+
+    Returns:
+        The value, and None or a result for MCP clients.
+
+    Raises:
+        ToolReported: The result says that it is an error.
+    """
+    if isinstance(result, ToolExecutionResult):
+        if not result.success:
+            raise ToolReported(result.error or "the tool reported an error", result)
+        return result.output, None
+    if not isinstance(result, dict) and _is_mcp(result):
+        return normalise_mcp(result)
+    return result, None
+
+
+def _is_mcp(result: Any) -> bool:
+    if isinstance(result, dict):
+        return "content" in result or "structuredContent" in result
+    return get_field(result, "content") is not _ABSENT and get_field(result, "isError", "is_error") is not _ABSENT
+
+
+def _from_content(content: Any) -> Json:
+    """Convert content blocks to one value.
+
+    No block gives null, one text its JSON or the text, several texts a list of those that are not empty. With
+    an image, audio, a link or a resource, the value is a list of the texts and these blocks.
+    """
+    parts = list(content) if isinstance(content, (list, tuple)) else []
+    if any(get_field(part, "type") in CONTENT for part in parts):
+        values = [from_mcp(plain(part)) for part in parts]
+        return [value for value in values if value != ""]
+    if len(parts) == 1:
+        text = _text_of_part(parts[0])
+        return None if text is None else _parse_text(text)
+    texts = _texts(parts)
+    if not texts:
+        return None
+    return texts[0] if len(texts) == 1 else texts
+
+
+def plain(part: Any) -> dict[str, Any]:
+    """Return a content block as a dict with the field names of MCP."""
+    if isinstance(part, dict):
+        return part
+    dump = getattr(part, "model_dump", None)
+    if dump is not None:
+        return cast(dict[str, Any], dump(mode="json", by_alias=True, exclude_none=True))
+    block: dict[str, Any] = {}
+    for name, spellings in _SPELLINGS.items():
+        value = get_field(part, *spellings)
+        if value is not _ABSENT and value is not None:
+            block[name] = plain(value) if name == "resource" else value
+    return block
+
+
+def _parse_text(text: str) -> Json:
+    """Return the JSON value of a text; the text itself if it is not JSON, or a number that we cannot keep exactly.
+
+    Invalid values inside a list or an object are reported later, as they are in `structuredContent`.
+    """
+    try:
+        value = parse_json(text)
+    except orjson.JSONDecodeError:
+        return text
+    return value if type(value) in (dict, list) or is_json(value) else text
+
+
+def _text_of_part(part: Any) -> str | None:
+    if get_field(part, "type") != "text":
+        return None
+    text = get_field(part, "text")
+    return text if isinstance(text, str) else None
+
+
+def _texts(parts: Iterable[Any]) -> list[str]:
+    return [text for text in map(_text_of_part, parts) if text]
+
+
+def _error_text(result: Any) -> str:
+    content = get_field(result, "content")
+    texts = _texts(content) if isinstance(content, (list, tuple)) else []
+    if texts:
+        return "\n".join(texts)
+    structured = get_field(result, "structuredContent", "structured_content")
+    if structured is _ABSENT or structured is None or not is_json(structured):
+        return "the tool reported an error"
+    return orjson.dumps(structured).decode()
+
+
+def get_field(holder: Any, *names: str) -> Any:
+    """Return the first of these members that a dict or an object has; a private marker if it has none."""
+    for name in names:
+        value = holder.get(name, _ABSENT) if isinstance(holder, dict) else getattr(holder, name, _ABSENT)
+        if value is not _ABSENT:
+            return value
+    return _ABSENT
+
+
+OnProgress: TypeAlias = Callable[[ProgressEvent], Any]
+Args: TypeAlias = dict[str, Json]
+Send: TypeAlias = Callable[[Args, str | None, float | None, OnProgress | None], Awaitable[Any]]
+Flows: TypeAlias = Callable[[], Any] | None
+OpenStream: TypeAlias = Callable[[Args, str | None], Awaitable[AsyncIterator[Any] | None]]
+
+
+class MissingHandler(LookupError):
+    """A local backend names a handler that is not registered."""
+
+
+class McpExecutor(Protocol):
+    """Calls tools of MCP servers. It may also take the keywords `key`, `timeout` (seconds) and `on_progress`."""
+
+    def call_tool(self, server_name: str, tool_name: str, args: Args, /) -> Any:
+        """Call a tool; sync or async.
+
+        Args:
+            server_name: The server.
+            tool_name: The name of the tool at the server.
+            args: The arguments.
+
+        Returns:
+            A CallToolResult, or a value.
+        """
+        ...
+
+
+class ProviderExecutor(Protocol):
+    """Calls tools of providers. It may also take the keywords `key`, `timeout` (seconds) and `on_progress`."""
+
+    def call_tool(self, provider_id: str, tool_id: str, args: Args, /) -> Any:
+        """Call a tool; sync or async.
+
+        Args:
+            provider_id: The provider.
+            tool_id: The id of the tool at the provider.
+            args: The arguments.
+
+        Returns:
+            A value, or a ToolExecutionResult.
+        """
+        ...
+
+
+class LocalRegistry(Protocol):
+    """Finds local handlers by name."""
+
+    def get(self, name: str, /) -> Any:
+        """Find a handler; sync or async.
+
+        Args:
+            name: The name.
+
+        Returns:
+            The handler, or None.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """The way to one executor.
+
+    Attributes:
+        send: Calls the executor and returns the raw result.
+        normalise: Converts the raw result to (value, raw MCP result or None).
+        direct: The coroutine handler itself; None for all other executors.
+        open: Returns the stream of a call, or None if there is none.
+        keeps_time: The executor knows the timeout and may raise TimeoutError for it.
+        strict: The executor does not change its arguments, and `normalise` returns checked JSON, so nothing is
+            copied or checked again.
+        timeout: Seconds per call if the tool sets none.
+        per_attempt: Each attempt of a node needs an idempotency key of its own.
+        checked: The result is known to fit the output schema, as that of a flow is.
+        waits: The tool runs a flow that may wait for events and approvals.
+        whole: The arguments that must be an `int`; JSON Schema also calls 2.0 an integer.
+        repeatable: A call that took effect may be repeated; None leaves this to the tool's annotations.
+    """
+
+    send: Send
+    normalise: Callable[[Any], tuple[Any, Any]] = normalise_other
+    direct: Callable[..., Awaitable[Any]] | None = None
+    open: OpenStream | None = None
+    keeps_time: bool = False
+    strict: bool = False
+    timeout: float | None = None
+    per_attempt: bool = False
+    checked: bool = False
+    waits: bool = False
+    whole: tuple[str, ...] = ()
+    repeatable: bool | None = None
+
+
+class Routed:
+    """A handler that makes its own Route."""
+
+    def route(self, flows: Flows, /) -> Route:
+        """Return the route; `flows` returns the engine for flows called as tools, None means without a store.
+
+        Args:
+            flows: Returns the engine of the caller, or None.
+
+        Returns:
+            The route.
+        """
+        raise NotImplementedError
+
+
+def handler_route(handler: Handler, flows: Flows = None) -> Route:
+    """Return the route to a Python callable, which gets the arguments by name.
+
+    Args:
+        handler: The callable.
+        flows: Returns the engine for flows that are called as tools, or None.
+
+    Returns:
+        The route.
+    """
+    if isinstance(handler, Routed):
+        return handler.route(flows)
+    route = _callable_route(handler)
+    key_parameter = getattr(handler, KEY, None)
+    return route if key_parameter is None else _with_key(route, key_parameter)
+
+
+def _callable_route(handler: Handler) -> Route:
+    whole = whole_parameters(handler)
+
+    # An async generator streams, a coroutine function runs in the event loop, anything else in a thread.
+    if is_async_generator(handler):
+
+        async def gather(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
+            return await collect(handler(**args), on_progress)
+
+        async def open_stream(args: Args, key: str | None) -> Any:
+            return handler(**args)
+
+        return Route(send=gather, open=open_stream, whole=whole)
+    if is_async(handler):
+
+        async def call(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
+            return await handler(**args)
+
+        return Route(send=call, direct=handler, whole=whole)
+
+    async def in_thread(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
+        return await maybe_await(await threads.run(partial(handler, **args)))
+
+    return Route(send=in_thread, whole=whole)
+
+
+def _with_key(route: Route, name: str) -> Route:
+    """Pass the idempotency key as the argument `name`; a call outside of a run gets a new key."""
+
+    def add_key(args: Args, key: str | None) -> Args:
+        return {**args, name: key or uuid.uuid4().hex}
+
+    async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
+        return await route.send(add_key(args, key), key, timeout, on_progress)
+
+    async def open_stream(args: Args, key: str | None) -> Any:
+        return await route.open(add_key(args, key), key) if route.open is not None else None
+
+    return Route(send=send, open=open_stream if route.open is not None else None, whole=route.whole)
+
+
+def registry_route(registry: LocalRegistry | None, name: str, flows: Flows = None) -> Route:
+    """Return the route to a handler that is looked up by name at every call."""
+
+    async def look_up() -> Route:
+        if registry is None:
+            raise ConfigError("local registry not configured")
+        handler = await maybe_await(registry.get(name))
+        if handler is None:
+            raise MissingHandler(f'local handler "{name}" not found')
+        return handler_route(handler, flows)
+
+    async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
+        return await (await look_up()).send(args, key, timeout, on_progress)
+
+    async def open_stream(args: Args, key: str | None) -> Any:
+        opener = (await look_up()).open
+        return await opener(args, key) if opener else None
+
+    return Route(send=send, open=open_stream)
+
+
+def executor_route(kind: BackendKind, executor: Any, target: tuple[Any, ...]) -> Route:
+    """Return the route to a tool that an executor calls.
+
+    Args:
+        kind: The backend's kind, which decides whether calls use the content blocks of MCP.
+        executor: An object with `call_tool`; without one, every call raises ConfigError.
+        target: The first arguments of `call_tool`: where the tool is, and its name there.
+    """
+    if not kind.has_mcp_results:
+        return _call_tool_route(executor, kind.name, target, normalise_other)
+    route = _call_tool_route(executor, kind.name.upper(), target, normalise_mcp)
+
+    async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
+        return await route.send(with_mcp_blocks(args), key, timeout, on_progress)
+
+    async def open_stream(args: Args, key: str | None) -> Any:
+        return await route.open(with_mcp_blocks(args), key) if route.open is not None else None
+
+    # Content in the arguments is sent as content blocks of MCP, because the server cannot read our blobs.
+    return replace(route, send=send, open=open_stream if route.open is not None else None)
+
+
+def _call_tool_route(
+    executor: Any, label: str, target: tuple[Any, ...], normalise: Callable[[Any], tuple[Any, Any]]
+) -> Route:
+    if executor is None:
+
+        async def refuse(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
+            raise ConfigError(f"{label} executor not configured")
+
+        async def refuse_stream(args: Args, key: str | None) -> Any:
+            raise ConfigError(f"{label} executor not configured")
+
+        return Route(send=refuse, open=refuse_stream)
+    # Look at the signatures once: a user's executor may take none of the optional arguments.
+    call = executor.call_tool
+    accepted = executor_extras(call)
+    in_loop = is_async(call)
+
+    async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
+        extras = {"key": key, "timeout": timeout, "on_progress": on_progress}
+        accepted_extras = {name: value for name, value in extras.items() if name in accepted and value is not None}
+        if in_loop:
+            return await call(*target, args, **accepted_extras)
+        return await maybe_await(await threads.run(partial(call, *target, args, **accepted_extras)))
+
+    keeps_time = "timeout" in accepted
+    opener = getattr(executor, "call_tool_stream", None)
+    if opener is None:
+        return Route(send=send, normalise=normalise, keeps_time=keeps_time)
+    opener_takes_key = "key" in executor_extras(opener)
+
+    async def open_stream(args: Args, key: str | None) -> Any:
+        accepted_extras = {"key": key} if key is not None and opener_takes_key else {}
+        return await maybe_await(opener(*target, args, **accepted_extras))
+
+    return Route(send=send, normalise=normalise, open=open_stream, keeps_time=keeps_time)
+
+
+def executor_extras(function: Callable[..., Any]) -> frozenset[str]:
+    """Return which of the arguments `key`, `timeout` and `on_progress` an executor's method accepts.
+
+    Args:
+        function: The function of the user.
+
+    Returns:
+        The names of the extra arguments.
+    """
+    known = frozenset(("key", "timeout", "on_progress"))
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return frozenset()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return known
+    return known & {p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}

@@ -1,0 +1,559 @@
+"""One tool bound to one backend: steps 5 to 8 of the pipeline, built once and called often.
+
+The steps: 5 validate the input, 6 dispatch within the timeout, 7 normalise the result, 8 validate the
+output. Every failure is a ToolError with its cause. `Bound.call` runs all steps; `Bound.direct` has them as
+parts and without the timeout, for an engine that keeps its own.
+
+`Progress` guards a progress callback: events arrive in order, and its exceptions are logged and do not break
+the call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import math
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
+
+from ..argument_checks import wrong_type
+from ..errors import (
+    InvalidInput,
+    InvalidValue,
+    OutputValidationFailed,
+    Problem,
+    ToolError,
+    UnsupportedSchema,
+    ValidationFailed,
+    is_interruption,
+)
+from ..fast_dataclass import dataclass
+from ..problems import join_problems
+from ..schema_drafts import compile_any_draft
+from ..values import NOT_JSON, Json, check_json, copy_json, fresh
+from .annotations import is_repeatable
+from .backends.route import Args, OnProgress, Route, ToolReported
+from .call_errors import CANCELLED_ITSELF, Failures
+from .listener import Listener
+from .raw_result import UnusableResult
+from .stream import Stream, streamer
+from .tool import ProgressEvent, RunResult, StreamEvent, Tool, ToolBackend
+from .undo import Undo, undo_of
+
+if TYPE_CHECKING:
+    from .backends.http import RateLimiter, WaitTurn
+
+log = logging.getLogger("ropewalk.tools")
+
+
+class Progress:
+    """Guards one callback, sync or async. An async one runs concurrently with the call, one event at a time."""
+
+    __slots__ = ("_callback", "_last")
+
+    def __init__(self, callback: OnProgress | None) -> None:
+        if callback is not None and not callable(callback):
+            raise wrong_type("on_progress", "a function", callback)
+        self._callback = callback
+        self._last: asyncio.Task[None] | None = None
+
+    def report(self, event: ProgressEvent) -> None:
+        """Pass one event to the callback; return at once and never raise.
+
+        Args:
+            event: The progress.
+        """
+        if self._callback is None:
+            return
+        try:
+            result = self._callback(event)
+        except Exception:
+            log.exception("a progress callback raised")
+            return
+        if inspect.isawaitable(result):
+            self._last = asyncio.ensure_future(_after(self._last, result))
+
+    async def flush(self) -> None:
+        """Wait until an async callback has processed every event."""
+        if self._last is not None:
+            await self._last
+
+
+def guarded(on_progress: OnProgress | None) -> OnProgress | None:
+    """Return a callback that never raises: a Listener unchanged, any other callback guarded.
+
+    Args:
+        on_progress: The function, or None.
+
+    Returns:
+        A function that logs the errors of the other one.
+    """
+    if on_progress is None or isinstance(on_progress, Listener):
+        return on_progress
+    return Progress(on_progress).report
+
+
+async def _after(previous: asyncio.Task[None] | None, result: Awaitable[Any]) -> None:
+    if previous is not None:
+        await previous
+    try:
+        await result
+    except Exception:
+        log.exception("a progress callback raised")
+
+
+DEFAULT_TIMEOUT: Final = 60.0
+
+
+def timeout_problem(timeout: object) -> str | None:
+    """Return the message for an invalid timeout in seconds; None for a valid one."""
+    if isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and timeout > 0:
+        return None
+    return f"must be a number of seconds above 0, not {timeout!r}; math.inf means no limit"
+
+
+def check_timeout(timeout: object) -> None:
+    """Raise InvalidInput unless `timeout` is a positive number of seconds or None.
+
+    Args:
+        timeout: Seconds.
+
+    Raises:
+        InvalidInput: The timeout is not a positive number.
+    """
+    message = timeout_problem(timeout) if timeout is not None else None
+    if message is not None:
+        raise InvalidInput([Problem(path="timeout", message=message)])
+
+
+class Validator(Protocol):
+    """A replacement of the JSON Schema validation."""
+
+    def problems(self, schema: Json, value: Json, place: str, /) -> Iterable[Problem | str]:
+        """Return every reason why a value does not fit a schema.
+
+        Args:
+            schema: The JSON Schema.
+            value: The value.
+            place: `args` or `result`, the beginning of the paths.
+
+        Returns:
+            Problems or messages; empty if the value fits.
+        """
+        ...
+
+
+class Call(Protocol):
+    """One call through the pipeline: `key` is the idempotency key, `timeout` is in seconds."""
+
+    def __call__(
+        self,
+        args: Args,
+        key: str | None = None,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Awaitable[Json]: ...
+
+
+Execute: TypeAlias = Callable[[Args, str | None, float | None, OnProgress | None], Awaitable[RunResult]]
+Check: TypeAlias = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Direct:
+    """The parts of the pipeline of a coroutine handler, for an engine that keeps the timeout itself.
+
+    The engine awaits the handler's own coroutine, without one of ours around it:
+    `raw = await handler(**args)`.
+
+    Attributes:
+        handler: The handler; it may change the arguments that it gets.
+        fits: Returns True if arguments are valid as they are; None if all are.
+        check: For arguments that do not fit: returns corrected ones, or raises.
+        take: Converts `raw` to the result on the quick path; NOT_JSON if that is impossible.
+        settle: Converts `raw` to the result if `take` could not, or raises.
+        failed: Returns the ToolError for an exception of the handler.
+    """
+
+    handler: Callable[..., Awaitable[Any]]
+    fits: Callable[[Args], bool] | None
+    check: Callable[[Args], Args] | None
+    take: Callable[[Any], Any]
+    settle: Callable[[Any], Json]
+    failed: Callable[[BaseException], ToolError]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """A tool ready to be called, valid while the index has the same version.
+
+    Attributes:
+        tool, backend: None if they are resolved at each call.
+        call: Runs the pipeline and returns the value.
+        direct: `call` in parts and without the timeout; for coroutine handlers only.
+        timeout: Seconds per call.
+        execute: Runs the pipeline and returns the RunResult.
+        stream: Runs the pipeline and yields events.
+        per_attempt: Each attempt of a node needs an idempotency key of its own.
+        repeatable: A call that took effect may be repeated.
+        waits: The tool runs a flow that may wait for events and approvals.
+        undo: The tool that takes a call back; None if no tool does.
+    """
+
+    tool: Tool | None
+    backend: ToolBackend | None
+    call: Call
+    direct: Direct | None
+    timeout: float
+    execute: Execute
+    stream: Stream
+    per_attempt: bool = False
+    repeatable: bool = False
+    waits: bool = False
+    undo: Undo | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """The settings of a runner for checks and time; `timeout` is in seconds. `undos` has the configured undos of tools,
+    by id.
+    """
+
+    timeout: float = DEFAULT_TIMEOUT
+    validate_input: bool = True
+    validate_output: bool = True
+    validator: Validator | None = None
+    pace: RateLimiter | None = None
+    undos: Mapping[str, Undo] = field(default_factory=dict)
+
+
+def _make_checkers(tool: Tool | None, route: Route, rules: Rules, fail: Failures) -> tuple[Checker, Checker]:
+    """Compile the schemas of a tool once; its calls use only the compiled checks."""
+    input_checker = output_checker = ALL_FIT
+    if tool is not None:
+        if rules.validate_input:
+            checker = _make_checker(tool.input_schema, "args", rules.validator, fail.input)
+            input_checker = _convert_integers(checker, route.whole)
+        if rules.validate_output and tool.output_schema is not None and not route.checked:
+            output_checker = _make_checker(tool.output_schema, "result", rules.validator, fail.output)
+    return input_checker, output_checker
+
+
+def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, route: Route, rules: Rules) -> Bound:
+    """Bind a resolved tool to its route.
+
+    Args:
+        tool_id: The id for errors.
+        tool: The tool; None for the function of an ExecutorCaller, which has no schemas.
+        backend: The backend; None for the function of an ExecutorCaller.
+        route: The way to the executor.
+        rules: The settings of the runner.
+
+    Returns:
+        The bound tool.
+
+    Raises:
+        ToolError: A schema of the tool cannot be compiled.
+    """
+    repeatable = is_repeatable(tool) if route.repeatable is None else route.repeatable
+    fail = Failures(tool_id, backend, repeatable)
+    input_checker, output_checker = _make_checkers(tool, route, rules, fail)
+    check_input = input_checker.check
+    limit = (tool.timeout if tool is not None else None) or route.timeout or rules.timeout
+    settle = _make_settle(route, output_checker.check, fail)
+    turn = rules.pace.turn_for(tool_id) if rules.pace is not None else None
+    stream = streamer(route, check_input, limit, fail)
+
+    async def execute(
+        args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None
+    ) -> tuple[Json, Any]:
+        await stop_if_cancelled()
+        if check_input is not None:  # 5
+            args = check_input(args)
+        if turn is not None:
+            await turn()
+        seconds = limit if timeout is None else timeout
+        sent_args = args if route.strict else fresh(args)  # the executor may change its arguments
+        return settle(await _dispatch(seconds, route, (sent_args, key, seconds, guarded(on_progress)), fail))  # 6 to 8
+
+    async def call(
+        args: Args, key: str | None = None, timeout: float | None = None, on_progress: OnProgress | None = None
+    ) -> Json:
+        return (await execute(args, key, timeout, on_progress))[0]
+
+    async def run(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> RunResult:
+        value, raw = await execute(args, key, timeout, on_progress)
+        return RunResult(cast(Tool, tool), cast(ToolBackend, backend), value, raw)  # an executor's has neither
+
+    handler = route.direct if turn is None else None  # the parts have no place for the rate limiter's turn
+    return Bound(
+        tool=tool,
+        backend=backend,
+        call=call,
+        direct=_direct(handler, input_checker, output_checker, settle, fail) if handler else None,
+        timeout=limit,
+        per_attempt=route.per_attempt,
+        repeatable=repeatable,
+        waits=route.waits,
+        undo=undo_of(tool, rules.undos),
+        execute=run,
+        stream=stream if turn is None else _rate_limited_stream(stream, turn),
+    )
+
+
+def _rate_limited_stream(stream: Stream, turn: WaitTurn) -> Stream:
+    async def limited(args: Args, key: str | None, timeout: float | None) -> AsyncGenerator[StreamEvent, None]:
+        await turn()
+        async with aclosing(stream(args, key, timeout)) as events:
+            async for event in events:
+                yield event
+
+    return limited
+
+
+def _direct(
+    handler: Callable[..., Awaitable[Any]],
+    input_checker: Checker,
+    output_checker: Checker,
+    settle: Callable[[Any], tuple[Json, Any]],
+    fail: Failures,
+) -> Direct:
+    def failed(error: BaseException) -> ToolError:
+        # An error of steps 5, 7 or 8 of this very call is complete; any other one comes from the handler.
+        if (
+            isinstance(error, ToolError)
+            and error.tool_id == fail.tool_id
+            and error.backend is fail.backend
+            and error.op != "execute"
+        ):
+            return error
+        return fail.executing(error)
+
+    return Direct(
+        handler=handler,
+        fits=input_checker.fits,
+        check=input_checker.check,
+        take=copy_json if output_checker.check is None else _quick_result(output_checker.fits),
+        settle=lambda value: settle(value)[0],
+        failed=failed,
+    )
+
+
+def _quick_result(fits: Callable[[Any], bool] | None) -> Callable[[Any], Any]:
+    """Return a function that copies a valid result; `settle` handles the others, for which it gives NOT_JSON."""
+    if fits is None:
+        return lambda value: NOT_JSON
+
+    def take(raw: Any) -> Any:
+        value = copy_json(raw)
+        return value if value is not NOT_JSON and fits(value) else NOT_JSON
+
+    return take
+
+
+def checked_args(tool_id: str, bound: Bound, args: Args | None) -> Args:
+    """Return the caller's arguments; None becomes `{}`.
+
+    Args:
+        tool_id: The id of the tool, for messages.
+        bound: The bound call.
+        args: The arguments; None is an empty object.
+
+    Returns:
+        The arguments as JSON.
+
+    Raises:
+        ValidationFailed: The arguments are not a JSON object.
+    """
+    if args is None:
+        return {}
+    try:
+        if not isinstance(args, dict):
+            raise InvalidValue("args", f"arguments are an object, not {type(args).__qualname__}")
+        check_json(args, "args")
+    except InvalidValue as error:
+        problem = Problem(path=error.place, message=error.message)
+        raise ValidationFailed(tool_id, "validate_input", error, backend=bound.backend, problems=[problem]) from error
+    return args
+
+
+async def stop_if_cancelled() -> None:
+    """Raise CancelledError if a cancellation of this task is pending."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        await asyncio.sleep(0)  # a pending cancellation arrives here; one already handled does not
+
+
+async def _dispatch(seconds: float, route: Route, arguments: tuple[Any, ...], fail: Failures) -> Any:
+    """Call the executor within the timeout.
+
+    Three interruptions differ: our timeout, the caller's cancellation, and a tool that raises TimeoutError
+    or CancelledError itself.
+    """
+    task = asyncio.current_task()
+    # Only a count above this one is a cancellation by the caller during this call.
+    cancellations = task.cancelling() if task is not None else 0
+    scope = asyncio.timeout(None if seconds == math.inf else seconds)
+    started = time.monotonic()
+    try:
+        async with scope:
+            raw = await route.send(*arguments)
+        if scope.expired():  # the tool suppressed the cancellation, and its result comes too late
+            raise TimeoutError if task is None or task.cancelling() <= cancellations else asyncio.CancelledError
+        return raw
+    except TimeoutError as error:
+        # An executor that keeps the time itself may be slightly ahead of our timer.
+        if scope.expired() or (route.keeps_time and time.monotonic() - started > 0.95 * seconds):
+            raise fail.timed_out(seconds) from error
+        raise fail.executing(error) from error
+    except asyncio.CancelledError as error:
+        if task is None or task.cancelling() > cancellations:
+            raise
+        raise fail.executing(RuntimeError(CANCELLED_ITSELF)) from error
+    except BaseException as error:
+        if is_interruption(error):
+            raise
+        raise fail.executing(error) from error
+
+
+def _check_result(value: Any) -> Json:
+    """Copy a result, with models as objects. Raises InvalidValue if it is not JSON."""
+    try:
+        return check_json(value, "result")
+    except InvalidValue:
+        from .type_schemas import with_models  # few results contain models
+
+        converted = with_models(value)
+        if converted is value:
+            raise
+        return check_json(converted, "result")
+
+
+def _make_settle(route: Route, check_output: Check | None, fail: Failures) -> Callable[[Any], tuple[Json, Any]]:
+    """Return the function for steps 7 and 8: it converts a raw result to (value, raw MCP result or None)."""
+    normalise = route.normalise
+
+    def settle(raw: Any) -> tuple[Json, Any]:
+        # 7: every failure keeps the raw result, because the tool ran and its result may still be needed.
+        try:
+            value, original = normalise(raw)
+        except ToolReported as error:
+            raise fail.executing(error) from error
+        except UnusableResult as error:
+            raise fail.rejected(error, raw if error.result is None else error.result) from error
+        except Exception as error:
+            raise fail.rejected(error, raw) from error
+        if route.strict:  # the route has checked it already
+            return value, original
+        try:
+            value = _check_result(value)
+        except InvalidValue as error:
+            problem = Problem(path=error.place, message=error.message)
+            raise fail.rejected(error, value, (problem,)) from error
+        if check_output is not None:  # 8
+            try:
+                check_output(value)
+            except OutputValidationFailed as error:
+                raise fail.with_result(error, value) from error.__cause__
+        return value, original
+
+    return settle
+
+
+@dataclass(frozen=True, slots=True)
+class Checker:
+    """A compiled check of arguments or results.
+
+    Attributes:
+        check: Returns the value, or raises the ToolError for an invalid one; None if every object is valid.
+        fits: Returns True for a valid value; None if only `check` can answer.
+    """
+
+    check: Check | None = None
+    fits: Callable[[Any], bool] | None = None
+
+
+ALL_FIT: Final = Checker()
+
+
+def _make_checker(
+    schema: Json,
+    place: str,
+    validator: Validator | None,
+    failed: Callable[[BaseException | str, Sequence[Problem]], ToolError],
+) -> Checker:
+    """Compile the check for a schema; `failed` makes its error from the problems."""
+    if validator is not None:
+        return Checker(_custom_check(schema, place, validator, failed))
+    try:
+        compiled = compile_any_draft(schema)
+    except UnsupportedSchema as error:
+        raise failed(error, ()) from error
+    if compiled.open and (place == "args" or "type" not in schema):
+        return ALL_FIT
+    fits = compiled.is_valid
+
+    def check(value: Json) -> Json:
+        if not fits(value):
+            problems = compiled.problems(value, place)
+            raise failed(join_problems(problems), problems)
+        return value
+
+    return Checker(check, fits)
+
+
+def _convert_integers(checker: Checker, names: tuple[str, ...]) -> Checker:
+    """Extend a checker: floats with an integer value, in these arguments, become ints.
+
+    The quick path `fits` only rejects floats, so that a call without floats costs almost nothing more.
+    """
+    check, fits = checker.check, checker.fits
+    if check is None or not names:
+        return checker
+
+    def convert_and_check(args: Json) -> Json:
+        converted = dict(args)
+        for name in names:
+            value = args.get(name)
+            if type(value) is float and value.is_integer():
+                converted[name] = int(value)
+        return check(converted)
+
+    if fits is None:
+        return Checker(convert_and_check)
+    if len(names) == 1:
+        (name,) = names  # the usual case, without the loop
+        return Checker(convert_and_check, lambda args: type(args.get(name)) is not float and fits(args))
+
+    def fits_without_floats(args: Args) -> bool:
+        for name in names:
+            if type(args.get(name)) is float:
+                return False
+        return fits(args)
+
+    return Checker(convert_and_check, fits_without_floats)
+
+
+def _custom_check(
+    schema: Json,
+    place: str,
+    validator: Validator,
+    failed: Callable[[BaseException | str, Sequence[Problem]], ToolError],
+) -> Check:
+    def check(value: Json) -> Json:
+        try:
+            problems = [
+                problem if isinstance(problem, Problem) else Problem(path=place, message=str(problem))
+                for problem in validator.problems(schema, value, place) or ()
+            ]
+        except Exception as error:
+            raise failed(error, ()) from error
+        if problems:
+            raise failed(join_problems(problems), problems)
+        return value
+
+    return check

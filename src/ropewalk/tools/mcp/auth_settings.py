@@ -1,0 +1,197 @@
+"""How Ropewalk authorizes itself at an MCP server: the checked form of `auth`.
+
+A kind is a text or the `type` of a table: `oauth` for a person who logs in, the others for machines. Refused here:
+unknown keys, a client secret or key without the `issuer` that may see it, and addresses that are neither https nor on
+this machine. To add a kind, add its keys to `_KEYS` and a branch to `oauth.authorization`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any, Final, NoReturn
+from urllib.parse import urlsplit
+
+from ...config.secrets import Secrets, note, says_secret
+from ...config.settings import fill
+from ...errors import ConfigError
+from ...fast_dataclass import dataclass
+from ...values import did_you_mean
+
+LOGIN: Final = "oauth"
+CLIENT_CREDENTIALS: Final = "client_credentials"
+WORKLOAD: Final = "workload"
+ENTERPRISE: Final = "enterprise"
+NO_AUTH: Final = "none"
+
+_KEYS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    # kind: the keys that it needs, and those that it may have
+    LOGIN: ((), ("client_id", "client_secret", "issuer", "client_metadata_url", "scope", "redirect_port", "dpop")),
+    CLIENT_CREDENTIALS: (
+        ("client_id", "issuer"),
+        ("client_secret", "client_auth", "private_key", "private_key_file", "algorithm", "scope", "dpop"),
+    ),
+    WORKLOAD: (("client_id", "issuer"), ("assertion", "assertion_file", "scope", "dpop")),
+    ENTERPRISE: (
+        ("client_id", "client_secret", "issuer", "idp_token_url", "idp_client_id"),
+        ("idp_client_secret", "id_token", "id_token_file", "client_auth", "scope"),
+    ),
+    NO_AUTH: ((), ()),
+}
+_EITHER: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
+    CLIENT_CREDENTIALS: (("client_secret", "private_key", "private_key_file"),),
+    WORKLOAD: (("assertion", "assertion_file"),),
+    ENTERPRISE: (("id_token", "id_token_file"),),
+}
+_CLIENT_AUTH: Final = ("client_secret_basic", "client_secret_post")
+_ALGORITHMS: Final = ("ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "EdDSA")
+_LOCAL: Final = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthSettings:
+    """How to authorize at one server. Texts are as written: `resolved_auth` reads their variables.
+
+    Attributes:
+        kind: `oauth`, `client_credentials`, `workload`, `enterprise` or `none`.
+        texts: The settings that are texts, by key.
+        redirect_port: The port to which the authorization server sends the browser back; 0 for any.
+        dpop: Bind tokens to a key of this process (RFC 9449).
+    """
+
+    kind: str = LOGIN
+    texts: Mapping[str, str] = field(default_factory=dict, repr=False)
+    redirect_port: int = 0
+    dpop: bool = False
+
+
+def auth_settings(where: str, value: Any) -> AuthSettings:
+    """Check the `auth` of a server.
+
+    Args:
+        where: Names the server in errors.
+        value: The kind, or a table with its settings; None for the default.
+
+    Raises:
+        ConfigError: A setting is wrong.
+    """
+    if value is None:
+        return AuthSettings()
+    settings = {"type": value} if isinstance(value, str) else value
+    if not isinstance(settings, Mapping):
+        _wrong(where, f"must be one of {', '.join(_KEYS)}, or a table with a type, not {type(value).__name__}")
+    kind = settings.get("type", LOGIN)
+    if kind not in _KEYS:
+        near = did_you_mean(str(kind), _KEYS)
+        _wrong(where, f"type {kind!r} is not one of {', '.join(_KEYS)}" + (f"; did you mean {near!r}?" if near else ""))
+    needed, optional = _KEYS[kind]
+    for key in settings:
+        if key not in ("type", *needed, *optional):
+            near = did_you_mean(str(key), (*needed, *optional))
+            known = (
+                f"; did you mean {near!r}?" if near else f"; known keys: {', '.join((*needed, *optional)) or 'none'}"
+            )
+            _wrong(where, f"unknown key {key!r} for {kind}{known}")
+    for key in needed:
+        if key not in settings:
+            _wrong(where, f"{kind} needs {key}")
+    for group in _EITHER.get(kind, ()):
+        if sum(key in settings for key in group) != 1:
+            _wrong(where, f"{kind} needs exactly one of {', '.join(group)}")
+    if "client_secret" in settings and "issuer" not in settings:
+        _wrong(where, "client_secret needs issuer: the address of the authorization server that may see the secret")
+    return AuthSettings(
+        kind=kind,
+        texts=_texts(where, settings),
+        redirect_port=_port(where, settings.get("redirect_port", 0)),
+        dpop=_flag(where, "dpop", settings.get("dpop", False)),
+    )
+
+
+def resolved_auth(where: str, auth: AuthSettings) -> tuple[dict[str, str], Secrets]:
+    """Return the texts with `${VAR}` and `${VAR:-default}` read from our environment, and the secrets among them.
+
+    Args:
+        where: Names the server in errors.
+        auth: The settings.
+
+    Raises:
+        ConfigError: A variable is not set, a file cannot be read, or an address is not safe.
+    """
+    texts: dict[str, str] = {}
+    named: set[str] = set()
+    for key, text in auth.texts.items():
+        used: dict[str, str] = {}
+        try:
+            texts[key] = fill(text, os.environ, used)
+        except KeyError as unset:
+            missing = f"${{{unset.args[0]}}}"
+            raise ConfigError(f"{where}: auth.{key} reads {missing}, which is not set in the environment") from None
+        if says_secret(key) and not key.endswith(("_file", "_url")):
+            named |= {texts[key]}
+        named |= {value for name, value in used.items() if says_secret(name)}
+    for key in ("issuer", "idp_token_url"):
+        if key in texts:
+            require_safe_address(f"{where}: auth.{key}", texts[key])
+    secrets = Secrets(named=frozenset(named))
+    note(named)
+    return texts, secrets
+
+
+def read_file(where: str, path: str) -> str:
+    """Return the text of a file with a key or an assertion; it is read at each use, because others replace it.
+
+    Raises:
+        ConfigError: The file cannot be read.
+    """
+    try:
+        with open(os.path.expanduser(path), encoding="utf-8") as file:
+            text = file.read().strip()
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(f"{where}: cannot read {path!r}: {error}") from error
+    note({text})
+    return text
+
+
+def require_safe_address(what: str, url: str) -> None:
+    """Refuse an address to which a secret must not be sent.
+
+    Raises:
+        ConfigError: The address is neither https nor on this machine.
+    """
+    parts = urlsplit(url)
+    if parts.scheme == "https" and parts.hostname:
+        return
+    if parts.scheme != "http" or parts.hostname not in _LOCAL:
+        raise ConfigError(f"{what}: {url!r:.200} must be an https address; others would show secrets to the network")
+
+
+def _texts(where: str, settings: Mapping[str, Any]) -> dict[str, str]:
+    texts = {key: value for key, value in settings.items() if key not in ("type", "redirect_port", "dpop")}
+    for key, value in texts.items():
+        if not isinstance(value, str) or not value or "\0" in value:
+            _wrong(where, f"{key} must be text, not {type(value).__name__}")
+    for key, allowed in (("client_auth", _CLIENT_AUTH), ("algorithm", _ALGORITHMS)):
+        if key in texts and texts[key] not in allowed:
+            _wrong(where, f"{key} must be one of {', '.join(allowed)}")
+    url = texts.get("client_metadata_url")
+    if url is not None and (urlsplit(url).scheme != "https" or urlsplit(url).path in ("", "/")):
+        _wrong(where, "client_metadata_url must be an https address with a path")
+    return texts
+
+
+def _port(where: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 65536:
+        _wrong(where, f"redirect_port must be a port, not {value!r:.100}")
+    return value
+
+
+def _flag(where: str, key: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        _wrong(where, f"{key} must be true or false, not {value!r:.100}")
+    return value
+
+
+def _wrong(where: str, message: str) -> NoReturn:
+    raise ConfigError(f"{where}: auth: {message}")

@@ -1,0 +1,669 @@
+"""One connection to one MCP server.
+
+- `Connection` belongs to one task, which opens it, uses it and closes it. Requests arrive through
+  a queue and run concurrently inside that task. When the task ends, for whatever reason, every
+  waiting request gets an error that names the server and says what happened.
+- `SdkLogFilter` shortens and bounds what the SDK logs about a server.
+
+Refused here: reopening a dead connection (`server_link.py` makes a new one), and the SDK's check of
+results against output schemas: it runs Python `re` on patterns that the server chose, and our
+runner validates results anyway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from functools import cache
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final
+
+from ...config.secrets import Secrets
+from ...errors import ConfigError, ToolError
+from ...values import Json
+from ..child_process import Child, without_control_characters
+from ..raw_result import RawResult, shortened
+from ..signature import hash_key
+from .auth_settings import resolved_auth
+from .call_client import CallClient, ask_client, only_client
+from .config import ServerConfig, resolved
+from .listing import Definition, Judge, Listing, list_definitions
+from .login_errors import LoginRequired
+from .negotiation import LegacyOnly, follow_changes, negotiate
+from .requests import (
+    BrokenResult,
+    MalformedTools,
+    NoAnswer,
+    OnNotification,
+    ProgressTokens,
+    Request,
+    ServerRefused,
+    Undelivered,
+    Unreadable,
+    make_dispatcher,
+)
+from .transports import LOGIN_WANTED, LOST, UNDELIVERED, StdioStreams, authorization, http_streams, spawn
+
+if TYPE_CHECKING:
+    from mcp import ClientSession, MCPError
+
+log = logging.getLogger("ropewalk.mcp")
+
+_SDK_LOGGERS: Final = (
+    "client",  # of mcp.client.session
+    "mcp.client.auth.oauth2",
+    "mcp.client.auth.utils",
+    "mcp.client.caching",
+    "mcp.client.streamable_http",
+    "mcp.shared.dispatcher",
+    "mcp.shared.jsonrpc_dispatcher",
+)
+_CAPABILITY: Final = {
+    "sampling_callback": "sampling",
+    "elicitation_callback": "elicitation",
+    "list_roots_callback": "roots",
+}
+_MAX_INPUT_ROUNDS: Final = 10  # results of one call that ask for input
+_LOG_WINDOW: Final = 60.0  # seconds
+_MAX_LOG_LINES: Final = 5  # per server and window
+_MAX_LOG_LINE: Final = 300  # characters
+
+_log_source: ContextVar[str] = ContextVar("ropewalk_mcp_source", default="")
+
+
+def attribute_sdk_logs(source: str) -> None:
+    """Report what the SDK logs in this context as coming from `source`, shortened and bounded."""
+    for name in _SDK_LOGGERS:
+        logging.getLogger(name).addFilter(_sdk_log_filter)  # adding it twice changes nothing
+    _log_source.set(source)
+
+
+class SdkLogFilter(logging.Filter):
+    """Replaces log records of the SDK with short lines that name the server, at most five a minute per server.
+
+    The SDK warns about each message that it cannot use, with a traceback: a server that floods us
+    would fill disks. Records about other clients in this process pass unchanged.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._counts: dict[str, tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return True for a record that is not about one of our servers; log a short line in place of any other."""
+        source = _log_source.get()
+        if not source:
+            return True
+
+        # Open a new window where the last one is over, and say how many lines that one dropped.
+        now = time.monotonic()
+        window_start, count = self._counts.get(source, (now, 0))
+        if now - window_start >= _LOG_WINDOW:
+            if count > _MAX_LOG_LINES:
+                log.warning("%s: left out %d more lines about what it sent", source, count - _MAX_LOG_LINES)
+            window_start, count = now, 0
+        self._counts[source] = window_start, count + 1
+
+        if count < _MAX_LOG_LINES:
+            log.log(record.levelno, "%s: %s", source, _log_line(record))
+        elif count == _MAX_LOG_LINES:
+            log.warning("%s: more lines like this are left out for %g s", source, _LOG_WINDOW)
+        return False
+
+
+def _log_line(record: logging.LogRecord) -> str:
+    """Put a record on one short line, with the type of its exception in place of the traceback."""
+    text = " ".join(record.getMessage().split())
+    if record.exc_info and record.exc_info[1] is not None:
+        text += f" ({type(record.exc_info[1]).__name__})"
+    return text if len(text) <= _MAX_LOG_LINE else text[: _MAX_LOG_LINE - 1] + "…"
+
+
+_sdk_log_filter: Final = SdkLogFilter()
+
+
+class Connection:
+    """A connection that opens when `start` is called and lives until `stop` or its death.
+
+    Args:
+        config: The server to connect to.
+        era: The protocol era that an earlier connection agreed on, or None.
+        judge: Says which tools may not be called; as a `listing.Judge`.
+        first_schemas: The input schema that each tool had first, shared by all connections of a server.
+        on_tools: Called with the connection and its tools at each listing.
+        on_death: Called once, with the connection and the reason.
+        relay: Gets the notifications for clients. With it, the server may also ask the client of a call.
+        local: Answers the server for calls that have no client of their own.
+
+    Attributes:
+        opened: Set once the connection is usable or has failed.
+        error: Why it cannot be used any more, or None.
+        is_ready: True once it was usable.
+        is_leaving: True when its end was requested by us.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        era: str | None,
+        judge: Judge,
+        first_schemas: dict[str, Json],
+        on_tools: Callable[[Connection, tuple[Definition, ...]], None],
+        on_death: Callable[[Connection, Exception], None],
+        relay: OnNotification | None = None,
+        local: CallClient | None = None,
+    ) -> None:
+        self.config = config
+        self._local = local
+        self.era = era
+        self._relay = relay
+        self.opened = asyncio.Event()
+        self.error: Exception | None = None
+        self.is_ready = False
+        self.is_leaving = False
+        self._owes_answer = False  # the server has not answered since we gave up a request
+        self._on_tools, self._on_death = on_tools, on_death
+        self._progress = ProgressTokens()
+        self.malformed = MalformedTools()
+        self._listing = Listing(config, judge, first_schemas, self._publish)
+        self._inbox: asyncio.Queue[Request | None] = asyncio.Queue()
+        self._requests: set[Request] = set()
+        self._child: Child | None = None
+        self._streams: StdioStreams | None = None
+        self._fixed_secrets = Secrets()
+        self._login_secrets: Callable[[], frozenset[str]] = frozenset
+        self._task: asyncio.Task[None] | None = None
+
+    # --- from any task of the loop
+
+    def start(self, delay: float = 0.0) -> asyncio.Task[None]:
+        """Begin to connect after `delay` seconds, and return the task that owns the connection."""
+        self._task = asyncio.create_task(self._run(delay), name=f"ropewalk {self.config}")
+        return self._task
+
+    def submit(self, request: Request) -> None:
+        """Queue a request; it always gets an outcome, unless it is cancelled."""
+        if self.error is not None:
+            request.finish(Undelivered(str(self.error)))
+            return
+        self._requests.add(request)
+        self._inbox.put_nowait(request)
+
+    def stop(self) -> None:
+        """Fail the waiting requests and end the process group; await the owner task for the end."""
+        self.is_leaving = True
+        is_opening = not self.opened.is_set()
+        self._fail(ConnectionError(f"{self.config} was closed"))
+        if self._task is not None and is_opening:
+            self._task.cancel()
+
+    def abandon(self) -> None:
+        """Kill the child of a connection whose event loop is closed; no task of it can run any more."""
+        self.error = self.error or ConnectionError(f"{self.config}: its event loop was closed")
+        if self._child is not None:
+            self._child.kill()
+
+    # --- the owner task
+
+    async def _run(self, delay: float) -> None:
+        attribute_sdk_logs(str(self.config))
+        try:
+            if delay:
+                await asyncio.sleep(delay)
+            try:
+                await self._connect_and_serve()
+            except LegacyOnly:
+                # It hung up when asked which era it speaks: connect again without asking.
+                self.era = "legacy"
+                await self._connect_and_serve()
+        except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - every end of the owner reaches its callers
+            self._fail(self._explain(_first_error(error)))
+        except asyncio.CancelledError:
+            self.is_leaving = True
+            raise
+        finally:
+            self._fail(ConnectionError(f"{self.config} was closed"))
+
+    async def _connect_and_serve(self) -> None:
+        from mcp import ClientSession
+        from mcp_types import ToolListChangedNotification
+
+        async def on_message(message: object) -> None:
+            if isinstance(message, ToolListChangedNotification):
+                self._listing.announce()
+
+        async with (
+            self._transport() as (read, write),
+            ClientSession(
+                dispatcher=make_dispatcher(
+                    read, write, self._progress, self.malformed, self._relay and self._relay_notification
+                ),
+                message_handler=on_message,
+                client_info=_client_info(),
+                **self._callbacks(),
+            ) as session,
+        ):
+            self.malformed.version = lambda: session.protocol_version
+            failure = await self._handshake(session)
+            if failure is None:
+                await self._serve_requests(session)
+            elif not isinstance(failure, LegacyOnly):
+                self._fail(failure)  # before the process has ended: nobody should wait for that
+        if isinstance(failure, LegacyOnly):
+            raise failure
+
+    @contextlib.asynccontextmanager
+    async def _transport(self) -> AsyncIterator[tuple[Any, Any]]:
+        """Open the message streams (read, write): over HTTP, or over the pipes of a new process."""
+        import anyio
+
+        if self.config.url:
+            headers, secrets = resolved(self.config, "headers")
+            _, auth_secrets = resolved_auth(str(self.config), self.config.auth)
+            self._fixed_secrets = Secrets(secrets.read, secrets.named | auth_secrets.named)
+            auth = authorization(self.config)
+            if auth is not None:
+                self._login_secrets = auth.secrets
+            async with http_streams(self.config.url, headers, self.config.connect_timeout, auth) as streams:
+                yield streams
+            return
+
+        self._child, self._fixed_secrets = await spawn(self.config)
+        self._streams = StdioStreams(self._child.stdout, self._child.stdin)
+        try:
+            async with self._streams.open() as streams:
+                yield streams
+        finally:
+            with anyio.CancelScope(shield=True):
+                # Nobody waits for the work that such a server still has: it gets no time to finish it.
+                is_busy = self._owes_answer or not self.is_ready or self._awaits_answers()
+                await self._child.stop(hurried=is_busy)
+
+    async def _handshake(self, session: ClientSession) -> Exception | None:
+        """Agree on the era and list the tools. Return the failure, or None.
+
+        The failure is not raised, because the SDK's task groups would change its shape.
+        """
+        import anyio
+
+        try:
+            with anyio.fail_after(self.config.connect_timeout):
+                self.era = await negotiate(session, self.config.mode, self.era, hangs_up=bool(self._child))
+                self._listing.take(await list_definitions(session))
+        except LegacyOnly as error:
+            return error
+        except TimeoutError as error:
+            limit = self.config.connect_timeout
+            failure = NoAnswer(self._describe(f"did not finish the handshake within {limit:g} s"), limit)
+            failure.__cause__ = error
+            return failure
+        except Exception as error:  # noqa: BLE001 - whatever a server makes the SDK raise is this server's failure
+            return await self._explain_after_exit(error)
+        self.is_ready = True
+        self.opened.set()
+        return None
+
+    async def _serve_requests(self, session: ClientSession) -> None:
+        """Run every request of the inbox concurrently, until the inbox gives None."""
+        import anyio
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._listing.follow, session)
+            group.start_soon(follow_changes, session, self._listing, self._relay is not None)
+            if self._streams is not None:
+                group.start_soon(self._watch_process, self._streams)
+            while (request := await self._inbox.get()) is not None:
+                # In the caller's context, so that the request belongs to the caller's trace.
+                request.context.run(attribute_sdk_logs, str(self.config))
+                request.context.run(group.start_soon, self._serve_request, session, request)
+            group.cancel_scope.cancel()
+
+    async def _serve_request(self, session: ClientSession, request: Request) -> None:
+        import anyio
+
+        try:
+            with anyio.CancelScope() as scope:
+                request.begin(scope)
+                answer = await self._answer(session, request)
+                self._owes_answer = False
+                request.finish(_without_secrets(self._secrets, answer))
+        except Exception as error:  # noqa: BLE001 - it is the request's failure, and goes to its caller
+            failure = await self._explain_after_exit(error, request.tool)
+            is_broken = isinstance(failure, ConnectionError)
+            request.finish(Undelivered(str(failure)) if is_broken and not request.sent else failure)
+            # Over HTTP a broken response says nothing about the other requests.
+            if isinstance(failure, Undelivered) or (self._child is not None and is_broken):
+                self._fail(failure)
+        self._owes_answer |= request.cancelled and request.sent
+        # Not in a `finally`: when the owner itself ends, its end tells the caller why.
+        self._requests.discard(request)
+
+    async def _answer(self, session: ClientSession, request: Request) -> Any:
+        """Execute a request; a tool call goes out only while the tool is what was approved."""
+        from mcp import MCPError
+        from mcp_types import HEADER_MISMATCH
+
+        if request.query is not None:
+            request.sent = True
+            return await request.query(session)
+        await self._listing.admit(session, request.tool, request.args)
+        request.sent = True
+        try:
+            return await self._call_tool(session, request)
+        except MCPError as error:
+            if error.error.code != HEADER_MISMATCH:
+                raise
+        # The server wants headers made from a schema that we must list first: the protocol's remedy.
+        self._listing.announce()
+        await self._listing.admit(session, request.tool, request.args)
+        return await self._call_tool(session, request)
+
+    async def _call_tool(self, session: ClientSession, request: Request) -> Any:
+        """Send one tools/call. `Client.call_tool` cannot be used: it validates results with Python `re`."""
+        import mcp_types as types
+
+        meta: Any = {}
+        if request.key is not None:
+            meta["ropewalk/idempotencyKey"] = hash_key(request.key)
+        token = None
+        if request.wants_progress:
+            token = meta["progressToken"] = self._progress.add(request.progress)
+        try:
+            result = await self._send_call(session, request, meta, request.input_responses, request.request_state)
+            # Ask the client, and call again with its answers.
+            for _ in range(_MAX_INPUT_ROUNDS):
+                client = request.client or self._local
+                if not isinstance(result, types.InputRequiredResult) or client is None:
+                    break
+                if request.passes_input:
+                    return result
+                responses = {
+                    key: await self._answer_input_request(client, item)
+                    for key, item in (result.input_requests or {}).items()
+                }
+                result = await self._send_call(session, request, meta, responses, result.request_state)
+        finally:
+            if token is not None:
+                self._progress.drop(token)
+        if isinstance(result, types.InputRequiredResult):
+            raise ServerRefused(f"tool {request.tool!r} asks for input from a user; on_elicit of McpServers answers it")
+        return result
+
+    async def _send_call(
+        self, session: ClientSession, request: Request, meta: Any, responses: Any, state: str | None
+    ) -> Any:
+        import mcp_types as types
+
+        params = types.CallToolRequestParams(
+            name=request.tool,
+            arguments=request.args,
+            input_responses=responses,
+            request_state=state,
+            _meta=meta or None,
+        )
+        return await session.send_request(types.CallToolRequest(params=params), _result_type())
+
+    async def _answer_input_request(self, client: CallClient, item: Any) -> Any:
+        data = item.model_dump(by_alias=True, mode="json", exclude_none=True)
+        return await ask_client(client, data["method"], data.get("params") or {})
+
+    # --- requests and notifications of the server, for the client of a call
+
+    def _client_of_calls(self) -> CallClient | None:
+        calls = (item for item in self._requests if item.sent and (item.query is None or item.client is not None))
+        return only_client(request.client for request in calls)
+
+    async def _ask_client(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        return await ask_client(self._client_of_calls() or self._local, method, params)
+
+    def _callbacks(self) -> dict[str, Any]:
+        """Return the callbacks of the session: what the client of a call, or this program, can be asked."""
+        if self._relay is None and self._local is None:
+            return {}
+        callbacks = _client_callbacks(self._ask_client)
+        if self._relay is None and self._local is not None:
+            return {name: call for name, call in callbacks.items() if _CAPABILITY[name] in self._local.capabilities}
+        return callbacks
+
+    def _relay_notification(self, method: str, params: Mapping[str, Any]) -> None:
+        client = self._client_of_calls()
+        if method == "notifications/message" and client is not None:
+            client.log(dict(params))
+        elif self._relay is not None and method != "notifications/message":
+            self._relay(method, params)
+
+    async def _watch_process(self, streams: StdioStreams) -> None:
+        """Notice the end of the process also when no request is waiting."""
+        await streams.ended.wait()
+        self._fail(await self._explain_after_exit(ConnectionError("connection closed")))
+
+    def _publish(self, definitions: tuple[Definition, ...]) -> None:
+        try:
+            self._on_tools(self, definitions)
+        except Exception:
+            log.exception("%s: a listener of its tools failed", self.config)
+
+    def _fail(self, error: Exception) -> None:
+        """End the connection: every waiting request gets the first reason that was reported."""
+        if self.error is None:
+            self.error = error
+            self._on_death(self, error)
+        self.opened.set()
+        self._owes_answer |= self._awaits_answers()
+        self._inbox.put_nowait(None)
+        if self._streams is not None and self.is_ready:
+            self._streams.hang_up()
+        for request in tuple(self._requests):
+            request.finish(copy_error(self.error) if request.sent else Undelivered(str(self.error)))
+        self._requests.clear()
+
+    def _awaits_answers(self) -> bool:
+        return any(request.sent for request in self._requests)
+
+    # --- errors for callers
+
+    async def _explain_after_exit(self, error: Exception, tool: str = "") -> Exception:
+        """Explain an error; give a dying process a moment to print its last words."""
+        if self._child is None or not _is_closed(error):
+            return self._explain(error, tool)
+        reason = await self._child.describe_end()
+        if not reason and self._streams is not None:
+            reason = self._streams.broken
+        failure = ConnectionError(self._describe(reason or "closed its connection"))
+        failure.__cause__ = error
+        return failure
+
+    def _explain(self, error: BaseException, tool: str = "") -> Exception:
+        """Return the exception for a caller: it names the server, what happened and the cause."""
+        from mcp import MCPError
+        from pydantic import ValidationError
+
+        if isinstance(error, MCPError):
+            return self._explain_mcp_error(error, tool)
+        if isinstance(error, ToolError):
+            return error
+        own_errors = (ConfigError, LoginRequired, ServerRefused, ConnectionError, TimeoutError)
+        if isinstance(error, own_errors) and str(error).startswith(str(self.config)):
+            return error  # it is explained already
+
+        if isinstance(error, ValidationError):
+            problem = error.errors()[0]
+            # Names of the SDK's own models in the path mean nothing to a reader.
+            path = ".".join(str(part) for part in problem["loc"] if isinstance(part, int) or part.islower())
+            why = f"its answer violates the protocol: {path + ': ' if path else ''}{problem['msg']}"
+            return self._invalid_answer(why, shortened(problem.get("input")), tool, error)
+
+        failure: Exception
+        if isinstance(error, ServerRefused):
+            text = self._describe(str(error), ":", tail=False)
+            failure = ServerRefused(text, code=error.code, data=error.data)
+        else:
+            tool_prefix = f"tool {tool!r}: " if tool else ""
+            failure = ConnectionError(self._describe(f"{tool_prefix}{str(error) or type(error).__name__}", ":"))
+        failure.__cause__ = error
+        return failure
+
+    def _explain_mcp_error(self, error: MCPError, tool: str) -> Exception:
+        unreadable = _unreadable_answer(error)
+        if unreadable is not None:
+            return self._invalid_answer(*unreadable, tool, error)
+
+        error.error = _without_secrets(self._secrets, error.error)  # the caller sees it as the cause
+        code, message, data = error.error.code, error.error.message, error.error.data
+        failure: Exception
+        if isinstance(data, dict) and LOGIN_WANTED in data:
+            failure = self._explain_login(message, data[LOGIN_WANTED])
+        elif data == UNDELIVERED:
+            failure = Undelivered(self._describe(f"could not be reached at {self._address()}: {message}"))
+        elif _is_lost(error):
+            failure = ConnectionError(self._describe(f"lost the connection to {self._address()}: {message}"))
+        else:
+            tool_prefix = f"tool {tool!r}: " if tool else ""
+            text = self._describe(f"{tool_prefix}{message} (code {code})", ":", tail=False)
+            failure = ServerRefused(text, code=code, data=data)
+        failure.__cause__ = error
+        return failure
+
+    def _explain_login(self, message: str, wanted: Any) -> Exception:
+        """Return the failure of a request that could not be authorized; a person can help if it is LoginRequired."""
+        if not isinstance(wanted, dict):
+            return ServerRefused(self._describe(f"the authorization failed: {message}", ":", tail=False))
+        scope, challenge = wanted.get("scope"), wanted.get("challenge")
+        text = without_control_characters(message)
+        failure = LoginRequired(text, self.config.name, scope if isinstance(scope, str) else None)
+        failure.challenge = challenge if isinstance(challenge, str) else ""
+        return failure
+
+    def _invalid_answer(self, why: str, sent: str, tool: str, cause: BaseException) -> ServerRefused:
+        """Return the failure of a request without a valid result: what is wrong, and what the server sent."""
+        message = self._describe(f"tool {tool!r}: {why}" if tool else why, ":", tail=False)
+        text = without_control_characters(self._secrets.hidden(sent))
+        message += f"; it sent: {text}"
+        failure = BrokenResult(message, RawResult(False, text=text)) if tool else ServerRefused(message)
+        failure.__cause__ = cause
+        return failure
+
+    def _describe(self, event: str, join: str = "", *, tail: bool = True) -> str:
+        """Word an error of this server; with `tail`, add what it printed last."""
+        text = f"{self.config}{join} {event}"
+        if tail and self._streams is not None and self._streams.garbage:
+            text += f"; it printed what is not JSON-RPC: {self._streams.garbage!r}"
+        stderr = self._child.stderr_tail().strip() if tail and self._child is not None else ""
+        if stderr:
+            text += f"; its stderr ends with:\n{stderr}"
+        return without_control_characters(self._secrets.hidden(text))
+
+    @property
+    def _secrets(self) -> Secrets:
+        """The secrets of the settings, and those of the login, which changes."""
+        login, fixed = self._login_secrets(), self._fixed_secrets
+        return Secrets(fixed.read, fixed.named | login) if login else fixed
+
+    def _address(self) -> str:
+        """The address without user, password and query."""
+        return re.sub(r"//[^/?#]*@", "//", self.config.url).partition("?")[0]
+
+
+def _without_secrets(secrets: Secrets, answer: Any) -> Any:
+    """Remove the secrets that a server was given from its answer, a model of the SDK."""
+    if not secrets.named or not secrets.are_in(answer.model_dump_json().encode()):
+        return answer
+    return type(answer).model_validate(secrets.out_of(answer.model_dump(mode="json", by_alias=True)))
+
+
+def _client_callbacks(ask: Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
+    """Return the callbacks of a session whose server may ask the client of a call."""
+    import mcp_types as types
+    from mcp import MCPError
+
+    async def answer(method: str, params: Any, result_type: Any) -> Any:
+        try:
+            data = params.model_dump(by_alias=True, mode="json", exclude_none=True) if params is not None else {}
+            return result_type.model_validate(await ask(method, data))
+        except MCPError as error:
+            return error.error
+
+    async def sample(_: Any, params: Any) -> Any:
+        takes_tools = params.tools is not None or params.tool_choice is not None
+        result = types.CreateMessageResultWithTools if takes_tools else types.CreateMessageResult
+        return await answer("sampling/createMessage", params, result)
+
+    async def elicit(_: Any, params: Any) -> Any:
+        return await answer("elicitation/create", params, types.ElicitResult)
+
+    async def list_roots(_: Any) -> Any:
+        return await answer("roots/list", None, types.ListRootsResult)
+
+    return {"sampling_callback": sample, "elicitation_callback": elicit, "list_roots_callback": list_roots}
+
+
+@cache
+def _result_type() -> Any:
+    import mcp_types as types
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(types.CallToolResult | types.InputRequiredResult)
+
+
+@cache
+def _client_info() -> Any:
+    import mcp_types as types
+
+    return types.Implementation(name="ropewalk", version=version("ropewalk"))
+
+
+def _unreadable_answer(error: MCPError) -> tuple[str, str] | None:
+    """Return why an answer cannot be read, and how it begins, if the error stands for such an answer."""
+    message, data = error.error.message, error.error.data
+    if isinstance(data, Unreadable):
+        return f"its answer cannot be read: {message}", data
+
+    # The SDK's HTTP transport gives the words of pydantic, which quote the beginning and the end of the answer.
+    if not message.startswith(("Failed to parse JSON response: ", "Failed to parse SSE message: ")):
+        return None
+    why = re.search(r"^JSONRPCResponse\.(.*\n.*) \[type=", message, re.MULTILINE)
+    why = why or re.search(r"^ +(.*) \[type=", message, re.MULTILINE)
+    reason = re.sub(r"\n +", ": ", why[1]) if why else message
+    sent = re.search(r"input_value=(.*), input_type=", message)
+    return f"its answer cannot be read: {reason}", sent[1] if sent else "nothing"
+
+
+def _is_closed(error: BaseException) -> bool:
+    """Return True if the pipes to a child have closed."""
+    from mcp import MCPError
+
+    if isinstance(error, MCPError):
+        return error.error.code == -32000 and error.error.message == "Connection closed"
+    return isinstance(error, ConnectionError)
+
+
+def _is_lost(error: MCPError) -> bool:
+    """Return True if a request over HTTP was interrupted."""
+    if error.error.data == LOST:
+        return True
+    # The code alone proves nothing: a server may use it for errors of its own.
+    return error.error.code == -32000 and error.error.message.startswith(("Connection closed", "SSE stream "))
+
+
+def copy_error(error: Exception) -> Exception:
+    """Return a new exception of the same kind, data and cause.
+
+    One object raised in many tasks would collect the tracebacks of all of them.
+    """
+    copy = type(error)(str(error))
+    copy.__dict__.update(error.__dict__)
+    copy.__cause__ = error.__cause__
+    return copy
+
+
+def _first_error(error: BaseException) -> BaseException:
+    """Return the first exception inside nested groups that is not a cancellation, if there is one."""
+    while isinstance(error, BaseExceptionGroup):
+        errors = [e for e in error.exceptions if not isinstance(e, asyncio.CancelledError)]
+        error = errors[0] if errors else error.exceptions[0]
+    return error

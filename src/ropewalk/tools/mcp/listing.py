@@ -1,0 +1,257 @@
+"""The tools that one connection's server lists, and which of them may be called.
+
+A `Definition` is one tool as its server describes it. Its text is data: shown and hashed, never
+followed. A `Listing` keeps the list current. A call goes out only when the list is as new as the
+last announced change, and the tool is what was approved. Over HTTP the process behind an address
+may change at any time without notice: there, a project with pins lists the tools before each call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from ...errors import ToolNotApproved, UnsupportedSchema, ValidationFailed
+from ...fast_dataclass import dataclass
+from ...schema import compile_schema
+from ...values import Json, canonical, check_json
+from .config import ServerConfig
+from .requests import ServerRefused
+
+if TYPE_CHECKING:
+    from mcp import ClientSession
+    from mcp_types import Tool
+
+_MAX_TOOLS: Final = 10_000
+_MAX_PAGES: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """One tool as its server describes it; schemas and annotations are JSON, as sent.
+
+    Attributes:
+        request: The method and address of an operation of an OpenAPI document.
+        icons: For the index. No model sees `icons` and `meta`, so they are not part of a pin.
+        meta: The `_meta` of MCP, for the index.
+    """
+
+    name: str
+    description: str = ""
+    input_schema: Json
+    output_schema: Json = None
+    annotations: Json = None
+    title: str | None = None
+    request: str | None = None
+    icons: Json = None
+    meta: Json = None
+
+    def to_dict(self) -> dict[str, Json]:
+        """Return everything but the name, with the keys of MCP; without those that are None."""
+        fields = {
+            "title": self.title,
+            "description": self.description,
+            "inputSchema": self.input_schema,
+            "outputSchema": self.output_schema,
+            "annotations": self.annotations,
+            "request": self.request,
+        }
+        return {key: value for key, value in fields.items() if value is not None}
+
+    @classmethod
+    def from_dict(cls, name: str, data: dict[str, Json]) -> Definition:
+        """Build a definition from the result of `to_dict`; other keys are ignored.
+
+        Raises:
+            KeyError: The description or the input schema is missing.
+        """
+        return cls(
+            name=name,
+            title=data.get("title"),
+            description=data["description"],
+            input_schema=data["inputSchema"],
+            output_schema=data.get("outputSchema"),
+            annotations=data.get("annotations"),
+            request=data.get("request"),
+        )
+
+    def fingerprint(self, server: str) -> str:
+        """Return the SHA-256, in hex, of everything that a model or a user may see of the tool."""
+        fields = {
+            "server": server,
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "inputSchema": self.input_schema,
+            "outputSchema": self.output_schema,
+            "annotations": self.annotations,
+        }
+        if self.request is not None:
+            fields["request"] = self.request
+        return hashlib.sha256(canonical(check_json(fields, f"tool {self.name}"))).hexdigest()
+
+
+async def list_definitions(session: ClientSession) -> tuple[Definition, ...]:
+    """Return every tool of a server, from all pages; none if the server has no tools.
+
+    Raises:
+        ServerRefused: The list is too long, endless or circular.
+        MCPError: The server answered with a protocol error.
+    """
+    from mcp import MCPError
+    from mcp_types import METHOD_NOT_FOUND, PaginatedRequestParams
+
+    definitions: list[Definition] = []
+    cursors: set[str] = set()
+    cursor: str | None = None
+    for _ in range(_MAX_PAGES):
+        try:
+            page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
+        except MCPError as error:
+            if error.error.code == METHOD_NOT_FOUND and not definitions:
+                return ()
+            raise
+        # A hostile server could list without end: tools, pages and repeated cursors are limited.
+        if len(definitions) + len(page.tools) > _MAX_TOOLS:
+            raise ServerRefused(f"it lists more than {_MAX_TOOLS:,} tools")
+        definitions.extend(map(_definition, page.tools))
+        cursor = page.next_cursor
+        if cursor is None:
+            return tuple(definitions)
+        if cursor in cursors:
+            break
+        cursors.add(cursor)
+    raise ServerRefused(f"its list of tools does not end (after {len(definitions)} tools)")
+
+
+def _definition(tool: Tool) -> Definition:
+    annotations: Any = tool.annotations
+    return Definition(
+        name=tool.name,
+        description=tool.description or "",
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
+        annotations=annotations.model_dump(by_alias=True, mode="json", exclude_none=True) if annotations else None,
+        title=tool.title,
+        icons=[icon.model_dump(by_alias=True, mode="json", exclude_none=True) for icon in tool.icons or ()] or None,
+        meta=dict(tool.meta) if tool.meta else None,
+    )
+
+
+log = logging.getLogger("ropewalk.mcp")
+
+Judge: TypeAlias = Callable[[str, list[Definition]], Mapping[str, str] | None]
+"""Returns why tools of a server may not be used, by tool name; None if the project has no pins."""
+
+GONE: Final = "its server does not offer it any more"
+
+
+class Listing:
+    """The tools that a server lists.
+
+    Args:
+        config: The server.
+        judge: Says which tools may not be called.
+        first_schemas: The input schema that each tool had first, over all connections of the server.
+        publish: Called with the tools after each listing.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        judge: Judge,
+        first_schemas: dict[str, Json],
+        publish: Callable[[tuple[Definition, ...]], None],
+    ) -> None:
+        self._config = config
+        self._judge = judge
+        self._first_schemas = first_schemas
+        self._publish = publish
+        self._known: dict[str, Definition] = {}
+        self._refused: Mapping[str, str] | None = None
+        self._announced = 0  # changes that may have happened
+        self._listed = 0  # how many of them the last listing has seen
+        self._changed = asyncio.Event()
+        self._lock = asyncio.Lock()
+
+    def announce(self) -> None:
+        """Note that the list has changed, and list again soon."""
+        self.doubt()
+        self._changed.set()
+
+    def doubt(self) -> None:
+        """Note that the list may have changed: the next call lists again."""
+        self._announced += 1
+
+    def take(self, definitions: tuple[Definition, ...]) -> None:
+        """Set the current tools, judge them, and only then publish them."""
+        self._refused = self._judge(self._config.name, list(definitions))
+        self._known = {definition.name: definition for definition in definitions}
+        for definition in definitions:
+            self._first_schemas.setdefault(definition.name, definition.input_schema)
+        self._publish(definitions)
+
+    async def follow(self, session: ClientSession) -> None:
+        """List again after each change, until cancelled."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            try:
+                await self._refresh(session)
+            except Exception as error:  # noqa: BLE001 - logged; the next call tries again
+                log.warning("%s: its tools changed and could not be listed again: %s", self._config, error)
+
+    async def admit(self, session: ClientSession, tool: str, args: Mapping[str, Json]) -> None:
+        """Return when a call may go out.
+
+        Args:
+            session: The session, to list again.
+            tool: The tool's name.
+            args: The arguments of the call.
+
+        Raises:
+            ToolNotApproved: The tool is not what was approved, or is gone.
+            ValidationFailed: The tool has changed since its first listing, and does not take these arguments.
+            Exception: The tools could not be listed again.
+        """
+        if self._refused is not None and self._config.url:
+            self.doubt()
+        await self._refresh(session)
+
+        id = f"{self._config.name}:{tool}"
+        known = self._known.get(tool)
+        if self._refused is not None and (tool in self._refused or known is None):
+            if tool not in self._refused:
+                raise ToolNotApproved(id, "resolve", GONE, reason=GONE)
+            raise ToolNotApproved(id, "resolve", self._refused[tool])
+        if known is None or self._first_schemas.get(tool) == known.input_schema:
+            return
+
+        # The arguments were made for another schema.
+        try:
+            problems = compile_schema(known.input_schema).problems(dict(args), "args")
+        except UnsupportedSchema:
+            return  # the server checks them itself
+        if problems:
+            message = "the tool has changed: " + "; ".join(map(str, problems))
+            raise ValidationFailed(id, "validate_input", message, problems=problems)
+
+    async def _refresh(self, session: ClientSession) -> None:
+        """List again if a change was announced since the last listing; concurrent callers share one listing."""
+        required = self._announced
+        while self._listed < required:
+            async with self._lock:
+                if self._listed >= required:
+                    return
+                included = self._announced  # later changes may be missing in the answer
+                try:
+                    async with asyncio.timeout(self._config.timeout):
+                        definitions = await list_definitions(session)
+                except TimeoutError as error:
+                    message = f"its tools changed and were not listed again within {self._config.timeout:g} s"
+                    raise ServerRefused(message) from error
+                self.take(definitions)
+                self._listed = included

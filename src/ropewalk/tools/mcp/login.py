@@ -1,0 +1,93 @@
+"""Log a person in at an MCP server, and out again.
+
+`log_in` takes the person through the authorization server in a browser and keeps the tokens; runs use them from then
+on. To receive the answer in another way than with a loopback address, call `Loopback.receive` with the address that
+the browser shows.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from ...errors import ConfigError
+from .auth_settings import LOGIN
+from .config import ServerConfig
+
+if TYPE_CHECKING:
+    from .loopback import Loopback
+
+Show = Callable[[str, "Loopback"], Awaitable[None] | None]
+"""Shows the person an address to open. The second argument receives the answer of the authorization server."""
+
+
+async def log_in(config: ServerConfig, show: Show, *, scope: str | None = None, challenge: str = "") -> None:
+    """Log in at a server, and keep the login.
+
+    Args:
+        config: The server.
+        show: Shows the address to the person, for example in a browser; plain or async.
+        scope: Rights to request, separated by spaces, in addition to those of the login that there is.
+        challenge: The WWW-Authenticate header with which the server refused a request.
+
+    Raises:
+        ConfigError: The server has no logins, or the authorization server refuses this one.
+    """
+    import httpx2
+    from mcp.client.auth import OAuthFlowError
+    from pydantic import ValidationError
+
+    from .loopback import Loopback
+    from .oauth import LoginAuth, login_store
+
+    _require_login(config)
+    port = config.auth.redirect_port or _registered_port((await login_store(config).load()).client)
+    loopback = Loopback(port, may_differ=not config.auth.redirect_port)
+
+    async def open_address(address: str) -> None:
+        if urlsplit(address).scheme not in ("http", "https"):
+            raise ConfigError(f"{config}: its authorization server is not at an http or https address")
+        loopback.expect(address)
+        shown = show(address, loopback)
+        if inspect.isawaitable(shown):
+            await shown
+
+    async with loopback, httpx2.AsyncClient(timeout=config.connect_timeout) as client:
+        auth = LoginAuth(config, loopback.uri, open_address, loopback.result, scope)
+        try:
+            await auth.authorize(client, challenge, more=scope is not None)
+        except (OAuthFlowError, ValidationError, httpx2.HTTPError) as error:
+            why = str(error) if not isinstance(error, ValidationError) else "its metadata is not what OAuth defines"
+            raise ConfigError(f"{config}: the login failed: {why or type(error).__name__}") from error
+
+
+async def log_out(config: ServerConfig) -> bool:
+    """Delete the login at a server; return False if there was none.
+
+    Raises:
+        ConfigError: The server has no logins, or its login cannot be deleted.
+    """
+    from .oauth import login_store
+
+    _require_login(config)
+    return await login_store(config).delete()
+
+
+def _require_login(config: ServerConfig) -> None:
+    if not config.url:
+        raise ConfigError(f"{config} is a program; only servers with a url have logins")
+    if config.auth.kind != LOGIN:
+        raise ConfigError(f"{config}: auth is {config.auth.kind!r}, which needs no login")
+    if any(name.lower() == "authorization" for name in config.headers):
+        raise ConfigError(f"{config}: its headers have an Authorization; remove it to log in")
+
+
+def _registered_port(client: object) -> int:
+    """Return the port of the client that was registered for an earlier login; 0 if there is none."""
+    uris = client.get("redirect_uris") if isinstance(client, dict) else None
+    try:
+        return urlsplit(uris[0]).port or 0 if isinstance(uris, list) and uris else 0
+    except (ValueError, TypeError):
+        return 0

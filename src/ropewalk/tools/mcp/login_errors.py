@@ -1,0 +1,45 @@
+"""The error of a server that wants a login, and the reason why a server cannot be used, with what helps."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from ...errors import Action, Remedy, RopewalkError
+
+
+class Reason(str):
+    """Why something cannot be used, as text; `remedy` is an action that can help."""
+
+    __slots__ = ("remedy",)
+    remedy: Remedy | None
+
+    def __new__(cls, text: str, remedy: Remedy | None = None) -> Self:
+        reason = super().__new__(cls, text)
+        reason.remedy = remedy
+        return reason
+
+
+class LoginRequired(RopewalkError):
+    """An MCP server refuses a request until somebody logs in, or logs in with more rights.
+
+    Args:
+        message: What the server refused.
+        server: The name of the server.
+        scope: The rights that it asks for, separated by spaces; None if it names none.
+
+    `challenge` is the header with which the server refused the request; logins start with it.
+    """
+
+    retryable = False
+    challenge = ""
+
+    def __init__(self, message: str, server: str = "", scope: str | None = None) -> None:
+        self.server, self.scope = server, scope
+        super().__init__(message)
+        if scope is None:
+            self.with_remedy(Action.LOG_IN, server=server)
+        else:
+            self.with_remedy(Action.LOG_IN_SCOPE, server=server, scope=scope)
+
+    def __str__(self) -> str:
+        return Exception.__str__(self)

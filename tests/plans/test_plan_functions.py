@@ -1,0 +1,142 @@
+"""`@plan`: functions run as flows do what they do in Python, and what is wrong has its line in the Python file."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ropewalk import App, InvalidFlow, plan, tool
+from ropewalk.errors import FlowFailed
+
+from . import functions
+from .functions import PLANS, Order, Total
+
+
+async def by_python(function: Any, arguments: dict[str, Any]) -> Any:
+    """Execute the function itself, in a module whose plans are plain functions."""
+    scope = dict(vars(functions))
+    for name, value in vars(functions).items():
+        if hasattr(value, "function"):
+            scope[name] = type(value.function)(
+                value.function.__code__, scope, name, value.function.__defaults__, value.function.__closure__
+            )
+    return await scope[function.__name__](**arguments)
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_plan_gives_what_python_gives(name: str) -> None:
+    function, arguments = PLANS[name]
+
+    async def both() -> tuple[Any, Any]:
+        async with App("memory") as app:
+            return (await app.run(function, arguments)).value, await by_python(function, arguments)
+
+    got, wanted = asyncio.run(both())
+    assert got == wanted
+    assert type(got) is type(wanted)
+
+
+def test_calling_a_plan_runs_it() -> None:
+    assert asyncio.run(functions.total("it")) == Total(3, ["Ann", "Ann", "Bob"])
+
+    async def inside() -> list[Any]:
+        async with App("memory") as app:
+            await functions.total("it")
+            return [run.name for run in app.runs.list()]
+
+    assert asyncio.run(inside()) == ["total"]
+
+
+def test_the_signature_is_the_schema() -> None:
+    async def made() -> Any:
+        async with App("memory") as app:
+            made = app.as_tool(functions.overspenders)
+            app.toolbox.register(made)
+            return made, await app.call_tool("overspenders", {"department": "sales"})
+
+    made_tool, value = asyncio.run(made())
+    assert made_tool.description == "Team members whose expenses exceed their limit."
+    assert made_tool.input_schema == {
+        "type": "object",
+        "properties": {
+            "department": {"type": "string", "description": "The department."},
+            "quarter": {"type": "string", "default": "Q3"},
+        },
+        "required": ["department"],
+        "additionalProperties": False,
+    }
+    assert made_tool.output_schema["items"]["required"] == ["name", "spent"]
+    assert value == [{"name": "Ann", "spent": 230}]
+
+
+def test_models_are_inputs() -> None:
+    async def run() -> Any:
+        async with App("memory") as app:
+            order = Order(id=1, lines=["a", "b"])
+            return (await app.run(functions.order_lines, {"order": order})).value, await functions.order_lines(order)
+
+    assert asyncio.run(run()) == (["A", "B"], ["A", "B"])
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    {
+        "wrong_names": [
+            ('os.getenv("HOME")', "os.getenv is not a tool"),
+            ("SEEN.append", "SEEN belongs to the module"),
+        ],
+        "wrong_call": [
+            ("departmen=word", "get_team has no parameter 'departmen'"),
+            ("missing", "'missing' is not def"),
+        ],
+        "wrong_helper": [("open(path)", "open is not supported")],
+        "wrong_type": [("await get_team(3)", "must be a string")],
+    }.items(),
+)
+def test_problems_name_the_line_of_the_file(name: str, expected: list[tuple[str, str]]) -> None:
+    async def check() -> Any:
+        async with App("memory") as app:
+            return await app.validate(getattr(functions, name))
+
+    found = asyncio.run(check()).problems
+    file = inspect.getsourcefile(functions)
+    lines = Path(str(file)).read_text().splitlines()
+    assert len(found) == len(expected)
+    for problem, (text, message) in zip(found, expected, strict=True):
+        assert problem.place.file == file
+        assert lines[problem.place.line - 1] == problem.place.text
+        assert text in problem.place.text
+        assert message in str(problem)
+        if name == "wrong_call":
+            assert problem.place.text[problem.place.column - 1 :].startswith(text)
+
+
+def test_what_is_no_plan() -> None:
+    with pytest.raises(InvalidFlow, match="@plan goes above an async def"):
+        plan(3)  # type: ignore[call-overload]
+
+    @plan  # type: ignore[arg-type]
+    def plain(a: str) -> str:
+        return a
+
+    with pytest.raises(InvalidFlow, match="write async def plain"):
+        App("memory").load(plain)
+
+
+def test_a_failure_is_raised() -> None:
+    @tool
+    async def fails() -> int:
+        """Fail."""
+        raise ValueError("no such thing")
+
+    @plan
+    async def failing() -> int:
+        return await fails()
+
+    with pytest.raises(FlowFailed, match="no such thing") as caught:
+        asyncio.run(failing())
+    assert caught.value.status == "failed"

@@ -1,0 +1,214 @@
+"""Types of plans: what can never fit is found before the first call, and what may fit is not."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import copy
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Literal, TypedDict
+
+import pytest
+from pydantic import Field
+
+from ropewalk import App, tool
+from ropewalk.app.plan_tools import with_tools
+from ropewalk.notations.plan.check import type_problems
+
+from .oracle import World, run_python, tools_of
+from .programs import Writer
+from .test_plan_oracle import PROGRAMS
+
+Level = Literal["junior", "senior"]
+
+
+class User(TypedDict):
+    id: int
+    name: str
+    level: Level
+    tags: list[str]
+
+
+@tool
+async def get_user(id: int) -> User:
+    """Give a user."""
+    return {"id": id, "name": f"user {id}", "level": "junior", "tags": []}
+
+
+@tool
+async def list_users(
+    department: Annotated[str, Field(pattern="^[a-z]+$")], limit: Annotated[int, Field(ge=1, le=50)] = 5
+) -> list[User]:
+    """List the users of a department."""
+    return [await get_user(1)]
+
+
+@tool
+async def notify(
+    ids: Annotated[list[int], Field(max_length=3)],
+    level: Level = "junior",
+    on: Annotated[str, Field(json_schema_extra={"format": "date"})] = "2026-01-01",
+    more: dict[str, Any] | None = None,
+) -> bool:
+    """Notify users."""
+    return True
+
+
+@tool
+async def anything(value: Any) -> Any:
+    """Give a value back."""
+    return value
+
+
+TOOLS = [get_user, list_users, notify, anything]
+
+WRONG = {
+    "user = await get_user(id=1)\nreturn user.nme": (2, 8, "'user' has no member 'nme'", "name"),
+    "user = await get_user(id=1)\nreturn user['nme']": (2, 8, "'user' has no member 'nme'", "name"),
+    "return (await get_user(id=1)).nme": (1, 8, "has no member 'nme'", "name"),
+    "key = 'abc'\nuser = await get_user(id=key)": (2, 26, "argument 'id' of get_user: must be an integer", None),
+    "user = await get_user(1)\nawait get_user(user.name)": (2, 16, "must be an integer; this is a string", None),
+    "for user in await list_users(department='it'):\n    await get_user(id=user.name)": (2, 23, "integer", None),
+    "await list_users(department='Sales')": (1, 29, '"Sales" does not match', None),
+    "limit = 500\nawait list_users('a', limit=limit)": (2, 29, "greater than the maximum of 50", None),
+    "await notify(ids=[1, 2, 3, 4])": (1, 18, "takes at most 3 items", None),
+    "await notify(ids=[1, 'x'])": (1, 22, "argument 'ids'[1] of notify: must be an integer", None),
+    "level = 'juniour'\nawait notify([1], level=level)": (2, 25, "is not one of", "junior"),
+    "level = 'a' if await anything(1) else 'b'\nawait notify([1], level)": (2, 19, "is not one of", None),
+    "async def show(user):\n    return user.nam\nawait show(await get_user(1))": (2, 12, "no member 'nam'", "name"),
+    "users = await list_users('a')\nreturn sorted(users, key=lambda u: u.lvl)": (2, 36, "no member 'lvl'", "level"),
+    "users = await list_users('a')\nreturn max(users, key=lambda u: u.id).nam": (2, 8, "no member 'nam'", "name"),
+    "users = await list_users('a')\nreturn {u.id: u.nme for u in users if u.tags}": (2, 15, "no member 'nme'", "name"),
+    "users = await list_users('a')\nreturn [t.uper() for u in users for t in u.tags]": (2, 9, "'uper'", "upper"),
+    "users = await asyncio.gather(*[get_user(n) for n in [1]])\nreturn users[0].nme": (2, 8, "'nme'", "name"),
+    "a, b = await asyncio.gather(get_user(1), list_users('x'))\nreturn b.name": (2, 8, "'b' is a list", None),
+    "user = await get_user(1)\nreturn user.name + user.id": (2, 8, "a string + an integer", None),
+    "user = await get_user(1)\nreturn user.name < 3": (2, 8, "a string < an integer", None),
+    "user = await get_user(1)\nfor x in user.id:\n    pass": (2, 10, "a loop goes over a list", None),
+    "call = get_user(1)\nuser = await call\nreturn user.nme": (3, 8, "no member 'nme'", "name"),
+    "return (await call_tool('get_user', {'id': 'x'}))": (1, 44, "must be an integer", None),
+    "try:\n    u = await get_user(1)\nexcept Exception:\n    u = await get_user(2)\nreturn u.nme": (
+        5,
+        8,
+        "'nme'",
+        "name",
+    ),
+    "number: int\nreturn await list_users(number)": (2, 25, "must be a string; this is an integer", None),
+    "u = await get_user(1)\nif u.level == 'junior' and u.nme:\n    pass": (2, 28, "no member 'nme'", "name"),
+}
+RIGHT = [
+    "user = await get_user(1)\nuser['extra'] = 1\nreturn user.extra",
+    "users = await list_users('a')\nfor u in users:\n    u['n'] = 1\nreturn [u.n for u in users]",
+    "value = await anything(1)\nreturn value.any.thing + value[0]",
+    "value = await anything(1)\nawait get_user(value)\nawait notify(ids=value, level=value)",
+    "level = str(await anything('senior'))\nawait notify([1], level)",
+    "x = 1\nfor n in range(3):\n    x = str(x)\nreturn x + 'a'",
+    "x = None\nfor n in range(3):\n    x = await get_user(n)\nreturn x.name if x else ''",
+    "x = 1\nif await anything(1):\n    x = 'a'\nif isinstance(x, str):\n    x = x.upper()\nreturn x",
+    "x = await get_user(1)\nif 'price' in x:\n    return x.price",
+    "x = await get_user(1)\ntry:\n    return x.price\nexcept KeyError:\n    return 0",
+    "x = (await get_user(1)).get('price')\nreturn x or 0",
+    "d = {}\nd['a'] = 1\nreturn d.a + len(d)",
+    "xs = []\nfor n in range(3):\n    xs.append(str(n))\nreturn xs[0].upper()",
+    "xs = [1]\nys = xs\nxs.append('a')\nreturn [y for y in xs]",
+    "level = 'senior' if await anything(1) else 'chief'\nawait notify([1], level)",
+    "user = await get_user(1)\nreturn [user.items(), user.keys(), user.level.upper(), user.tags.count('a')]",
+    "total = 0\nfor u in await list_users('a'):\n    total += u.id * 1.5\nreturn round(total / 2, 1)",
+    "import asyncio\nrs = await asyncio.gather(get_user(1), return_exceptions=True)\nreturn [str(r) for r in rs]",
+    "match await anything(1):\n    case {'n': str(n)}:\n        n.upper()\n    case [x, *rest]:\n        return x",
+    "from datetime import date\nreturn (date(2026, 1, 2) - date(2026, 1, 1)).days",
+    "return {1, 2} - {1} == {2}",
+]
+
+
+@pytest.fixture(scope="module")
+def app() -> Iterator[App]:
+    with asyncio.Runner() as runner:
+        opened = App("memory", tools=TOOLS)
+        runner.run(opened.__aenter__())
+        yield opened
+        runner.run(opened.__aexit__(None, None, None))
+
+
+def checked(app: App, code: str) -> Any:
+    return asyncio.run(app.validate({"kind": "plan", "code": code, "function": True}))
+
+
+@pytest.mark.parametrize("code", WRONG)
+def test_what_can_never_fit_has_its_line_column_and_suggestion(app: App, code: str) -> None:
+    line, column, message, suggestion = WRONG[code]
+    (problem,) = checked(app, code).problems
+    start = sum(len(text) + 1 for text in code.split("\n")[: line - 1])
+    assert (problem.message.split(": ")[0], problem.column) == (f"line {line}", start + column), problem
+    assert message in problem.message
+    assert problem.suggestion == suggestion
+
+
+@pytest.mark.parametrize("code", RIGHT)
+def test_what_may_fit_is_no_problem(app: App, code: str) -> None:
+    assert not checked(app, code).problems
+
+
+def test_every_problem_is_reported_at_once_with_those_of_the_language(app: App) -> None:
+    code = "u = await get_user('x')\nreturn u.nme + nam\nimport os"
+    lines = [problem.message.split(": ")[0] for problem in checked(app, code).problems]
+    assert lines == ["line 1", "line 2", "line 2", "line 3"]
+
+
+def test_a_literal_of_another_format_is_a_warning(app: App) -> None:
+    report = checked(app, "await notify([1], on='tomorrow')")
+    assert not report.problems
+    assert [
+        "argument 'on' of notify: 'tomorrow' does not have the format date" in str(one) for one in report.warnings
+    ] == [True]
+    assert not checked(app, "await notify([1], on='2026-11-27')").warnings
+
+
+def problems_of(app: App, code: str) -> list[Any]:
+    document = with_tools({"kind": "plan", "code": code, "function": True}, app.toolbox)
+    return type_problems(document, app.definitions.cards)[0]
+
+
+def test_programs_that_run_right_have_no_type_problem() -> None:
+    app = App("memory", tools=tools_of(World()))
+    sources = [*PROGRAMS.values(), *(Writer(seed).program() for seed in range(150))]
+    for code in sources:
+        found = problems_of(app, code.strip("\n"))
+        assert not found or "error" in run_python(code, {}), (code, found)
+
+
+def test_one_fault_in_a_right_program_is_found_before_the_first_call() -> None:
+    app = App("memory", tools=tools_of(World()))
+    missed = []
+    count = 0
+    for name, code in PROGRAMS.items():
+        if name in ("mutation", "an uncaught KeyError"):  # adds members to its own dicts
+            continue
+        for fault in faults(code.strip("\n")):
+            count += 1
+            document = with_tools({"kind": "plan", "code": fault, "function": True}, app.toolbox)
+            if not type_problems(document, app.definitions.cards)[0]:
+                missed.append(fault)
+    assert count > 60
+    assert not missed, missed[0]
+
+
+def faults(code: str) -> Iterator[str]:
+    """Yield the program with one argument of a wrong type, or one wrong member of what a tool gave."""
+    tree = ast.parse(code)
+    text = ast.parse("(await get_item(1)).name", mode="eval").body
+    for index, node in enumerate(ast.walk(tree)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("get_item", "risky"):
+            if node.args:
+                yield changed(tree, index, lambda part: part.args.__setitem__(0, text))
+            elif node.keywords:
+                yield changed(tree, index, lambda part: setattr(part.keywords[0], "value", ast.Constant("text")))
+        elif isinstance(node, ast.Attribute) and node.attr in ("id", "name", "tags"):
+            yield changed(tree, index, lambda part: setattr(part, "attr", part.attr + "s"))
+
+
+def changed(tree: ast.Module, index: int, change: Callable[[Any], None]) -> str:
+    """Return the text of a program with one node changed."""
+    tree = copy.deepcopy(tree)
+    change(list(ast.walk(tree))[index])
+    return ast.unparse(tree)

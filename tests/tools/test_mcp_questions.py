@@ -1,0 +1,82 @@
+"""Servers that ask the program which calls them: for input of its user, a completion of its model, its directories."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ropewalk.errors import ConfigError
+from ropewalk.tools.mcp.local_client import Elicitation
+from ropewalk.tools.mcp.servers import McpServers
+
+from .mcp_lab import python
+
+
+def ask(what: str, *, elicit: Any = None, sample: Any = None, **config: Any) -> dict[str, Any]:
+    """What the server was told."""
+
+    async def case() -> dict[str, Any]:
+        async with McpServers() as servers:
+            servers.on_elicit, servers.on_sample = elicit, sample
+            servers.add("curious", python("curious.py", mode="legacy", **config))
+            result = await servers.call_tool("curious", "ask", {"what": what})
+            return json.loads(result.content[0].text)
+
+    return asyncio.run(case())
+
+
+def test_a_form_is_answered_with_the_defaults_of_the_server() -> None:
+    seen: list[Elicitation] = []
+
+    async def answer(question: Elicitation) -> dict[str, Any]:
+        seen.append(question)
+        return {"city": "Bern"}
+
+    assert ask("form", elicit=answer) == {"action": "accept", "content": {"city": "Bern", "days": 3}}
+    assert (seen[0].server, seen[0].message, seen[0].url) == ("curious", "Where to?", None)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"), [({}, "lacks city"), ({"citi": "Bern"}, "did you mean 'city'"), ("Bern", "must be an object")]
+)
+def test_an_answer_that_does_not_fit_is_refused(answer: Any, why: str) -> None:
+    assert why in ask("form", elicit=lambda _: answer)["refused"]
+
+
+def test_a_question_can_be_declined() -> None:
+    assert ask("form", elicit=lambda _: None)["action"] == "decline"
+
+
+def test_an_address_is_shown_and_agreed_to() -> None:
+    seen: list[str | None] = []
+    assert ask("url", elicit=lambda question: seen.append(question.url) or True)["action"] == "accept"
+    assert seen == ["https://pay.example/1"]
+
+
+def test_roots_are_the_configured_directories(tmp_path: Path) -> None:
+    answer = ask("roots", roots=[str(tmp_path)])
+    assert answer["roots"] == [{"uri": tmp_path.as_uri(), "name": tmp_path.name}]
+
+
+def test_sampling_needs_a_setting_of_the_server() -> None:
+    def sample(server: str, params: dict[str, Any]) -> dict[str, Any]:
+        text = params["messages"][0]["content"]["text"]
+        return {"role": "assistant", "content": {"type": "text", "text": f"{server}: {text}"}, "model": "m"}
+
+    assert ask("sample", sample=sample, sampling=True)["content"]["text"] == "curious: Hello?"
+    assert "refused" in ask("sample", sample=sample)
+
+
+@pytest.mark.parametrize("what", ["form", "url", "roots", "sample"])
+def test_without_an_answer_the_server_is_told_so(what: str) -> None:
+    assert "refused" in ask(what)
+
+
+@pytest.mark.parametrize(("key", "value"), [("roots", "/home"), ("roots", [3]), ("sampling", "yes")])
+def test_wrong_settings_are_named(key: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=key):
+        McpServers().add("curious", python("curious.py", **{key: value}))

@@ -1,0 +1,121 @@
+"""Places in a worker: a run that may kill it is executed alone, and the others wait no longer than they must."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from ropewalk.workers.dispatches import Quarantine
+
+pytestmark = pytest.mark.anyio
+
+
+class Place:
+    """A run that holds a place in the worker until it is told to leave."""
+
+    def __init__(self, quarantine: Quarantine, run_id: str, log: list[str], **suspect: object) -> None:
+        self.leave = asyncio.Event()
+        self._quarantine, self._id, self._log, self._suspect = quarantine, run_id, log, suspect
+        self.task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        place = self._quarantine.alone if self._suspect else self._quarantine.shared
+        async with place(self._id, **self._suspect):  # type: ignore[operator]
+            self._log.append(self._id)
+            await self.leave.wait()
+
+    async def end(self) -> None:
+        self.leave.set()
+        await self.task
+
+
+async def yes() -> bool:
+    return True
+
+
+async def no() -> bool:
+    return False
+
+
+async def settle() -> None:
+    """Let every task go as far as it can."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not holds():  # noqa: ASYNC110 - nothing tells
+            await asyncio.sleep(0.01)
+
+
+async def test_a_suspect_waits_for_others_and_others_wait_for_it() -> None:
+    worker, log = Quarantine(), list[str]()
+    first = Place(worker, "first", log)
+    await settle()
+    suspect = Place(worker, "suspect", log, still_suspect=yes)
+    await settle()
+    later = Place(worker, "later", log)
+    await settle()
+    assert (log, worker.is_closed) == (["first"], True)
+    await first.end()
+    await settle()
+    assert (log, worker.is_closed) == (["first", "suspect"], True)
+    await suspect.end()
+    await settle()
+    assert (log, worker.is_closed) == (["first", "suspect", "later"], False)
+    await later.end()
+
+
+@pytest.mark.parametrize("busy", [False, True])
+async def test_two_suspects_are_executed_one_after_the_other(busy: bool) -> None:
+    worker, log = Quarantine(), list[str]()
+    if busy:
+        other = Place(worker, "other", [])
+        await settle()
+    one, two = Place(worker, "one", log, still_suspect=yes), Place(worker, "two", log, still_suspect=yes)
+    await settle()
+    if busy:
+        await other.end()
+        await settle()
+    assert log == ["one"]
+    await one.end()
+    await settle()
+    assert log == ["one", "two"]
+    await two.end()
+
+
+async def test_others_begin_as_soon_as_a_suspect_is_none_any_more() -> None:
+    worker, log = Quarantine(), list[str]()
+    suspect = Place(worker, "suspect", log, still_suspect=no)
+    await settle()
+    later = Place(worker, "later", log)
+    await until(lambda: "later" in log)
+    assert not suspect.task.done()
+    await suspect.end()
+    await later.end()
+
+
+@pytest.mark.parametrize("still", [yes, no])
+async def test_a_suspect_does_not_wait_for_ever(still: Callable[[], Awaitable[bool]]) -> None:
+    worker, log = Quarantine(), list[str]()
+    first = Place(worker, "first", log)
+    await settle()
+    suspect = Place(worker, "suspect", log, still_suspect=still, patience=0.05)
+    await until(lambda: "suspect" in log)
+    await suspect.end()
+    await first.end()
+    assert not worker.is_closed
+
+
+async def test_a_suspect_does_not_wait_for_the_run_that_it_is_part_of() -> None:
+    worker, log = Quarantine(), list[str]()
+    run = Place(worker, "run", log)
+    await settle()
+    chunk = Place(worker, "run/chunk", log, still_suspect=yes)
+    await settle()
+    assert log == ["run", "run/chunk"]
+    await chunk.end()
+    await run.end()
