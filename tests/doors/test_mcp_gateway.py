@@ -364,7 +364,7 @@ def test_many_tools_are_found_instead_of_listed(served: Served) -> None:
     async def case() -> None:
         async with served.client("--gateway") as mcp:
             await mcp.connect("here")
-            assert [tool.name for tool in mcp.tools("here")] == ["find_tools", "call_tool", "shout"]
+            assert [tool.name for tool in mcp.tools("here")] == ["find_tools", "call_tool", "read_value", "shout"]
             found = (
                 await mcp.call_tool("here", "find_tools", {"query": "report progress", "limit": 2})
             ).structured_content

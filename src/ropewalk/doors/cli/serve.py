@@ -114,7 +114,7 @@ _Plans: TypeAlias = Annotated[
 ]
 _MaxListed: TypeAlias = Annotated[
     int | None,
-    Parameter(help="Maximum number of listed tools. With more, list find_tools and call_tool instead. [default: 100]"),
+    Parameter(help="Maximum number of listed tools. With more, list tools that find and call them. [default: 100]"),
 ]
 _Http: TypeAlias = Annotated[
     str | None,

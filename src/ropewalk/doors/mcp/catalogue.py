@@ -1,7 +1,8 @@
 """The catalogue: everything that the MCP server offers, by the names that clients see. It is always current.
 
 A long list of tools fills the context of a model and makes it choose worse. In place of a long list, the model sees
-two tools. `find_tools` finds tools for a request, with their schemas; `call_tool` calls one of them.
+three tools. `find_tools` finds tools for a request, with their schemas; `call_tool` calls one of them; `read_value`
+reads a large result (`handles.py`).
 
 The app's selector ranks the tools of the project and learns from their use. It does not know flows, so a second
 selector ranks those.
@@ -27,6 +28,7 @@ from ...select.options import THRESHOLD
 from ...select.selector import Selector
 from ...tools.mcp.requests import ServerRefused
 from ...values import Json, did_you_mean
+from .handles import READ, ResultHandles
 from .results import failed, given, shown_input
 from .tool_source import CallContext, ExposedTool, Source
 
@@ -45,6 +47,7 @@ class Finder:
     def __init__(self, app: App) -> None:
         self._app = app
         self._flows: tuple[dict[str, str], Selector] | None = None
+        self.handles = ResultHandles(app)
 
     @property
     def connecting(self) -> list[str]:
@@ -206,11 +209,11 @@ def find_tools(tools: Mapping[str, ExposedTool], finder: Finder) -> ExposedTool:
 
 
 def call_tool(find: Find, tools: Mapping[str, ExposedTool], finder: Finder) -> ExposedTool:
-    """The tool that calls the others by name; its answers are theirs."""
+    """The tool that calls the others by name. Its answers are theirs, with handles for large results."""
 
     async def call(args: dict[str, Json], asked: CallContext) -> Any:
         name, arguments, request = args.get("name"), args.get("arguments", {}), args.get("request")
-        tool = await find(name) if isinstance(name, str) and name not in (FIND, CALL) else None
+        tool = await find(name) if isinstance(name, str) and name not in (FIND, CALL, READ) else None
         if tool is None:
             near = did_you_mean(str(name), tools)
             hint = f"; did you mean {near}?" if near else f"; ask {FIND}"
@@ -219,12 +222,12 @@ def call_tool(find: Find, tools: Mapping[str, ExposedTool], finder: Finder) -> E
             return failed("arguments: an object, by the input schema of the tool", {"kind": "InvalidInput"})
         if request is not None and not (isinstance(request, str) and request.strip()):
             return failed("request: the words that the tool was found by", {"kind": "InvalidInput"})
-        return await finder.call(tool, arguments, asked, request)
+        return await finder.handles.shorten(await finder.call(tool, arguments, asked, request))
 
     return ExposedTool(
         id=CALL,
         wanted=CALL,
-        description=f"Calls a tool that {FIND} has found.",
+        description=f"Calls a tool that {FIND} has found. Read a large result with {READ}.",
         input_schema={
             "type": "object",
             "properties": {
@@ -281,7 +284,7 @@ def _marked(id: str, name: str) -> str:
 
 class Catalogue:
     """The tools of some sources. Where there are more than `max_listed`, only those of `always` are listed as far as
-    they fit, and `find_tools` and `call_tool` for the rest; every tool can be called by its name all the same."""
+    they fit, and `find_tools`, `call_tool` and `read_value` for the rest. Every tool can be called by its name."""
 
     def __init__(
         self, finder: Finder, always: Sequence[Source], others: Sequence[Source] = (), *, max_listed: int = 100
@@ -340,7 +343,7 @@ class Catalogue:
         offered = (*always, *others)
         own = {item.id for item in offered if item.own}
         # Where programs call the tools, `find_tools` is the operation that gives stubs.
-        taken = (CALL,) if f"plans/{FIND}" in own else (FIND, CALL)
+        taken = (CALL, READ) if f"plans/{FIND}" in own else (FIND, CALL, READ)
         names = unique_names(((item.id, item.wanted) for item in offered), taken=taken, own=own)
         tools = {names[item.id]: item for item in offered}
         # Named by themselves: what is refused takes no name from what is not.
@@ -349,7 +352,11 @@ class Catalogue:
         listed = tools
         if len(tools) > self._most:
             first = always if len(always) <= self._most else []
-            listed = {FIND: find_tools(tools, self.finder), CALL: call_tool(self.find, tools, self.finder)}
+            listed = {
+                FIND: find_tools(tools, self.finder),
+                CALL: call_tool(self.find, tools, self.finder),
+                READ: self.finder.handles.read_tool(),
+            }
             if FIND in tools:
                 listed = {}  # programs call what is not listed
             listed |= {names[item.id]: item for item in first}
