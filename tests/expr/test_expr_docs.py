@@ -72,4 +72,4 @@ def _table(title: str) -> str:
 def test_the_limits_on_the_page_are_the_limits():
     for limit in (MAX_TEXT, MAX_STEPS, MAX_VISITS):
         assert f"{limit:,}" in PAGE
-    assert f"nesting {MAX_NESTING}" in PAGE
+    assert f"calls | {MAX_NESTING} levels" in PAGE
