@@ -39,13 +39,14 @@ class Plan(Generic[P, R]):
         name: str | None = None,
         description: str | None = None,
         timeout: float | None = None,
+        mcp_prompt: bool = False,
     ) -> None:
         if not inspect.isfunction(function):
             what = f"@plan goes above an async def, not above {type(function).__name__}"
             raise InvalidFlow([Problem(path="", message=what)])
         update_wrapper(self, function)
         setattr(self, PLAN, function)
-        self.function, self.timeout = function, timeout
+        self.function, self.timeout, self.mcp_prompt = function, timeout, mcp_prompt
         self.name = name or function.__name__
         self._description = description
         self.known: tuple[Any, int, Loaded] | None = None
@@ -99,6 +100,8 @@ class Plan(Generic[P, R]):
             document["description"] = self.description
         if signature.output_schema:
             document["output"] = signature.output_schema
+        if self.mcp_prompt:
+            document["mcpPrompt"] = True
         if self.timeout is not None:
             document["timeout"] = self.timeout * 1000
         own: Any = {name: entry_of(tool) for name, tool in self.program.tools.items()}
@@ -137,7 +140,7 @@ class Plan(Generic[P, R]):
 def plan(function: Callable[P, Coroutine[Any, Any, R]], /) -> Plan[P, R]: ...
 @overload
 def plan(
-    *, name: str | None = None, description: str | None = None, timeout: float | None = None
+    *, name: str | None = None, description: str | None = None, timeout: float | None = None, mcp_prompt: bool = False
 ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Plan[P, R]]: ...
 def plan(function: Any = None, /, **options: Any) -> Any:
     """Make a flow of an async function.
@@ -148,6 +151,7 @@ def plan(function: Any = None, /, **options: Any) -> Any:
     Args:
         function: The function, if the decorator is used without parentheses.
         **options: `name` and `description` replace those of the function; `timeout` is in seconds for the whole run.
+            With `mcp_prompt` MCP clients also get it as a prompt.
 
     Returns:
         A `Plan`, which is a definition like a file or a `flow(...)`.

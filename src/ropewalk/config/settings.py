@@ -222,6 +222,10 @@ class BackendSource:
     place: Callable[[str], Place] | None = field(default=None, repr=False, compare=False)
 
 
+RESOURCES: Final = ("runs", "definitions", "values")
+"""What the MCP server of a project can let its clients read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServed:
     """The tools that the MCP server of the project offers.
@@ -236,6 +240,8 @@ class McpServed:
         instructions: A text about the server for its clients.
         wait_for_servers: Seconds from the start for which a list waits for MCP servers that have not answered.
         task_only: Names of flows that run only as tasks, because they take too long for a call.
+        prompts: Names of flows that are also prompts.
+        resources: What clients may read, of RESOURCES.
     """
 
     flows: tuple[str, ...] = ()
@@ -247,6 +253,8 @@ class McpServed:
     instructions: str | None = None
     wait_for_servers: float = 1.0
     task_only: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from ..errors import ConfigError, InvalidFlow, Place
 from ..source.load import decoded, is_file
 from ..source.locations import Lines
 from ..values import MAX_DEPTH, did_you_mean
-from .settings import CATCH_UP, MODES, TRUST_HINTS
+from .settings import CATCH_UP, MODES, RESOURCES, TRUST_HINTS
 
 Check: TypeAlias = Callable[[Any], bool]
 
@@ -106,6 +106,10 @@ def _save(value: Any) -> bool:
     return value in ("ask", "allow")
 
 
+def _resources(value: Any) -> bool:
+    return isinstance(value, list) and all(item in RESOURCES for item in value)
+
+
 def _effects(value: Any) -> bool:
     return isinstance(value, dict) and all(effect in ("read", "write", "destructive") for effect in value.values())
 
@@ -150,6 +154,7 @@ WORDS: Final[dict[Check, str]] = {
     _sync: '"normal" or "full"',
     _engine: '"local" or "dbos"',
     _mode: f"one of {', '.join(MODES)}",
+    _resources: f"a list of: {', '.join(RESOURCES)}",
     _trust: f'"{TRUST_HINTS}", or left out',
     _approve: '"destructive", "writes" or "none"',
     _save: '"ask" or "allow"',
@@ -211,6 +216,8 @@ SECTIONS: Final[dict[str, dict[str, Check]]] = {
         "instructions": is_text,
         "wait_for_servers": _seconds_or_zero,
         "task_only": _texts,
+        "prompts": _texts,
+        "resources": _resources,
     },
     "plans": {
         "offer": _flag,

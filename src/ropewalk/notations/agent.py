@@ -450,6 +450,7 @@ FIELDS: Final[dict[str, Checker]] = {
     "kind": f.text,
     "name": f.name,
     "description": f.text,
+    "mcpPrompt": f.truth,
     "prompt": _content,
     "messages": _messages,
     "system": f.text,

@@ -215,6 +215,7 @@ FIELDS: Final[dict[str, Checker]] = {
     "kind": f.text,
     "name": f.name,
     "description": f.text,
+    "mcpPrompt": f.truth,
     "inputSchema": f.mapping,
     "outputSchema": f.mapping,
     "mode": f.one_of(("compose",)),

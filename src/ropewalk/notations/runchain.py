@@ -75,6 +75,7 @@ FIELDS: Final[dict[str, Checker]] = {
     "kind": f.text,
     "name": f.name,
     "description": f.text,
+    "mcpPrompt": f.truth,
     "steps": f.anything,
 }
 STEP_FIELDS: Final[dict[str, Checker]] = {"toolId": f.name, "args": f.mapping, "usePrevious": f.truth}

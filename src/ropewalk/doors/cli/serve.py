@@ -193,6 +193,9 @@ def _make_door(app: App, config: Config, files: tuple[Path, ...]) -> McpDoor:
     from ..mcp.catalogue import Catalogue, Finder
     from ..mcp.flows import Flows
     from ..mcp.gateway import GatewayPassthrough, Tools
+    from ..mcp.primitives import Primitives
+    from ..mcp.prompts import FlowPrompts
+    from ..mcp.resources import ProjectResources
     from ..mcp.server import McpDoor
     from ..mcp.task_methods import TaskMethods
     from ..mcp.tasks import Tasks
@@ -208,6 +211,7 @@ def _make_door(app: App, config: Config, files: tuple[Path, ...]) -> McpDoor:
         config.directory,
         stored=served.stored,
         task_only=served.task_only,
+        prompts=served.prompts,
         plans=config.plans.offer,
     )
     tools = [Tools(app, servers_only=not served.tools, prefix=served.prefix)] if served.tools or served.gateway else []
@@ -218,11 +222,15 @@ def _make_door(app: App, config: Config, files: tuple[Path, ...]) -> McpDoor:
 
         always.append(PlanOperations(app))
     catalogue = Catalogue(Finder(app), always, tools, max_listed=served.max_listed)
-    passthrough = GatewayPassthrough(app, prefix=served.prefix) if served.gateway else None
+    primitives = Primitives(
+        FlowPrompts(lambda: catalogue.tools),
+        ProjectResources(app, lambda: catalogue.tools, served.resources) if served.resources else None,
+        GatewayPassthrough(app, prefix=served.prefix) if served.gateway else None,
+    )
     return McpDoor(
         catalogue,
         instructions=served.instructions,
-        passed=passthrough,
+        primitives=primitives,
         patience=served.wait_for_servers,
         tasks=TaskMethods(app, Tasks(app)),
     )

@@ -148,6 +148,7 @@ class Flows:
         home: The directory of the project.
         stored: Offer the chains and compositions of the store, too.
         task_only: Names of flows that run only as tasks.
+        prompts: Names of flows that are also prompts, in addition to those with `mcpPrompt`.
         plans: The operations on plans are offered, too. Their `resume_run` also continues the runs of flows.
     """
 
@@ -159,10 +160,11 @@ class Flows:
         *,
         stored: bool = True,
         task_only: Iterable[str] = (),
+        prompts: Iterable[str] = (),
         plans: bool = False,
     ) -> None:
         self._app, self._home, self._stored = app, home, stored
-        self._task_only, self._has_plans = frozenset(task_only), plans
+        self._task_only, self._prompts, self._has_plans = frozenset(task_only), frozenset(prompts), plans
         named = tuple(places)
         self._places = named or PROJECT_FLOWS
         # Nobody named the files that a default pattern matches: they may be documents of other programs.
@@ -334,6 +336,8 @@ class Flows:
             id=id,
             task=task,
             task_only=tool_name(loaded.name) in self._task_only,
+            prompt=loaded.name in self._prompts or bool(loaded.document.get("mcpPrompt")),
+            definition=loaded,
             wanted=tool_name(loaded.name),
             description=tool.description.strip() or f"Runs the {loaded.kind} {loaded.name!r}.",
             input_schema=tool.input_schema,

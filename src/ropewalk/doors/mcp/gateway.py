@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import ToolError, ToolNotApproved
@@ -28,7 +28,7 @@ from ...tools.tool import Tool, ToolBackend
 from ...values import Json
 from .catalogue import safe_name, unique_names
 from .flows import Steps
-from .results import given, passed_task, protocol_error, shown_value, unmarked
+from .results import given, no_resource, passed_task, protocol_error, shown_value, unmarked
 from .subscriptions import ResourceSubscriptions
 from .tool_source import Call, CallContext, ExposedTool
 
@@ -42,7 +42,6 @@ _MOST_PAGES: Final = 100
 _MAX_ENTRIES: Final = 10_000  # prompts or resources of one server
 _PATIENCE: Final = 5.0  # seconds for one server's prompts or resources: it must not hold up those of the others
 _MAX_ROUNDS: Final = 10  # results of one request that ask for input
-_NOT_FOUND: Final = -32002  # before 2026-07-28; since then it is one of the parameters that is wrong
 
 
 class GatewayPassthrough:
@@ -57,22 +56,11 @@ class GatewayPassthrough:
             app.toolbox.mcp.on_notification = self._announced
         self.ready: Callable[[], Awaitable[None]] = _at_once
         """Waits at the start until servers have answered, for a short while."""
+        self.taken: Callable[[], Iterable[str]] = tuple
+        """Returns the names that prompts of servers cannot have."""
         self._known: set[str] | None = None  # the servers whose prompts and resources clients have been given
         self._prompts: dict[str, tuple[str, str]] = {}  # server and name, by the name that clients see
         self._owners: dict[str, str] = {}  # of resources, by URI
-
-    def handlers(self) -> dict[str, Any]:
-        """For the constructor of the SDK's server."""
-        return {
-            "on_list_prompts": self._list_prompts,
-            "on_get_prompt": self._get_prompt,
-            "on_list_resources": self._list_resources,
-            "on_list_resource_templates": self._list_templates,
-            "on_read_resource": self._read_resource,
-            "on_completion": self._complete,
-            "on_subscribe_resource": self._subscribe,
-            "on_unsubscribe_resource": self._unsubscribe,
-        }
 
     def _announced(self, server: str, method: str, params: Mapping[str, Any]) -> None:
         if server in self._servers:
@@ -92,18 +80,29 @@ class GatewayPassthrough:
         names = [] if toolbox.mcp is None else toolbox.mcp.names
         return [name for name in names if toolbox.pins is None or toolbox.pins.is_pinned(name)]
 
-    async def _list_prompts(self, ctx: Any, params: Any) -> Any:
-        import mcp_types as types
+    async def list_prompts(self, ctx: Any) -> list[Any]:
+        """Return the prompts of all servers, by the names that clients see.
 
+        Args:
+            ctx: The SDK's context of the request.
+        """
         result = await self._everywhere("list_prompts", "prompts")
         wanted = {f"{server}:{item.name}": (server, item) for server, item in result}
         shown = {id: f"{server}__{item.name}" if self._prefix else item.name for id, (server, item) in wanted.items()}
-        names = unique_names(shown.items())
+        names = unique_names(shown.items(), taken=self.taken())
         self._prompts = {names[id]: (server, item.name) for id, (server, item) in wanted.items()}
-        prompts = [item.model_copy(update={"name": names[id]}) for id, (_, item) in wanted.items()]
-        return types.ListPromptsResult(prompts=prompts)
+        return [item.model_copy(update={"name": names[id]}) for id, (_, item) in wanted.items()]
 
-    async def _get_prompt(self, ctx: Any, params: Any) -> Any:
+    async def get_prompt(self, ctx: Any, params: Any) -> Any:
+        """Get a prompt from its server.
+
+        Args:
+            ctx: The SDK's context of the request.
+            params: The parameters of `prompts/get`.
+
+        Raises:
+            MCPError: There is no such prompt, or its server refuses.
+        """
         server, name = await self._prompt(ctx, params.name)
 
         async def get(session: Any, **retry: Any) -> Any:
@@ -117,12 +116,21 @@ class GatewayPassthrough:
         from mcp_types import INVALID_PARAMS
 
         if shown not in self._prompts:
-            await self._list_prompts(ctx, None)
+            await self.list_prompts(ctx)
         if shown not in self._prompts:
             raise MCPError(INVALID_PARAMS, f"Unknown prompt: {shown}")
         return self._prompts[shown]
 
-    async def _complete(self, ctx: Any, params: Any) -> Any:
+    async def complete(self, ctx: Any, params: Any) -> Any:
+        """Get the completions of an argument from its server.
+
+        Args:
+            ctx: The SDK's context of the request.
+            params: The parameters of `completion/complete`.
+
+        Raises:
+            MCPError: There is no such prompt or resource, or its server refuses.
+        """
         ref = params.ref
         if ref.type == "ref/prompt":
             server, name = await self._prompt(ctx, ref.name)
@@ -134,20 +142,6 @@ class GatewayPassthrough:
         return await self._ask(
             server, lambda session: session.complete(ref, argument, context), f"completion of {argument['name']!r}"
         )
-
-    async def _subscribe(self, ctx: Any, params: Any) -> Any:
-        from mcp_types import EmptyResult
-
-        connection = ctx.session._connection
-        await self.subscribe(ctx, str(params.uri), connection)
-        connection.exit_stack.callback(self.subscriptions.remove, str(params.uri), connection)
-        return EmptyResult()
-
-    async def _unsubscribe(self, ctx: Any, params: Any) -> Any:
-        from mcp_types import EmptyResult
-
-        self.subscriptions.remove(str(params.uri), ctx.session._connection)
-        return EmptyResult()
 
     async def subscribe(self, ctx: Any, uri: str, subscriber: Any) -> None:
         """Subscribe to a resource.
@@ -190,22 +184,36 @@ class GatewayPassthrough:
         questions = (toolbox.mcp.ask(server, ask, "log level", _PATIENCE) for server in servers)
         await asyncio.gather(*questions, return_exceptions=True)
 
-    async def _list_resources(self, ctx: Any, params: Any) -> Any:
-        import mcp_types as types
+    async def list_resources(self, ctx: Any) -> list[Any]:
+        """Return the resources of all servers.
 
+        Args:
+            ctx: The SDK's context of the request.
+        """
         owned: dict[str, tuple[str, Any]] = {}
         for server, entry in await self._everywhere("list_resources", "resources"):
             owned.setdefault(str(entry.uri), (server, entry))  # where two have the same one, the first is asked
         self._owners = {uri: server for uri, (server, _) in owned.items()}
-        return types.ListResourcesResult(resources=[item for _, item in owned.values()])
+        return [item for _, item in owned.values()]
 
-    async def _list_templates(self, ctx: Any, params: Any) -> Any:
-        import mcp_types as types
+    async def list_templates(self, ctx: Any) -> list[Any]:
+        """Return the resource templates of all servers.
 
-        result = await self._everywhere("list_resource_templates", "resource_templates")
-        return types.ListResourceTemplatesResult(resource_templates=[item for _, item in result])
+        Args:
+            ctx: The SDK's context of the request.
+        """
+        return [item for _, item in await self._everywhere("list_resource_templates", "resource_templates")]
 
-    async def _read_resource(self, ctx: Any, params: Any) -> Any:
+    async def read_resource(self, ctx: Any, params: Any) -> Any:
+        """Read a resource from its server.
+
+        Args:
+            ctx: The SDK's context of the request.
+            params: The parameters of `resources/read`.
+
+        Raises:
+            MCPError: There is no such resource, or its server refuses.
+        """
         from mcp import MCPError
 
         uri = str(params.uri)
@@ -220,18 +228,18 @@ class GatewayPassthrough:
             except MCPError:
                 if not left:  # nobody else is there to be asked
                     raise
-        raise _no_resource(ctx, uri)
+        raise no_resource(ctx, uri)
 
     async def _owners_of(self, ctx: Any, uri: str) -> list[str]:
         """Return the servers to ask for a resource, the likeliest first."""
         if uri not in self._owners:
-            await self._list_resources(ctx, None)
+            await self.list_resources(ctx)
         return [self._owners[uri]] if uri in self._owners else await self._with_template(uri)
 
     async def _owner(self, ctx: Any, uri: str) -> str:
         servers = await self._owners_of(ctx, uri)
         if not servers:
-            raise _no_resource(ctx, uri)
+            raise no_resource(ctx, uri)
         return servers[0]
 
     async def _with_template(self, uri: str) -> list[str]:
@@ -307,15 +315,6 @@ class GatewayPassthrough:
                 responses[key] = await ask_client(client, data["method"], data.get("params") or {})
             retry = {"input_responses": responses, "request_state": result.request_state}
         return result
-
-
-def _no_resource(ctx: Any, uri: str) -> Exception:
-    from mcp import MCPError
-    from mcp_types import INVALID_PARAMS
-    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-
-    code = INVALID_PARAMS if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else _NOT_FOUND
-    return MCPError(code, f"Resource not found: {uri}", {"uri": uri})
 
 
 async def _at_once() -> None:

@@ -99,6 +99,7 @@ RUN: Final = "ropewalk/run"
 ERROR: Final = "ropewalk/error"
 TASK_SEPARATOR: Final = ":"
 """Between the name of a server behind and the id of its task."""
+_NOT_FOUND: Final = -32002  # before 2026-07-28; since then it is one of the parameters that is wrong
 _LONGEST: Final = 4_000  # characters of an error; a model has to read them
 
 
@@ -245,3 +246,18 @@ def _of_flow(error: FlowFailed, about: dict[str, Json], paths: Mapping[str, str]
     where = f"node {node!r} failed" if node else f"the run ended as {error.status}"
     tool = f" in tool {message['tool']!r}" if message.get("tool") else ""
     return f"{where}{tool}: {message.get('message', '')} (run {error.run_id})"
+
+
+def no_resource(ctx: Any, uri: str) -> Exception:
+    """Return the error for a resource that does not exist.
+
+    Args:
+        ctx: The SDK's context of the request.
+        uri: The URI in it.
+    """
+    from mcp import MCPError
+    from mcp_types import INVALID_PARAMS
+    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+    code = INVALID_PARAMS if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else _NOT_FOUND
+    return MCPError(code, f"Resource not found: {uri}", {"uri": uri})

@@ -17,7 +17,7 @@ from ...values import did_you_mean
 from ..security import SOURCE
 from .catalogue import Catalogue
 from .client_channel import LEVEL, LEVELS, ClientChannel, SuspendedCalls
-from .gateway import GatewayPassthrough
+from .primitives import Primitives
 from .results import explained, is_object, shown_input, shown_output
 from .task_methods import TaskMethods
 from .tool_source import CallContext, ExposedTool
@@ -35,14 +35,14 @@ _LOOK: Final = 1.0  # seconds between looks at whether the tools have changed
 
 
 class McpDoor:
-    """Serve a catalogue, with the prompts and resources in `passed`. `server` is the SDK's, run inside `open`."""
+    """Serve a catalogue, with prompts and resources. `server` is the SDK's, run inside `open`."""
 
     def __init__(
         self,
         catalogue: Catalogue,
         name: str = "ropewalk",
         instructions: str | None = None,
-        passed: GatewayPassthrough | None = None,
+        primitives: Primitives | None = None,
         patience: float = 1.0,
         tasks: TaskMethods | None = None,
     ) -> None:
@@ -60,13 +60,13 @@ class McpDoor:
         self.has_one_client = False
         """Whether all requests come from one client, as on standard input; in the era of 2026-07-28 each request is a
         connection of its own, and nothing else says so."""
-        self._passed = passed
+        self._primitives = primitives
         self._suspended = SuspendedCalls()
         self._listen = ListenHandler(self._bus)
         self._changes: dict[Any, str] = {}  # events that servers behind have announced, with their older method
-        if passed is not None:
-            passed.ready = self._ready
-            passed.on_change = self._note_change
+        if primitives is not None and primitives.gateway is not None:
+            primitives.gateway.ready = self._ready
+            primitives.gateway.on_change = self._note_change
         self._called = asyncio.Event()  # a tool was: it may have changed which there are
         self._tasks = tasks
         self.server = self._make_server(name, instructions)
@@ -75,7 +75,7 @@ class McpDoor:
         from mcp.server.lowlevel import NotificationOptions, Server
         from mcp_types import SetLevelRequestParams
 
-        passed, tasks = self._passed, self._tasks
+        primitives, tasks = self._primitives, self._tasks
         server: Server[Any] = Server(
             name,
             version=version("ropewalk"),
@@ -84,18 +84,21 @@ class McpDoor:
             get_tool_input_schema=self._input_schema,
             on_list_tools=self._list,
             on_call_tool=self._call,
-            on_subscriptions_listen=self._listen if passed is None else self._serve_subscriptions,
-            **({} if passed is None else self._suspending(passed.handlers())),
+            on_subscriptions_listen=self._listen if primitives is None else self._serve_subscriptions,
+            **({} if primitives is None else self._suspending(primitives.handlers())),
         )
-        if passed is not None:
+        if primitives is not None and primitives.gateway is not None:
             server.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_log_level)
         if tasks is not None:
             tasks.register(server)
         server.middleware.append(self._note)
 
         # That the list changes is told in every handshake; the HTTP transport asks for the options itself.
-        passes = passed is not None
-        changes = NotificationOptions(tools_changed=True, prompts_changed=passes, resources_changed=passes)
+        changes = NotificationOptions(
+            tools_changed=True,
+            prompts_changed=primitives is not None,
+            resources_changed=primitives is not None and primitives.has_resources,
+        )
         make_options = server.create_initialization_options
 
         def options() -> Any:
@@ -124,8 +127,8 @@ class McpDoor:
             await self._suspended.close()
             if self._tasks is not None:
                 await self._tasks.tasks.close()
-            if self._passed is not None:
-                await self._passed.subscriptions.close()
+            if self._primitives is not None:
+                await self._primitives.close()
 
     # --- requests
 
@@ -217,23 +220,23 @@ class McpDoor:
 
         ctx.session._connection.state[LEVEL] = params.level
         wanted = [connection.state[LEVEL] for connection in self._connections if LEVEL in connection.state]
-        if self._passed is not None:
-            await self._passed.set_log_level(min(wanted, key=LEVELS.index))
+        if self._primitives is not None and self._primitives.gateway is not None:
+            await self._primitives.gateway.set_log_level(min(wanted, key=LEVELS.index))
         return EmptyResult()
 
     async def _serve_subscriptions(self, ctx: Any, params: Any) -> Any:
-        """Serve a stream of changes, with subscriptions at the servers behind as long as it is open."""
+        """Serve a stream of changes, with subscriptions to resources as long as it is open."""
         from mcp import MCPError
 
-        assert self._passed is not None
+        assert self._primitives is not None
         subscriber = object()
         try:
             for uri in params.notifications.resource_subscriptions or ():
                 with contextlib.suppress(MCPError):  # a resource that does not exist never changes
-                    await self._passed.subscribe(ctx, str(uri), subscriber)
+                    await self._primitives.subscribe(ctx, str(uri), subscriber)
             return await self._listen(ctx, params)
         finally:
-            self._passed.subscriptions.remove_everywhere(subscriber)
+            self._primitives.remove_everywhere(subscriber)
 
     def _input_schema(self, name: str) -> dict[str, Any] | None:
         tool = self.catalogue.tools.get(name)
@@ -282,31 +285,30 @@ class McpDoor:
             self._called.set()
 
     async def _announce_changes(self) -> None:
-        """Announce what servers behind have announced: changed lists to all clients, a resource to its subscribers."""
+        """Announce what has changed here or at servers behind: lists to all clients, a resource to its subscribers."""
         from mcp.shared.subscriptions import ResourceUpdated
 
         changes, self._changes = self._changes, {}
+        if self._primitives is not None:
+            changes |= await self._primitives.changes()
         for event, method in changes.items():
             if not isinstance(event, ResourceUpdated):
                 await self._announce(event, method)
                 continue
             await self._bus.publish(event)
-            subscribers = [] if self._passed is None else self._passed.subscriptions.subscribers(event.uri)
+            subscribers = [] if self._primitives is None else self._primitives.subscribers(event.uri)
             for subscriber in subscribers:
                 if subscriber in self._connections:
                     await subscriber.notify(method, {"uri": event.uri})
 
     async def _follow(self) -> None:
-        from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged, ToolsListChanged
+        from mcp.shared.subscriptions import ToolsListChanged
 
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._called.wait(), _LOOK)
             self._called.clear()
             await self._announce_changes()
-            if self._passed is not None and self._passed.has_changed():
-                await self._announce(PromptsListChanged(), "notifications/prompts/list_changed")
-                await self._announce(ResourcesListChanged(), "notifications/resources/list_changed")
             if self._known is None:
                 continue  # nobody has a list that could be out of date
             try:

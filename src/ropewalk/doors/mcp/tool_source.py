@@ -12,6 +12,7 @@ from ...values import Json
 from .client_channel import ClientChannel
 
 if TYPE_CHECKING:
+    from ...app.loaded import Loaded
     from ...engine.engine import Job
 
 
@@ -46,10 +47,19 @@ PrepareTask: TypeAlias = Callable[[dict[str, Json], str], Awaitable["Job"]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExposedTool:
-    """One tool. `id` says what it is here (`flow:shout`, `git:git_log`), `wanted` how it would like to be called.
-    With `verbatim` its results are an MCP server's own, else they fit `output_schema`. One that is `withheld` is shown
-    to nobody; its call says why. One of the project's `own` keeps its name where another wants the same. A tool with a
-    `task` can run as a task, one that is `task_only` runs in no other way."""
+    """One tool as clients see it.
+
+    Attributes:
+        id: What it is here, such as `flow:shout` or `git:git_log`.
+        wanted: The name that it should have.
+        verbatim: Its results are those of an MCP server; others fit `output_schema`.
+        withheld: No client sees it; a call says why.
+        own: It belongs to the project, and keeps its name if another tool wants the same.
+        task: Makes the job of a task; None if it cannot run as one.
+        task_only: It runs only as a task.
+        prompt: It is also a prompt.
+        definition: The flow that it runs; None if it is not a flow.
+    """
 
     id: str
     wanted: str
@@ -64,6 +74,8 @@ class ExposedTool:
     own: bool = False
     task: PrepareTask | None = None
     task_only: bool = False
+    prompt: bool = False
+    definition: Loaded | None = None
 
 
 class Source(Protocol):

@@ -71,6 +71,7 @@ CHAIN_FIELDS: Final[dict[str, Checker]] = {
     "id": f.name,
     "name": f.text,
     "description": f.text,
+    "mcpPrompt": f.truth,
     "mode": f.word_of(ChainMode),
     "nodes": f.anything,
     "errorStrategy": ERROR_STRATEGY,

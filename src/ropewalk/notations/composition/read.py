@@ -67,6 +67,7 @@ FIELDS: Final[dict[str, Checker]] = {
     "kind": f.text,
     "name": f.text,
     "description": f.text,
+    "mcpPrompt": f.truth,
     "nodes": f.anything,
     "inputSchema": f.anything,
     "outputSchema": f.anything,

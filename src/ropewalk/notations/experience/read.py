@@ -54,6 +54,7 @@ DOCUMENT: Final[dict[str, Checker]] = {
     "name": f.name,
     "version": version,
     "description": f.text,
+    "mcpPrompt": f.truth,
     "phases": f.anything,
     "runtime": f.anything,
     "state": f.anything,

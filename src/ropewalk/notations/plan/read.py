@@ -27,6 +27,7 @@ FIELDS: Final[dict[str, Checker]] = {
     "kind": f.text,
     "name": f.name,
     "description": f.text,
+    "mcpPrompt": f.truth,
     "code": f.text,
     "input": f.mapping,
     "inputs": f.names,
