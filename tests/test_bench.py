@@ -71,7 +71,7 @@ def test_the_floor_and_the_chain_do_the_same_work() -> None:
 def test_one_command_prints_the_table_and_writes_it_as_json(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     command = [sys.executable, str(BENCH / "run.py"), "--quick", "--no-peers", "--only", "looping", "--json", str(out)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "loop of 1000 with a condition" in done.stdout
     (row,) = json.loads(out.read_text())["rows"]

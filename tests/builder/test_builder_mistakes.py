@@ -113,7 +113,9 @@ def test_what_asks_for_a_value_names_what_to_write(mistake: Mistake, part: str) 
 OTHERS: list[tuple[str, Mistake, str]] = [
     ("unknown argument", lambda f, hits: f.call(fetch, ulr="a"), "no argument 'ulr'; it takes url; did you mean url?"),
     ("missing argument", lambda f, hits: f.call(fetch), "fetch needs url"),
-    ("positional argument", lambda f, hits: f.call(fetch, "a"), "by name"),  # type: ignore[call-overload]
+    ("position without function", lambda f, hits: f.call("s:tool", "a"), "name=value"),  # type: ignore[call-overload]
+    ("too many by position", lambda f, hits: f.call(fetch, "a", "b"), "at most 1 arguments"),
+    ("twice", lambda f, hits: f.call(fetch, "a", url="a"), "by position and by name"),
     ("called tool", lambda f, hits: _closed(f), "pass the function"),
     ("no tool", lambda f, hits: f.call(hits), "references stand for values"),
     ("date", lambda f, hits: f.call(fetch, url=datetime.date(2026, 1, 1)), "date is not JSON"),

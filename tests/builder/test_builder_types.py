@@ -53,14 +53,16 @@ with flow("typed", topic=str) as f:
     assert_type(f.loop(lambda: f.call(fetch, url="a"), limit=3), Ref[list[str]])
     assert_type(f.loop(lambda: f.call(fetch, url="a"), limit=3, collect=False), Ref[str])
     assert_type(f.call(stream, url="a"), Ref[Any])
+    assert_type(f.call(fetch, hits[0].url), Ref[str])
+    assert_type(f.call(fetch, url=f.value({"a": 1})), Ref[str])
     assert_type(f.call("server:tool", any=1), Ref[Any])
     assert_type(f.options(attempts=3, fallback="").call(fetch, url="a"), Ref[str])
     seen = f.state("seen", list[str], initial=[], reduce="array_append")
     assert_type(seen, State[list[str]])
     f.set(seen, pages)
     assert_type(f.loop(lambda n: f.call(fetch, url=f"{n}"), limit=3, until=lambda page: page == "a"), Ref[list[str]])
-    assert_type(f.for_each(hits, lambda hit: {"url": hit.url}), Ref[list[Any]])
-    assert_type(f.loop(lambda: 5, limit=3), Ref[list[Any]])
+    assert_type(f.for_each(hits, lambda hit: f.value({"url": hit.url})), Ref[list[Any]])
+    assert_type(f.loop(lambda: f.value(5), limit=3), Ref[list[Any]])
     with f.parallel(limit=2):
         f.call(fetch, url=f"a{pages[0]}")
     f.result({"n": pages.length()})
@@ -70,7 +72,11 @@ WRONG = {
     'f.state("s", reduce="summ")': "call-overload",
     "f.for_each(5, lambda x: x)": "arg-type",
     "f.loop(lambda: 1)": "call-overload",
-    'f.call(fetch, "positional")': "call-overload",
+    "f.call(fetch)": "call-overload",
+    "f.call(fetch, url=5)": "call-overload",
+    'f.call(fetch, urll="a")': "call-overload",
+    'f.call(fetch, "a", url="a")': "arg-type",
+    'f.call("server:tool", "a")': "call-overload",
 }
 
 
@@ -81,7 +87,7 @@ def test_the_types_of_flows(tmp_path: Path) -> None:
     wrong.write_text(head + "\n".join(WRONG) + "\n")
     cache = ["--cache-dir", str(tmp_path / "cache"), "--no-error-summary"]
     command = [sys.executable, "-m", "mypy", "--strict", *cache, "--config-file", "", "right.py", "wrong.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=110)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=500)
     lines = [line for line in done.stdout.splitlines() if ": error: " in line]
     assert [line for line in lines if line.startswith("right.py")] == [], done.stdout
     first = head.count("\n") + 1

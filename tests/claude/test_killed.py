@@ -43,7 +43,7 @@ def test_kill_in_mid_loop_and_resume(api: StandIn, tmp_path: Path) -> None:
     assert len(api.bodies) == 2
 
     second = start(store, api.url, "conversation", "resume")
-    output, _ = second.communicate(timeout=60)
+    output, _ = second.communicate(timeout=300)
     assert second.returncode == 0
     lines = output.split("\n")
     assert lines[-2] == "done finished 3 300 4"  # tokens of the turns before the kill are counted, and were paid once

@@ -200,7 +200,7 @@ def test_a_killed_process_leaves_what_was_refused_to_the_next(tmp_path: Path) ->
         api.answered = 0
         second = fork_server.Popen([sys.executable, CHILD, store, api.url, "r", "resume"], stdout=subprocess.PIPE,
                                    text=True, env={**os.environ})  # fmt: skip
-        output, _ = second.communicate(timeout=120)
+        output, _ = second.communicate(timeout=300)
         assert output.split("\n")[-2] == "done done 2 1"
         assert len(api.refused) == 1
         assert [one["name"] for body in api.bodies[1:] for one in body["tools"]] == ["good"] * 3

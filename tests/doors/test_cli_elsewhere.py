@@ -56,7 +56,7 @@ def killed(project, started, cwd):
     child = started("run", os.path.relpath(project.home / "hang.yaml", cwd), "--id", "killed", cwd=cwd)
     until(cwd / "hanging")
     os.kill(child.pid, signal.SIGKILL)
-    child.wait(timeout=50)
+    child.wait(timeout=300)
 
 
 def test_resume_of_an_experience_whose_directory_is_gone_says_so(project, started):
@@ -64,7 +64,7 @@ def test_resume_of_an_experience_whose_directory_is_gone_says_so(project, starte
     child = started("run", "exp", "--id", "moved")
     until(project.home / "hanging")
     os.kill(child.pid, signal.SIGKILL)
-    child.wait(timeout=50)
+    child.wait(timeout=300)
     (project.home / "exp").rename(project.home / "other")
     done = project("resume", "moved")
     assert done.code == 2

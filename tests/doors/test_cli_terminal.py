@@ -46,7 +46,7 @@ def on_terminal(project, *words, stop_when=None, columns=100):
             os.write(master, b"\x03")
             pressed = True
     os.close(master)
-    return child.wait(timeout=50), shown.decode("utf-8", "replace")
+    return child.wait(timeout=300), shown.decode("utf-8", "replace")
 
 
 def plain(shown):

@@ -139,7 +139,7 @@ def test_with_wait_the_process_stays_and_hears_what_another_one_sends(project, s
     until(lambda: project("runs", "show", "a", "--json", "--store", "other.db").data.get("waitingFor"))
     said = project("runs", "approve", "a", "--by", "ann", "--store", "other.db")
     assert said.out.splitlines() == ["approved ask of a: Ship it?"]
-    out, err = child.communicate(timeout=50)
+    out, err = child.communicate(timeout=300)
     assert child.returncode == 0, err
     assert json.loads(out)["results"]["ask"] == {"approved": True, "by": "ann", "note": None}
 
@@ -149,7 +149,7 @@ def test_a_process_that_is_killed_while_it_waits_is_gone_on_for(project, started
     child = started("run", "order.yaml", "--wait", "--input", '{"order": 1}', "--id", "k")
     until(lambda: project("runs", "show", "k", "--json").data.get("waitingFor"))
     child.send_signal(signal.SIGKILL)
-    child.wait(timeout=50)
+    child.wait(timeout=300)
     assert project("runs", "send", "k", "paid-1").code == 0
     again = project("resume", "k", "--json")
     assert again.code == 4, again.err
@@ -219,7 +219,7 @@ def test_how_a_run_goes_on_names_the_store_that_was_asked_for_it(project, starte
     shown = project("runs", "show", "k", "--store", "other.db").out
     assert "    ropewalk runs approve k ask --store other.db\n  then its process continues it\n" in shown
     child.kill()
-    child.wait(timeout=50)
+    child.wait(timeout=300)
     dead = "running, but its process is gone; to resume it: ropewalk resume k --store other.db"
     assert dead in project("runs", "show", "k", "--store", "other.db").out
     gone = project("runs", "watch", "k", "--store", "other.db").err

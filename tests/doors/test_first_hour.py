@@ -29,7 +29,7 @@ UNKNOWN = "kind: chain\nname: c\nnodes:\n  - {id: a, type: tool, tool: uper, par
 def serve_mcp(home: Path, *words: str) -> str:
     """Start `ropewalk mcp` for a client that leaves at once, and return what it says on standard error."""
     done = subprocess.run(
-        [COMMAND, "mcp", *words], cwd=home, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120
+        [COMMAND, "mcp", *words], cwd=home, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     return done.stderr
@@ -65,7 +65,7 @@ def test_the_test_of_a_new_agent_passes_without_a_key(project: Any) -> None:
     home = project.home / "fresh"
     assert "ANTHROPIC_API_KEY" in (home / "README.md").read_text()
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    done = subprocess.run(words, cwd=home, env=project.env(), capture_output=True, text=True, timeout=120)
+    done = subprocess.run(words, cwd=home, env=project.env(), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout
 
 

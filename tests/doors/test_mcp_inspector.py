@@ -29,7 +29,7 @@ class Inspector:
     def __call__(self, method: str, *words: str) -> subprocess.CompletedProcess[str]:
         env = {**os.environ, **environment(), "HOME": str(self.home)}
         argv = [*self.tool, *self.target, "--method", method, *words]
-        return subprocess.run(argv, cwd=self.home, env=env, capture_output=True, text=True, timeout=100)
+        return subprocess.run(argv, cwd=self.home, env=env, capture_output=True, text=True, timeout=300)
 
     def call(self, name: str, *pairs: str) -> subprocess.CompletedProcess[str]:
         arguments = [word for pair in pairs for word in ("--tool-arg", pair)]

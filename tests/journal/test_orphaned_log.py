@@ -68,5 +68,5 @@ def test_processes_that_make_one_store_at_the_same_time_see_no_orphan(path: Path
             file.unlink()
         started = [child("crowd", path, f"r{turn}.{i}", 1) for i in range(4)]
         for process in started:
-            out, _ = process.communicate(timeout=60)
+            out, _ = process.communicate(timeout=300)
             assert (process.returncode, out) == (0, "done\n")

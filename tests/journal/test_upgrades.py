@@ -145,7 +145,7 @@ def start(address: str) -> subprocess.Popen[str]:
 def test_several_processes_that_open_it_at_once_agree(old: str) -> None:
     started = [start(old) for _ in range(3)]
     for process in started:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
         assert (process.returncode, out.strip()) == (0, "2"), err
     store = opened(old)
     check_whole(store)

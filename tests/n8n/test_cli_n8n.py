@@ -146,7 +146,7 @@ def test_a_build_that_is_interrupted_says_how_to_go_on(lab: Lab, api: StandIn) -
         child = fork_server.Popen(argv, cwd=lab.home, env=env, stderr=subprocess.PIPE, text=True)
         silent.accept()
         child.send_signal(signal.SIGINT)
-        _, said = child.communicate(timeout=60)
+        _, said = child.communicate(timeout=300)
     assert child.returncode == 130
     hint, last = said.splitlines()[-2:]
     own = said.splitlines()[0].removeprefix("build ")

@@ -47,7 +47,7 @@ def api(_stand_in: StandIn) -> Iterator[StandIn]:
 
 def build(child: Callable[..., Popen[str]], lab: Lab, api: StandIn, when: str = "") -> tuple[int, str]:
     process = child(lab.home, api.url, lab.script, TASK, when)
-    said, _ = process.communicate(timeout=120)
+    said, _ = process.communicate(timeout=300)
     return process.returncode, said
 
 

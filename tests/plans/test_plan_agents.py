@@ -29,7 +29,7 @@ def start(directory: Path) -> subprocess.Popen[str]:
 
 def finish(directory: Path) -> dict[str, Any]:
     child = start(directory)
-    printed, _ = child.communicate(timeout=60)
+    printed, _ = child.communicate(timeout=300)
     assert child.returncode == 0
     answer: dict[str, Any] = json.loads(printed)
     return answer

@@ -34,11 +34,11 @@ def files_of(page: str, folder: Path) -> list[str]:
 
 def mypy(folder: Path, *files: str) -> str:
     command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", *files]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=280, check=False).stdout
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False).stdout
 
 
 @pytest.mark.process
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_examples_are_typed(tmp_path: Path) -> None:
     files = [*files_of("python-functions.md", tmp_path), *files_of("fastapi.md", tmp_path)]
     (tmp_path / "typed.py").rename(tmp_path / "model.py")
@@ -57,5 +57,5 @@ def test_the_examples_give_no_warning(tmp_path: Path) -> None:
     files_of("python-functions.md", tmp_path)
     for name in ("use.py", "plain.py", "typed.py"):
         command = [sys.executable, "-W", "error", name]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
         assert (done.returncode, done.stderr) == (0, "")

@@ -98,7 +98,7 @@ def wait_paths(served: Served) -> list[str]:
 
 def kill(served: Served) -> None:
     served.process.send_signal(signal.SIGKILL)
-    served.process.wait(timeout=50)
+    served.process.wait(timeout=300)
 
 
 def calls(folder: Path) -> list[str]:

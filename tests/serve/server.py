@@ -102,4 +102,4 @@ def serve(folder: Path, *words: str, settings: str = "", tools: str = TOOLS) -> 
             yield Served(folder, url, client, process, line)
     finally:
         process.terminate()
-        process.communicate(timeout=50)
+        process.communicate(timeout=300)

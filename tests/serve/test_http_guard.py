@@ -178,7 +178,7 @@ def test_a_fuzzer_finds_no_fault_of_the_server(served: Served) -> None:
         [command, "run", f"{served.url}/api/openapi.json", "-H", f"Authorization: Bearer {TOKEN}", "--checks", "all",
          "--exclude-checks", but, "--phases", "examples,coverage,fuzzing", "--max-examples", "10", "--max-time", "12",
          "--seed", "1", "--warnings", "off"],
-        cwd=served.folder, capture_output=True, text=True, timeout=120,
+        cwd=served.folder, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-5000:]
     assert served.process.poll() is None

@@ -168,7 +168,7 @@ def test_a_secret_that_a_run_uses_comes_to_its_tools_and_nowhere_else(served: Se
 
     # The log has not, nor have traces and metrics, nor any file.
     served.process.terminate()
-    said["stdout"], said["stderr"] = served.process.communicate(timeout=50)
+    said["stdout"], said["stderr"] = served.process.communicate(timeout=300)
     lines = [json.loads(line) for line in said["stderr"].splitlines()]
     assert any(line["message"] == "got Key ***" and line["node"] == "arg" for line in lines)
     assert any("no luck with ***" in line.get("exception", "") and line["runId"] == "r" for line in lines)

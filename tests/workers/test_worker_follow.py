@@ -70,7 +70,7 @@ def test_the_bar_on_a_terminal_knows_how_many_nodes_there_are(crew: Start) -> No
     except OSError:  # the other end is closed
         pass
     os.close(master)
-    assert done.wait(timeout=50) == 0
+    assert done.wait(timeout=300) == 0
     assert b"3/3" in shown
 
 

@@ -82,7 +82,7 @@ def test_due_times_in_an_outage_are_handled_as_the_schedule_says(
     assert "skipped; last " in scene.run("schedules", "ls").out
     for worker in workers:
         worker.send_signal(signal.SIGTERM)
-    lines = [line for worker in workers for line in worker.communicate(timeout=60)[1].splitlines()]
+    lines = [line for worker in workers for line in worker.communicate(timeout=300)[1].splitlines()]
     said = [json.loads(line)["message"] for line in lines]
     told = [line for line in said if "while no worker was connected" in line]
     assert len(told) == sum(len(row["missed"]) for row in rows.values()), told

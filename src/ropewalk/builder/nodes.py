@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, overload
 
 from ..ir import Graph
 from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Validate, Wait
@@ -17,6 +17,7 @@ from .scope import Binds, Trace, as_name
 from .step import NO_OPTIONS, Options, State, add, begin, end
 from .values import mistake
 
+P = ParamSpec("P")
 R = TypeVar("R")
 X = TypeVar("X")
 if TYPE_CHECKING:
@@ -38,20 +39,22 @@ class Nodes:
     # --- one thing ------------------------------------------------------------------------------
 
     @overload
-    def call(self, tool: Callable[..., AsyncIterator[R]], /, **args: object) -> Ref[Any]: ...
+    def call(self, tool: Callable[P, AsyncIterator[R]], /, *args: P.args, **kwargs: P.kwargs) -> Ref[Any]: ...
     @overload
-    def call(self, tool: Callable[..., Awaitable[R]], /, **args: object) -> Ref[R]: ...
+    def call(self, tool: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> Ref[R]: ...
     @overload
-    def call(self, tool: Callable[..., R], /, **args: object) -> Ref[R]: ...
+    def call(self, tool: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Ref[R]: ...
     @overload
-    def call(self, tool: str | Tool, /, **args: object) -> Ref[Any]: ...
-    def call(self, tool: Any, /, *positional: object, **args: object) -> Ref[Any]:
+    def call(self, tool: str | Tool, /, **kwargs: object) -> Ref[Any]: ...
+    def call(self, tool: Any, /, *args: object, **kwargs: object) -> Ref[Any]:
         """Call a tool: a function, a Tool, or the id of one that only the toolbox knows.
+
+        Type checkers compare the arguments with the parameters of a function; a reference fits every parameter.
 
         Args:
             tool: The tool.
-            *positional: Nothing; arguments have names.
-            **args: The arguments: references, or JSON with references in it.
+            *args: Arguments of a function by position: references, or JSON with references in it.
+            **kwargs: Arguments by name: references, or JSON with references in it.
 
         Returns:
             A reference to the tool's result.
@@ -59,14 +62,16 @@ class Nodes:
         Raises:
             InvalidFlow: The arguments do not fit the tool's signature.
         """
-        if positional:
-            raise mistake("the arguments of a tool are given by name: flow.call(tool, name=value)")
         known = None if isinstance(tool, str) else self._register_tool(tool)
+        if args:
+            if known is None or isinstance(tool, Tool):
+                raise mistake("only functions take arguments by position; write flow.call(tool, name=value)")
+            kwargs = {**_named(known, args, kwargs), **kwargs}
         if known is not None:
-            _check_arguments(known, args)
+            _check_arguments(known, kwargs)
         id = known.id if known is not None else str(tool)
         base = as_name(known.name if known is not None else id.split(":")[1 if id.count(":") else 0])
-        return add(self._trace, base, self._options, lambda _: Call(tool=id, args=self._trace.lower(args)))
+        return add(self._trace, base, self._options, lambda _: Call(tool=id, args=self._trace.lower(kwargs)))
 
     def _register_tool(self, callee: Any) -> Tool:
         if hasattr(callee, "__await__"):
@@ -200,7 +205,7 @@ class Nodes:
     def for_each(
         self,
         items: Ref[list[X]] | Sequence[X],
-        body: Callable[[Ref[X]], Ref[Y] | Plain] | Callable[[Ref[X], Ref[int]], Ref[Y] | Plain],
+        body: Callable[[Ref[X]], Ref[Y]] | Callable[[Ref[X], Ref[int]], Ref[Y]],
         *,
         concurrency: int | None = 1,
     ) -> Ref[list[Y]]:
@@ -208,7 +213,8 @@ class Nodes:
 
         Args:
             items: The elements.
-            body: Adds nodes for one element. It takes the element, and optionally its position.
+            body: Adds nodes for one element. It takes the element, and optionally its position. It may return JSON
+                with references in it; `flow.value(...)` around it makes a type checker content.
             concurrency: With 1, elements are processed in order, each seeing the state that the previous one left.
                 With a larger number (None: no limit) they run concurrently and independently.
 
@@ -292,13 +298,13 @@ class Nodes:
 
     @overload
     def loop(
-        self, body: Callable[[], Ref[Y] | Plain] | Callable[[Ref[int]], Ref[Y] | Plain], *, limit: int,
+        self, body: Callable[[], Ref[Y]] | Callable[[Ref[int]], Ref[Y]], *, limit: int,
         until: Callable[[Ref[Y]], object] | Ref[Any] | None = None,
         while_: Callable[[Ref[Y]], object] | Ref[Any] | None = None, collect: Literal[True] = True,
     ) -> Ref[list[Y]]: ...  # fmt: skip
     @overload
     def loop(
-        self, body: Callable[[], Ref[Y] | Plain] | Callable[[Ref[int]], Ref[Y] | Plain], *, limit: int,
+        self, body: Callable[[], Ref[Y]] | Callable[[Ref[int]], Ref[Y]], *, limit: int,
         until: Callable[[Ref[Y]], object] | Ref[Any] | None = None,
         while_: Callable[[Ref[Y]], object] | Ref[Any] | None = None, collect: Literal[False],
     ) -> Ref[Y]: ...  # fmt: skip
@@ -407,6 +413,17 @@ class Nodes:
 def _check_concurrency(concurrency: int | None) -> None:
     if concurrency is not None and (type(concurrency) is not int or concurrency < 1):
         raise mistake(f"concurrency is a number of 1 or more, or None for all at once, not {concurrency!r}")
+
+
+def _named(tool: Tool, values: tuple[object, ...], named: dict[str, object]) -> dict[str, object]:
+    """Name the arguments that a function gets by position."""
+    names = list(tool.input_schema.get("properties", {}))
+    if len(values) > len(names):
+        raise mistake(f"{tool.id} takes at most {len(names)} arguments, and {len(values)} are given by position")
+    positional = dict(zip(names, values, strict=False))
+    if twice := positional.keys() & named.keys():
+        raise mistake(f"{tool.id} gets {', '.join(sorted(twice))} by position and by name; give it once")
+    return positional
 
 
 def _check_arguments(tool: Tool, args: dict[str, object]) -> None:

@@ -20,7 +20,14 @@ X = TypeVar("X")
 Y = TypeVar("Y")
 
 
-class Ref(Generic[T]):
+if TYPE_CHECKING:
+    # A reference stands for a value that no type checker knows yet, so it fits every parameter of a tool.
+    _AnyValue = Any
+else:
+    _AnyValue = object
+
+
+class Ref(Generic[T], _AnyValue):  # type: ignore[misc]
     """A value of the run: the input, the output of a node, an element, or what is computed from them.
 
     The expression is in `_expr`; its references still carry the scope they were made in. Names that
@@ -74,10 +81,10 @@ class Ref(Generic[T]):
 
     # --- operators ------------------------------------------------------------------------------
 
-    def __eq__(self, other: object) -> Ref[bool]:  # type: ignore[override]
+    def __eq__(self, other: object) -> Ref[bool]:
         return self._with("==", other)
 
-    def __ne__(self, other: object) -> Ref[bool]:  # type: ignore[override]
+    def __ne__(self, other: object) -> Ref[bool]:
         return self._with("!=", other)
 
     __hash__ = object.__hash__
