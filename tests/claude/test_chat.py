@@ -102,7 +102,7 @@ def test_on_a_terminal_it_is_asked_before_a_call(chat: Any, api: StandIn, tmp_pa
     at.until("> ")
     at.type("\x04")
     assert at.ended() == 0, at.shown
-    assert '? call write {"text":"not this one"}' in at.shown
+    assert '? call write {"text":"not this one"}  (write, no undo)' in at.shown
     assert (tmp_path / "written").read_text() == "y\nalways\nagain\n"
     told = [body["messages"][-1]["content"][0] for body in api.bodies[1:]]
     assert [one.get("is_error", False) for one in told] == [True] * 4 + [False] * 3

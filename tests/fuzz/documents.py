@@ -228,7 +228,7 @@ class Judge:
 
     def _preview(self, loaded: Any) -> None:
         if not self.app.check(loaded).problems:
-            preview(loaded, self.app.definitions.cards_for(loaded), (), self.app.plans.facts(loaded))
+            preview(self.app.context, loaded, ())
 
     def _read_again(self, case: str, loaded: Any) -> Iterator[Finding]:
         """What was read, written down as JSON and as YAML, is the same definition."""

@@ -373,7 +373,7 @@ class App:
         checked = self.check(loaded, unknown_tools="certain")
         if checked.problems:
             raise InvalidFlow(checked.problems)
-        return preview(loaded, self.definitions.cards_for(loaded), checked.warnings, self.plans.facts(loaded))
+        return preview(self.context, loaded, checked.warnings)
 
     def draw(self, source: Source, format: str = "mermaid") -> str:
         """Draw the graph of a definition.

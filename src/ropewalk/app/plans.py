@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import orjson
 
-from ..check.facts import Facts, ToolFacts, facts_of
 from ..draw import draw
 from ..engine.engine import new_run_id
-from ..engine.flow_tool import flow_of
 from ..errors import InvalidFlow, InvalidInput, Problem
 from ..events import Event
 from ..ir import nodes_of
@@ -24,9 +22,9 @@ from ..journal.address import run_sync_in_thread
 from ..journal.protocol import ENDS, Entry, RunRow
 from ..notations.records import Outcome, outcome
 from ..source.document import shortened, visible
-from ..tools.annotations import effect_of
 from ..tools.stubs import stub
 from ..values import Json, check_json
+from .facts import facts_of_definition, facts_of_tool
 from .pinned_definition import pinned_definition, require_run
 from .plan_callers import RecordedCallChanged, RecordedCaller, apply_limits
 from .plan_tools import python_name, servers_in, with_tools
@@ -105,7 +103,7 @@ class Plans:
             tool = toolbox.get(str(row["name"]))
             if tool is None:
                 continue
-            effect, name = self._facts_of_tool(tool.id).effect, python_name(tool.id)
+            effect, name = facts_of_tool(self.context, tool.id).effect, python_name(tool.id)
             tools.append({"name": name, "effect": effect, "score": round(float(row["score"]), 2)})
             stubs.append(f"# {effect}\n{stub(tool, name)}")
         return {"stubs": "\n".join(stubs), "tools": tools}
@@ -124,27 +122,11 @@ class Plans:
         loaded, problems = await self.load(code, input)
         if loaded is None or problems:
             return {"ok": False, "problems": [problem_of_program(code, problem) for problem in problems]}
-        return {"ok": True, "facts": self.facts(loaded).to_dict(), "graph": draw(loaded.flow, "text")}
-
-    def facts(self, loaded: Loaded) -> Facts:
-        """Return the facts of a definition in any notation."""
-        return facts_of(loaded.flow, self._facts_of_tool)
-
-    def _facts_of_tool(self, tool_id: str) -> ToolFacts:
-        tool = self.context.toolbox.get(tool_id)
-        flow = flow_of(tool)
-        effect = effect_of(tool, self.context.plans.effects, id=tool_id)
-        if flow is None:
-            return ToolFacts(effect=effect)
-        if effect == "write":  # a flow does what its calls do
-            effect = facts_of(flow.flow, self._effect_only).effect
-        return ToolFacts(effect=effect, flow=flow.flow)
-
-    def _effect_only(self, tool_id: str) -> ToolFacts:
-        tool = self.context.toolbox.get(tool_id)
-        flow = flow_of(tool)
-        effect = effect_of(tool, self.context.plans.effects, id=tool_id)
-        return ToolFacts(effect=effect, flow=None if flow is None else flow.flow)
+        return {
+            "ok": True,
+            "facts": facts_of_definition(self.context, loaded).to_dict(),
+            "graph": draw(loaded.flow, "text"),
+        }
 
     async def _connect(self) -> None:
         await self.context.toolbox.connect_within(_PATIENCE)
@@ -167,7 +149,7 @@ class Plans:
         document = dict(with_tools(document, toolbox))
         asked = _ASKED[self.approve if approve is None else approve]
         for entry in document["tools"].values():
-            if self._facts_of_tool(entry["id"]).effect in asked:
+            if facts_of_tool(self.context, entry["id"]).effect in asked:
                 entry["approve"] = True
         try:
             # `loaded` suggests tools of the toolbox for unknown names.
@@ -417,7 +399,9 @@ class Plans:
             answer["printed"] = shortened(str(data["printed"]), self.context.plans.max_result)
         if status == "waiting":
             answer["waitingFor"] = data.get("waitingFor") or []
-            return answer
+            # The person who decides sees in the answer what the program may do.
+            facts = await run_sync_in_thread(self.context.store, lambda: self._runs.facts(run_id))
+            return {**answer, "facts": facts} if facts else answer
         if status in ("completed", "partial"):
             remaining = [call for call in getattr(caller, "remaining", ()) if call.effect != "read"]
             if isinstance(caller, RecordedCaller) and remaining:

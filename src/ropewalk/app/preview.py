@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..check import ToolCard
 from ..check.facts import Facts
@@ -14,7 +14,11 @@ from ..fast_dataclass import dataclass
 from ..ir import Graph, Node, node_parts
 from ..ops import Call, Loop, calls_of
 from ..values import Json
+from .facts import facts_of_definition
 from .loaded import Loaded
+
+if TYPE_CHECKING:
+    from .context import Context
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,20 +30,20 @@ class Preview:
     nodes: tuple[dict[str, Json], ...]
     warnings: tuple[Problem, ...]
     drawing: str
-    facts: Facts | None = None
+    facts: Facts
 
     def to_dict(self) -> dict[str, Json]:
         """Return the preview as JSON.
 
         Returns:
-            `name`, `kind`, `nodes`, `warnings`, and `facts` if they are known.
+            `name`, `kind`, `nodes`, `warnings` and `facts`.
         """
         return {
             "name": self.name,
             "kind": self.kind,
             "nodes": list(self.nodes),
             "warnings": [str(w) for w in self.warnings],
-            **({} if self.facts is None else {"facts": self.facts.to_dict()}),
+            "facts": self.facts.to_dict(),
         }
 
     def text(self) -> str:
@@ -61,8 +65,7 @@ class Preview:
                 lines.append(f"  {tool}{signature}")
         if len(lines) == 3:
             lines.append("  none")
-        if self.facts is not None:
-            lines += ["", *self.facts.text().rstrip().split("\n")]
+        lines += ["", *self.facts.text().rstrip().split("\n")]
         if self.warnings:
             from ..source.document import render
 
@@ -70,23 +73,26 @@ class Preview:
         return "\n".join(lines) + "\n"
 
 
-def preview(
-    loaded: Loaded, tools: Callable[[str], ToolCard | None], warnings: tuple[Problem, ...], facts: Facts | None = None
-) -> Preview:
+def preview(context: Context, loaded: Loaded, warnings: tuple[Problem, ...]) -> Preview:
     """Return the preview of a checked definition, with the facts about it.
 
     Args:
+        context: The services of the app, with its tools.
         loaded: The definition.
-        tools: Returns the schemas of a tool by its id, or None for an unknown one.
         warnings: The warnings of its check.
-        facts: The calls that the definition can make.
 
     Returns:
         The preview.
     """
     flow = loaded.flow
-    nodes = tuple(_nodes(flow.body, "", tools))
-    return Preview(name=flow.name, kind=loaded.kind, nodes=nodes, warnings=warnings, drawing=text(flow), facts=facts)
+    return Preview(
+        name=flow.name,
+        kind=loaded.kind,
+        nodes=tuple(_nodes(flow.body, "", context.definitions.cards_for(loaded))),
+        warnings=warnings,
+        drawing=text(flow),
+        facts=facts_of_definition(context, loaded),
+    )
 
 
 def _nodes(body: Graph, prefix: str, tools: Callable[[str], ToolCard | None]) -> Iterator[dict[str, Json]]:

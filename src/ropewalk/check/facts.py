@@ -1,20 +1,22 @@
 """Facts about a flow in any notation, read from its graph before anything runs.
 
-They say which tools it calls and with which effect, how many calls it makes at most, which loops have no static bound,
-which secrets it reads, and what it waits for. Refused here: the toolbox. The caller says what is known of a tool.
+They say which tools it calls, with which effect and which undo, how many calls it makes at most, which loops have no
+static bound, which secrets it reads, and what it waits for. Refused here: the toolbox. The caller says what is known of
+a tool.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import Any, Final, Literal, TypeAlias
 
 from ..expr.ast import Arr, Expr, Fn, Lit, Obj, Ref, show_in_document
 from ..expr.function_registry import find_function
+from ..expr.unlift import unlift
 from ..fast_dataclass import dataclass
 from ..ir import Flow, Graph, Node, bodies, nodes_of, refs_inside
-from ..ops import Call, Compute, Loop, Map, Wait
+from ..ops import MODEL, Call, Compute, Loop, Map, Wait
 from ..values import Json
 
 Effect: TypeAlias = Literal["read", "write", "destructive"]
@@ -32,10 +34,14 @@ class ToolFacts:
     Attributes:
         effect: The effect of a call, by trusted hints or configuration; "write" without either.
         flow: The flow that a call runs, if the tool is one.
+        undo: The tool that takes a call back, if there is one.
+        runs_programs: A call can run a program that makes any number of calls.
     """
 
     effect: Effect = "write"
     flow: Flow | None = None
+    undo: str | None = None
+    runs_programs: bool = False
 
 
 Known: TypeAlias = Callable[[str], ToolFacts]
@@ -46,7 +52,9 @@ class Facts:
     """The tools, loops, secrets and waits of a flow.
 
     Attributes:
-        tools: The tools as `{tool, effect, calls}`; `calls` is an upper bound, or None.
+        tools: The tools as `{tool, effect, undo, isFlow, calls}`. `undo` names the tools that take the calls back;
+            None if some call has no undo. The steps of a flow without an undo are undone instead. `calls` is an upper
+            bound, or None.
         max_calls: The most calls of tools in one run, those of inner flows included; None without a bound.
         loops: The loops whose number of iterations only the run knows, as `{node, at, limit}`.
         secrets: The names of the secrets that the flow reads.
@@ -78,25 +86,49 @@ class Facts:
 
     def text(self) -> str:
         """Return the facts as lines for people."""
-        bound = "no static bound" if self.max_calls is None else f"at most {self.max_calls:,}"
-        lines = [f"Calls: {bound}"]
-        for tool in self.tools:
-            calls: Any = tool["calls"]
-            limit = "unbounded" if calls is None else f"at most {calls:,}"
-            lines.append(f"  {tool['tool']}  {tool['effect']}, {limit}")
-        if self.loops:
-            lines.append("Loops without a static bound:")
-            lines += [f"  {_place(loop)}" + _limit(loop) for loop in self.loops]
-        if self.secrets:
-            lines.append(f"Secrets: {', '.join(self.secrets)}")
-        if self.waits:
-            lines.append("Waits:")
-            lines += [
-                f"  {wait['node']}  {'approval' if 'approval' in wait else 'event'} "
-                f"{wait.get('approval', wait.get('event'))}"
-                for wait in self.waits
-            ]
-        return "\n".join(lines) + "\n"
+        return facts_text(self.to_dict())
+
+
+def facts_text(facts: Mapping[str, Any]) -> str:
+    """Return facts as lines for people.
+
+    Args:
+        facts: The facts as `Facts.to_dict` returns them.
+    """
+    most = facts["maxCalls"]
+    lines = [f"Calls: {'no static bound' if most is None else f'at most {most:,}'}"]
+    for tool in facts["tools"]:
+        limit = "unbounded" if tool["calls"] is None else f"at most {tool['calls']:,}"
+        lines.append(f"  {tool['tool']}  {tool_text(tool)}, {limit}")
+    if facts["loops"]:
+        lines.append("Loops without a static bound:")
+        lines += [f"  {_place(loop)}" + _limit(loop) for loop in facts["loops"]]
+    if facts["secrets"]:
+        lines.append(f"Secrets: {', '.join(facts['secrets'])}")
+    if facts["waits"]:
+        lines.append("Waits:")
+        lines += [
+            f"  {wait['node']}  {'approval' if 'approval' in wait else 'event'} "
+            f"{wait.get('approval', wait.get('event'))}"
+            for wait in facts["waits"]
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def tool_text(tool: Mapping[str, Any]) -> str:
+    """Return the effect of a tool and its undo in words.
+
+    Args:
+        tool: The tool as a row of `Facts.tools`.
+    """
+    return f"{tool['effect']}{_undo_text(tool)}"
+
+
+def _undo_text(tool: Mapping[str, Any]) -> str:
+    if tool["undo"]:
+        return f", undo with {tool['undo']}"
+    # Nothing of a read is to undo, and a flow has the undos of its steps.
+    return "" if tool["effect"] == "read" or tool["isFlow"] else ", no undo"
 
 
 def facts_of(flow: Flow, known: Known) -> Facts:
@@ -108,7 +140,16 @@ def facts_of(flow: Flow, known: Known) -> Facts:
     """
     reader = _Reader(known)
     calls = reader.region(flow.body)
-    tools = tuple({"tool": tool, "effect": known(tool).effect, "calls": calls[tool]} for tool in sorted(calls))
+    tools: tuple[dict[str, Json], ...] = tuple(
+        {
+            "tool": tool,
+            "effect": known(tool).effect,
+            "undo": reader.undo_of(tool),
+            "isFlow": known(tool).flow is not None,
+            "calls": calls[tool],
+        }
+        for tool in sorted(calls)
+    )
     return Facts(
         tools=tools,
         max_calls=_sum(calls.values()),
@@ -130,7 +171,13 @@ class _Reader:
         self.known = known
         self.loops: list[dict[str, Json]] = []
         self._inside: list[str] = []
+        self._undos: dict[str, set[str | None]] = {}  # by tool: the undos of its calls
         self._constants: dict[str, Json] = {}  # the values of nodes that follow from the definition alone
+
+    def undo_of(self, tool: str) -> str | None:
+        """Return the tools that take the calls of a tool back; None if some call has no undo."""
+        undos = [undo for undo in self._undos.get(tool, {None}) if undo is not None]
+        return ", ".join(sorted(undos)) if undos and None not in self._undos[tool] else None
 
     def region(self, body: Graph) -> _Calls:
         """Return the most calls of each tool in one run of a region."""
@@ -146,7 +193,11 @@ class _Reader:
         op: Any = node.op
         attempts = node.policy.retry.attempts
         if isinstance(op, Call):
+            undo = self.known(op.tool).undo if op.undo is None else op.undo.tool
+            self._undos.setdefault(op.tool, set()).add(undo)
             return _times(self._call(op.tool), attempts)
+        if isinstance(op, Loop) and (limit := _agent_limit(op)) is not None:
+            return _times(self._agent(op, limit), attempts)
         inner = [self.region(body) for body in bodies(node)]
         calls: _Calls = {}
         for body_calls in inner:
@@ -158,9 +209,20 @@ class _Reader:
             calls = _times(calls, self._iterations(node, bool(calls)))
         return _times(calls, attempts)
 
+    def _agent(self, op: Loop, limit: int) -> _Calls:
+        """Count the calls of an agent that makes at most `limit` calls in all its turns."""
+        calls: _Calls = {}
+        for node in op.body.nodes:
+            if isinstance(node.op, Map):
+                calls |= _times(self.region(node.op.body), limit)
+            else:
+                calls |= _times(self._node(node), op.limit)
+        return calls
+
     def _call(self, tool: str) -> _Calls:
-        calls: _Calls = {tool: 1}
-        flow = self.known(tool).flow
+        known = self.known(tool)
+        calls: _Calls = {tool: None if known.runs_programs else 1}
+        flow = known.flow
         if flow is None:
             return calls
         if tool in self._inside or len(self._inside) >= _DEEPEST:
@@ -189,6 +251,16 @@ class _Reader:
         if has_calls or (bodies(node) and not _is_pure(node)):
             self.loops.append({"node": node.meta.name or node.id, "at": node.meta.source, "limit": limit})
         return int(limit) if limit is not None else None
+
+
+def _agent_limit(op: Loop) -> int | None:
+    """Return the most calls of the agent that a loop is; None for one without a limit, and for other loops."""
+    for node in op.body.nodes:
+        if isinstance(node.op, Call) and node.op.tool == MODEL and isinstance(node.op.args, Obj):
+            options = dict(node.op.args.fields).get("options")
+            limit: Any = options.value.get("max_calls") if isinstance(options, Lit) else None
+            return limit if isinstance(limit, int) else None
+    return None
 
 
 def _is_pure(node: Node) -> bool:
@@ -261,7 +333,10 @@ def _waits(body: Graph) -> Iterator[dict[str, Json]]:
 def _words(expr: Expr) -> str:
     if isinstance(expr, Fn) and expr.name == "py:question" and isinstance(expr.args[0], Lit):
         return f"before each call of {expr.args[0].value}, with its arguments"
-    return str(expr.value) if isinstance(expr, Lit) else str(show_in_document(expr))
+    if isinstance(expr, Lit):
+        return str(expr.value)
+    words = unlift(expr)
+    return words if isinstance(words, str) else str(show_in_document(expr))
 
 
 def _place(loop: dict[str, Json]) -> str:

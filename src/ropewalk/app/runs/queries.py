@@ -181,13 +181,13 @@ class RunService:
             history, waiting = [*page.entries, *page.related], waits_of(self.context, row)
         # Steps before a retry or a fork count as reused, also those outside this page.
         liveness = self.liveness_of([row]).get(run_id)
-        elapsed = (row.ended_at or time.time()) - row.started_at
         before = taken_over(history, row)
+        waits = [] if row.status in ENDS else unanswered(self.context, row, waiting)
         nodes = steps(page.entries, row, page.related, page.blocks, is_last=page.next is None)
         add_rejected(self.store, row, nodes)
         return {
             **run_line(row, liveness, self.current(row)),
-            "elapsed": round(elapsed * 1000, 3),
+            "elapsed": round(((row.ended_at or time.time()) - row.started_at) * 1000, 3),
             "definitionId": row.definition_id,
             "version": self.version(row),
             "fingerprint": row.fingerprint,
@@ -199,7 +199,8 @@ class RunService:
             "result": self.result(row),
             "error": row.error,
             "endings": endings(history),
-            "waitingFor": [] if row.status in ENDS else unanswered(self.context, row, waiting),
+            "waitingFor": waits,
+            "facts": self.facts(run_id, waits),
             "nodes": nodes,
             "next": page.next,
             **({"events": [event.to_dict() for _, event in events_of(run_id, page.entries, before)]} if events else {}),
@@ -352,6 +353,23 @@ class RunService:
 
         argument_checks.optional_texts(run_id=run_id)
         return waiting(self.context, run_id)
+
+    def facts(self, run_id: str, waits: Waiting | None = None) -> list[dict[str, Json]]:
+        """Return the facts about the flows of a run that wait for an approval: what they may do once they continue.
+
+        Args:
+            run_id: The id of the run.
+            waits: Only the flows with these waits, which `waiting` has returned. Default: all waits of the run.
+
+        Returns:
+            For each flow its name as `flow`, its `kind`, and the facts that a preview has.
+
+        Raises:
+            NotFound: There is no such run.
+        """
+        from ..facts import facts_for_approval
+
+        return facts_for_approval(self.context, run_id, self.waiting(run_id) if waits is None else waits)
 
     def send(self, run_id: str, event: str, payload: Json = None, *, id: str | None = None, early: bool = True) -> bool:
         """Send an event to a run. The store keeps it until a wait of the run takes it.

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import orjson
 from cyclopts import Parameter, validators
 
+from ...app.facts import approval_text, tool_text_of
 from ...engine.engine import check_run_id, new_run_id
 from ...errors import CompletionFailed, RunStopped
 from ...source.document import visible
@@ -268,7 +269,8 @@ class _Talk:
         async with self._asking:
             if tool in self._always:
                 return True
-            self.notify(f"? call {tool} {orjson.dumps(arguments).decode()}")
+            effect = "" if self.run is None else f"  ({tool_text_of(self.run[0].context, tool)})"
+            self.notify(f"? call {tool} {orjson.dumps(arguments).decode()}{effect}")
             # Whoever typed ahead had not seen this question, so that is no answer to it.
             if self._keyboard is not None and self._keyboard.discard():
                 self.notify("! what was typed before this question is dropped")
@@ -286,7 +288,14 @@ class _Talk:
             self.notify(f"? {text}")
             self.notify(f"  waiting for an approval: ropewalk runs approve {run_id}")
             return
+        waits = await asyncio.to_thread(app.runs.waiting, run_id)
+        # The conversation itself may use any of its tools. The question is about the program.
+        facts = await asyncio.to_thread(
+            app.runs.facts, run_id, [wait for wait in waits if wait.get("approval") == text]
+        )
         async with self._asking:
+            if facts:
+                self.notify(approval_text(facts[:1]))
             self.notify(f"? {text}")
             if self._keyboard is not None and self._keyboard.discard():
                 self.notify("! what was typed before this question is dropped")

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import orjson
 from cyclopts import Parameter, validators
 
+from ...app.facts import approval_text
 from ...app.runs.pages import is_long, read_ends
 from ...errors import StoreError
 from ...events import Event
@@ -264,8 +265,7 @@ def _details_text(
         lines += _ending_lines(ending, entire=entire)
 
     # What the run waits for, its steps, and how it ended.
-    if run["waitingFor"]:
-        lines += ["", *wait_lines(run, options, resumer=resumer)]
+    lines += _waiting_lines(run, options, resumer)
     lines += ["", *_step_lines(run, root, transcript, entire=entire)]
     if run.get("undo") is not None and run["undo"]["status"] != "none":
         lines += ["", *undo_lines(run["undo"], run["id"], options)]
@@ -275,6 +275,14 @@ def _details_text(
     if result is not None:
         lines += ["", f"result: {_truncate(result)}"]
     return visible("\n".join(lines))
+
+
+def _waiting_lines(run: dict[str, Any], options: str, resumer: str | None) -> list[str]:
+    """Render what a run waits for; for an approval also what its flows may do, which the person decides about."""
+    if not run["waitingFor"]:
+        return []
+    lines = ["", *wait_lines(run, options, resumer=resumer)]
+    return [*lines, "", *approval_text(run["facts"]).splitlines()] if run["facts"] else lines
 
 
 def _page_text(run: dict[str, Any], root: str, transcript: Transcript) -> str:

@@ -134,8 +134,7 @@ async def preview(body: DocumentBody, app: Served) -> Answer:
     checked = await patiently(size, lambda: app.check(loaded, unknown_tools="certain"))
     if checked.problems:
         raise InvalidFlow(checked.problems)
-    cards, warnings = app.definitions.cards_for(loaded), checked.warnings
-    created = await patiently(size, lambda: preview_of(loaded, cards, warnings, app.plans.facts(loaded)).to_dict())
+    created = await patiently(size, lambda: preview_of(app.context, loaded, checked.warnings).to_dict())
     return Answer(created)
 
 

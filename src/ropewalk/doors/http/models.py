@@ -8,7 +8,7 @@ A request names a stored definition or contains a document, never a path and nev
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
@@ -107,6 +107,12 @@ class UndoReport(Open):
     notUndoable: list[dict[str, Any]] = Field([], description="`path`, `tool` and `reason` of each.")
 
 
+_FACTS: Final = (
+    "Of each flow that waits for an approval: `flow`, `kind`, `tools` with effect and undo, `effect`, `maxCalls`, "
+    "`loops`, `secrets` and `waits`."
+)
+
+
 class Run(RunLine):
     """One run with its recorded steps."""
 
@@ -127,6 +133,7 @@ class Run(RunLine):
         description="How the run had ended before each retry, with up to 1,000 failed steps that were repeated."
     )
     waitingFor: list[dict[str, Any]]
+    facts: list[dict[str, Any]] = Field(description=_FACTS)
     nodes: list[dict[str, Any]] = Field(description="Every recorded step, or a page of them.")
     next: int | None = Field(description="The value of `after` for the next page; null on the last page.")
     events: list[dict[str, Any]] = Field([], description="Empty with `events=false`.")
@@ -157,6 +164,12 @@ class Wait(Open):
 
 class Waits(BaseModel):
     waiting: list[Wait]
+
+
+class RunWaits(Waits):
+    """The waits of one run, and what its flows may do that ask for an approval."""
+
+    facts: list[dict[str, Any]] = Field(description=_FACTS)
 
 
 class Answered(BaseModel):
@@ -245,8 +258,8 @@ class Preview(BaseModel):
         description="The nodes in an order in which they can run, with their tools and types."
     )
     warnings: list[str]
-    facts: dict[str, Any] | None = Field(
-        None, description="Tools with effects, the most calls, loops without a bound, secrets, waits."
+    facts: dict[str, Any] = Field(
+        description="Tools with effect and undo, the most calls, loops without a bound, secrets, waits."
     )
 
 

@@ -436,11 +436,12 @@ async def fork(run_id: RunId, app: Served, files: Files, live: Going, body: Fork
     )
 
 
-@actions_router.get("/runs/{run_id:path}/waiting", summary="List the waits of a run", response_model=models.Waits)
+@actions_router.get("/runs/{run_id:path}/waiting", summary="List the waits of a run", response_model=models.RunWaits)
 def waiting(run_id: RunId, app: Served) -> Answer:
-    """Return the events and approvals that the run waits for."""
+    """Return the events and approvals that the run waits for, and what its flows may do that ask for an approval."""
     require_run(app, run_id)
-    return Answer({"waiting": _named(app, app.runs.waiting(run_id))})
+    waits = app.runs.waiting(run_id)
+    return Answer({"waiting": _named(app, waits), "facts": app.runs.facts(run_id, waits)})
 
 
 @actions_router.post("/runs/{run_id:path}/approve", summary="Answer an approval", response_model=models.Answered)

@@ -34,7 +34,7 @@ from ..errors import problems_of, word_problem
 from ..remedies import Door
 from .results import failed, flow_failed, given, missed
 from .tool_source import CallContext, ExposedTool, PrepareTask
-from .waits import ELICIT, answer_waits, open_waits, question_of
+from .waits import ELICIT, answer_waits, open_waits, questions_of
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -355,18 +355,17 @@ class Flows:
         client = asked.client
         while result.get("status") == "waiting":
             run_id = str(result.get("executionId"))
-            waits = await open_waits(self._app, run_id)
             if client is None or not can_ask(client.capabilities, ELICIT, {}):
-                return _waits(result)
+                return await self._waits(result)
+            if client.is_modern and _was_dismissed(asked):
+                return await self._waits(result)
+            questions = await questions_of(self._app, run_id, await open_waits(self._app, run_id))
             if client.is_modern:
-                if _was_dismissed(asked):
-                    return _waits(result)
-                return _input_required(run_id, waits)
-            for path, wait in waits.items():
-                question = question_of(wait)
+                return _input_required(run_id, questions)
+            for path, question in questions.items():
                 response = await client.ask(question["method"], question["params"])
                 if not await answer_waits(self._app, run_id, {path: response}):
-                    return _waits(result)
+                    return await self._waits(result)
             result, paths = await executed(self._app, self._resume, {}, run_id, asked, counted=False)
         about = {"runId": result.get("executionId"), "status": result.get("status")}
         try:
@@ -374,6 +373,17 @@ class Flows:
         except FlowFailed as error:
             return flow_failed(error, paths)
         return given(value, schema, about=about, note=missed(result))
+
+    async def _waits(self, result: dict[str, Any]) -> Any:
+        """Return what a run waits for, what its flows may do, and how to get its result later, maybe in days."""
+        run_id, listed = result.get("executionId"), result.get("waitingFor") or []
+        facts = await run_sync_in_thread(self._app.store, lambda: self._app.runs.facts(str(run_id)))
+        asks = ", ".join(str(item.get("approval") or item.get("event")) for item in listed)
+        how = (
+            f"Once this is answered, call {RESUME} with runId {run_id!r}: it gives the result. Do not start a new run."
+        )
+        about = {"kind": "Waiting", "runId": run_id, "status": "waiting", "waitingFor": listed, "facts": facts}
+        return failed(f"no result yet: run {run_id} waits for {asks or 'an event'}. {how}", about)
 
     async def _resume(self, args: dict[str, Json], run_id: str, on_event: Callable[[Event], None]) -> Any:
         return await self._app.resume(run_id, on_event=on_event, park=True)
@@ -442,17 +452,7 @@ def _was_dismissed(asked: CallContext) -> bool:
     return any(isinstance(item, dict) and item.get("action") == "cancel" for item in responses_of(asked).values())
 
 
-def _input_required(run_id: str, waits: dict[str, dict[str, Any]]) -> Any:
+def _input_required(run_id: str, requests: dict[str, dict[str, Any]]) -> Any:
     from mcp_types import InputRequiredResult
 
-    requests = {path: question_of(wait) for path, wait in waits.items()}
     return InputRequiredResult.model_validate({"inputRequests": requests, "requestState": STATE + run_id})
-
-
-def _waits(result: dict[str, Any]) -> Any:
-    """Return a result that says what a run waits for, and how to get its result later: that may take days."""
-    run_id, listed = result.get("executionId"), result.get("waitingFor") or []
-    asks = ", ".join(str(item.get("approval") or item.get("event")) for item in listed)
-    how = f"Once this is answered, call {RESUME} with runId {run_id!r}: it gives the result. Do not start a new run."
-    about = {"kind": "Waiting", "runId": run_id, "status": "waiting", "waitingFor": listed}
-    return failed(f"no result yet: run {run_id} waits for {asks or 'an event'}. {how}", about)

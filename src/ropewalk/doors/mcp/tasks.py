@@ -21,7 +21,7 @@ from ...tools.mcp.call_client import CLIENT
 from ...values import Json, digest
 from .results import failed, flow_failed, given, missed
 from .tool_source import ExposedTool
-from .waits import answer_waits, open_waits, question_of
+from .waits import answer_waits, open_waits, questions_of
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -130,7 +130,7 @@ class Tasks:
             return {**shown, "status": "completed", "result": _dumped(await self._result(row))}
         waits = await open_waits(self._app, id)
         if waits:
-            requests = {path: question_of(wait) for path, wait in waits.items()}
+            requests = await questions_of(self._app, id, waits)
             return {**shown, "status": "input_required", "inputRequests": requests}
         if row.status == "waiting":  # answered, or its time is over
             self._continue(id)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from ...app.facts import approval_text
 from ...errors import NotWaiting, RunEnded
 from ...journal.address import run_sync_in_thread
 
@@ -23,14 +24,24 @@ BY: Final = "mcp"
 """Who answers, in the record of the run."""
 
 
-def question_of(wait: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the elicitation request for a wait.
+async def questions_of(app: App, run_id: str, waits: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the elicitation requests for the waits of a run. An approval says what the flow may do.
 
     Args:
-        wait: The wait, as `app.runs.waiting` gives it.
+        app: The app of the run.
+        run_id: The run.
+        waits: Its waits by path, as `open_waits` gives them.
+
+    Returns:
+        The requests by the path of the wait.
     """
+    facts = await run_sync_in_thread(app.store, lambda: app.runs.facts(run_id, [dict(wait) for wait in waits.values()]))
+    return {path: _question_of(wait, approval_text(facts)) for path, wait in waits.items()}
+
+
+def _question_of(wait: Mapping[str, Any], facts: str) -> dict[str, Any]:
     if "approval" in wait:
-        message = str(wait["approval"])
+        message = f"{wait['approval']}\n\n{facts}" if facts else str(wait["approval"])
         schema = {
             "type": "object",
             "properties": {
