@@ -44,7 +44,7 @@ class MemoryHost:
         self._client = client
         install(self.toolbox, lambda: self.client)
         self._engine = Engine(MemoryStore())
-        self._runner = Runner(index=self.toolbox, flows=lambda: self._engine)
+        self._runner = Runner(index=self.toolbox, get_engine=lambda: self._engine)
 
     @property
     def client(self) -> ModelClient:

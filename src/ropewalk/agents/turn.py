@@ -18,7 +18,7 @@ from typing import Any, Final
 from ..errors import ModelError
 from ..notations.agent import ENDS, RESULT_SIZE, rendered
 from ..ops import MODEL
-from ..tools.backends.route import Args, Flows, OnProgress, Route, Routed
+from ..tools.backends.route import Args, EngineGetter, OnProgress, Route, Routed
 from ..tools.listener import Listener as CallListener
 from ..tools.tool import Tool, parse_tool_id
 from ..tools.toolbox import Toolbox
@@ -86,11 +86,11 @@ class ModelTool(Routed):
         self._client, self._toolbox = client, toolbox
         self._cards_by_tools: dict[tuple[str, ...], tuple[int, Cards]] = {}
 
-    def route(self, flows: Flows, /) -> Route:
+    def route(self, get_engine: EngineGetter | None, /) -> Route:
         """Return the route to the model.
 
         Args:
-            flows: Returns the engine of the caller; not used.
+            get_engine: Returns the engine of the caller; not used.
 
         Returns:
             The route: each call is one turn of the model.

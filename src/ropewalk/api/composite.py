@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..app.preflight import check_input
-from ..engine.flow_tool import FlowTool, flow_of, value_of
+from ..engine.flow_tool import FlowTool, flow_tool_of, value_of_run
 from ..errors import ConfigError, InvalidFlow, NotFound, Problem
 from ..fast_dataclass import dataclass
 from ..journal.address import run_sync_in_thread
@@ -22,7 +22,7 @@ from ..journal.protocol import Definition, Store
 from ..notations.composite import compile_document as compile_composite
 from ..ops import calls_of
 from ..schema import schema_errors
-from ..tools.backends.route import Args, Flows, OnProgress, Route, Routed
+from ..tools.backends.route import Args, EngineGetter, OnProgress, Route, Routed
 from ..tools.tool import Tool
 from ..values import Json, check_json, did_you_mean, digest
 from .composite_builder import ComposableToolBuilder
@@ -248,7 +248,7 @@ class Desk:
         problems = self.bounds.problems(document)
         if problems:
             raise InvalidFlow(problems)
-        result = flow_of(self.build(_as_tool(document)))
+        result = flow_tool_of(self.build(_as_tool(document)))
         assert result is not None
         return result
 
@@ -262,14 +262,19 @@ class _Run(Routed):
     async def __call__(self, name: str, input: Json = None) -> Json:
         return await self._run(name, input, None, None)
 
-    def route(self, flows: Flows, /) -> Route:
+    def route(self, get_engine: EngineGetter | None, /) -> Route:
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
-            return await self._run(args["name"], args.get("input"), flows, key, on_progress)
+            return await self._run(args["name"], args.get("input"), get_engine, key, on_progress)
 
         return Route(send=send, timeout=float("inf"), per_attempt=True, waits=True)
 
     async def _run(
-        self, name: str, input: Json, flows: Flows, key: str | None, on_progress: OnProgress | None = None
+        self,
+        name: str,
+        input: Json,
+        get_engine: EngineGetter | None,
+        key: str | None,
+        on_progress: OnProgress | None = None,
     ) -> dict[str, Json]:
         desk = self.desk
         document: Any = await run_sync_in_thread(desk.workflows.store, lambda: desk.workflows.find(name))
@@ -277,8 +282,8 @@ class _Run(Routed):
         # Against its own schema, which may be of any type; that of the tool is one of objects.
         checked = check_input(replace(flow.flow, input_schema=document["inputSchema"]), input)
         desk.runs[name] += 1
-        ended = await flow.run(checked, flows or flow.engine, key, on_progress)
-        return {"result": value_of(ended, flow.kind), "steps": ended["steps"], "runCount": desk.runs[name]}
+        ended = await flow.run(checked, get_engine or flow.host.get_engine, key, on_progress)
+        return {"result": value_of_run(ended, flow.kind), "steps": ended["steps"], "runCount": desk.runs[name]}
 
 
 def _step(step: Mapping[str, Json], path: str) -> dict[str, Json]:

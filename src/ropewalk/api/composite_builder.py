@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from ..app.preflight import output_of, tools_of
 from ..check import ToolCard
-from ..engine.flow_tool import FlowTool, cycle, flow_of, input_schema_of
+from ..engine.flow_tool import FlowHost, FlowSource, FlowTool, cycle_message, flow_tool_of, input_schema_of
 from ..errors import InvalidFlow, InvalidValue, Problem, UnresolvedReference
 from ..fast_dataclass import dataclass
 from ..notations.composite import NAMESPACE, find_spec_problems
@@ -61,7 +61,7 @@ class ComposableTool(Tool):
         Returns:
             The result: `error` names the failed step, `details["steps"]` has the result of each step that ran.
         """
-        flow = flow_of(self)
+        flow = flow_tool_of(self)
         assert flow is not None
         try:
             arguments = check_json(dict(args or {}), "args")
@@ -74,7 +74,7 @@ class ComposableTool(Tool):
             problems = [Problem(path="args", message=f"must be an object, not {type(args).__name__}")]
         if problems:
             return ToolExecutionResult(False, error=f"Invalid input of {self.name}: {'; '.join(map(str, problems))}")
-        token = _call_context.set((flow.caller, context))
+        token = _call_context.set((flow.host.caller, context))
         try:
             result = await flow.run(arguments)
         except InvalidFlow as exc:  # it reaches itself
@@ -160,16 +160,14 @@ class ComposableToolBuilder:
         return self._tool(name, description, compiled)
 
     def _tool(self, name: str, description: str, compiled: Compiled) -> ComposableTool:
-        handler = FlowTool(
-            id=_PREFIX + name,
+        source = FlowSource(
             kind=compiled.kind,
             flow=compiled.flow,
             fingerprint=digest(compiled.document),
             document=compiled.document,
             render=compiled.render,
-            caller=self._caller,
-            has_executor=True,
         )
+        handler = FlowTool(_PREFIX + name, source, FlowHost(caller=self._caller, has_executor=True))
         gives = output_of(compiled, self._card)
         takes = input_schema_of(compiled.flow)
         tool = ComposableTool(name, description, takes, gives, namespace=NAMESPACE, handler=handler)
@@ -189,13 +187,13 @@ class ComposableToolBuilder:
             way = self._find_path(node.op.tool.removeprefix(_PREFIX), name, {name})
             if way is not None:
                 path = f"{node.meta.source}.tool"
-                raise InvalidFlow([Problem(path=path, message=cycle([name, *way]))])
+                raise InvalidFlow([Problem(path=path, message=cycle_message([name, *way]))])
 
     def _find_path(self, start: str, end: str, visited: set[str]) -> list[str] | None:
         """Return the names from one composite to another, without the last one; None if none lead there."""
         if start == end:
             return []
-        tool = flow_of(self._built.get(start))
+        tool = flow_tool_of(self._built.get(start))
         if tool is None or start in visited:
             return None
         visited.add(start)

@@ -83,7 +83,7 @@ class Context:
         self.runner = Runner(
             index=toolbox,
             timeout=tool_timeout,
-            flows=lambda: self.engine,
+            get_engine=lambda: self.engine,
             pace=self._rate_limiter(),
             learner=self.selection.record,
         )

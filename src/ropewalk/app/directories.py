@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ..engine.flow_tool import FlowTool, value_of
+from ..engine.flow_tool import FlowHost, FlowSource, FlowTool, value_of_run
 from ..errors import InvalidFlow, InvalidInput, InvalidValue, NotFound, Problem
 from ..ir import Flow
 from ..journal.address import run_sync_in_thread
@@ -83,19 +83,21 @@ class DirectoryCallers:
         except (PathError, NotFound) as wrong:
             raise InvalidFlow([Problem(path=tool_id, message=str(wrong))]) from wrong
         # The inner experience resolves its files in its own directory, so it gets a caller of its own.
-        flow = FlowTool(
-            id=tool_id,
+        source = FlowSource(
             kind=loaded.kind,
             flow=loaded.flow,
             fingerprint=loaded.fingerprint,
             document=loaded.document,
             render=loaded.compiled.render,
-            caller=self.caller(loaded),
-            ready=lambda: self.ready(loaded),
-            job_for_row=self.job_for_row,
             root=root,
-            engine=self.engine,
         )
+        host = FlowHost(
+            caller=self.caller(loaded),
+            get_engine=self.engine,
+            prepare=lambda: self.ready(loaded),
+            job_for_row=self.job_for_row,
+        )
+        flow = FlowTool(tool_id, source, host)
 
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
             # Shared state is passed as an argument, but it is the state of the inner run, not its input.
@@ -105,7 +107,7 @@ class DirectoryCallers:
             if state:
                 check_state(flow.flow, state)
             result = await flow.run(arguments, self.engine, key, on_progress, state)
-            final = value_of(result, flow.kind)
+            final = value_of_run(result, flow.kind)
             return {"runId": result.get("executionId"), "status": result.get("status"), "finalState": final}
 
         route = Route(send=send, timeout=math.inf, per_attempt=True, waits=flow.waits())

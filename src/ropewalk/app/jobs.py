@@ -19,7 +19,7 @@ from ..check import UNKNOWN_TOOL, Checked
 from ..config.settings import ON_REQUEST, POLICIES
 from ..deadline import DEFINITION_SECONDS, in_thread
 from ..engine.engine import Job, new_run_id
-from ..engine.flow_tool import FlowTool, Missing, input_schema_of, tool_name
+from ..engine.flow_tool import FlowHost, FlowSource, FlowTool, ModelCheck, input_schema_of, tool_name
 from ..errors import InvalidFlow, InvalidInput, ModelError, NoExecutor, Problem
 from ..events import Event
 from ..ir import Flow
@@ -32,12 +32,12 @@ from ..values import Json, check_json, did_you_mean
 from .preflight import (
     check_input,
     check_workers_can_call,
+    find_model_checks,
     is_local,
     is_of_agents,
     is_of_plans,
     is_of_world,
     missing_tools,
-    models_asked,
     tools_of,
     undo_tools_of,
 )
@@ -203,25 +203,27 @@ class Jobs:
         flow, compiled, cards = loaded.flow, loaded.compiled, self.context.definitions.cards
         # A name of the caller replaces the whole id; a composite's own name keeps its namespace.
         own, namespace = (tool_name(loaded.name), compiled.namespace) if name is None else (name, None)
-        handler = FlowTool(
-            id=f"{namespace}:{own}" if namespace else own,
+        source = FlowSource(
             kind=loaded.kind,
             flow=flow,
             fingerprint=loaded.fingerprint,
             document=loaded.document,
-            definition_id=loaded.stored_id,
-            job_for_row=self.for_existing,
-            root=loaded.root,
             render=compiled.render,
-            engine=lambda: self.context.engine,
-            # Functions, because the toolbox may change between now and the call.
-            missing=lambda visited: missing_tools(flow, cards.toolbox, visited),
-            gives=lambda: cards.output_of(loaded),
-            models=lambda visited: models_asked(flow, cards.toolbox, self.model_missing, visited),
+            definition_id=loaded.stored_id,
+            root=loaded.root,
+        )
+        # Functions, because the toolbox may change between now and the call.
+        host = FlowHost(
             caller=self.caller(None, loaded),
-            ready=lambda: self.prepare(loaded),
+            get_engine=lambda: self.context.engine,
+            prepare=lambda: self.prepare(loaded),
+            job_for_row=self.for_existing,
+            missing_tools=lambda visited: missing_tools(flow, cards.toolbox, visited),
+            model_checks=lambda visited: find_model_checks(flow, cards.toolbox, self.why_model_unavailable, visited),
+            value_schema=lambda: cards.output_of(loaded),
             secrets=lambda: self.context.secrets,
         )
+        handler = FlowTool(f"{namespace}:{own}" if namespace else own, source, host)
         if description is None:
             description = str(loaded.document.get("description") or "")
         output = cards.output_of(loaded)
@@ -298,7 +300,7 @@ class Jobs:
             check_workers_can_call(loaded.flow, context.toolbox)
         if self._checked != key:
             await self._ensure(loaded, unknown_tools="problem")
-        if requested := self.models(loaded):
+        if requested := self.model_checks(loaded):
             why = await asyncio.to_thread(_unavailable_reason, requested)
             if why is not None:
                 raise ModelError(why)
@@ -344,7 +346,7 @@ class Jobs:
         Returns:
             The result with the warning, or as it was.
         """
-        why = _unavailable_reason(self.models(loaded))
+        why = _unavailable_reason(self.model_checks(loaded))
         if why is None:
             return checked
         return replace(checked, warnings=(*checked.warnings, Problem(path="", message=why)))
@@ -368,7 +370,7 @@ class Jobs:
             return Checked(problems=error.problems, warnings=error.warnings)
         return self.with_model_warnings(loaded, definitions.check(loaded, unknown_tools="certain"))
 
-    def models(self, loaded: Loaded) -> list[Missing]:
+    def model_checks(self, loaded: Loaded) -> list[ModelCheck]:
         """Return the availability checks of every model that the definition calls, also through other flows.
 
         Args:
@@ -377,9 +379,9 @@ class Jobs:
         Returns:
             Functions that return why a model is not available, or None.
         """
-        return models_asked(loaded.flow, self.context.toolbox, self.model_missing)
+        return find_model_checks(loaded.flow, self.context.toolbox, self.why_model_unavailable)
 
-    def model_missing(self) -> str | None:
+    def why_model_unavailable(self) -> str | None:
         """Return why agents cannot call their model here, or None. The model is not called to find out.
 
         Workers have a model of their own, so nothing is known of it here.
@@ -454,6 +456,6 @@ class Jobs:
         )
 
 
-def _unavailable_reason(checks: Iterable[Missing]) -> str | None:
+def _unavailable_reason(checks: Iterable[ModelCheck]) -> str | None:
     """Return why one of these models cannot be called, or None."""
-    return next((why for missing in checks if (why := missing()) is not None), None)
+    return next((reason for check in checks if (reason := check()) is not None), None)

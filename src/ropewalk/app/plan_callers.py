@@ -6,13 +6,12 @@ process resumes has the same limits.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..engine.engine import Job
-from ..engine.flow_tool import FlowTool, flow_of
+from ..engine.flow_tool import FlowTool, flow_tool_of
 from ..errors import JournalConflict, ToolError
 from ..fast_dataclass import dataclass
 from ..ir import Flow
@@ -72,7 +71,7 @@ class BudgetedCaller:
         bound, budget = self._caller.bind(tool_id), self._budget
         if tool_id.startswith("ropewalk:") and tool_id != _MODEL:
             return bound
-        flow = flow_of(bound.tool)
+        flow = flow_tool_of(bound.tool)
         binder = getattr(self._caller, "bind_handler", None)
         if flow is not None and binder is not None:
             bound = binder(bound.tool, _budgeted(flow, budget))
@@ -88,19 +87,16 @@ class BudgetedCaller:
 
 def _budgeted(flow: FlowTool, budget: CallBudget) -> FlowTool:
     """Return a flow tool whose own calls are counted, too."""
-    counted = copy.copy(flow)
-    counted.caller = BudgetedCaller(flow.caller, budget)
-    counted._program = None
-    begun = flow.job_for_row
-    if begun is not None:
+    caller, job_for_row = BudgetedCaller(flow.host.caller, budget), flow.host.job_for_row
+    if job_for_row is None:
+        return flow.with_host(caller=caller)
 
-        async def begin(row: RunRow) -> Job:
-            job = await begun(row)
-            job.caller = BudgetedCaller(job.caller, budget)
-            return job
+    async def budgeted_job_for_row(row: RunRow) -> Job:
+        job = await job_for_row(row)
+        job.caller = BudgetedCaller(job.caller, budget)
+        return job
 
-        counted.job_for_row = begin
-    return counted
+    return flow.with_host(caller=caller, job_for_row=budgeted_job_for_row)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

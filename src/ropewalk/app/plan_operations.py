@@ -17,7 +17,7 @@ from ..fast_dataclass import dataclass
 from ..journal.address import run_sync_in_thread
 from ..notations.records import outcome
 from ..schema import compile_schema
-from ..tools.backends.route import Args, Flows, OnProgress, Route, Routed
+from ..tools.backends.route import Args, EngineGetter, OnProgress, Route, Routed
 from ..tools.tool import Tool
 from ..tools.world import SPACE
 from ..values import Json
@@ -224,16 +224,18 @@ class PlanHandler(Routed):
     async def __call__(self, **args: Json) -> Json:
         return await self._call(args, None, None, None)
 
-    def route(self, flows: Flows, /) -> Route:
+    def route(self, get_engine: EngineGetter | None, /) -> Route:
         """Return the route. A program may wait, so the call has no timeout of its own."""
 
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
-            return await self._call(args, flows, key, on_progress)
+            return await self._call(args, get_engine, key, on_progress)
 
-        waits = self.operation.name in ("run_plan", "save_plan") and flows is not None
+        waits = self.operation.name in ("run_plan", "save_plan") and get_engine is not None
         return Route(send=send, timeout=math.inf, per_attempt=True, waits=waits)
 
-    async def _call(self, args: Args, flows: Flows, key: str | None, on_progress: OnProgress | None) -> Json:
+    async def _call(
+        self, args: Args, get_engine: EngineGetter | None, key: str | None, on_progress: OnProgress | None
+    ) -> Json:
         name, plans = self.operation.name, self.plans
         arguments: Any = args
         if name == "run_plan":
@@ -241,18 +243,24 @@ class PlanHandler(Routed):
             loaded, problems = await plans.load(arguments["code"], arguments.get("input"), **fields)
             if loaded is None or problems:
                 return _invalid(arguments["code"], problems)
-            return await self._run(loaded, arguments.get("input"), calls, flows, key, on_progress)
+            return await self._run(loaded, arguments.get("input"), calls, get_engine, key, on_progress)
         if name == "save_plan" and plans.context.plans.save == "ask":
             loaded, problems = await plans.checked_for_saving(
                 arguments["name"], arguments["code"], arguments["description"]
             )
             if loaded is None or problems:
                 return _invalid(arguments["code"], problems)
-            return await self._run(saving_plan(plans), _saving_input(arguments), None, flows, key, on_progress)
+            return await self._run(saving_plan(plans), _saving_input(arguments), None, get_engine, key, on_progress)
         return await call_operation(plans, name, arguments, run_id=key)
 
     async def _run(
-        self, loaded: Any, input: Any, calls: int | None, flows: Flows, key: str | None, on_progress: OnProgress | None
+        self,
+        loaded: Any,
+        input: Any,
+        calls: int | None,
+        get_engine: EngineGetter | None,
+        key: str | None,
+        on_progress: OnProgress | None,
     ) -> Json:
         """Run a plan as part of the run that makes the call."""
         plans, context = self.plans, self.plans.context
@@ -263,8 +271,8 @@ class PlanHandler(Routed):
             used = 0
             if row is not None:
                 used = await run_sync_in_thread(context.store, lambda: calls_made(context, row, loaded.flow))
-            handler.caller = BudgetedCaller(handler.caller, CallBudget(calls, used))
-        result = await handler.run(dict(input or {}), flows, key, on_progress)
+            handler = handler.with_host(caller=BudgetedCaller(handler.host.caller, CallBudget(calls, used)))
+        result = await handler.run(dict(input or {}), get_engine, key, on_progress)
         return await plans.answer(outcome(result, KIND))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..argument_checks import wrong_type
 from ..check import UNKNOWN_TOOL, Checked, ToolCard, Tools
-from ..engine.flow_tool import Missing, cycle, flow_of
+from ..engine.flow_tool import ModelCheck, cycle_message, flow_tool_of
 from ..errors import (
     Action,
     ConfigError,
@@ -61,9 +61,9 @@ class Cards:
         result = _known(tool_id, self.toolbox)
         if result is None:
             return None
-        flow = flow_of(result)
+        flow = flow_tool_of(result)
         # The tools of a flow may have changed since it became a tool, or be known only now.
-        gives = result.output_schema if flow is None or flow.gives is None else flow.gives()
+        gives = result.output_schema if flow is None or flow.host.value_schema is None else flow.host.value_schema()
         known = self._known.get(tool_id)
         if known is None or known[0] is not result or known[1].output_schema is not gives:
             if len(self._known) >= MAX_CACHED:  # tools come and go; those in use are back at once
@@ -304,13 +304,16 @@ def check_cycles(flow: Flow, toolbox: Toolbox) -> list[Problem]:
         toolbox: The tools that it can call.
 
     Returns:
-        A problem for each node that calls a flow tool of a cycle, with the tools of the cycle.
+        A problem for each node that calls a flow tool of a cycle_message, with the tools of the cycle.
     """
     cycles = {id: names for id in tools_of(flow.body) if (names := _find_cycle(id, toolbox))}
     if not cycles:
         return []
     return [
-        Problem(path=f"{node.meta.source}.{node.meta.labels.get('tool', 'tool')}", message=cycle(cycles[node.op.tool]))
+        Problem(
+            path=f"{node.meta.source}.{node.meta.labels.get('tool', 'tool')}",
+            message=cycle_message(cycles[node.op.tool]),
+        )
         for node in calls_of(flow.body)
         if node.op.tool in cycles
     ]
@@ -324,9 +327,9 @@ def _find_cycle(tool_id: str, toolbox: Toolbox) -> list[str]:
     def enter(id: str) -> list[str]:
         if id in way:
             return way[way.index(id) :]
-        flow_tool = flow_of(_known(id, toolbox))
+        flow_tool = flow_tool_of(_known(id, toolbox))
         # A function of the user calls these tools; only it knows which.
-        if id in done or flow_tool is None or flow_tool.has_executor:
+        if id in done or flow_tool is None or flow_tool.host.has_executor:
             return []
         done.add(id)
         way.append(id)
@@ -352,8 +355,8 @@ def lacking(flow: Flow, toolbox: Toolbox) -> list[Problem]:
     """
     lost: dict[str, str] = {}
     for id in sorted(tools_of(flow.body)):
-        inner = None if is_local(id) else flow_of(_known(id, toolbox))
-        names = inner.missing(set()) if inner is not None and inner.missing is not None else []
+        inner = None if is_local(id) else flow_tool_of(_known(id, toolbox))
+        names = inner.host.missing_tools(set()) if inner is not None and inner.host.missing_tools is not None else []
         if names:
             tools = ", ".join(dict.fromkeys(names))
             what = f"the app that made a tool of this flow does not have what it calls: {tools}"
@@ -389,13 +392,13 @@ def missing_tools(flow: Flow, toolbox: Toolbox, visited: set[str]) -> list[str]:
         if is_local(id) or is_of_agents(id):
             continue
         tool = _known(id, toolbox)
-        inner = flow_of(tool)
+        inner = flow_tool_of(tool)
         if tool is None:
             if ":" not in id or id.partition(":")[0] not in toolbox.spaces:
                 result.append(id)
-        elif inner is not None and inner.missing is not None and inner.fingerprint not in visited:
-            visited.add(inner.fingerprint)
-            result += inner.missing(visited)
+        elif inner is not None and inner.host.missing_tools is not None and inner.source.fingerprint not in visited:
+            visited.add(inner.source.fingerprint)
+            result += inner.host.missing_tools(visited)
     return result
 
 
@@ -406,7 +409,9 @@ def _known(tool_id: str, toolbox: Toolbox) -> Tool | None:
         return None
 
 
-def models_asked(flow: Flow, toolbox: Toolbox, own: Missing, visited: set[int] | None = None) -> list[Missing]:
+def find_model_checks(
+    flow: Flow, toolbox: Toolbox, own: ModelCheck, visited: set[int] | None = None
+) -> list[ModelCheck]:
     """Return the availability checks of the models that a flow calls.
 
     Args:
@@ -418,14 +423,14 @@ def models_asked(flow: Flow, toolbox: Toolbox, own: Missing, visited: set[int] |
     Returns:
         Functions that return why a model is not available, or None.
     """
-    visited, result = set[int]() if visited is None else visited, list[Missing]()
+    visited, result = set[int]() if visited is None else visited, list[ModelCheck]()
     for tool in tools_of(flow.body):
         if tool == MODEL:
             result.append(own)
-        inner = None if is_local(tool) else flow_of(_known(tool, toolbox))
-        if inner is not None and inner.models is not None and id(inner) not in visited:
+        inner = None if is_local(tool) else flow_tool_of(_known(tool, toolbox))
+        if inner is not None and inner.host.model_checks is not None and id(inner) not in visited:
             visited.add(id(inner))
-            result += inner.models(visited)
+            result += inner.host.model_checks(visited)
     return result
 
 

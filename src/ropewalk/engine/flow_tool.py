@@ -3,6 +3,9 @@
 Called inside a run, it is a run of its own in the same store, *part of* the calling run. Its id is the idempotency key
 of the call, so that a repeated call after a crash resumes it. Called outside a run, it is a run like any other; without
 an engine it runs in memory. A flow that reaches itself is refused.
+
+The app (`app.jobs.Jobs.make_tool`), directories of experiences and the builder of composites make these tools. The
+Runner asks their handler for a Route, with the engine of the run that makes the call.
 """
 
 from __future__ import annotations
@@ -11,15 +14,17 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from typing import Final, TypeAlias
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..errors import FlowFailed, InvalidFlow, Problem
 from ..events import Event
+from ..fast_dataclass import dataclass
 from ..ir import Flow, bodies
 from ..journal.protocol import NewRun, RunRow
 from ..notations.registry import value_in
 from ..schema import compile_schema, without_required_defaults
-from ..tools.backends.route import Args, Flows, OnProgress, Route, Routed
+from ..tools.backends.route import Args, EngineGetter, OnProgress, Route, Routed
 from ..tools.listener import Listener, RunProgress
 from ..tools.tool import Tool
 from ..values import Json
@@ -29,14 +34,74 @@ from .engine import Job, new_run_id, run_program
 from .run import Ending
 
 _NO_NAME: Final = r"[^A-Za-z0-9_.-]+"
-Missing: TypeAlias = Callable[[], str | None]
+ModelCheck: TypeAlias = Callable[[], str | None]
 """Returns why a model cannot be used; None if it can."""
-_inside: ContextVar[tuple[tuple[str, str], ...]] = ContextVar("ropewalk_flow_tools", default=())
-"""The flow tools that are running around the current call: (id, fingerprint) of each, outermost first."""
-_caller: ContextVar[Flows] = ContextVar("ropewalk_flow_tools_caller", default=None)
+
+
+class FlowVersion(NamedTuple):
+    """A flow tool under one version of its definition, by which a flow that reaches itself is recognised."""
+
+    id: str
+    fingerprint: str
+
+
+_running: ContextVar[tuple[FlowVersion, ...]] = ContextVar("ropewalk_flow_tools", default=())
+"""The flow tools that are running around the current call, outermost first."""
+_outer_engine: ContextVar[EngineGetter | None] = ContextVar("ropewalk_flow_tools_caller", default=None)
 """Gives the engine of the run that called the outermost flow tool around the current call."""
-_flows_in_check: ContextVar[frozenset[tuple[str, str]]] = ContextVar("ropewalk_flow_tools_asked", default=frozenset())
+_in_wait_search: ContextVar[frozenset[FlowVersion]] = ContextVar("ropewalk_flow_tools_asked", default=frozenset())
 """The flow tools whose waits are being looked for, so that a cycle of flows ends the search."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowSource:
+    """A flow and where it comes from.
+
+    Attributes:
+        kind: The notation of the flow.
+        flow: The flow.
+        fingerprint: The digest of its definition.
+        document: Its document.
+        render: Makes the result of a run in the words of the notation.
+        definition_id: The id of the stored definition, which counts its runs.
+        root: The directory of an experience whose files are its tools.
+    """
+
+    kind: str
+    flow: Flow
+    fingerprint: str
+    document: Json
+    render: Callable[[Ending], dict[str, Json]]
+    definition_id: str | None = None
+    root: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowHost:
+    """The services of the program that offers a flow as a tool. Its functions are called again for each run.
+
+    Attributes:
+        caller: Calls the tools of the flow.
+        has_executor: Whether `caller` is an executor of the user, without which a run cannot be resumed.
+        get_engine: Returns the engine of calls that come from no run; None to run these in memory.
+        prepare: Awaited before each run; connects missing servers and refuses wrong definitions.
+        job_for_row: Makes the job of a run that began under another version of the flow, which it continues under.
+        missing_tools: Returns the tools that the flow calls and nobody has, inner flows included. It skips the flows in
+            the set that it gets, and adds those that it visits.
+        model_checks: Returns checks of the models that the flow uses, inner flows included, with the same kind of set.
+        value_schema: Returns the schema of the flow's value with the present tools.
+        secrets: Returns the secrets that the flow may read in addition to those of its outer run.
+    """
+
+    caller: Caller
+    has_executor: bool = False
+    get_engine: EngineGetter | None = None
+    prepare: Callable[[], Awaitable[None]] | None = None
+    job_for_row: Callable[[RunRow], Awaitable[Job]] | None = None
+    missing_tools: Callable[[set[str]], list[str]] | None = None
+    model_checks: Callable[[set[int]], list[ModelCheck]] | None = None
+    value_schema: Callable[[], dict[str, Json] | None] | None = None
+    secrets: Callable[[], frozenset[str]] = frozenset
 
 
 class FlowTool(Routed):
@@ -44,79 +109,54 @@ class FlowTool(Routed):
 
     Args:
         id: The id of the tool.
-        kind: The notation of the flow.
-        flow: The flow.
-        fingerprint: The digest of its definition.
-        document: Its document.
-        render: Makes the result of a run in the words of the notation.
-        caller: Calls the tools of the flow.
-        has_executor: Whether `caller` is an executor of the user, without which a run cannot be resumed.
-        definition_id: The id of the stored definition, which counts its runs.
-        job_for_row: Makes the job of a run that began under another version of the flow, which it continues under.
-        root: The directory of an experience whose files are its tools.
-        ready: Awaited before each run; connects missing servers and refuses wrong definitions.
-        engine: Returns the engine of calls that come from no run.
-        missing: Returns the tools that the flow calls and nobody has, inner flows included. It skips the flows in the
-            set that it gets, and adds those that it visits.
-        models: Returns checks of the models that the flow uses, inner flows included, with the same kind of set.
-        gives: Returns the schema of the flow's value with the present tools.
-        secrets: Returns the secrets that the flow may read in addition to those of its outer run.
+        source: The flow.
+        host: The services of the app for its runs.
     """
 
-    def __init__(
-        self,
-        *,
-        id: str,
-        kind: str,
-        flow: Flow,
-        fingerprint: str,
-        document: Json,
-        render: Callable[[Ending], dict[str, Json]],
-        caller: Caller,
-        has_executor: bool = False,
-        definition_id: str | None = None,
-        job_for_row: Callable[[RunRow], Awaitable[Job]] | None = None,
-        root: str | None = None,
-        ready: Callable[[], Awaitable[None]] | None = None,
-        engine: Flows = None,
-        missing: Callable[[set[str]], list[str]] | None = None,
-        models: Callable[[set[int]], list[Missing]] | None = None,
-        gives: Callable[[], dict[str, Json] | None] | None = None,
-        secrets: Callable[[], frozenset[str]] = frozenset,
-    ) -> None:
-        self.id, self.kind, self.flow, self.fingerprint, self.document = id, kind, flow, fingerprint, document
-        self.render, self.caller, self.has_executor, self.ready, self.engine = (
-            render,
-            caller,
-            has_executor,
-            ready,
-            engine,
-        )
-        self.missing, self.models, self.gives, self.secrets = missing, models, gives, secrets
-        self.definition_id, self.job_for_row = definition_id, job_for_row
-        self.root = root
-        self._program: Program | None = None
-        self._takes = compile_schema(flow.input_schema) if flow.input_schema is not None else None
+    def __init__(self, id: str, source: FlowSource, host: FlowHost) -> None:
+        self.id, self.source, self.host = id, source, host
+        self.version = FlowVersion(id, source.fingerprint)
+        self._program: Program | None = None  # of runs in memory
+        input_schema = source.flow.input_schema
+        self._input_schema = compile_schema(input_schema) if input_schema is not None else None
+
+    @property
+    def flow(self) -> Flow:
+        """The flow of every run."""
+        return self.source.flow
+
+    @property
+    def kind(self) -> str:
+        """The notation of the flow."""
+        return self.source.kind
+
+    def with_host(self, **changes: Any) -> FlowTool:
+        """Return a tool for the same flow with another host.
+
+        Args:
+            **changes: The fields of FlowHost that change.
+        """
+        return FlowTool(self.id, self.source, replace(self.host, **changes))
 
     async def __call__(self, **args: Json) -> Json:
-        return await self.value(args, self.engine)
+        return await self.value(args, self.host.get_engine)
 
-    def route(self, flows: Flows, /) -> Route:
+    def route(self, get_engine: EngineGetter | None, /) -> Route:
         """Route a call to the flow, which keeps its own time; each attempt is a run of its own.
 
         Args:
-            flows: Returns the engine of the calling run; None for a call that comes from no run.
+            get_engine: Returns the engine of the calling run; None for a call that comes from no run.
 
         Returns:
             The route of one call.
         """
 
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
-            return await self.value(args, flows or self.engine, key, on_progress)
+            return await self.value(args, get_engine, key, on_progress)
 
-        engine = flows or self.engine
-        waits = engine is not None and self.waits()
-        return Route(send=send, timeout=math.inf, per_attempt=True, checked=not self.has_executor, waits=waits)
+        get_engine = get_engine or self.host.get_engine
+        waits = get_engine is not None and self.waits()
+        return Route(send=send, timeout=math.inf, per_attempt=True, checked=not self.host.has_executor, waits=waits)
 
     def waits(self) -> bool:
         """Return True if a run of the flow may wait for an event or an approval, its own or one of an inner flow.
@@ -124,23 +164,27 @@ class FlowTool(Routed):
         Returns:
             False for a flow that never pauses.
         """
-        mark, around = (self.id, self.fingerprint), _flows_in_check.get()
-        if mark in around:
+        outer_flows = _in_wait_search.get()
+        if self.version in outer_flows:
             return False  # a flow that reaches itself is refused before it runs
-        token = _flows_in_check.set(around | {mark})
+        token = _in_wait_search.set(outer_flows | {self.version})
         try:
-            return may_wait(self.flow, self.caller)
+            return may_wait(self.flow, self.host.caller)
         finally:
-            _flows_in_check.reset(token)
+            _in_wait_search.reset(token)
 
     async def value(
-        self, args: Args, flows: Flows = None, key: str | None = None, on_progress: OnProgress | None = None
+        self,
+        args: Args,
+        get_engine: EngineGetter | None = None,
+        key: str | None = None,
+        on_progress: OnProgress | None = None,
     ) -> Json:
         """Run the flow and return its value.
 
         Args:
             args: The input of the flow by name.
-            flows: Returns the engine to run on.
+            get_engine: Returns the engine to run on.
             key: Idempotency key of the call, which becomes the id of the run.
             on_progress: Gets the progress of the run.
 
@@ -150,12 +194,12 @@ class FlowTool(Routed):
         Raises:
             FlowFailed: The flow did not complete.
         """
-        return value_of(await self.run(args, flows, key, on_progress), self.kind)
+        return value_of_run(await self.run(args, get_engine, key, on_progress), self.kind)
 
     async def run(
         self,
         args: Args,
-        flows: Flows = None,
+        get_engine: EngineGetter | None = None,
         key: str | None = None,
         on_progress: OnProgress | None = None,
         state: Mapping[str, Json] | None = None,
@@ -164,7 +208,7 @@ class FlowTool(Routed):
 
         Args:
             args: The input of the flow by name.
-            flows: Returns the engine to run on.
+            get_engine: Returns the engine to run on.
             key: Idempotency key of the call, which becomes the id of the run.
             on_progress: Gets the progress of the run.
             state: Values of channels that replace the initial ones.
@@ -176,29 +220,34 @@ class FlowTool(Routed):
             InvalidFlow: The flow calls itself through other flows.
         """
         watcher = self._watcher(on_progress)
-        args = args if self._takes is None else self._takes.with_defaults(args)
-        mark, around = (self.id, self.fingerprint), _inside.get()
-        if mark in around:
-            # A flow that calls itself through other flows would never end.
-            names = [id for id, _ in around[around.index(mark) :]]
-            raise InvalidFlow([Problem(path=self.id, message=cycle(names))])
-        token = _inside.set((*around, mark))
+        args = args if self._input_schema is None else self._input_schema.with_defaults(args)
+        # A flow that calls itself through other flows would never end.
+        outer_flows = _running.get()
+        if self.version in outer_flows:
+            names = [flow.id for flow in outer_flows[outer_flows.index(self.version) :]]
+            raise InvalidFlow([Problem(path=self.id, message=cycle_message(names))])
+        token = _running.set((*outer_flows, self.version))
         try:
-            if self.ready is not None:
-                await self.ready()
-            flows = _engine_of_caller(flows, key)
+            if self.host.prepare is not None:
+                await self.host.prepare()
             # With an engine the call is a run in its store; without one it runs in memory.
-            if flows is not None:
-                called = _caller.set(flows)
-                try:
-                    result: dict[str, Json] = await flows().run_part(self._job(args, watcher, state), key)
-                finally:
-                    _caller.reset(called)
-                return result
-            run_id = key or new_run_id()
-            return self.render(await run_program(self._compiled(watcher), args, run_id=run_id, watcher=watcher))
+            get_engine = _engine_of_caller(get_engine, key)
+            if get_engine is not None:
+                return await self._run_in_store(self._job(args, watcher, state), get_engine, key)
+            program, run_id = self._compiled(watcher), key or new_run_id()
+            return self.source.render(await run_program(program, args, run_id=run_id, watcher=watcher))
         finally:
-            _inside.reset(token)
+            _running.reset(token)
+
+    @staticmethod
+    async def _run_in_store(job: Job, get_engine: EngineGetter, key: str | None) -> dict[str, Json]:
+        """Run a job as part of the calling run; the flow tools that it calls get the same engine."""
+        token = _outer_engine.set(get_engine)
+        try:
+            result: dict[str, Json] = await get_engine().run_part(job, key)
+            return result
+        finally:
+            _outer_engine.reset(token)
 
     def _watcher(self, on_progress: OnProgress | None) -> Callable[[Event], None] | None:
         """Return a watcher for the events of a run; a plain progress callback gets them as progress."""
@@ -209,56 +258,59 @@ class FlowTool(Routed):
         return RunProgress(on_progress, counted=is_counted(self.flow)).take
 
     def _job(self, args: Args, watcher: Callable[[Event], None] | None, state: Mapping[str, Json] | None = None) -> Job:
-        context: dict[str, Json] = {"executor": self.has_executor}
+        source, host = self.source, self.host
+        context: dict[str, Json] = {"executor": host.has_executor}
         if state:
             context["variables"] = dict(state)
-        if self.root is not None:
-            context["root"] = self.root
+        if source.root is not None:
+            context["root"] = source.root
         # The part gets its final id from the key of the call, in `Engine.run_part`.
         new = NewRun(
             id=new_run_id(),
-            kind=self.kind,
-            name=self.flow.name,
-            definition_id=self.definition_id,
+            kind=source.kind,
+            name=source.flow.name,
+            definition_id=source.definition_id,
             input=args,
             context=context,
-            document=self.document,
-            fingerprint=self.fingerprint,
+            document=source.document,
+            fingerprint=source.fingerprint,
         )
         return Job(
             new=new,
-            flow=self.flow,
-            caller=self.caller,
-            render=self.render,
+            flow=source.flow,
+            caller=host.caller,
+            render=source.render,
             input=args,
             state=state,
             watcher=watcher,
-            job_for_row=self.job_for_row,
-            allowed=self.secrets(),
+            job_for_row=host.job_for_row,
+            allowed=host.secrets(),
         )
 
     def _compiled(self, watcher: Callable[[Event], None] | None) -> Program:
+        """Return the program of a run in memory; that of runs without a watcher is kept."""
+        caller = self.host.caller
         if watcher is not None:
-            return compile_flow(self.flow, self.caller, watched=True)
+            return compile_flow(self.flow, caller, watched=True)
         program = self._program
-        if program is None or program.version != self.caller.version:
-            program = self._program = compile_flow(self.flow, self.caller)
+        if program is None or program.version != caller.version:
+            program = self._program = compile_flow(self.flow, caller)
         return program
 
 
-def _engine_of_caller(flows: Flows, key: str | None) -> Flows:
+def _engine_of_caller(get_engine: EngineGetter | None, key: str | None) -> EngineGetter | None:
     """Return the function that returns the engine of the calling run, even if the tool comes from another app.
 
     A flow of another app (`App("memory").as_tool(...)`) calls its own flow tools through that app's runner, which knows
     that app's engine. Their runs are still parts of the calling run, and belong into its store.
     """
-    outer = _caller.get()
-    if outer is not None and outer is not flows and outer().has_caller(key):
+    outer = _outer_engine.get()
+    if outer is not None and outer is not get_engine and outer().has_caller(key):
         return outer
-    return flows
+    return get_engine
 
 
-def value_of(result: dict[str, Json], kind: str) -> Json:
+def value_of_run(result: dict[str, Json], kind: str) -> Json:
     """Return the value of a run, also of a partial one.
 
     Args:
@@ -275,10 +327,10 @@ def value_of(result: dict[str, Json], kind: str) -> Json:
     if status in ("completed", "partial"):
         return value_in(result, kind)
     run_id = str(result.get("executionId", ""))
-    raise FlowFailed(_why(result) or f"the run ended as {status}", run_id=run_id, status=status, result=result)
+    raise FlowFailed(_reason(result) or f"the run ended as {status}", run_id=run_id, status=status, result=result)
 
 
-def _why(result: dict[str, Json]) -> str:
+def _reason(result: dict[str, Json]) -> str:
     error, errors = result.get("error"), result.get("errors")
     if error is None and isinstance(errors, list) and errors:
         error = errors[-1]
@@ -300,7 +352,7 @@ def is_counted(flow: Flow) -> bool:
     return not any(bodies(node) for node in flow.body.nodes)
 
 
-def cycle(names: list[str]) -> str:
+def cycle_message(names: list[str]) -> str:
     """Word the error about flows that call each other in a cycle.
 
     Args:
@@ -337,7 +389,7 @@ def input_schema_of(flow: Flow) -> dict[str, Json]:
     return without_required_defaults(schema) if isinstance(schema, dict) else {"type": "object"}
 
 
-def flow_of(tool: Tool | None) -> FlowTool | None:
+def flow_tool_of(tool: Tool | None) -> FlowTool | None:
     """Return the flow of a tool; None for a tool that is not a flow.
 
     Args:

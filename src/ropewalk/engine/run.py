@@ -27,7 +27,7 @@ from ..journal.past import keys_of, latest_start
 from ..journal.protocol import Entry, Log
 from ..redaction import Redaction
 from ..values import Json, copy_json
-from .compile.durable import attempt_data, attempt_of
+from .compile.durable import FailedAttempt, PastAttempt, attempt_from_entry
 from .compile.program import Program
 from .frame import (
     CLOCKS,
@@ -115,7 +115,7 @@ class Run(TaskDeadline):
         self.state, self.spent, self.parent = state, spent, parent
         self.records: list[list[Any]] = []  # one flat step record per region instance, see region.py
         self.errors: list[NodeFailed] = []
-        self.attempts: list[tuple[str, str, NodeFailed, float | None, float, float, bool]] = []
+        self.attempts: list[tuple[str, FailedAttempt]] = []  # the node's name and each failed attempt of it
         self.undos: list[Entry] = []  # of a run without a journal: how its calls can be undone
         self.undo_clock = 0.0
         self.allowed: frozenset[str] = frozenset()
@@ -205,33 +205,24 @@ class Run(TaskDeadline):
         """Return the value with every known secret replaced by its reference."""
         return self.secrets.value(value) if self.secrets else value
 
-    def past_attempt(self, path: str) -> tuple[NodeFailed, float | None] | None:
-        """Return the journaled failure of an attempt, and when the next attempt is due; None if there is none."""
+    def past_attempt(self, path: str) -> PastAttempt | None:
+        """Return the journaled failure of an attempt; None if an earlier execution did not record one."""
         entry = self.log.past.get((path, "attempt"))
-        return None if entry is None else attempt_of(entry)
+        return None if entry is None else attempt_from_entry(entry)
 
-    def failed_attempt(
-        self,
-        frame: Frame,
-        spot: NodeSlot,
-        count: int,
-        failed: NodeFailed,
-        due: float | None,
-        took: float,
-        handled: bool,
-    ) -> None:
-        """Record a failed attempt of a node and report it.
+    def add_failed_attempt(self, spot: NodeSlot, count: int, attempt: FailedAttempt) -> None:
+        """Keep a failed attempt of a node for the record of the run, and report it.
 
         Args:
+            spot: The node.
             count: The number of the attempt, from 1.
-            due: Wall-clock seconds of the next attempt; None if there is none.
-            took: Seconds that the attempt took.
-            handled: Whether the error strategy of the node takes the failure.
+            attempt: The attempt.
         """
-        path, now = path_of(frame, spot), self.now()
-        self.attempts.append((path, spot.name, failed, due, now - took, now, handled))
+        path = attempt.path
+        self.attempts.append((spot.name, attempt))
         if self.watcher is not None:
-            data = {"message": failed.message, "kind": failed.kind, "attempt": count, "due": due}
+            failure = attempt.failure
+            data = {"message": failure.message, "kind": failure.kind, "attempt": count, "due": attempt.due}
             data |= {"replayed": True} if (path, "attempt") in self.log.past else {}
             self.report("attempt.failed", path, spot.name, data)
 
@@ -450,7 +441,7 @@ class Run(TaskDeadline):
             ids |= _ids_in(path for path, kind in keys if kind not in ("skip", "ending", "offer"))
         # A failure names the nodes inside a node that failed.
         paths = [failed.path for failed in self.errors]
-        paths += [attempt[2].path for attempt in self.attempts]
+        paths += [attempt.failure.path for _, attempt in self.attempts]
         ids |= _ids_in(paths)
         # A node with a region inside may still be running.
         for track in self.records:
@@ -537,9 +528,7 @@ def entries(run: Run) -> list[Entry]:
                 kind, data = "skip", {"reason": value.status}
         path, data = path_of(frame, spot), run.redact(data)
         journal.append(Entry(path, kind, spot.id, data, "", start + shift, end + shift))
-    for path, node, failed, due_at, began, ended_at, handled in run.attempts:
-        data = attempt_data(failed, due_at, handled)
-        journal.append(Entry(path, "attempt", node, data, "", began, ended_at))
+    journal += [attempt.to_entry(name) for name, attempt in run.attempts]
     journal += run.undos
     if run.waits is not None:
         journal += run.waits.waiting()

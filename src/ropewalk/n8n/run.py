@@ -16,7 +16,7 @@ from ..events import Event
 from ..fast_dataclass import dataclass
 from ..journal.address import run_sync_in_thread
 from ..journal.protocol import RunRow
-from ..tools.backends.route import Args, Flows, OnProgress, Route, Routed
+from ..tools.backends.route import Args, EngineGetter, OnProgress, Route, Routed
 from ..tools.tool import Tool
 from ..tools.toolbox import Toolbox
 from ..values import Json
@@ -108,14 +108,14 @@ class BuildTool(Routed):
     async def __call__(self, **args: Json) -> Json:
         return await self.build(args, new_run_id(), None)
 
-    def route(self, flows: Flows, /) -> Route:
+    def route(self, get_engine: EngineGetter | None, /) -> Route:
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
-            return await self.build(args, key or new_run_id(), flows)
+            return await self.build(args, key or new_run_id(), get_engine)
 
         return Route(send=send, timeout=math.inf)
 
-    async def build(self, args: Args, key: str, flows: Flows) -> Json:
-        result, reason = await self.work(BuildParts(self.app, flows or (lambda: self.app.engine), key), args)
+    async def build(self, args: Args, key: str, get_engine: EngineGetter | None) -> Json:
+        result, reason = await self.work(BuildParts(self.app, get_engine or (lambda: self.app.engine), key), args)
         if reason is not None:
             raise Unfinished("", reason)
         return result

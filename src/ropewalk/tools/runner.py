@@ -40,7 +40,7 @@ from .backends.kinds import backend_kind
 from .backends.local import maybe_await, threads
 from .backends.route import (
     Args,
-    Flows,
+    EngineGetter,
     LocalRegistry,
     McpExecutor,
     OnProgress,
@@ -123,7 +123,7 @@ class Runner:
         provider: Calls tools of providers; by default that of the index.
         local: Finds local handlers; by default that of the index.
         timeout: Seconds for every call whose tool sets none.
-        flows: Returns the engine whose store keeps the runs of flows called as tools; without it, they run in
+        get_engine: Returns the engine whose store keeps the runs of flows called as tools; without it, they run in
             memory.
         pace: Limits how fast tools are called.
         learner: Gets the request that a call was for and, by tool, whether the call succeeded.
@@ -143,7 +143,7 @@ class Runner:
         provider: ProviderExecutor | None = None,
         local: LocalRegistry | None = None,
         timeout: float = DEFAULT_TIMEOUT,
-        flows: Flows = None,
+        get_engine: EngineGetter | None = None,
         pace: RateLimiter | None = None,
         learner: Learner | None = None,
     ) -> None:
@@ -154,7 +154,7 @@ class Runner:
         self._backends_resolver = backends_resolver
         self._selector = backend_selector
         self._executors = {"mcp": mcp, "provider": provider, "local": local}
-        self._flows = flows
+        self._get_engine = get_engine
         self._learner = learner
         self._rules = Rules(
             timeout=timeout,
@@ -342,7 +342,7 @@ class Runner:
         """
         if not isinstance(tool, Tool):
             raise wrong_type("tool", "a Tool", tool)
-        route = handler_route(handler, self._flows)
+        route = handler_route(handler, self._get_engine)
         return bind_route(tool.id, tool, ToolBackend.local(tool.id), route, self._rules)
 
     # --- steps 2 to 4 ---------------------------------------------------------------------
@@ -465,8 +465,8 @@ class Runner:
             if handler is None and name == tool.id:
                 handler = tool.handler
             if handler is not None:
-                return handler_route(handler, self._flows)
-        return registry_route(registry, name, self._flows)
+                return handler_route(handler, self._get_engine)
+        return registry_route(registry, name, self._get_engine)
 
     def _executor(self, kind: str) -> Any:
         """Return the executor that the user passed for a kind, or that of the index."""

@@ -24,7 +24,7 @@ from ..argument_checks import require_type, wrong_type
 from ..config.settings import TRUST_HINTS
 from ..errors import ConfigError, InvalidTool, NotFound, ToolNotApproved
 from ..values import Json, did_you_mean
-from .backends.route import Args, Flows, OnProgress, Route, Routed
+from .backends.route import Args, EngineGetter, OnProgress, Route, Routed
 from .index import Index, log
 from .mcp.login_errors import Reason
 from .mcp.tool_definitions import get_member, mcp_tool
@@ -641,18 +641,18 @@ class ToolProxy(Routed):
     def __hash__(self) -> int:
         return hash((id(self._owner), self._id))
 
-    def route(self, flows: Flows, /) -> Route:
-        """Return the route of a Runner with these `flows` to the owner's tool.
+    def route(self, get_engine: EngineGetter | None, /) -> Route:
+        """Return the route of a Runner with this `get_engine` to the owner's tool.
 
         Args:
-            flows: Returns the engine of the caller, or None.
+            get_engine: Returns the engine of the caller, or None.
 
         Returns:
             The route.
         """
         from .runner import Runner
 
-        owner, tool_id, runner = self._owner, self._id, Runner(self._owner, flows=flows)
+        owner, tool_id, runner = self._owner, self._id, Runner(self._owner, get_engine=get_engine)
 
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> RunResult:
             if owner.is_missing(tool_id):

@@ -32,7 +32,7 @@ from typing import Final, Protocol, TypeAlias
 
 import orjson
 
-from ..engine.compile.durable import call_of
+from ..engine.compile.durable import describe_call
 from ..errors import Fenced, RopewalkError
 from ..fast_dataclass import dataclass
 from ..journal.postgres.session import driver, words
@@ -94,8 +94,8 @@ def _describe_call(call: object) -> str | None:
 def _tool_in(frame: FrameType | None) -> str | None:
     """Return the name of the tool whose call is on this stack of frames."""
     while frame is not None:
-        if (tool := call_of(frame)) is not None:
-            return f"tool {tool}"
+        if (call := describe_call(frame)) is not None:
+            return f"tool {call}"
         frame = frame.f_back
     return None
 

@@ -452,7 +452,7 @@ def _check_engine(app: App, address: str) -> Iterator[Finding]:
 
 def _check_agents(app: App, config: Config) -> Iterator[Finding]:
     """Check what agents need; it is a fault only if the project has agents."""
-    missing = app.jobs.model_missing()
+    missing = app.jobs.why_model_unavailable()
     used = bool(config.claude) or any(_find_agents(app, config.directory))
     if app.distributed:
         yield Finding("model", "note", "workers call the model; their own doctor checks it")
@@ -484,7 +484,7 @@ def _find_agents(app: App, home: Path) -> Iterator[Path]:
                 loaded = app.load(file)
             except RopewalkError:  # another kind of file, or a definition that `validate` reports
                 continue
-            if app.jobs.model_missing in app.jobs.models(loaded):
+            if app.jobs.why_model_unavailable in app.jobs.model_checks(loaded):
                 yield file
 
 

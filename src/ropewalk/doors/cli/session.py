@@ -392,7 +392,7 @@ async def require_model(app: App, *, reachable: bool = True) -> None:
         app: The app with the model.
         reachable: Whether to connect to the model's server first. A build that can wait and resume does without.
     """
-    reason = app.jobs.model_missing()
+    reason = app.jobs.why_model_unavailable()
     if reason is not None:
         raise ModelError(reason)
     check_reachable = getattr(app.model, "check_reachable", None)  # optional for a ModelClient

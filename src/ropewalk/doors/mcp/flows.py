@@ -17,7 +17,7 @@ from ...app.directories import seeded
 from ...app.lookup import STORED
 from ...config.project import PROJECT_FLOWS, flow_files, stamp
 from ...engine.engine import new_run_id
-from ...engine.flow_tool import flow_of, tool_name, value_of
+from ...engine.flow_tool import flow_tool_of, tool_name, value_of_run
 from ...errors import FlowFailed, InvalidFlow, NotFound
 from ...events import Event
 from ...expr import TRANSFORMS
@@ -184,7 +184,7 @@ class Flows:
         """Return one tool per flow. Invalid flows are left out; `broken` has the reasons.
 
         If a flow may wait, one more tool continues runs that did."""
-        called = map(flow_of, self._app.toolbox.list())
+        called = map(flow_tool_of, self._app.toolbox.list())
         waits = any(_has_wait(tool.flow) for tool in called if tool is not None)
         own: dict[str, tuple[Path, set[str]]] = {}
         for file in self._files():
@@ -369,7 +369,7 @@ class Flows:
             result, paths = await executed(self._app, self._resume, {}, run_id, asked, counted=False)
         about = {"runId": result.get("executionId"), "status": result.get("status")}
         try:
-            value = value_of(result, kind)
+            value = value_of_run(result, kind)
         except FlowFailed as error:
             return flow_failed(error, paths)
         return given(value, schema, about=about, note=missed(result))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from ...app.plan_operations import OPERATIONS, Operation, call_operation
 from ...app.saved_plans import PLANS, register_saved_plans
 from ...engine.engine import new_run_id
-from ...engine.flow_tool import flow_of
+from ...engine.flow_tool import flow_tool_of
 from ...events import Event
 from ...tools.bound_call import Progress
 from ...tools.tool import Tool
@@ -47,7 +47,7 @@ class PlanOperations:
         for operation in OPERATIONS.values():
             yield self._offer(operation)
         for tool in self._app.toolbox.list():
-            if tool.namespace == PLANS and flow_of(tool) is not None:
+            if tool.namespace == PLANS and flow_tool_of(tool) is not None:
                 yield self._offer_saved(tool)
 
     async def connect(self) -> None:
@@ -75,9 +75,9 @@ class PlanOperations:
         )
 
     def _offer_saved(self, tool: Tool) -> ExposedTool:
-        flow = flow_of(tool)
+        flow = flow_tool_of(tool)
         assert flow is not None
-        document: Any = {**flow.document, "kind": flow.kind}
+        document: Any = {**flow.source.document, "kind": flow.kind}
 
         async def answer(args: dict[str, Json], run_id: str, on_event: OnEvent) -> dict[str, Json]:
             loaded = self._app.definitions.loaded(document)

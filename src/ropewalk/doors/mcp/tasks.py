@@ -13,7 +13,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final
 
 from ...app.runs.recovery import Recovery
-from ...engine.flow_tool import value_of
+from ...engine.flow_tool import value_of_run
 from ...errors import FlowFailed, RopewalkError, RunBusy
 from ...journal.address import run_sync_in_thread
 from ...journal.protocol import ENDS, RunRow, iso
@@ -236,7 +236,7 @@ class Tasks:
         result: dict[str, Any] = {**(values or {}), "status": row.status, "executionId": row.id}
         about: dict[str, Json] = {"runId": row.id, "status": row.status}
         try:
-            value = value_of(result, row.kind)
+            value = value_of_run(result, row.kind)
         except FlowFailed as error:
             return flow_failed(error)
         except RopewalkError as error:

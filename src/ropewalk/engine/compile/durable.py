@@ -1,11 +1,22 @@
-"""The steps of a journaled run: a recorded step is read back and never repeated."""
+"""The steps of a durable run: each is recorded in the journal, and a recorded step is never repeated.
+
+When the program of a durable run is built, `site.CompileContext` puts these in the place of the plain steps:
+
+- a tool call: `DurableCall`, whose result is an entry of the kind `call` or `call_failed`,
+- a pause: `sleep`, whose end is an entry `timer`,
+- a decision that time makes, such as an arm of a branch: `remember`,
+- a failed attempt of a node with a policy: `remember_attempt`.
+
+An entry is found again by the path of its node instance and its kind. `run.log.past` holds the entries of the earlier
+executions of the run; a new run has none.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from types import FrameType
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from ...errors import (
     Action,
@@ -33,6 +44,7 @@ from .calls import Direct, Lease, call_error, start_with
 from .failures import inside
 
 Send = Callable[[Frame, Any], Awaitable[Json]]
+"""Makes a call with the arguments that it gets; the frame gives its idempotency key."""
 
 
 class PastFailure(ExecutionFailed):
@@ -65,121 +77,179 @@ class PendingCommit:
         return self._value
 
 
-def call(
-    tool: str, target: Send | tuple[Direct, float], get: Getter, spot: NodeSlot, *,
-    lease: Lease | None = None, defers_commit: bool = False,
-) -> Step:  # fmt: skip
-    """Compile a tool call whose result is committed before anything depends on it.
+class HandlerCall(NamedTuple):
+    """A call of an async handler that the engine makes in parts, because that needs no further coroutine.
 
-    `target` makes the call; or it is a direct call with its timeout in seconds. A `lease` delays the call until it is
-    certain that this process owns the run. With `defers_commit`, the region waits for the commit. The journal gets a
-    digest of the arguments; a recorded call with other arguments is a JournalConflict.
+    Attributes:
+        direct: The parts of the call.
+        timeout: Seconds for one call.
     """
-    send, start, take, settle, failed, seconds = _parts_of(target)
-    within = spot.node.policy.timeout
-    slow = needs_budget(spot.node.op.args) if isinstance(spot.node.op, Call) else False
 
-    async def run(frame: Frame) -> Json | PendingCommit:
-        run_ = frame[RUN]
-        log = run_.log
-        args = await evaluated(get, frame) if slow else get(frame)
+    direct: Direct
+    timeout: float
+
+
+class DurableCall:
+    """A tool call whose result is committed to the journal before anything depends on it.
+
+    A recorded result is returned without a call. The journal keeps a digest of the arguments; a recorded call with
+    other arguments is a JournalConflict.
+
+    Args:
+        tool: The id of the tool.
+        target: Makes the call.
+        get_args: Returns the arguments of the tool for a frame.
+        spot: The node that makes the call.
+        lease: Delays the call until it is certain that this process owns the run; None if no other process can.
+        defers_commit: Whether `run` returns a PendingCommit in place of waiting for the commit. The region awaits it.
+    """
+
+    __slots__ = (
+        "_defers_commit", "_evaluates_long", "_failed", "_get_args", "_lease", "_node_timeout", "_send", "_settle",
+        "_start", "_take", "_timeout", "spot", "tool",
+    )  # fmt: skip
+
+    _send: Send | None
+    # The rest is set only where `_send` is None.
+    _start: Callable[[dict[str, Json]], Awaitable[Any]]
+    _take: Callable[[Any], Any]
+    _settle: Callable[[Any], Json]
+    _failed: Callable[[BaseException], Exception]
+    _timeout: float
+
+    def __init__(
+        self, tool: str, target: Send | HandlerCall, get_args: Getter, spot: NodeSlot, *,
+        lease: Lease | None = None, defers_commit: bool = False,
+    ) -> None:  # fmt: skip
+        self.tool, self.spot, self._get_args = tool, spot, get_args
+        self._lease, self._defers_commit = lease, defers_commit
+        self._node_timeout = spot.node.policy.timeout
+        self._evaluates_long = isinstance(spot.node.op, Call) and needs_budget(spot.node.op.args)
+        if isinstance(target, HandlerCall):
+            # Copied here, so that `run` looks up one attribute for each part.
+            direct = target.direct
+            self._send, self._start, self._timeout = None, start_with(direct), target.timeout
+            self._take, self._settle, self._failed = direct.take, direct.settle, direct.failed
+        else:
+            self._send = target
+
+    async def run(self, frame: Frame) -> Json | PendingCommit:
+        """Return the recorded result of the call, or make the call and commit its result.
+
+        This is one long function, because durable runs spend most of their time here: each further coroutine would
+        cost every call, and every suspension of its tool.
+        """
+        run, spot = frame[RUN], self.spot
+        log = run.log
+        args = await evaluated(self._get_args, frame) if self._evaluates_long else self._get_args(frame)
         path = path_of(frame, spot)
-        mark = digest([tool, run_.redact(args) if run_.secrets else args])
-        if log.past and (recorded := await _recorded(run_, frame, spot, path, mark)) is not None:
+        args_digest = digest([self.tool, run.redact(args) if run.secrets else args])
+        # A run that is resumed takes the results of its earlier executions.
+        if log.past and (recorded := await _recorded(run, frame, spot, path, args_digest)) is not None:
             return recorded.data
-        if lease is not None and boottime() >= lease.until:
-            await lease.renewed(run_.id)
+        if self._lease is not None and boottime() >= self._lease.until:
+            await self._lease.renewed(run.id)
         began = clock()
-        started = run_.begins(spot.id, began)
+        started = run.begins(spot.id, began)
         try:
-            if send is not None:
-                value = await send(frame, args)
-            else:  # inline instead of in its own coroutine: durable runs spend most of their time here
-                timer = Deadline(began + seconds, run_.watch)
+            if self._send is not None:
+                value = await self._send(frame, args)
+            else:  # `calls.in_time`, written out to save its coroutine
+                timer = Deadline(began + self._timeout, run.watch)
                 try:
-                    raw = await start(args)
-                    if timer.late or (run_.ending and timer.task.cancelling() > timer.before):
-                        raise asyncio.CancelledError  # as in `in_time`
+                    raw = await self._start(args)
+                    if timer.late or (run.ending and timer.task.cancelling() > timer.before):
+                        raise asyncio.CancelledError  # the tool swallowed the cancellation, so its result is too late
                 except BaseException as exc:  # noqa: BLE001 - raised again below
-                    error = call_error(exc, timer, failed, tool, seconds)
+                    error = call_error(exc, timer, self._failed, self.tool, self._timeout)
                     raise error from error.__cause__
                 finally:
                     timer.over()
-                value = take(raw)
-                value = settle(raw) if value is NOT_JSON else value
+                value = self._take(raw)
+                value = self._settle(raw) if value is NOT_JSON else value
         except ToolError as exc:
-            await _record_failure(run_, spot, path, exc, mark, started)
+            await _record_failure(run, spot, path, exc, args_digest, started)
             raise
-        if within is not None and clock() - began >= within:
+        if self._node_timeout is not None and clock() - began >= self._node_timeout:
             raise TimedOut  # a result after the node's own timeout does not count
         # Commit the result before anything depends on it.
-        entry = _call_entry(run_, spot, path, args, value, mark, started, started + clock() - began)
+        entry = _call_entry(run, spot, path, args, value, args_digest, started, started + clock() - began)
         value = entry.data
         try:
             committed = log.append(entry)
         except InvalidValue as exc:
-            raise await _too_large(run_, spot, entry, exc) from exc
-        if defers_commit and not committed.done():
+            raise await _too_large(run, spot, entry, exc) from exc
+        if self._defers_commit and not committed.done():
             return PendingCommit(value, committed)
         await committed
         return value
 
-    return Step(whole, run)
+
+_CALL_CODE: Final = DurableCall.run.__code__
+
+
+def describe_call(frame: FrameType) -> str | None:
+    """Return the tool and the run of a durable call whose Python frame this is; None for any other frame.
+
+    The heartbeat of a worker looks at the stack of a thread to name the tool that keeps the process busy.
+
+    Args:
+        frame: A frame of the Python interpreter, not of the engine.
+    """
+    if frame.f_code is not _CALL_CODE:
+        return None
+    # The first variables of a frame are the parameters of its function.
+    call, engine_frame = (frame.f_locals[name] for name in _CALL_CODE.co_varnames[:2])
+    return f"{call.tool} of run {engine_frame[RUN].id}"
 
 
 def _call_entry(
-    run: Any, spot: NodeSlot, path: str, args: Any, value: Any, mark: str, started: float, ended: float
+    run: Any, spot: NodeSlot, path: str, args: Any, value: Any, args_digest: str, started: float, ended: float
 ) -> Entry:
     """Return the entry of a finished call without secrets, and journal its undo before it."""
-    entry = Entry(path, "call", spot.id, run.redact(value) if run.secrets else value, mark, started, ended)
+    entry = Entry(path, "call", spot.id, run.redact(value) if run.secrets else value, args_digest, started, ended)
     if spot.undo is not None:
         spot.undo.record(run, entry, args, value)
     return entry
 
 
-def call_of(frame: FrameType) -> str | None:
-    """Return the tool and the run if this is the frame of a call that `call` compiled; else None."""
-    if frame.f_code.co_name != "run" or frame.f_code.co_filename != __file__:
-        return None
-    variables = frame.f_locals
-    return f"{variables['tool']} of run {variables['run_'].id}" if "tool" in variables and "run_" in variables else None
-
-
-async def _recorded(run_: Any, frame: Frame, spot: NodeSlot, path: str, mark: str) -> Entry | None:
+async def _recorded(run: Any, frame: Frame, spot: NodeSlot, path: str, args_digest: str) -> Entry | None:
     """Return the journal's entry of a call, or None.
 
     Raises:
         PastFailure: The recorded call failed.
         JournalConflict: The recorded call had other arguments.
     """
-    past = run_.log.past
+    past = run.log.past
     if type(past) is not dict:
         await load(past, (path, "call"))
     recorded: Entry | None = past.get((path, "call")) or past.get((path, "call_failed"))
     if recorded is None:
         offer: Entry | None = past.get((key_of(frame, spot), "offer"))
-        if offer is None or offer.digest != mark:
+        if offer is None or offer.digest != args_digest:
             return None
         # A fork takes the result of the run that it was forked from.
-        await run_.log.append(Entry(path, "call", spot.id, offer.data, mark, offer.started, offer.ended))
+        await run.log.append(Entry(path, "call", spot.id, offer.data, args_digest, offer.started, offer.ended))
         return offer
-    if recorded.digest != mark:
-        root, call_path = run_.outermost()  # a part of another run cannot be retried by itself
-        error = JournalConflict(run_.id, path, f"the recorded call of {spot.tool} had other arguments than this one")
+    if recorded.digest != args_digest:
+        root, call_path = run.outermost()  # a part of another run cannot be retried by itself
+        error = JournalConflict(run.id, path, f"the recorded call of {spot.tool} had other arguments than this one")
         raise error.with_remedy(Action.RETRY_FROM, run_id=root, node=call_path or spot.name)
     if recorded.kind == "call_failed":
-        raise PastFailure(recorded.data, run_.id)
+        raise PastFailure(recorded.data, run.id)
     return recorded
 
 
-async def _record_failure(run: Any, spot: NodeSlot, path: str, exc: ToolError, mark: str, started: float) -> None:
+async def _record_failure(
+    run: Any, spot: NodeSlot, path: str, exc: ToolError, args_digest: str, started: float
+) -> None:
     """Journal a failed call; a rejected result that the store refuses is replaced by a short text."""
     data = _call_failure_data(run, exc)
     try:
-        await run.log.append(Entry(path, "call_failed", spot.id, data, mark, started, run.now()))
+        await run.log.append(Entry(path, "call_failed", spot.id, data, args_digest, started, run.now()))
     except InvalidValue:
         data["result"] = {"text": shortened(data.get("result"))}
-        await run.log.append(Entry(path, "call_failed", spot.id, data, mark, started, run.now()))
+        await run.log.append(Entry(path, "call_failed", spot.id, data, args_digest, started, run.now()))
 
 
 async def _too_large(run: Any, spot: NodeSlot, entry: Entry, cause: InvalidValue) -> OutputValidationFailed:
@@ -191,111 +261,133 @@ async def _too_large(run: Any, spot: NodeSlot, entry: Entry, cause: InvalidValue
     return error
 
 
-def _call_failure_data(run: Any, failed: ToolError) -> dict[str, Json]:
-    """Return a failed call as JSON for `PastFailure`, with its rejected result, so that a person can accept it."""
+def _call_failure_data(run: Any, failure: ToolError) -> dict[str, Json]:
+    """Return a failure call as JSON for `PastFailure`, with its rejected result, so that a person can accept it."""
     data: dict[str, Json] = {
-        "tool": failed.tool_id,
-        "op": failed.op,
-        "message": run.redact(failed.reason),
-        "retryable": failed.retryable,
-        "kind": type(failed).__name__,
+        "tool": failure.tool_id,
+        "op": failure.op,
+        "message": run.redact(failure.reason),
+        "retryable": failure.retryable,
+        "kind": type(failure).__name__,
     }
-    if failed.classes:
-        data["classes"] = list(failed.classes)
-    if failed.ran:
+    if failure.classes:
+        data["classes"] = list(failure.classes)
+    if failure.ran:
         data["ran"] = True
-        places = inside(run.id, failed)
+        places = inside(run.id, failure)
         if places is not None:
             data["ranAt"] = list(places)
-    if isinstance(failed, OutputValidationFailed) and failed.result is not None:
-        data["result"] = run.redact(failed.result.to_dict())
+    if isinstance(failure, OutputValidationFailed) and failure.result is not None:
+        data["result"] = run.redact(failure.result.to_dict())
     return data
-
-
-def _parts_of(target: Send | tuple[Direct, float]) -> tuple[Any, ...]:
-    if not isinstance(target, tuple):
-        return target, None, None, None, None, None
-    direct, seconds = target
-    return None, start_with(direct), direct.take, direct.settle, direct.failed, seconds
 
 
 def sleep(seconds: Getter, spot: NodeSlot) -> Step:
     """Compile a pause until an absolute time, which is journaled before the pause begins."""
 
-    async def run(frame: Frame) -> None:
-        run_ = frame[RUN]
+    async def pause(frame: Frame) -> None:
+        run = frame[RUN]
         path = path_of(frame, spot)
-        recorded = run_.log.past.get((path, "timer"))
+        recorded = run.log.past.get((path, "timer"))
         if recorded is None:
-            due = run_.now() + seconds(frame)
-            await run_.log.append(Entry(path, "timer", spot.id, due, "", run_.now(), due))
+            due = run.now() + seconds(frame)
+            await run.log.append(Entry(path, "timer", spot.id, due, "", run.now(), due))
         else:
             due = recorded.data
-        await wait_until(run_, due)
+        await wait_until(run, due)
 
-    return Step(whole, run)
+    return Step(whole, pause)
 
 
 def remember(kind: str, decide: Getter, spot: NodeSlot) -> Getter:
-    """Wrap a decision so that it is journaled, without waiting: its inputs are journaled already."""
+    """Wrap a decision so that a resumed run decides as before.
 
-    def decided(frame: Frame) -> Json:
-        run_ = frame[RUN]
+    The decision is journaled, but nothing waits for its commit, because it follows from steps that are journaled.
+
+    Args:
+        kind: The kind of the journal entry.
+        decide: Makes the decision for a frame.
+        spot: The node that decides.
+    """
+
+    def decide_once(frame: Frame) -> Json:
+        run = frame[RUN]
         path = path_of(frame, spot)
-        recorded = run_.log.past.get((path, kind))
+        recorded = run.log.past.get((path, kind))
         if recorded is not None:
             return recorded.data
         value = decide(frame)
-        now = run_.now()
-        run_.log.append(Entry(path, kind, spot.id, value, "", now, now))
+        now = run.now()
+        run.log.append(Entry(path, kind, spot.id, value, "", now, now))
         return value
 
-    return decided
+    return decide_once
 
 
-async def remember_attempt(
-    run: Any, frame: Frame, spot: NodeSlot, failed: NodeFailed, due: float | None, took: float, handled: bool
-) -> None:
-    """Journal a failed attempt.
+class FailedAttempt(NamedTuple):
+    """One failed attempt of a node. All times are wall-clock seconds.
 
-    Args:
-        failed: The failure.
-        due: Wall-clock seconds of the next attempt; None if there is none.
-        took: Seconds that the attempt took.
-        handled: Whether the error strategy takes the failure.
+    Attributes:
+        path: The path of the node instance.
+        failure: The failure.
+        due: When the next attempt begins; None if there is none.
+        began: When the attempt began.
+        ended: When it failed.
+        handled: Whether the error strategy of the node takes the failure.
     """
-    data = attempt_data(failed, due, handled)
-    now = run.now()
-    entry = Entry(path_of(frame, spot), "attempt", spot.id, data, "", now - took, now)
+
+    path: str
+    failure: NodeFailed
+    due: float | None
+    began: float
+    ended: float
+    handled: bool
+
+    def to_entry(self, node: str) -> Entry:
+        """Return the journal's entry of the attempt. Its data has `handled` only if it is true.
+
+        Args:
+            node: The node that the entry names.
+        """
+        data = {**failure_to_json(self.failure), "due": self.due}
+        if self.handled:
+            data["handled"] = True
+        return Entry(self.path, "attempt", node, data, "", self.began, self.ended)
+
+
+async def remember_attempt(run: Any, spot: NodeSlot, attempt: FailedAttempt) -> None:
+    """Journal a failed attempt, so that a resumed run does not repeat it."""
+    entry = attempt.to_entry(spot.id)
     if run.waits is not None:
         await run.waits.gave_up(entry)
     await run.log.append(entry)
 
 
-def attempt_data(failed: NodeFailed, due: float | None, handled: bool) -> dict[str, Any]:
-    """Return a failed attempt as JSON; `handled` is present only if an error strategy took the failure."""
-    data = {**failure_to_json(failed), "due": due}
-    return {**data, "handled": True} if handled else data
+class PastAttempt(NamedTuple):
+    """A failed attempt as the journal holds it: the failure, and when the next attempt is due (None: never)."""
+
+    failure: NodeFailed
+    due: float | None
 
 
-def attempt_of(entry: Entry) -> tuple[NodeFailed, float | None]:
-    """Return the failure of an `attempt` entry, and when the next attempt is due."""
-    return failure_from_json(entry.data), entry.data["due"]
+def attempt_from_entry(entry: Entry) -> PastAttempt:
+    """Read an entry of the kind `attempt`."""
+    return PastAttempt(failure_from_json(entry.data), entry.data["due"])
 
 
-def failure_to_json(failed: NodeFailed) -> dict[str, Any]:
+def failure_to_json(failure: NodeFailed) -> dict[str, Any]:
     """Return a failure as JSON that `failure_from_json` reads."""
     return {
-        "path": failed.path,
-        "message": failed.message,
-        "node": failed.node,
-        "tool": failed.tool,
-        "kind": failed.kind,
-        "attempts": failed.attempts,
-        "problems": [[p.path, p.message, p.keyword] for p in failed.problems],
-        **({"classes": list(failed.classes)} if failed.classes else {}),
-        **({} if failed.retryable else {"retryable": False}),
-        **ran_data(failed, failed.path),
+        "path": failure.path,
+        "message": failure.message,
+        "node": failure.node,
+        "tool": failure.tool,
+        "kind": failure.kind,
+        "attempts": failure.attempts,
+        "problems": [[problem.path, problem.message, problem.keyword] for problem in failure.problems],
+        **({"classes": list(failure.classes)} if failure.classes else {}),
+        **({} if failure.retryable else {"retryable": False}),
+        **ran_data(failure, failure.path),
     }
 
 
@@ -308,7 +400,9 @@ def failure_from_json(data: Any) -> NodeFailed:
         tool=data["tool"],
         kind=data["kind"],
         attempts=data["attempts"],
-        problems=[Problem(path=p, message=m, keyword=k) for p, m, k in data.get("problems", ())],
+        problems=[
+            Problem(path=path, message=message, keyword=keyword) for path, message, keyword in data.get("problems", ())
+        ],
         retryable=data.get("retryable", True),
         ran=data.get("ran", False),
         ran_at=data.get("ranAt"),

@@ -20,7 +20,7 @@ from ...state import fitting_types, fold_into, write_check
 from ...values import Json
 from ..frame import DEAD, LOG, RUN, SKIPPED, STATE, Frame, NodeSlot, Outcome, Region, path_of
 from ..timeouts import CUT, TimedOut, clock, lane_of_task, timed
-from .durable import remember_attempt, wait_until
+from .durable import FailedAttempt, remember_attempt, wait_until
 from .failures import error_value, fallback_failure, late, node_failure
 
 Go = Callable[[Frame], Awaitable[Any]]
@@ -208,42 +208,43 @@ def tried(
     take_over = _error_handler(policy.on_error, fallback, write_own, spot)
     handles = policy.on_error is not None and not policy.on_error.reported
 
-    async def run(frame: Frame) -> Any:
-        run_ = frame[RUN]
+    async def make_attempts(frame: Frame) -> Any:
+        run = frame[RUN]
         count = 1
         while True:
             if slot is not None:
                 frame[slot] = count
-            past = run_.past_attempt(path_of(frame, spot)) if durable else None
+            past = run.past_attempt(path_of(frame, spot)) if durable else None
             if past is None:
                 began = clock()
                 try:
                     return await attempt(frame)
                 except NodeFailed as exc:
                     _stop_if_cut()
-                    failed, will_retry = exc, count < attempts and exc.retryable
+                    failure, will_retry = exc, count < attempts and exc.retryable
                 took = clock() - began
-                failed.attempts = max(failed.attempts, count)
-                due = run_.now() + policy.retry.pause(count) if will_retry else None
-                run_.disown(path_of(frame, spot))
+                due = run.now() + policy.retry.pause(count) if will_retry else None
+                run.disown(path_of(frame, spot))
             else:
-                took = 0.0
-                failed, due = past
-                failed.attempts = max(failed.attempts, count)
+                failure, due, took = past.failure, past.due, 0.0
+            failure.attempts = max(failure.attempts, count)
             # The record of the failure says whether it was handled, so make the fallback value first.
-            ended = take_over(frame, failed) if due is None else None
+            ended = take_over(frame, failure) if due is None else None
             handled = handles and type(ended) is Outcome
-            run_.failed_attempt(frame, spot, count, failed, due, took, handled)
+            now = run.now()
+            failed_attempt = FailedAttempt(path_of(frame, spot), failure, due, now - took, now, handled)
+            run.add_failed_attempt(spot, count, failed_attempt)
             if past is None and durable:
-                await remember_attempt(run_, frame, spot, failed, due, took, handled)
+                await remember_attempt(run, spot, failed_attempt)
+            # Without a next attempt, the failure or the fallback value is the end of the node.
             if isinstance(ended, NodeFailed):
                 raise ended from ended.__cause__
             if due is None:
                 return ended
-            await wait_until(run_, due)
+            await wait_until(run, due)
             count += 1
 
-    return run
+    return make_attempts
 
 
 def _error_handler(
@@ -251,20 +252,20 @@ def _error_handler(
 ) -> Callable[[Frame, NodeFailed], Outcome | NodeFailed]:
     """Return a function that makes the outcome of a node that has failed for good: a fallback value, or the failure."""
 
-    def take_over(frame: Frame, failed: NodeFailed) -> Outcome | NodeFailed:
+    def take_over(frame: Frame, failure: NodeFailed) -> Outcome | NodeFailed:
         if on_error is None or fallback is None:
-            return failed
+            return failure
         if spot.error_slot is not None:
-            frame[spot.error_slot] = error_value(failed)
+            frame[spot.error_slot] = error_value(failure)
         if on_error.reported:
-            frame[RUN].errors.append(failed)
+            frame[RUN].errors.append(failure)
         try:
-            value: Outcome = Outcome("failed", fallback(frame), failed)
+            value: Outcome = Outcome("failed", fallback(frame), failure)
             frame[spot.slot] = value
             if write_own is not None and on_error.writes:
                 write_own(frame)
         except (ExpressionError, InvalidValue) as exc:
-            both = fallback_failure(exc, failed, spot, frame)
+            both = fallback_failure(exc, failure, spot, frame)
             both.__cause__ = exc
             return both
         return value

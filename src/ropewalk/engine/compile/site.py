@@ -390,12 +390,17 @@ class CompileContext:
         more = self._object_of(unrecorded) if unrecorded is not None else None
         # A durable call is journaled before anything depends on it.
         if self.builder.durable:
-            target: Any = self._sender(bound) if bound.direct is None else (bound.direct, bound.timeout)
+            target: durable.Send | durable.HandlerCall
             if more is not None:
                 target = _sending(self._sender(bound), more)
+            elif bound.direct is not None:
+                target = durable.HandlerCall(bound.direct, bound.timeout)
+            else:
+                target = self._sender(bound)
             # An unordered region waits for the commits of its nodes together.
             defers_commit = not spot.region.sequential and self.builder.bare(spot)
-            return durable.call(tool, target, get, spot, lease=self.builder.lease, defers_commit=defers_commit)
+            call = durable.DurableCall(tool, target, get, spot, lease=self.builder.lease, defers_commit=defers_commit)
+            return Step(whole, call.run)
         if more is not None:
             get = _merge_objects(get, more)
         if spot.undo is not None:

@@ -174,7 +174,11 @@ def get_field(holder: Any, *names: str) -> Any:
 OnProgress: TypeAlias = Callable[[ProgressEvent], Any]
 Args: TypeAlias = dict[str, Json]
 Send: TypeAlias = Callable[[Args, str | None, float | None, OnProgress | None], Awaitable[Any]]
-Flows: TypeAlias = Callable[[], Any] | None
+EngineGetter: TypeAlias = Callable[[], Any]
+"""Returns the `engine.Engine` whose store keeps the runs of flows that are called as tools.
+
+Tools are a layer below the engine, so the type is not named here.
+"""
 OpenStream: TypeAlias = Callable[[Args, str | None], Awaitable[AsyncIterator[Any] | None]]
 
 
@@ -268,11 +272,11 @@ class Route:
 class Routed:
     """A handler that makes its own Route."""
 
-    def route(self, flows: Flows, /) -> Route:
-        """Return the route; `flows` returns the engine for flows called as tools, None means without a store.
+    def route(self, get_engine: EngineGetter | None, /) -> Route:
+        """Return the route of a call.
 
         Args:
-            flows: Returns the engine of the caller, or None.
+            get_engine: Returns the engine of the calling run; None for a call that comes from no run.
 
         Returns:
             The route.
@@ -280,18 +284,18 @@ class Routed:
         raise NotImplementedError
 
 
-def handler_route(handler: Handler, flows: Flows = None) -> Route:
+def handler_route(handler: Handler, get_engine: EngineGetter | None = None) -> Route:
     """Return the route to a Python callable, which gets the arguments by name.
 
     Args:
         handler: The callable.
-        flows: Returns the engine for flows that are called as tools, or None.
+        get_engine: Returns the engine for flows that are called as tools, or None.
 
     Returns:
         The route.
     """
     if isinstance(handler, Routed):
-        return handler.route(flows)
+        return handler.route(get_engine)
     route = _callable_route(handler)
     key_parameter = getattr(handler, KEY, None)
     return route if key_parameter is None else _with_key(route, key_parameter)
@@ -338,7 +342,7 @@ def _with_key(route: Route, name: str) -> Route:
     return Route(send=send, open=open_stream if route.open is not None else None, whole=route.whole)
 
 
-def registry_route(registry: LocalRegistry | None, name: str, flows: Flows = None) -> Route:
+def registry_route(registry: LocalRegistry | None, name: str, get_engine: EngineGetter | None = None) -> Route:
     """Return the route to a handler that is looked up by name at every call."""
 
     async def look_up() -> Route:
@@ -347,7 +351,7 @@ def registry_route(registry: LocalRegistry | None, name: str, flows: Flows = Non
         handler = await maybe_await(registry.get(name))
         if handler is None:
             raise MissingHandler(f'local handler "{name}" not found')
-        return handler_route(handler, flows)
+        return handler_route(handler, get_engine)
 
     async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
         return await (await look_up()).send(args, key, timeout, on_progress)
