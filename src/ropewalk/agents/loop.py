@@ -22,7 +22,7 @@ from .client import Completion, completion_of
 from .decision import Ask, answer_approvals_with
 from .memory import MemoryHost
 from .model import ModelClient
-from .scripted import StreamListener
+from .stream_listener import StreamListener
 from .tool_definitions import Selected, ToolsArgument, resolve_tools, tools_to_approve
 from .turn import Listener, listen
 

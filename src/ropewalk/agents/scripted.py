@@ -1,22 +1,18 @@
-"""ScriptedModel, a ModelClient for tests that follows a script, and StreamListener, the event stream of a conversation.
+"""ScriptedModel, a ModelClient for tests that follows a script.
 
-`ropewalk.testing` exports ScriptedModel and its helpers. StreamListener also writes the log `ropewalk.tools`.
+`ropewalk.testing` exports it with its helpers `wants` and `results_in`.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from ..events import Event
-from ..ops import MODEL
 from ..tools.backends.local import maybe_await
 from ..values import Json, fresh
 from .client import no_price_error
 from .model import Answer, OnPiece, Request, ToolCall, ToolResult
-from .turn import Listener
 
 Turn: TypeAlias = "str | Mapping[str, Any] | list[Any] | Answer | Exception | Callable[[Request], Any]"
 
@@ -139,54 +135,3 @@ def copy_request(request: Request) -> Request:
         tools=fresh([dict(tool) for tool in request.tools]),
         options=dict(request.options),
     )
-
-
-class StreamListener:
-    """Merges the events of the engine and of the model's tool into one stream of events.
-
-    Types: `text` and `thinking` (each has a `text`), `broken_off` (the `text` and `thinking` of an interrupted
-    answer, which no longer count), `turn`, `tool_use` (a requested call), `tool_started`, and `tool_finished` (with
-    `ms`, and `error` if the call failed). An exception of the listener is logged and does not change the conversation.
-    """
-
-    def __init__(self, on_event: Listener | None, log: logging.Logger) -> None:
-        self._on_event, self._log = on_event, log
-        self._tools: dict[str, tuple[str, float]] = {}
-
-    @property
-    def listener(self) -> Listener | None:
-        """The function that takes the model's events; None if nobody listens."""
-        return self._report if self._on_event is not None else None
-
-    @property
-    def watcher(self) -> Callable[[Event], None] | None:
-        """The function that takes the engine's events; None if nobody listens."""
-        return self._on_engine_event if self._on_event is not None or self._log.isEnabledFor(logging.INFO) else None
-
-    def _on_engine_event(self, event: Event) -> None:
-        data: dict[str, Any] = event.data if isinstance(event.data, dict) else {}
-        if event.kind == "wait.started" and data.get("approval") is not None:
-            self._report({"type": "approval", "path": event.path, "text": str(data["approval"])})
-        if any(event.path.startswith(f"{path}/") for path in self._tools):
-            return  # inside a flow called as a tool: the model did not request this call
-        if event.kind == "node.started" and data.get("tool") and data["tool"] != MODEL:
-            self._tools[event.path] = (str(data["tool"]), event.at)
-            self._log.info("tool called: %s", data["tool"])
-            self._report({"type": "tool_started", "tool": data["tool"], "path": event.path})
-        elif event.path in self._tools and event.kind in ("node.finished", "node.recovered", "node.failed"):
-            tool, began = self._tools.pop(event.path)
-            ms = round((event.at - began) * 1000, 3)
-            error = data.get("message") if event.kind != "node.finished" else None
-            if error is None:
-                self._log.info("tool %s completed in %.0f ms", tool, ms)
-            else:
-                self._log.warning("tool %s failed after %.0f ms: %s", tool, ms, error)
-            self._report({"type": "tool_finished", "tool": tool, "path": event.path, "ms": ms, "error": error})
-
-    def _report(self, event: dict[str, Any]) -> None:
-        if self._on_event is None:
-            return
-        try:
-            self._on_event(event)
-        except Exception:  # noqa: BLE001 - must not fail the conversation
-            self._log.exception("the listener raised on %s", event.get("type"))

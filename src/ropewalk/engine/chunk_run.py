@@ -28,7 +28,7 @@ class ChunkRun(Run):
     scope: Json
 
     def _open(self) -> Frame:
-        return frames_of(self.scope, self.cut.spot, self)
+        return frames_of(self.scope, self.cut.node_slot, self)
 
     def _ending(self, frame: Frame, status: str, value: Json, error: Exception | None) -> Ending:
         return Ending(run_id=self.id, status=status, value=value, failures=self.errors, error=error)
@@ -54,10 +54,10 @@ async def run_chunk(
     cut, first, limit = program.cuts[chunk["place"]], chunk["first"], chunk["limit"]
     body = cut.body
     each = many(
-        lambda frame, key, item, lane: body.open(frame, first + (key or 0), item, lane),
+        lambda frame, key, item, task_deadline: body.open(frame, first + (key or 0), item, task_deadline),
         body.run,
         limit,
-        body.region.searched,
+        body.region.uses_task_deadline,
     )
 
     async def play(frame: Frame) -> Yield:

@@ -256,9 +256,9 @@ class Engine:
         """
         caller = job.caller
         watched = job.watcher is not None or bool(self.watchers)
-        guarded = bool(job.secrets)
+        knows_secrets = bool(job.secrets)
         waits = job.parent is not None and job.parent.waits is not None
-        key = (job.new.fingerprint, id(caller), self.store.durable, watched, guarded, waits)
+        key = (job.new.fingerprint, id(caller), self.store.durable, watched, knows_secrets, waits)
         program = self._programs.get(key)
         if program is not None and program.version == caller.version and program.caller is caller:
             return program
@@ -278,7 +278,7 @@ class Engine:
             watched=watched,
             lease=self.lease,
             spread=chunks,
-            guarded=guarded,
+            knows_secrets=knows_secrets,
             waits=waits,
         )
         return program
@@ -447,7 +447,7 @@ class Engine:
         ending: Ending | None = None
         try:
             if run.watcher is not None:
-                about = {"nodes": program.spots, "name": job.new.name, "kind": job.new.kind}
+                about = {"nodes": program.node_count, "name": job.new.name, "kind": job.new.kind}
                 run.report("run.resumed" if log.past else "run.started", data=about)
             if len(log.past) > _LONG:
                 gc_disabled_until_next_tick(run.loop)  # the recorded steps are read back without a pause

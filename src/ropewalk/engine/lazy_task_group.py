@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from .timeouts import CUT, TaskDeadline, TaskGroup, clock, interrupt_inside, watch_of
+from .timeouts import INTERRUPTED, TaskDeadline, TaskGroup, clock, deadline_timer_of, interrupt_inside
 
 Drain = Callable[..., Coroutine[Any, Any, None]]
 
@@ -25,10 +25,10 @@ class LazyTaskGroup:
     a coroutine around it, or a done-callback, would cost as much as everything else here.
 
     Args:
-        drain: `drain(lane)` claims and executes items until none is left or `closing` is set.
+        drain: `drain(task_deadline)` claims and executes items until none is left or `closing` is set.
         pending: Returns the number of unclaimed items.
         limit: The largest number of drains at once, the caller's included; None for no limit.
-        lane: The deadline of the caller's task. Helpers get others.
+        task_deadline: The deadline of the caller's task. Helpers get others.
         needs_deadline: Whether anything in `drain` looks up the deadline of its task.
     """
 
@@ -39,25 +39,30 @@ class LazyTaskGroup:
         "error",
         "handle",
         "helpers",
-        "lane",
         "limit",
         "live",
         "loop",
         "needs_deadline",
         "outer",
         "pending",
+        "task_deadline",
         "waiter",
     )  # fmt: skip
 
     def __init__(
-        self, drain: Drain, pending: Callable[[], int], limit: int | None, lane: TaskDeadline, needs_deadline: bool
+        self,
+        drain: Drain,
+        pending: Callable[[], int],
+        limit: int | None,
+        task_deadline: TaskDeadline,
+        needs_deadline: bool,
     ) -> None:
         self.loop = asyncio.get_running_loop()
-        self.drain, self.pending, self.limit, self.lane, self.needs_deadline = (
+        self.drain, self.pending, self.limit, self.task_deadline, self.needs_deadline = (
             drain,
             pending,
             limit,
-            lane,
+            task_deadline,
             needs_deadline,
         )
         self.handle: asyncio.Handle | None = None
@@ -86,27 +91,27 @@ class LazyTaskGroup:
         if more > 0:
             self.live += more
             create, drain = self.loop.create_task, self.drain
-            lanes = [TaskDeadline() for _ in range(more)]
-            for lane in lanes:
-                lane.task = create(drain(lane))
-            self.helpers += lanes
+            task_deadlines = [TaskDeadline() for _ in range(more)]
+            for task_deadline in task_deadlines:
+                task_deadline.task = create(drain(task_deadline))
+            self.helpers += task_deadlines
             if not self.needs_deadline:
-                self.lane.helpers = self.helpers
+                self.task_deadline.helpers = self.helpers
 
-    def join(self, lane: TaskDeadline) -> None:
+    def join(self, task_deadline: TaskDeadline) -> None:
         """Register the deadline of a helper, at the start of its task. Only where `needs_deadline` is true."""
-        watch_of(self.loop).add(lane, self.lane.least, clock())
+        deadline_timer_of(self.loop).add(task_deadline, self.task_deadline.least, clock())
 
-    def leave(self, lane: TaskDeadline) -> None:
+    def leave(self, task_deadline: TaskDeadline) -> None:
         """Count a helper as done, and wake the caller after the last one or after a failure."""
         if self.needs_deadline:
-            watch_of(self.loop).remove(lane)
+            deadline_timer_of(self.loop).remove(task_deadline)
         self.live -= 1
         waiter = self.waiter
         if waiter is not None and not waiter.done() and (not self.live or self.error is not None):
             waiter.set_result(None)
 
-    def fail(self, exc: BaseException, lane: TaskDeadline) -> bool:
+    def fail(self, exc: BaseException, task_deadline: TaskDeadline) -> bool:
         """Report the failure of a helper. The first failure cancels all other work, and `run` raises it.
 
         Returns:
@@ -115,11 +120,11 @@ class LazyTaskGroup:
         if self.error is None and not self.closing:
             self.error, self.closing = exc, True
             for helper in self.helpers:
-                if helper is not lane and not helper.task.done():
+                if helper is not task_deadline and not helper.task.done():
                     interrupt_inside(helper)
             if self.waiter is None:
                 self.cut = True
-                interrupt_inside(self.lane, self)
+                interrupt_inside(self.task_deadline, self)
         return isinstance(exc, Exception)
 
     async def run(self) -> None:
@@ -128,19 +133,19 @@ class LazyTaskGroup:
         Raises:
             BaseException: The first failure of a drain, after all helpers have ended.
         """
-        lane = self.lane
-        parent, outer = lane.task, lane.track
+        task_deadline = self.task_deadline
+        parent, outer = task_deadline.task, task_deadline.record
         before = parent.cancelling()
-        self.outer, lane.spill = lane.spill, self
+        self.outer, task_deadline.task_group = task_deadline.task_group, self
         try:
-            await self.drain(lane)
+            await self.drain(task_deadline)
             while self.live and self.error is None:
-                lane.spot = lane.track = None  # only helpers execute nodes now
+                task_deadline.node_slot = task_deadline.record = None  # only helpers execute nodes now
                 self.waiter = self.loop.create_future()
                 await self.waiter
                 self.waiter = None
                 if self.error is None and self.pending():
-                    await self.drain(lane)
+                    await self.drain(task_deadline)
             if self.error is not None:
                 raise self.error
             if self.closing:
@@ -151,13 +156,13 @@ class LazyTaskGroup:
             if self.cut:
                 # This group cancelled the caller. Raise the failure instead, unless somebody else cancelled it, too.
                 self.cut = False
-                lane.uncut()
+                task_deadline.clear_interruption()
                 if parent.uncancel() <= before and isinstance(exc, (asyncio.CancelledError, Exception)):
                     assert self.error is not None
                     raise self.error from self.error.__cause__
             raise
         finally:
-            lane.track, lane.helpers, lane.spill = outer, None, self.outer
+            task_deadline.record, task_deadline.helpers, task_deadline.task_group = outer, None, self.outer
             if self.cut:
                 parent.uncancel()
             if self.handle is not None:
@@ -166,10 +171,12 @@ class LazyTaskGroup:
 
     async def _cancel_rest(self) -> None:
         """Cancel all helpers and wait until they have ended, also if the caller is cancelled meanwhile."""
-        tasks = [lane.task for lane in self.helpers]
-        for lane in self.helpers:
-            if lane.late is not CUT and not lane.task.done():  # otherwise it is cleaning up already
-                interrupt_inside(lane)
+        tasks = [task_deadline.task for task_deadline in self.helpers]
+        for task_deadline in self.helpers:
+            if (
+                task_deadline.late is not INTERRUPTED and not task_deadline.task.done()
+            ):  # otherwise it is cleaning up already
+                interrupt_inside(task_deadline)
         cancellation: asyncio.CancelledError | None = None
         while unfinished := [task for task in tasks if not task.done()]:
             try:

@@ -50,17 +50,17 @@ Each = Callable[[Frame, list[Json]], Awaitable[list[Yield]]]
 class ChunkPlan:
     """A map that can run in chunks: its node, its body, and the limit of items at once."""
 
-    spot: NodeSlot
+    node_slot: NodeSlot
     body: Any
     limit: int | None
 
 
-def spreading(builder: FlowBuilder, spot: NodeSlot, body: Any, limit: int | None, run_here: Each) -> Each:
+def spreading(builder: FlowBuilder, node_slot: NodeSlot, body: Any, limit: int | None, run_here: Each) -> Each:
     """Return the function that runs a map in chunks when it is large enough, and otherwise calls `run_here`.
 
     Args:
         builder: The builder of the program, which gets the `ChunkPlan` of the map.
-        spot: The node of the map.
+        node_slot: The node of the map.
         body: The compiled body.
         limit: The largest number of items that run at once; None for no limit.
         run_here: Runs the map in this process.
@@ -72,15 +72,15 @@ def spreading(builder: FlowBuilder, spot: NodeSlot, body: Any, limit: int | None
     plain = builder.durable and not builder.secrets and not builder.waits
     if spread is None or not plain or _calls_flows(builder, body.region.graph):
         return run_here
-    place = place_of(spot)
-    builder.cuts[place] = ChunkPlan(spot, body, limit)
+    place = place_of(node_slot)
+    builder.cuts[place] = ChunkPlan(node_slot, body, limit)
     needed = _referenced_nodes(body.region.graph)
 
     async def each(frame: Frame, items: list[Json]) -> list[Yield]:
-        run, path = frame[RUN], path_of(frame, spot)
+        run, path = frame[RUN], path_of(frame, node_slot)
         if not spread.wants(run, path, len(items), limit):
             return await run_here(frame, items)
-        scope = _scope(frame, spot, needed)
+        scope = _scope(frame, node_slot, needed)
         results: list[Yield] = []
         for chunk in await spread(run, path, place, len(items), limit, scope):
             for value, writes in chunk["items"]:
@@ -91,16 +91,16 @@ def spreading(builder: FlowBuilder, spot: NodeSlot, body: Any, limit: int | None
     return each
 
 
-def place_of(spot: NodeSlot) -> str:
+def place_of(node_slot: NodeSlot) -> str:
     """Return the position of a node in its program, equal in every iteration.
 
     Args:
-        spot: The node.
+        node_slot: The node.
 
     Returns:
         Ids of the nodes around it and its own, with slashes.
     """
-    text, region = spot.id, spot.region
+    text, region = node_slot.id, node_slot.region
     while region.owner is not None:
         text = f"{region.owner.id}{region.label}/{text}"
         region = region.owner.region
@@ -128,15 +128,15 @@ def _referenced_nodes(graph: Graph) -> frozenset[str] | None:
 # --- the scope ------------------------------------------------------------------------------
 
 
-def _scope(frame: Frame, spot: NodeSlot, needed: frozenset[str] | None) -> Json:
+def _scope(frame: Frame, node_slot: NodeSlot, needed: frozenset[str] | None) -> Json:
     """Return the frames around a map as JSON, the innermost first; `frames_of` reads it."""
     frames: list[Json] = []
-    state = frame[spot.view_slot] if spot.view_slot is not None else frame[STATE]
+    state = frame[node_slot.view_slot] if node_slot.view_slot is not None else frame[STATE]
     while frame is not None:
         region: Region = frame[REGION]
         slots: dict[str, Json] = {}
         attempts: dict[str, Json] = {}
-        for node in region.spots.values():
+        for node in region.node_slots.values():
             if needed is None or node.id in needed:
                 slots[node.id] = _slot_to_json(frame[node.slot])
             if node.attempt_slot is not None:
@@ -156,18 +156,18 @@ def _slot_from_json(parts: Any) -> Any:
     return parts[0] if len(parts) == 1 else Outcome(*parts)
 
 
-def frames_of(scope: Any, spot: NodeSlot, run: Any) -> Frame:
+def frames_of(scope: Any, node_slot: NodeSlot, run: Any) -> Frame:
     """Rebuild the frames around a map from its scope, and return the innermost.
 
     Args:
         scope: The JSON that `_scope` made.
-        spot: The node of the map.
+        node_slot: The node of the map.
         run: The run of the chunk, which the frames refer to.
 
     Returns:
         The frame that the map runs in.
     """
-    frames, regions = scope["frames"], [spot.region]
+    frames, regions = scope["frames"], [node_slot.region]
     while regions[-1].outer is not None:
         regions.append(regions[-1].outer)
     # From the outermost region inwards, since each frame refers to the one around it.
@@ -177,12 +177,12 @@ def frames_of(scope: Any, spot: NodeSlot, run: Any) -> Frame:
         blank = [None] * (region.size - FIRST)
         frame = [frame, run, region, attempt, key, item, prev, {}, None, run, prefix, *blank]
         for id, value in slots.items():
-            frame[region.spots[id].slot] = _slot_from_json(value)
+            frame[region.node_slots[id].slot] = _slot_from_json(value)
         for id, count in attempts.items():
-            frame[region.spots[id].attempt_slot] = count
+            frame[region.node_slots[id].attempt_slot] = count
     frame[STATE], frame[LOG], frame[PATH] = scope["state"], [], frames[0][4]
-    if spot.view_slot is not None:
-        frame[spot.view_slot] = scope["state"]
+    if node_slot.view_slot is not None:
+        frame[node_slot.view_slot] = scope["state"]
     innermost: Frame = frame
     return innermost
 

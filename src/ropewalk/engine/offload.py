@@ -26,29 +26,29 @@ async def evaluated(get: Getter, frame: Frame) -> Json:
 
 def offloaded(step: Step) -> Step:
     """Return the step whose getter may leave the event loop."""
-    get, go = step.get, step.run
+    get, run_node = step.get, step.run
     if get is whole:
         return step  # it evaluates what it needs by itself
 
     async def compute(frame: Frame) -> Json:
         return await evaluated(get, frame)
 
-    if go is None:
+    if run_node is None:
         return Step(whole, compute)
-    return Step(whole, _followed(get, go))
+    return Step(whole, _followed(get, run_node))
 
 
-def offloaded_condition(go: Callable[[Frame], Awaitable[Any]], when: Callable[[Frame], bool]) -> Any:
+def offloaded_condition(run_node: Callable[[Frame], Awaitable[Any]], when: Callable[[Frame], bool]) -> Any:
     """Return the start of a node whose condition may leave the event loop; a skipped node does nothing."""
 
     async def run(frame: Frame) -> Any:
-        return await go(frame) if await evaluated(when, frame) else SKIPPED
+        return await run_node(frame) if await evaluated(when, frame) else SKIPPED
 
     return run
 
 
-def _followed(get: Getter, go: Callable[[Any], Awaitable[Any]]) -> Callable[[Frame], Awaitable[Any]]:
+def _followed(get: Getter, run_node: Callable[[Any], Awaitable[Any]]) -> Callable[[Frame], Awaitable[Any]]:
     async def run(frame: Frame) -> Any:
-        return await go(await evaluated(get, frame))
+        return await run_node(await evaluated(get, frame))
 
     return run

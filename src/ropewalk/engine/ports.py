@@ -80,11 +80,11 @@ class FlowBuilder(Protocol):
         """
         ...
 
-    def bare(self, spot: NodeSlot) -> bool:
+    def runs_in_loop(self, node_slot: NodeSlot) -> bool:
         """Check whether a node needs no wrapper around its tool call.
 
         Args:
-            spot: The node.
+            node_slot: The node.
 
         Returns:
             True if the loop of the region can make the call itself.

@@ -1,10 +1,12 @@
 """Run a region: `line` runs nodes in order, `graph` runs each node as soon as its needs are met.
 
-A node is a `RegionStep`: a tuple that the loops below unpack and execute. The loop awaits the
-coroutine of a plain tool call itself, without a coroutine of ours around it. Everything else (retry,
-conditions, state, journal) is wrapped around `start` when the program is built, so a feature that
-a flow does not use is not even an `if` here. To add a feature of nodes, wrap the step in
-`compile/program.py`; do not add to these loops, which run once per node.
+`compile/program.py` calls these functions once for each region of a flow, when it builds the program. They return the
+function that runs the region in a frame.
+
+A node is a `RegionStep`, which the loops below unpack and execute. The loop awaits the coroutine of a plain tool call
+itself, without a coroutine of ours around it. Everything else (retry, conditions, state, journal) is wrapped around
+`start` when the program is built, so a feature that a flow does not use is not even an `if` here. To add a feature of
+nodes, wrap the step in `compile/program.py`; do not add to these loops, which run once per node.
 """
 
 from __future__ import annotations
@@ -13,36 +15,76 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..ir import Getter, Yield
 from ..values import NOT_JSON, Json
 from .compile.durable import PendingCommit
 from .compile.failures import failure
-from .frame import FIRST, LANE, RUN, Frame, NodeSlot, node_at
+from .frame import FIRST, RUN, TASK_DEADLINE, Frame, NodeSlot, node_at
 from .lazy_task_group import LazyTaskGroup
-from .timeouts import TaskDeadline, clock, lane_of_task
+from .timeouts import TaskDeadline, clock, deadline_of_task
 
-Hook = Callable[[Frame, Json], None]
-RegionStep = tuple[Callable[[Any], Any], bool, Callable[[Any], Any] | None, Hook | None, int]
-"""A node as (start, waits, take, write, slot).
-
-`start(frame)` gives the value, or an awaitable of it where `waits` is true. `take` checks and copies
-the result of a direct tool call. `write` folds in what the node writes. Both may be None. The value
-goes to `frame[slot]`.
-"""
+ApplyWrites = Callable[[Frame, Json], None]
+"""Folds into the state what a node with this value writes."""
 Follow = Callable[[Frame, Json], Frame | None]
+"""Returns the frame of the next iteration of a loop for the frame and the value of the last one; None ends it."""
 Run = Callable[..., Awaitable[Yield]]
 """`run(frame)`, or `run(frame, follow)` for a loop: see `ir.Body.run`."""
 Finish = Callable[[Frame], Yield]
-Tell = Callable[[Frame, int], None] | None
+"""Makes the value and the writes of a region when all its nodes are done."""
+ReportReady = Callable[[Frame, int], None]
+"""Reports that the node at this position can start."""
 Needs = list[list[int]]
-_Work = tuple[list[Any], list[int], list[int], int | None, int, bool, Finish, Tell, bool]
-"""A compiled graph: its nodes, each with the nodes that need it; how many nodes each needs; the nodes that
-need none; the limit of nodes at once, and of pending commits; then the arguments of `graph`."""
+"""For each node of a graph, the positions of the nodes that it needs."""
 
 
-def line(cells: list[RegionStep], spots: list[NodeSlot], result: Getter, finish: Finish, flat: bool) -> Run:
+class RegionStep(NamedTuple):
+    """A compiled node, as the loops of a region execute it.
+
+    Attributes:
+        start: Returns the value for a frame, or an awaitable of it.
+        waits: Whether `start` returns an awaitable.
+        take: Checks and copies the result of a direct tool call; None for any other node.
+        write: Folds in the node's own writes; None if it has none, or if `start` does it.
+        slot: The place of the value in the frame.
+    """
+
+    start: Callable[[Any], Any]
+    waits: bool
+    take: Callable[[Any], Any] | None
+    write: ApplyWrites | None
+    slot: int
+
+
+class CompiledGraph(NamedTuple):
+    """A graph of nodes for `_run_graph`.
+
+    Attributes:
+        table: For each node the fields of its RegionStep, its NodeSlot, and the positions of the nodes that need it.
+            Plain tuples, because the loop unpacks these faster than tuples with names.
+        need_counts: For each node the number of nodes that it needs.
+        roots: The positions of the nodes that need none.
+        limit: The largest number of nodes that run at once; None for no limit.
+        max_commits: The largest number of nodes that only wait for the commit of their calls.
+        uses_deadline: Whether a step may look up the deadline of its task.
+        finish: Makes the result and the writes of the region at its end.
+        report: Reports a node that has become ready; None where nobody watches.
+        waits: Whether the flow has waits, so that the tasks of its runs are counted.
+    """
+
+    table: list[tuple[Any, ...]]
+    need_counts: list[int]
+    roots: list[int]
+    limit: int | None
+    max_commits: int
+    uses_deadline: bool
+    finish: Finish
+    report: ReportReady | None
+    waits: bool
+
+
+def line(steps: list[RegionStep], node_slots: list[NodeSlot], result: Getter, finish: Finish, flat: bool) -> Run:
     """Return the function that runs nodes one after another in the task of the caller.
 
     The step record is a flat list that costs one clock reading and one append per node: the frame, the
@@ -50,34 +92,36 @@ def line(cells: list[RegionStep], spots: list[NodeSlot], result: Getter, finish:
     The deadline timer reads from it which node runs, and since when. The iterations of a `flat` line (no
     node has a region inside) share one frame and one record. From `result`, a loop decides if it continues.
     """
-    table, order = tuple(cells), tuple(spots)
+    # Plain tuples, because the loop unpacks these faster than tuples with names.
+    table: tuple[tuple[Any, ...], ...] = tuple(tuple(step) for step in steps)
+    order = tuple(node_slots)
 
-    async def run(frame: Frame, follow: Follow | None = None) -> Yield:
-        lane: TaskDeadline = frame[LANE]
-        run_, outer = frame[RUN], lane.track
+    async def run_line(frame: Frame, follow: Follow | None = None) -> Yield:
+        task_deadline: TaskDeadline = frame[TASK_DEADLINE]
+        run, outer = frame[RUN], task_deadline.record
         values: list[Any] = []
-        track: list[Any] = [frame, order, values if flat and follow is not None else None, clock()]
-        lane.track = track
-        run_.records.append(track)
-        add, between = track.append, False
+        record: list[Any] = [frame, order, values if flat and follow is not None else None, clock()]
+        task_deadline.record = record
+        run.records.append(record)
+        add, between = record.append, False
         try:
             while True:
                 for start, waits, take, write, slot in table:
                     value = start(frame)
                     if waits:
                         value = await value
-                        if lane.late is not None or (run_.ending and lane.cancelled()):
+                        if task_deadline.late is not None or (run.ending and task_deadline.cancelled()):
                             raise asyncio.CancelledError  # the tool swallowed the first: its value comes too late
                         if take is not None:
                             raw, value = value, take(value)
                             if value is NOT_JSON:
-                                value = node_at(track).direct.settle(raw)
+                                value = node_at(record).direct.settle(raw)
                     frame[slot] = value
                     if write is not None:
                         write(frame, value)
                     add(now := clock())
-                    if now >= run_.turn:
-                        await run_.give_way()
+                    if now >= run.turn:
+                        await run.give_way()
                 between = True  # an error from here on belongs to the region, not to a node
                 if follow is None:
                     return finish(frame)
@@ -88,22 +132,22 @@ def line(cells: list[RegionStep], spots: list[NodeSlot], result: Getter, finish:
                     return finish(frame)
                 if following is not frame:
                     frame = following
-                    lane.track = track = [frame, order, None, clock()]
-                    run_.records.append(track)
-                    add = track.append
+                    task_deadline.record = record = [frame, order, None, clock()]
+                    run.records.append(record)
+                    add = record.append
                 between = False
         except BaseException as exc:
             if between:
                 raise
-            raised = failure(exc, node_at(track), frame, lane)
+            raised = failure(exc, node_at(record), frame, task_deadline)
             raise raised from raised.__cause__
         finally:
-            lane.track = outer
+            task_deadline.record = outer
 
-    return run
+    return run_line
 
 
-def in_rounds(once: Callable[[Frame], Awaitable[Yield]]) -> Run:
+def repeatable(once: Callable[[Frame], Awaitable[Yield]]) -> Run:
     """Return `once` as a function that can also repeat: it runs again while `follow` gives a frame."""
 
     async def run(frame: Frame, follow: Follow | None = None) -> Yield:
@@ -117,9 +161,11 @@ def in_rounds(once: Callable[[Frame], Awaitable[Yield]]) -> Run:
     return run
 
 
-def bare_line(cells: list[RegionStep], spots: list[NodeSlot], finish: Finish) -> Run:
+def bare_line(steps: list[RegionStep], node_slots: list[NodeSlot], finish: Finish) -> Run:
     """Return the function that runs a line without step records and deadlines, to measure what these cost."""
-    table, order = tuple(cells), tuple(spots)
+    # Plain tuples, because the loop unpacks these faster than tuples with names.
+    table: tuple[tuple[Any, ...], ...] = tuple(tuple(step) for step in steps)
+    order = tuple(node_slots)
 
     async def run(frame: Frame) -> Yield:
         slot = FIRST
@@ -130,20 +176,20 @@ def bare_line(cells: list[RegionStep], spots: list[NodeSlot], finish: Finish) ->
                 if write is not None:
                     write(frame, value)
         except BaseException as exc:  # noqa: BLE001 - raised again as the failure of its node
-            raised = failure(exc, next(s for s in order if s.slot == slot), frame)
+            raised = failure(exc, next(node_slot for node_slot in order if node_slot.slot == slot), frame)
             raise raised from raised.__cause__
         return finish(frame)
 
-    return in_rounds(run)
+    return repeatable(run)
 
 
 def graph(
-    cells: list[RegionStep],
-    spots: list[NodeSlot],
+    steps: list[RegionStep],
+    node_slots: list[NodeSlot],
     needs: Needs,
     limit: int | None,
     finish: Finish,
-    report: Tell,
+    report: ReportReady | None,
     waits: bool,
 ) -> Run:
     """Return the function that starts each node as soon as the nodes that it needs are done.
@@ -154,80 +200,92 @@ def graph(
     the commits of a hundred calls that return at once are one batch, with one further task at most.
 
     Args:
-        cells: The steps.
-        spots: The slots of the same nodes.
+        steps: The steps.
+        node_slots: The same nodes as the compiler knows them.
         needs: For each node the positions of the nodes that it needs.
         limit: The largest number of nodes that run at once; None for no limit.
         finish: Makes the result and the writes of the region at its end.
         report: Reports a node that has become ready; None where nobody watches.
         waits: Whether the flow has waits, so that the tasks of its runs are counted.
     """
-    table = [(*cell, spot, after) for cell, spot, after in zip(cells, spots, _dependents(needs), strict=True)]
-    counts = [len(before) for before in needs]
-    roots = [index for index, count in enumerate(counts) if not count]
-    max_commits = limit or len(cells)
-    work = (table, counts, roots, limit, max_commits, searched(cells), finish, report, waits)
-    return in_rounds(partial(_play, work))
+    table = [
+        (*step, node_slot, after) for step, node_slot, after in zip(steps, node_slots, _dependents(needs), strict=True)
+    ]
+    need_counts = [len(before) for before in needs]
+    compiled = CompiledGraph(
+        table=table,
+        need_counts=need_counts,
+        roots=[index for index, count in enumerate(need_counts) if not count],
+        limit=limit,
+        max_commits=limit or len(steps),
+        uses_deadline=uses_task_deadline(steps),
+        finish=finish,
+        report=report,
+        waits=waits,
+    )
+    return repeatable(partial(_run_graph, compiled))
 
 
-async def _play(work: _Work, frame: Frame) -> Yield:
+async def _run_graph(compiled: CompiledGraph, frame: Frame) -> Yield:
     """Run one instance of a graph to its end."""
-    table, counts, roots, limit, max_commits, uses_lane, finish, report, waits = work
-    run_, home, track = frame[RUN], frame[LANE], list[Any]((frame, None))
-    run_.records.append(track)
-    add, missing_counts, ready = track.extend, counts.copy(), deque(roots)
-    commits: deque[tuple[PendingCommit, Any, Hook | None, int, NodeSlot, float]] = deque()
+    table, need_counts, roots, limit, max_commits, uses_deadline, finish, report, waits = compiled
+    run, home, record = frame[RUN], frame[TASK_DEADLINE], list[Any]((frame, None))
+    run.records.append(record)
+    add, missing_counts, ready = record.extend, need_counts.copy(), deque(roots)
+    commits: deque[tuple[PendingCommit, Any, ApplyWrites | None, int, NodeSlot, float]] = deque()
     pop, push = ready.popleft, ready.append if report is None else _reporting_push(report, frame, ready)
 
-    async def drain(lane: TaskDeadline) -> None:
-        if (helps := lane is not home) and uses_lane:  # the task of a helper
-            group.join(lane)
-        spot: Any = None
-        outer, lane.track = lane.track, None
+    async def drain(task_deadline: TaskDeadline) -> None:
+        if (helps := task_deadline is not home) and uses_deadline:  # the task of a helper
+            group.join(task_deadline)
+        node_slot: Any = None
+        outer, task_deadline.record = task_deadline.record, None
         try:
             while (ready or commits) and not group.closing:
                 if ready and len(commits) < max_commits:
-                    start, waits, take, write, slot, spot, after = table[pop()]
+                    start, waits, take, write, slot, node_slot, after = table[pop()]
                     if (ready or commits) and group.handle is None:
                         group.offer()  # helpers start only if this node suspends
-                    lane.spot, lane.since = spot, (began := clock())
+                    task_deadline.node_slot, task_deadline.since = node_slot, (began := clock())
                     value = start(frame)
                     if waits:
                         value = await value
-                        if lane.late is not None or ((run_.ending or group.closing) and lane.cancelled()):
+                        if task_deadline.late is not None or (
+                            (run.ending or group.closing) and task_deadline.cancelled()
+                        ):
                             raise asyncio.CancelledError  # the tool swallowed the first
                         if take is not None:
                             raw, value = value, take(value)
-                            value = spot.direct.settle(raw) if value is NOT_JSON else value
+                            value = node_slot.direct.settle(raw) if value is NOT_JSON else value
                         elif type(value) is PendingCommit:
-                            commits.append((value, after, write, slot, spot, began))
+                            commits.append((value, after, write, slot, node_slot, began))
                             continue
                 else:  # finish the oldest call that only has to be committed
-                    commit, after, write, slot, spot, began = commits.popleft()
-                    lane.spot, lane.since = spot, began
+                    commit, after, write, slot, node_slot, began = commits.popleft()
+                    task_deadline.node_slot, task_deadline.since = node_slot, began
                     value = commit.result() if commit.committed.done() else await commit
                 frame[slot] = value
                 if write is not None:
                     write(frame, value)
-                add((spot, began, now := clock()))
-                if now >= run_.turn:
-                    lane.spot = None
-                    await run_.give_way()
+                add((node_slot, began, now := clock()))
+                if now >= run.turn:
+                    task_deadline.node_slot = None
+                    await run.give_way()
                 for index in after:
                     missing_counts[index] = count = missing_counts[index] - 1
                     if not count:
                         push(index)
         except BaseException as exc:  # noqa: BLE001 - raised again as the failure of its node
-            raised = failure(exc, spot, frame, lane)
-            if helps and group.fail(raised, lane):
+            raised = failure(exc, node_slot, frame, task_deadline)
+            if helps and group.fail(raised, task_deadline):
                 return  # the caller raises it
             raise raised from raised.__cause__
         finally:
-            lane.spot, lane.track = None, outer
+            task_deadline.node_slot, task_deadline.record = None, outer
             if helps:
-                group.leave(lane)
+                group.leave(task_deadline)
 
-    group = _task_group(run_, waits)(drain, lambda: len(ready) + bool(commits), limit, home, uses_lane)
+    group = _task_group(run, waits)(drain, lambda: len(ready) + bool(commits), limit, home, uses_deadline)
     await group.run()
     return finish(frame)
 
@@ -262,25 +320,25 @@ def _dependents(needs: Needs) -> list[tuple[int, ...]]:
     return [tuple(after) for after in dependents]
 
 
-def searched(cells: list[RegionStep]) -> bool:
+def uses_task_deadline(steps: list[RegionStep]) -> bool:
     """Return True if a step may look up the deadline of its task, as any step that awaits more than a tool may."""
-    return any(waits and take is None for _, waits, take, _, _ in cells)
+    return any(step.waits and step.take is None for step in steps)
 
 
 def many(
     open_: Callable[[Frame, int, Json, TaskDeadline], Frame],
     run: Run,
     limit: int | None,
-    uses_lane: bool,
+    uses_deadline: bool,
     waits: bool = False,
 ) -> Callable[[Frame, list[Json]], Awaitable[list[Yield]]]:
     """Return the function that runs a body once per item, and gives the results in item order.
 
     Args:
-        open_: Makes the frame of an item: `open_(outer frame, index, item, lane)`.
+        open_: Makes the frame of an item: `open_(outer frame, index, item, task_deadline)`.
         run: Runs the body in that frame.
         limit: The largest number of items that run at once; None for no limit.
-        uses_lane: Whether anything in the body looks up the deadline of its task.
+        uses_deadline: Whether anything in the body looks up the deadline of its task.
         waits: Whether the flow has waits, so that the tasks of its runs are counted.
     """
 
@@ -288,13 +346,13 @@ def many(
         count = len(items)
         out: list[Any] = [None] * count
         claimed = 0  # items before this index are running or done
-        alone, home = limit == 1 or count == 1, lane_of_task()
+        alone, home = limit == 1 or count == 1, deadline_of_task()
 
-        async def drain(lane: TaskDeadline) -> None:
+        async def drain(task_deadline: TaskDeadline) -> None:
             nonlocal claimed
-            helps = lane is not home  # this is the task of a helper, not of the caller
-            if helps and uses_lane:
-                group.join(lane)
+            helps = task_deadline is not home  # this is the task of a helper, not of the caller
+            if helps and uses_deadline:
+                group.join(task_deadline)
             try:
                 while claimed < count and not group.closing:
                     index = claimed
@@ -302,16 +360,16 @@ def many(
                     # Helpers start only if this item suspends.
                     if group.handle is None and claimed < count and not alone:
                         group.offer()
-                    out[index] = await run(open_(frame, index, items[index], lane))
+                    out[index] = await run(open_(frame, index, items[index], task_deadline))
             except BaseException as exc:
-                if helps and group.fail(exc, lane):
+                if helps and group.fail(exc, task_deadline):
                     return  # the caller raises it
                 raise
             finally:
                 if helps:
-                    group.leave(lane)
+                    group.leave(task_deadline)
 
-        group = _task_group(frame[RUN], waits)(drain, lambda: count - claimed, limit, home, uses_lane)
+        group = _task_group(frame[RUN], waits)(drain, lambda: count - claimed, limit, home, uses_deadline)
         if count:
             await group.run()
         return out

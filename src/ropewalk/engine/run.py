@@ -30,24 +30,24 @@ from ..values import Json, copy_json
 from .compile.durable import FailedAttempt, PastAttempt, attempt_from_entry
 from .compile.program import Program
 from .frame import (
-    CLOCKS,
     DEAD,
     FIRST,
-    LINE,
-    NODES,
+    RECORD_CLOCKS,
+    RECORD_FRAME,
+    RECORD_ITERATIONS,
+    RECORD_NODES,
     REGION,
-    ROUNDS,
     SKIPPED,
     STATE,
     Frame,
     NodeSlot,
     Outcome,
+    frame_of_iteration,
     path_of,
-    round_of,
     status_in,
     value_in,
 )
-from .timeouts import RECANCEL_AFTER, TaskDeadline, arrived, clock, interrupt_inside, watch_of
+from .timeouts import RECANCEL_AFTER, TaskDeadline, clock, deadline_timer_of, interrupt_inside, pending_cancellation
 
 if TYPE_CHECKING:
     from .waits import Waits
@@ -92,9 +92,37 @@ class Run(TaskDeadline):
     """
 
     __slots__ = (
-        "allowed", "attempts", "ending", "errors", "frame", "halted", "id", "input", "listener", "log", "loop", "mono",
-        "parent", "playing", "program", "records", "round", "secrets", "spent", "state", "stopping", "timeouts", "turn",
-        "undo_clock", "undos", "waiting", "waits", "wall", "watch", "watcher", "when",
+        "allowed",
+        "attempts",
+        "deadline_timer",
+        "ending",
+        "errors",
+        "frame",
+        "halted",
+        "id",
+        "input",
+        "listener",
+        "log",
+        "loop",
+        "mono",
+        "parent",
+        "playing",
+        "program",
+        "records",
+        "round",
+        "secrets",
+        "spent",
+        "state",
+        "stopping",
+        "timeouts",
+        "turn",
+        "undo_clock",
+        "undos",
+        "waiting",
+        "waits",
+        "wall",
+        "watcher",
+        "when",
     )  # fmt: skip
 
     def __init__(
@@ -210,21 +238,21 @@ class Run(TaskDeadline):
         entry = self.log.past.get((path, "attempt"))
         return None if entry is None else attempt_from_entry(entry)
 
-    def add_failed_attempt(self, spot: NodeSlot, count: int, attempt: FailedAttempt) -> None:
+    def add_failed_attempt(self, node_slot: NodeSlot, count: int, attempt: FailedAttempt) -> None:
         """Keep a failed attempt of a node for the record of the run, and report it.
 
         Args:
-            spot: The node.
+            node_slot: The node.
             count: The number of the attempt, from 1.
             attempt: The attempt.
         """
         path = attempt.path
-        self.attempts.append((spot.name, attempt))
+        self.attempts.append((node_slot.name, attempt))
         if self.watcher is not None:
             failure = attempt.failure
             data = {"message": failure.message, "kind": failure.kind, "attempt": count, "due": attempt.due}
             data |= {"replayed": True} if (path, "attempt") in self.log.past else {}
-            self.report("attempt.failed", path, spot.name, data)
+            self.report("attempt.failed", path, node_slot.name, data)
 
     def disown(self, path: str) -> None:
         """Drop the failures inside a node instance that failed itself: its own failure replaces them.
@@ -276,13 +304,13 @@ class Run(TaskDeadline):
             asyncio.CancelledError: The run is ending.
         """
         if not self.ending:
-            before, self.round = self.round, self.watch.round()
+            before, self.round = self.round, self.deadline_timer.round()
             now = clock()
             self.turn = now + TURN
             if self.round != before:
                 return  # a tool has suspended since the last call, so the loop has run already
-            if self.watch.when <= now:
-                self.watch.look()
+            if self.deadline_timer.when <= now:
+                self.deadline_timer.look()
         await asyncio.sleep(0)
         if self.ending:
             raise asyncio.CancelledError  # a tool swallowed the first one
@@ -305,15 +333,15 @@ class Run(TaskDeadline):
         task = asyncio.current_task()
         assert task is not None
         TaskDeadline.__init__(self, task)
-        self.watch = watch_of(self.loop)
-        self.watch.add(self, self.program.limit, self.mono)
+        self.deadline_timer = deadline_timer_of(self.loop)
+        self.deadline_timer.add(self, self.program.limit, self.mono)
         self.playing, self.turn = True, self.mono + TURN
         self.log.on_stop = self.stop
         # The timeout covers all processes of the run, so the time that they spent counts.
         limit = self.program.flow.timeout
         if limit is not None:
             self.when = self.mono + max(0.0, limit - self.spent)
-            self.watch.set(self)
+            self.deadline_timer.set(self)
         if self.waits is not None:
             self.waits.begin()
 
@@ -326,7 +354,7 @@ class Run(TaskDeadline):
             StoreError: The store failed.
         """
         self._begin()
-        program, task, watch, waits = self.program, self.task, self.watch, self.waits
+        program, task, deadline_timer, waits = self.program, self.task, self.deadline_timer, self.waits
         limit = program.flow.timeout
         frame = self.frame = self._open()
         value: Json = None
@@ -349,16 +377,16 @@ class Run(TaskDeadline):
             self.playing, self.log.on_stop = False, None
             self.halted = self.halted or clock()
             if self.ending:
-                cancelled = await arrived() or cancelled
+                cancelled = await pending_cancellation() or cancelled
             # The task of the caller must not keep the cancellations that this run made itself.
             parked = waits is not None and bool(waits.parked)
             own_cancellations = self.stopping + self.timeouts + parked
             for _ in range(own_cancellations):
                 task.uncancel()
             if limit is not None:
-                watch.unset(self)
+                deadline_timer.unset(self)
             self.forgive()
-            watch.remove(self)
+            deadline_timer.remove(self)
             if waits is not None:
                 await waits.end()
         # Parking, stopping and the timeout are endings; a cancellation by the caller is not.
@@ -403,19 +431,19 @@ class Run(TaskDeadline):
             decided: Iterable[tuple[NodeSlot, Frame]]
             if finished and main is self.program.region:
                 # A finished region has decided all its nodes: no need to go through the records.
-                decided = zip(main.spots.values(), repeat(frame))
+                decided = zip(main.node_slots.values(), repeat(frame))
             else:
                 decided = self._decided()
-            for spot, inner in decided:
-                if spot.node.meta.hidden:
+            for node_slot, inner in decided:
+                if node_slot.node.meta.hidden:
                     continue
-                slot = inner[spot.slot]
-                outputs[spot.id] = value_in(slot)
+                slot = inner[node_slot.slot]
+                outputs[node_slot.id] = value_in(slot)
                 if slot is SKIPPED or slot is DEAD:
-                    skipped.add(spot.id)
+                    skipped.add(node_slot.id)
         if not finished:
             # In loop mode, the frame of the last iteration has the state.
-            frames = [track[LINE] for track in self.records]
+            frames = [record[RECORD_FRAME] for record in self.records]
             iterations = [inner for inner in frames if inner[REGION] is main and main.sequential]
             state = self.program.folded(frame, iterations[-1][STATE] if iterations else state)
         return Ending(
@@ -435,7 +463,11 @@ class Run(TaskDeadline):
 
     def ran(self) -> set[str]:
         """Return the ids of the nodes that ran or failed, also in earlier processes."""
-        ids = {spot.id for spot, inner, _, _ in self.steps() if status_in(inner[spot.slot]) in ("ok", "failed")}
+        ids = {
+            node_slot.id
+            for node_slot, inner, _, _ in self.steps()
+            if status_in(inner[node_slot.slot]) in ("ok", "failed")
+        }
         # A resumed run does not enter a finished node again: only the journal knows what ran inside it.
         for keys in keys_of(self.log.past):
             ids |= _ids_in(path for path, kind in keys if kind not in ("skip", "ending", "offer"))
@@ -444,8 +476,8 @@ class Run(TaskDeadline):
         paths += [attempt.failure.path for _, attempt in self.attempts]
         ids |= _ids_in(paths)
         # A node with a region inside may still be running.
-        for track in self.records:
-            owner = track[LINE][REGION].owner
+        for record in self.records:
+            owner = record[RECORD_FRAME][REGION].owner
             while owner is not None:
                 ids.add(owner.id)
                 owner = owner.region.owner
@@ -454,47 +486,47 @@ class Run(TaskDeadline):
     def _decided(self) -> Iterator[tuple[NodeSlot, Frame]]:
         """Yield every decided node of the main region; in loop mode, of the last iteration that decided any."""
         main = self.program.main
-        for track in reversed(self.records):
-            if track[LINE][REGION] is not main:
+        for record in reversed(self.records):
+            if record[RECORD_FRAME][REGION] is not main:
                 continue
-            nodes = track[NODES]
+            nodes = record[RECORD_NODES]
             if nodes is None:
-                decided = track[2::3]  # the record of a graph: node, start, end
+                decided = record[2::3]  # the record of a graph: node, start, end
             else:
-                finished_count = len(track) - CLOCKS - 1  # clock readings after nodes, of all iterations
+                finished_count = len(record) - RECORD_CLOCKS - 1  # clock readings after nodes, of all iterations
                 decided = nodes[: finished_count and (finished_count - 1) % len(nodes) + 1]
             if decided:
-                yield from zip(decided, repeat(track[LINE]))
+                yield from zip(decided, repeat(record[RECORD_FRAME]))
                 return
 
     def steps(self) -> Iterator[tuple[NodeSlot, Frame, float, float]]:
         """Yield every decided node instance, its frame, and the clock readings of its start and end."""
-        for track in list(self.records):  # a copy: another thread may ask while the run adds records
-            frame, nodes = track[LINE], track[NODES]
+        for record in list(self.records):  # a copy: another thread may ask while the run adds records
+            frame, nodes = record[RECORD_FRAME], record[RECORD_NODES]
             if nodes is None:
                 # The record of a graph: node, start, end.
-                for i in range(2, len(track) - 2, 3):
-                    yield track[i], frame, track[i + 1], track[i + 2]
+                for i in range(2, len(record) - 2, 3):
+                    yield record[i], frame, record[i + 1], record[i + 2]
                 continue
             # The record of a line: each node starts at the clock reading at which the node before it ended.
-            times, rounds = track[CLOCKS:], track[ROUNDS]
+            times, rounds = record[RECORD_CLOCKS:], record[RECORD_ITERATIONS]
             for i in range(len(times) - 1):
                 if rounds is not None and not i % len(nodes):
-                    frame = round_of(track[LINE], rounds, i // len(nodes))
+                    frame = frame_of_iteration(record[RECORD_FRAME], rounds, i // len(nodes))
                 yield nodes[i % len(nodes)], frame, times[i], times[i + 1]
 
     def calls(self) -> Iterator[tuple[Node, Json]]:
         """Yield every tool call that gave a value, with its node."""
-        for spot, frame, _, _ in self.steps():
-            if spot.tool is not None and type(frame[spot.slot]) is not Outcome:
-                yield spot.node, self.redact(frame[spot.slot])
+        for node_slot, frame, _, _ in self.steps():
+            if node_slot.tool is not None and type(frame[node_slot.slot]) is not Outcome:
+                yield node_slot.node, self.redact(frame[node_slot.slot])
 
     def position(self) -> str | None:
         """Return the id of the node that the task of the run executes; None between nodes."""
-        spot = self.at()[0] if self.frame is not None else None
-        if spot is None or spot.node.meta.hidden:
+        node_slot = self.at()[0] if self.frame is not None else None
+        if node_slot is None or node_slot.node.meta.hidden:
             return None
-        return spot.id
+        return node_slot.id
 
     def entries(self) -> list[Entry]:
         """Return the journal so far, made from the step records; see `entries`."""
@@ -515,19 +547,19 @@ def entries(run: Run) -> list[Entry]:
     """
     shift = run.wall - run.mono  # from a reading of the clock to wall-clock seconds
     journal: list[Entry] = []
-    for spot, frame, start, end in run.steps():
-        if spot.node.meta.hidden:
+    for node_slot, frame, start, end in run.steps():
+        if node_slot.node.meta.hidden:
             continue
-        value = frame[spot.slot]
-        kind: str = "call" if spot.tool is not None else "node"
+        value = frame[node_slot.slot]
+        kind: str = "call" if node_slot.tool is not None else "node"
         data: Any = value
         if type(value) is Outcome:
             if value.status == "failed":
                 kind, data = "node", value.value
             else:
                 kind, data = "skip", {"reason": value.status}
-        path, data = path_of(frame, spot), run.redact(data)
-        journal.append(Entry(path, kind, spot.id, data, "", start + shift, end + shift))
+        path, data = path_of(frame, node_slot), run.redact(data)
+        journal.append(Entry(path, kind, node_slot.id, data, "", start + shift, end + shift))
     journal += [attempt.to_entry(name) for name, attempt in run.attempts]
     journal += run.undos
     if run.waits is not None:

@@ -1,9 +1,9 @@
 """Timeouts that cost nothing until a tool suspends.
 
-A `TaskDeadline` (a *lane*) belongs to one task and knows which node the task executes, and since
+A `TaskDeadline` belongs to one task and knows which node the task executes, and since
 when. In a line of nodes it reads this from the step record, whose last clock reading is the start
 of the current node; elsewhere it costs two stores per node. One `DeadlineTimer` per event loop
-looks at all lanes at the earliest moment at which one of them can be late. `Deadline` and `timed`
+looks at all task deadlines at the earliest moment at which one of them can be late. `Deadline` and `timed`
 are exact deadlines, for journaled calls and for policies.
 """
 
@@ -14,12 +14,12 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
-from .frame import CLOCKS, NODES, ROUNDS, NodeSlot, node_at
+from .frame import RECORD_CLOCKS, RECORD_ITERATIONS, RECORD_NODES, NodeSlot, node_at
 
 RECANCEL_AFTER = 0.5  # seconds for a tool to clean up before it is cancelled again
 clock = time.monotonic  # what event loops use, so a reading here can be a loop deadline
-CUT: Final[Any] = object()
-"""The `late` of a lane whose work was interrupted: by the failure of a sibling, a timeout around it, or a stop."""
+INTERRUPTED: Final[Any] = object()
+"""The `late` of a task deadline whose work was interrupted by the failure of a sibling, an outer timeout or a stop."""
 
 
 class TaskGroup(Protocol):
@@ -35,60 +35,72 @@ class TaskGroup(Protocol):
 
 
 class TaskDeadline:
-    """The node that one task executes, and since when; or the step record (`track`) of its line of nodes."""
+    """The node that one task executes, and since when; or the step record (`record`) of its line of nodes."""
 
-    __slots__ = ("before", "helpers", "late", "late_since", "least", "outer", "since", "spill", "spot", "task", "track")
+    __slots__ = (
+        "before",
+        "helpers",
+        "late",
+        "late_since",
+        "least",
+        "node_slot",
+        "outer",
+        "record",
+        "since",
+        "task",
+        "task_group",
+    )
 
     task: asyncio.Task[Any]
 
     def __init__(self, task: asyncio.Task[Any] | None = None) -> None:
-        self.before = 0  # cancellations of the task that are older than this lane
+        self.before = 0  # cancellations of the task that are older than this task deadline
         if task is not None:  # otherwise whoever creates the task sets it
             self.task = task
             self.before = task.cancelling()
-        self.outer: TaskDeadline | None = None  # the lane of the run that calls this run in the same task
-        self.helpers: list[TaskDeadline] | None = None  # lanes of helpers that are not registered by task
+        self.outer: TaskDeadline | None = None  # the task deadline of the run that calls this run in the same task
+        self.helpers: list[TaskDeadline] | None = None  # task deadlines of helpers that are not registered by task
         self.since = 0.0
-        self.spot: NodeSlot | None = None
-        self.track: list[Any] | None = None
+        self.node_slot: NodeSlot | None = None
+        self.record: list[Any] | None = None
         # The innermost task group that the task has begun and not ended.
-        self.spill: TaskGroup | None = None
-        self.late: NodeSlot | None = None  # the node whose timeout cancelled the task, or CUT
+        self.task_group: TaskGroup | None = None
+        self.late: NodeSlot | None = None  # the node whose timeout cancelled the task, or INTERRUPTED
         self.late_since = 0.0
         self.least: float | None = None  # the shortest timeout of any node of the program, in seconds
 
     def cancelled(self) -> bool:
-        """Return True if the task was cancelled since the lane began."""
+        """Return True if the task was cancelled since the task deadline began."""
         return self.task.cancelling() > self.before
 
     def forgive(self) -> None:
         """Take back the cancellation for a late node, because its tool swallowed it."""
-        if self.late is not None and self.late is not CUT:
+        if self.late is not None and self.late is not INTERRUPTED:
             self.late = None
             self.task.uncancel()
 
     def interrupt(self) -> None:
         """Cancel the task. No further node of it starts, even if a tool swallows the cancellation."""
         if self.late is None:
-            self.late = CUT
+            self.late = INTERRUPTED
         self.task.cancel()
 
-    def uncut(self) -> None:
+    def clear_interruption(self) -> None:
         """Let nodes start again after `interrupt`."""
-        if self.late is CUT:
+        if self.late is INTERRUPTED:
             self.late = None
 
     def at(self) -> tuple[NodeSlot | None, float]:
         """Return the node that runs, or None between nodes, and the clock reading at its start."""
-        track = self.track
-        if track is None:
-            return self.spot, self.since
-        finished_count, nodes = len(track) - CLOCKS - 1, len(track[NODES])
+        record = self.record
+        if record is None:
+            return self.node_slot, self.since
+        finished_count, nodes = len(record) - RECORD_CLOCKS - 1, len(record[RECORD_NODES])
         # Only a record of iterations starts again after the last node.
-        finished = not nodes or (finished_count and not finished_count % nodes and track[ROUNDS] is None)
+        finished = not nodes or (finished_count and not finished_count % nodes and record[RECORD_ITERATIONS] is None)
         if finished:
-            return None, track[-1]
-        return node_at(track), track[-1]
+            return None, record[-1]
+        return node_at(record), record[-1]
 
 
 class Timer(Protocol):
@@ -102,7 +114,7 @@ class Timer(Protocol):
 
 
 class DeadlineTimer:
-    """The timer of an event loop, one for all its lanes and exact deadlines."""
+    """The timer of an event loop, one for all its task deadlines and exact deadlines."""
 
     __slots__ = ("by_task", "counting", "handle", "loop", "rounds", "timers", "when")
 
@@ -124,36 +136,36 @@ class DeadlineTimer:
     def _count_round(self) -> None:
         self.counting, self.rounds = False, self.rounds + 1
 
-    def add(self, lane: TaskDeadline, limit: float | None, now: float) -> None:
-        """Watch a lane.
+    def add(self, task_deadline: TaskDeadline, limit: float | None, now: float) -> None:
+        """Watch a task deadline.
 
         Args:
             limit: The shortest timeout of its nodes in seconds; None if no node has one.
             now: A reading of `clock`.
         """
-        task = lane.task
+        task = task_deadline.task
         if task in self.by_task:
-            lane.outer = self.by_task[task]
-        self.by_task[task] = lane
-        lane.least = limit
+            task_deadline.outer = self.by_task[task]
+        self.by_task[task] = task_deadline
+        task_deadline.least = limit
         if limit is not None and now + limit < self.when:
             self.arm(now + limit)
 
-    def remove(self, lane: TaskDeadline) -> None:
-        """Stop watching a lane."""
-        if lane.outer is None:
-            del self.by_task[lane.task]
+    def remove(self, task_deadline: TaskDeadline) -> None:
+        """Stop watching a task deadline."""
+        if task_deadline.outer is None:
+            del self.by_task[task_deadline.task]
         else:
-            self.by_task[lane.task] = lane.outer
+            self.by_task[task_deadline.task] = task_deadline.outer
 
-    def _lanes(self) -> list[TaskDeadline]:
-        lanes = list(self.by_task.values())
-        for lane in lanes:  # the list grows during the loop
-            if lane.outer is not None:
-                lanes.append(lane.outer)
-            if lane.helpers is not None:
-                lanes += lane.helpers
-        return lanes
+    def _task_deadlines(self) -> list[TaskDeadline]:
+        task_deadlines = list(self.by_task.values())
+        for task_deadline in task_deadlines:  # the list grows during the loop
+            if task_deadline.outer is not None:
+                task_deadlines.append(task_deadline.outer)
+            if task_deadline.helpers is not None:
+                task_deadlines += task_deadline.helpers
+        return task_deadlines
 
     def set(self, timer: Timer) -> None:
         """Start a deadline."""
@@ -178,21 +190,21 @@ class DeadlineTimer:
             self.handle.cancel()
         now, self.handle, self.when = clock(), None, float("inf")
         earliest = float("inf")
-        for lane in self._lanes():
-            spot, since = lane.at()
-            limit = spot.limit if spot is not None and lane.late is not CUT else None
-            if lane.least is not None:
+        for task_deadline in self._task_deadlines():
+            node_slot, since = task_deadline.at()
+            limit = node_slot.limit if node_slot is not None and task_deadline.late is not INTERRUPTED else None
+            if task_deadline.least is not None:
                 # The node with the shortest timeout may start right now, so look again when it can be late.
-                earliest = min(earliest, now + lane.least)
+                earliest = min(earliest, now + task_deadline.least)
             if limit is None:
                 continue
             if since + limit > now:
                 earliest = min(earliest, since + limit)
-            elif lane.late is not spot or lane.late_since != since:
+            elif task_deadline.late is not node_slot or task_deadline.late_since != since:
                 # Late, and not cancelled for it yet.
-                lane.forgive()
-                lane.late, lane.late_since = spot, since
-                lane.task.cancel()
+                task_deadline.forgive()
+                task_deadline.late, task_deadline.late_since = node_slot, since
+                task_deadline.task.cancel()
         for timer in list(self.timers):
             if timer.when <= now:
                 timer.expire()
@@ -202,31 +214,31 @@ class DeadlineTimer:
             self.arm(earliest)
 
 
-_watches: dict[int, DeadlineTimer] = {}
+_deadline_timers: dict[int, DeadlineTimer] = {}
 
 
-def watch_of(loop: asyncio.AbstractEventLoop) -> DeadlineTimer:
+def deadline_timer_of(loop: asyncio.AbstractEventLoop) -> DeadlineTimer:
     """Return the timer of an event loop, created on first use.
 
     Every run calls this, so the timers are kept by id: a weak dictionary is slower. A new loop removes
     the timers of closed loops.
     """
-    watch = _watches.get(id(loop))
-    if watch is None or watch.loop is not loop:
-        for key in [key for key, timer in _watches.items() if timer.loop.is_closed()]:
-            _watches.pop(key, None)
-        watch = _watches[id(loop)] = DeadlineTimer(loop)
-    return watch
+    deadline_timer = _deadline_timers.get(id(loop))
+    if deadline_timer is None or deadline_timer.loop is not loop:
+        for key in [key for key, timer in _deadline_timers.items() if timer.loop.is_closed()]:
+            _deadline_timers.pop(key, None)
+        deadline_timer = _deadline_timers[id(loop)] = DeadlineTimer(loop)
+    return deadline_timer
 
 
-def lane_of_task() -> TaskDeadline:
-    """Return the lane of the current task, which its run or its task group has registered."""
+def deadline_of_task() -> TaskDeadline:
+    """Return the task deadline of the current task, which its run or its task group has registered."""
     task = asyncio.current_task()
     assert task is not None
-    return watch_of(task.get_loop()).by_task[task]
+    return deadline_timer_of(task.get_loop()).by_task[task]
 
 
-async def arrived() -> asyncio.CancelledError | None:
+async def pending_cancellation() -> asyncio.CancelledError | None:
     """Return the cancellation of the current task that is requested and not delivered yet; None if there is none."""
     try:
         await asyncio.sleep(0)
@@ -241,20 +253,20 @@ class Deadline:
     When it passes it cancels the task, and again every RECANCEL_AFTER seconds while the task continues.
     """
 
-    __slots__ = ("before", "late", "task", "watch", "when")
+    __slots__ = ("before", "deadline_timer", "late", "task", "when")
 
-    def __init__(self, when: float, watch: DeadlineTimer | None = None) -> None:
+    def __init__(self, when: float, deadline_timer: DeadlineTimer | None = None) -> None:
         task = asyncio.current_task()
         assert task is not None
         self.task, self.when = task, when
         self.before = task.cancelling()
         self.late = 0  # how often this deadline has cancelled the task
-        if watch is None:
-            watch = watch_of(task.get_loop())
-        self.watch = watch
-        watch.timers[self] = None  # `set` inlined: every call of a durable run creates one
-        if when < watch.when:
-            watch.arm(when)
+        if deadline_timer is None:
+            deadline_timer = deadline_timer_of(task.get_loop())
+        self.deadline_timer = deadline_timer
+        deadline_timer.timers[self] = None  # `set` inlined: every call of a durable run creates one
+        if when < deadline_timer.when:
+            deadline_timer.arm(when)
 
     def expire(self) -> None:
         """Cancel the task."""
@@ -267,54 +279,57 @@ class Deadline:
 
     def over(self) -> None:
         """End the deadline, and take its own cancellations off the task."""
-        del self.watch.timers[self]
+        del self.deadline_timer.timers[self]
         if self.late:
             for _ in range(self.late):
                 self.task.uncancel()
 
 
-def interrupt_inside(lane: TaskDeadline, outer: TaskGroup | None = None) -> None:
-    """Cancel the work in progress of a lane: its own task and, at the same moment, all helpers.
+def interrupt_inside(task_deadline: TaskDeadline, outer: TaskGroup | None = None) -> None:
+    """Cancel the work in progress of a task deadline: its own task and, at the same moment, all helpers.
 
     Args:
-        lane: The lane in which the cancelled work began. Runs that are called in its task are cancelled, too.
+        task_deadline: The one of the task in which the cancelled work began. Runs that are called in this task are
+            cancelled, too.
         outer: The task group around the cancelled work, which continues; None cancels everything.
     """
-    inner: TaskDeadline | None = watch_of(lane.task.get_loop()).by_task.get(lane.task, lane)
-    while inner is not None and inner is not lane:
-        _interrupt_helpers(inner.spill, None)
-        inner.late = CUT if inner.late is None else inner.late
+    inner: TaskDeadline | None = deadline_timer_of(task_deadline.task.get_loop()).by_task.get(
+        task_deadline.task, task_deadline
+    )
+    while inner is not None and inner is not task_deadline:
+        _interrupt_helpers(inner.task_group, None)
+        inner.late = INTERRUPTED if inner.late is None else inner.late
         inner = inner.outer
-    _interrupt_helpers(lane.spill, outer)
-    lane.interrupt()
+    _interrupt_helpers(task_deadline.task_group, outer)
+    task_deadline.interrupt()
 
 
-def _interrupt_helpers(spill: TaskGroup | None, outer: TaskGroup | None) -> None:
-    while spill is not None and spill is not outer:
-        spill.closing = True
-        for helper in spill.helpers:
+def _interrupt_helpers(task_group: TaskGroup | None, outer: TaskGroup | None) -> None:
+    while task_group is not None and task_group is not outer:
+        task_group.closing = True
+        for helper in task_group.helpers:
             if not helper.task.done():
                 interrupt_inside(helper)
-        spill = spill.outer
+        task_group = task_group.outer
 
 
 class PolicyDeadline(Deadline):
     """The deadline of a node and of everything inside it: it reaches the tasks that the node has started."""
 
-    __slots__ = ("lane", "spill")
+    __slots__ = ("task_deadline", "task_group")
 
     def __init__(self, when: float) -> None:
-        self.lane = lane_of_task()
-        self.spill = self.lane.spill
+        self.task_deadline = deadline_of_task()
+        self.task_group = self.task_deadline.task_group
         super().__init__(when)
 
     def expire(self) -> None:
         self.late += 1
-        interrupt_inside(self.lane, self.spill)
+        interrupt_inside(self.task_deadline, self.task_group)
 
     def over(self) -> None:
         if self.late:
-            self.lane.uncut()
+            self.task_deadline.clear_interruption()
         super().over()
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..journal.protocol import APPROVAL, Entry, OpenWait
 from ..values import Json
 from .lazy_task_group import Drain, LazyTaskGroup
-from .timeouts import clock, watch_of
+from .timeouts import clock, deadline_timer_of
 
 if TYPE_CHECKING:
     from .ports import LiveRun
@@ -332,7 +332,7 @@ class Waits:
             self.run.halted = None
             if self.run.program.flow.timeout is not None and self.run.playing:
                 self.run.when = now + self._remaining
-                watch_of(self._loop).set(self.run)
+                deadline_timer_of(self._loop).set(self.run)
 
     def _uncounted(self, since: float) -> float:
         """Take the time since a clock reading off the run, and return the reading of now."""
@@ -408,16 +408,16 @@ class Counted(LazyTaskGroup):
         drain: Drain,
         pending: Callable[[], int],
         limit: int | None,
-        lane: TaskDeadline,
+        task_deadline: TaskDeadline,
         needs_deadline: bool,
     ) -> None:
-        async def drain_and_look(lane: TaskDeadline) -> None:
+        async def drain_and_look(task_deadline: TaskDeadline) -> None:
             try:
-                await drain(lane)
+                await drain(task_deadline)
             finally:
                 waits.look_soon()
 
-        super().__init__(drain_and_look, pending, limit, lane, needs_deadline)
+        super().__init__(drain_and_look, pending, limit, task_deadline, needs_deadline)
         self.waits = waits
 
     async def run(self) -> None:

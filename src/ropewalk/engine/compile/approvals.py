@@ -141,8 +141,8 @@ class ApprovalFlow:
         for node in graph.nodes:
             answers = self._node(node)
             if graph.ordered:
-                soft = node.gate is not None or node.when is not None
-                self.prev = _union(self.prev, answers) if soft else answers
+                may_be_skipped = node.gate is not None or node.when is not None
+                self.prev = _union(self.prev, answers) if may_be_skipped else answers
         self.prev = before
         return self._value(graph.result)
 

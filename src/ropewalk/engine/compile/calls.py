@@ -19,7 +19,7 @@ from ...ir import Getter
 from ...tools.call_errors import CANCELLED_ITSELF
 from ...values import NOT_JSON, Json, fresh
 from ..frame import Frame
-from ..timeouts import Deadline, clock, lane_of_task
+from ..timeouts import Deadline, clock, deadline_of_task
 
 
 class Direct(Protocol):
@@ -236,8 +236,8 @@ def plain(direct: Direct) -> Callable[[Args], Awaitable[Json]]:
         try:
             raw = await start(args)
         except asyncio.CancelledError:
-            lane = lane_of_task()
-            if lane.task.cancelling() > lane.before:
+            task_deadline = deadline_of_task()
+            if task_deadline.task.cancelling() > task_deadline.before:
                 raise
             raise failed(RuntimeError(CANCELLED_ITSELF)) from None
         except BaseException as exc:

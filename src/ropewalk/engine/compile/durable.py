@@ -99,14 +99,14 @@ class DurableCall:
         tool: The id of the tool.
         target: Makes the call.
         get_args: Returns the arguments of the tool for a frame.
-        spot: The node that makes the call.
+        node_slot: The node that makes the call.
         lease: Delays the call until it is certain that this process owns the run; None if no other process can.
         defers_commit: Whether `run` returns a PendingCommit in place of waiting for the commit. The region awaits it.
     """
 
     __slots__ = (
         "_defers_commit", "_evaluates_long", "_failed", "_get_args", "_lease", "_node_timeout", "_send", "_settle",
-        "_start", "_take", "_timeout", "spot", "tool",
+        "_start", "_take", "_timeout", "node_slot", "tool",
     )  # fmt: skip
 
     _send: Send | None
@@ -118,13 +118,13 @@ class DurableCall:
     _timeout: float
 
     def __init__(
-        self, tool: str, target: Send | HandlerCall, get_args: Getter, spot: NodeSlot, *,
+        self, tool: str, target: Send | HandlerCall, get_args: Getter, node_slot: NodeSlot, *,
         lease: Lease | None = None, defers_commit: bool = False,
     ) -> None:  # fmt: skip
-        self.tool, self.spot, self._get_args = tool, spot, get_args
+        self.tool, self.node_slot, self._get_args = tool, node_slot, get_args
         self._lease, self._defers_commit = lease, defers_commit
-        self._node_timeout = spot.node.policy.timeout
-        self._evaluates_long = isinstance(spot.node.op, Call) and needs_budget(spot.node.op.args)
+        self._node_timeout = node_slot.node.policy.timeout
+        self._evaluates_long = isinstance(node_slot.node.op, Call) and needs_budget(node_slot.node.op.args)
         if isinstance(target, HandlerCall):
             # Copied here, so that `run` looks up one attribute for each part.
             direct = target.direct
@@ -139,23 +139,23 @@ class DurableCall:
         This is one long function, because durable runs spend most of their time here: each further coroutine would
         cost every call, and every suspension of its tool.
         """
-        run, spot = frame[RUN], self.spot
+        run, node_slot = frame[RUN], self.node_slot
         log = run.log
         args = await evaluated(self._get_args, frame) if self._evaluates_long else self._get_args(frame)
-        path = path_of(frame, spot)
+        path = path_of(frame, node_slot)
         args_digest = digest([self.tool, run.redact(args) if run.secrets else args])
         # A run that is resumed takes the results of its earlier executions.
-        if log.past and (recorded := await _recorded(run, frame, spot, path, args_digest)) is not None:
+        if log.past and (recorded := await _recorded(run, frame, node_slot, path, args_digest)) is not None:
             return recorded.data
         if self._lease is not None and boottime() >= self._lease.until:
             await self._lease.renewed(run.id)
         began = clock()
-        started = run.begins(spot.id, began)
+        started = run.begins(node_slot.id, began)
         try:
             if self._send is not None:
                 value = await self._send(frame, args)
             else:  # `calls.in_time`, written out to save its coroutine
-                timer = Deadline(began + self._timeout, run.watch)
+                timer = Deadline(began + self._timeout, run.deadline_timer)
                 try:
                     raw = await self._start(args)
                     if timer.late or (run.ending and timer.task.cancelling() > timer.before):
@@ -168,17 +168,17 @@ class DurableCall:
                 value = self._take(raw)
                 value = self._settle(raw) if value is NOT_JSON else value
         except ToolError as exc:
-            await _record_failure(run, spot, path, exc, args_digest, started)
+            await _record_failure(run, node_slot, path, exc, args_digest, started)
             raise
         if self._node_timeout is not None and clock() - began >= self._node_timeout:
             raise TimedOut  # a result after the node's own timeout does not count
         # Commit the result before anything depends on it.
-        entry = _call_entry(run, spot, path, args, value, args_digest, started, started + clock() - began)
+        entry = _call_entry(run, node_slot, path, args, value, args_digest, started, started + clock() - began)
         value = entry.data
         try:
             committed = log.append(entry)
         except InvalidValue as exc:
-            raise await _too_large(run, spot, entry, exc) from exc
+            raise await _too_large(run, node_slot, entry, exc) from exc
         if self._defers_commit and not committed.done():
             return PendingCommit(value, committed)
         await committed
@@ -204,16 +204,16 @@ def describe_call(frame: FrameType) -> str | None:
 
 
 def _call_entry(
-    run: Any, spot: NodeSlot, path: str, args: Any, value: Any, args_digest: str, started: float, ended: float
+    run: Any, node_slot: NodeSlot, path: str, args: Any, value: Any, args_digest: str, started: float, ended: float
 ) -> Entry:
     """Return the entry of a finished call without secrets, and journal its undo before it."""
-    entry = Entry(path, "call", spot.id, run.redact(value) if run.secrets else value, args_digest, started, ended)
-    if spot.undo is not None:
-        spot.undo.record(run, entry, args, value)
+    entry = Entry(path, "call", node_slot.id, run.redact(value) if run.secrets else value, args_digest, started, ended)
+    if node_slot.undo is not None:
+        node_slot.undo.record(run, entry, args, value)
     return entry
 
 
-async def _recorded(run: Any, frame: Frame, spot: NodeSlot, path: str, args_digest: str) -> Entry | None:
+async def _recorded(run: Any, frame: Frame, node_slot: NodeSlot, path: str, args_digest: str) -> Entry | None:
     """Return the journal's entry of a call, or None.
 
     Raises:
@@ -225,39 +225,41 @@ async def _recorded(run: Any, frame: Frame, spot: NodeSlot, path: str, args_dige
         await load(past, (path, "call"))
     recorded: Entry | None = past.get((path, "call")) or past.get((path, "call_failed"))
     if recorded is None:
-        offer: Entry | None = past.get((key_of(frame, spot), "offer"))
+        offer: Entry | None = past.get((key_of(frame, node_slot), "offer"))
         if offer is None or offer.digest != args_digest:
             return None
         # A fork takes the result of the run that it was forked from.
-        await run.log.append(Entry(path, "call", spot.id, offer.data, args_digest, offer.started, offer.ended))
+        await run.log.append(Entry(path, "call", node_slot.id, offer.data, args_digest, offer.started, offer.ended))
         return offer
     if recorded.digest != args_digest:
         root, call_path = run.outermost()  # a part of another run cannot be retried by itself
-        error = JournalConflict(run.id, path, f"the recorded call of {spot.tool} had other arguments than this one")
-        raise error.with_remedy(Action.RETRY_FROM, run_id=root, node=call_path or spot.name)
+        error = JournalConflict(
+            run.id, path, f"the recorded call of {node_slot.tool} had other arguments than this one"
+        )
+        raise error.with_remedy(Action.RETRY_FROM, run_id=root, node=call_path or node_slot.name)
     if recorded.kind == "call_failed":
         raise PastFailure(recorded.data, run.id)
     return recorded
 
 
 async def _record_failure(
-    run: Any, spot: NodeSlot, path: str, exc: ToolError, args_digest: str, started: float
+    run: Any, node_slot: NodeSlot, path: str, exc: ToolError, args_digest: str, started: float
 ) -> None:
     """Journal a failed call; a rejected result that the store refuses is replaced by a short text."""
     data = _call_failure_data(run, exc)
     try:
-        await run.log.append(Entry(path, "call_failed", spot.id, data, args_digest, started, run.now()))
+        await run.log.append(Entry(path, "call_failed", node_slot.id, data, args_digest, started, run.now()))
     except InvalidValue:
         data["result"] = {"text": shortened(data.get("result"))}
-        await run.log.append(Entry(path, "call_failed", spot.id, data, args_digest, started, run.now()))
+        await run.log.append(Entry(path, "call_failed", node_slot.id, data, args_digest, started, run.now()))
 
 
-async def _too_large(run: Any, spot: NodeSlot, entry: Entry, cause: InvalidValue) -> OutputValidationFailed:
+async def _too_large(run: Any, node_slot: NodeSlot, entry: Entry, cause: InvalidValue) -> OutputValidationFailed:
     """Journal a call whose result the store refuses, and return its failure: the tool has run all the same."""
-    error = OutputValidationFailed(spot.tool or "", "validate_output", cause)
+    error = OutputValidationFailed(node_slot.tool or "", "validate_output", cause)
     error.result = RawResult(False, text=shortened(entry.data))
-    error.retryable, error.ran = spot.repeatable, not spot.repeatable
-    await _record_failure(run, spot, entry.path, error, entry.digest, entry.started)
+    error.retryable, error.ran = node_slot.repeatable, not node_slot.repeatable
+    await _record_failure(run, node_slot, entry.path, error, entry.digest, entry.started)
     return error
 
 
@@ -282,16 +284,16 @@ def _call_failure_data(run: Any, failure: ToolError) -> dict[str, Json]:
     return data
 
 
-def sleep(seconds: Getter, spot: NodeSlot) -> Step:
+def sleep(seconds: Getter, node_slot: NodeSlot) -> Step:
     """Compile a pause until an absolute time, which is journaled before the pause begins."""
 
     async def pause(frame: Frame) -> None:
         run = frame[RUN]
-        path = path_of(frame, spot)
+        path = path_of(frame, node_slot)
         recorded = run.log.past.get((path, "timer"))
         if recorded is None:
             due = run.now() + seconds(frame)
-            await run.log.append(Entry(path, "timer", spot.id, due, "", run.now(), due))
+            await run.log.append(Entry(path, "timer", node_slot.id, due, "", run.now(), due))
         else:
             due = recorded.data
         await wait_until(run, due)
@@ -299,7 +301,7 @@ def sleep(seconds: Getter, spot: NodeSlot) -> Step:
     return Step(whole, pause)
 
 
-def remember(kind: str, decide: Getter, spot: NodeSlot) -> Getter:
+def remember(kind: str, decide: Getter, node_slot: NodeSlot) -> Getter:
     """Wrap a decision so that a resumed run decides as before.
 
     The decision is journaled, but nothing waits for its commit, because it follows from steps that are journaled.
@@ -307,18 +309,18 @@ def remember(kind: str, decide: Getter, spot: NodeSlot) -> Getter:
     Args:
         kind: The kind of the journal entry.
         decide: Makes the decision for a frame.
-        spot: The node that decides.
+        node_slot: The node that decides.
     """
 
     def decide_once(frame: Frame) -> Json:
         run = frame[RUN]
-        path = path_of(frame, spot)
+        path = path_of(frame, node_slot)
         recorded = run.log.past.get((path, kind))
         if recorded is not None:
             return recorded.data
         value = decide(frame)
         now = run.now()
-        run.log.append(Entry(path, kind, spot.id, value, "", now, now))
+        run.log.append(Entry(path, kind, node_slot.id, value, "", now, now))
         return value
 
     return decide_once
@@ -355,9 +357,9 @@ class FailedAttempt(NamedTuple):
         return Entry(self.path, "attempt", node, data, "", self.began, self.ended)
 
 
-async def remember_attempt(run: Any, spot: NodeSlot, attempt: FailedAttempt) -> None:
+async def remember_attempt(run: Any, node_slot: NodeSlot, attempt: FailedAttempt) -> None:
     """Journal a failed attempt, so that a resumed run does not repeat it."""
-    entry = attempt.to_entry(spot.id)
+    entry = attempt.to_entry(node_slot.id)
     if run.waits is not None:
         await run.waits.gave_up(entry)
     await run.log.append(entry)

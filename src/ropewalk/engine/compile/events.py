@@ -21,7 +21,7 @@ from ...values import NOT_JSON, Json, copy_json
 from ..frame import RUN, Frame, NodeSlot, Outcome, path_of
 from ..timeouts import clock
 from .failures import node_failure
-from .policy import Go
+from .policy import NodeRunner
 
 
 def reason(node: Node, status: str) -> str:
@@ -31,26 +31,26 @@ def reason(node: Node, status: str) -> str:
     return f"not reached: it needs {node.meta.reached}" if node.meta.reached else "not reached"
 
 
-def ready_reporter(spots: list[NodeSlot]) -> Callable[[Frame, int], None]:
+def ready_reporter(node_slots: list[NodeSlot]) -> Callable[[Frame, int], None]:
     """Return a function that reports node.ready: everything that a node of an unordered region needs is done.
 
     In an ordered region the event would repeat node.started.
     """
 
     def report(frame: Frame, index: int) -> None:
-        spot = spots[index]
-        if not spot.node.meta.hidden:
-            frame[RUN].report("node.ready", path_of(frame, spot), spot.name)
+        node_slot = node_slots[index]
+        if not node_slot.node.meta.hidden:
+            frame[RUN].report("node.ready", path_of(frame, node_slot), node_slot.name)
 
     return report
 
 
-def write_reporter(spot: NodeSlot) -> Callable[[Frame, dict[str, Json]], None]:
+def write_reporter(node_slot: NodeSlot) -> Callable[[Frame, dict[str, Json]], None]:
     """Return a function that reports state.write: the updates of a node, by channel."""
 
     def report(frame: Frame, updates: dict[str, Json]) -> None:
-        run_ = frame[RUN]
-        run_.report("state.write", path_of(frame, spot), spot.name, run_.redact(updates))
+        run = frame[RUN]
+        run.report("state.write", path_of(frame, node_slot), node_slot.name, run.redact(updates))
 
     return report
 
@@ -58,17 +58,17 @@ def write_reporter(spot: NodeSlot) -> Callable[[Frame, dict[str, Json]], None]:
 NOT_TAKEN: Final = "branch not taken"
 
 
-def report_skipped_arms(decide: Getter, spot: NodeSlot) -> Getter:
+def report_skipped_arms(decide: Getter, node_slot: NodeSlot) -> Getter:
     """Wrap the decision of a branch so that it reports node.skipped for the nodes of the other arms."""
-    op: Any = spot.node.op
+    op: Any = node_slot.node.op
 
     def decided(frame: Frame) -> Json:
         arm = decide(frame)
-        run_, path = frame[RUN], path_of(frame, spot)
+        run, path = frame[RUN], path_of(frame, node_slot)
         for label, node in op.not_taken(arm):
             about: dict[str, Json] = {"reason": NOT_TAKEN}
             about |= {"phase": node.meta.phase} if node.meta.phase else {}
-            run_.report("node.skipped", f"{path}[{label}]/{node.id}", node.meta.name or node.id, about)
+            run.report("node.skipped", f"{path}[{label}]/{node.id}", node.meta.name or node.id, about)
         return arm
 
     return decided
@@ -79,17 +79,17 @@ RECORDED = ("call", "call_failed", "attempt", "node", "skip")
 Start = Callable[[Frame, str], None]
 
 
-def start_reporter(spot: NodeSlot) -> Start:
+def start_reporter(node_slot: NodeSlot) -> Start:
     """Return a function that reports node.started."""
-    name, phase = spot.name, spot.node.meta.phase
-    about = {key: value for key, value in (("tool", spot.tool), ("phase", phase)) if value} or None
-    return lambda frame, path: frame[RUN].report("node.started", path, name, mark_replayed(frame, spot, about))
+    name, phase = node_slot.name, node_slot.node.meta.phase
+    about = {key: value for key, value in (("tool", node_slot.tool), ("phase", phase)) if value} or None
+    return lambda frame, path: frame[RUN].report("node.started", path, name, mark_replayed(frame, node_slot, about))
 
 
-def mark_replayed(frame: Frame, spot: NodeSlot, about: dict[str, Json] | None) -> dict[str, Json] | None:
+def mark_replayed(frame: Frame, node_slot: NodeSlot, about: dict[str, Json] | None) -> dict[str, Json] | None:
     """Return the data of an event, with `replayed` if a resumed run has the node in its journal."""
     past = frame[RUN].log.past
-    if not past or not any((path_of(frame, spot), kind) in past for kind in RECORDED):
+    if not past or not any((path_of(frame, node_slot), kind) in past for kind in RECORDED):
         return about
     return {**(about or {}), "replayed": True}
 
@@ -101,63 +101,63 @@ def _failure_data(run: Any, failed: NodeFailed) -> dict[str, Json]:
     return {**data, "replayed": True} if recorded else data
 
 
-def report_start(go: Go, spot: NodeSlot, slot: int) -> Go:
+def report_start(run_node: NodeRunner, node_slot: NodeSlot, slot: int) -> NodeRunner:
     """Report node.started once, at the first attempt, after the gate and the condition of the node have passed.
 
     The path of the event is in the slot, where `report_node` has put it.
     """
-    report = start_reporter(spot)
+    report = start_reporter(node_slot)
 
     async def run(frame: Frame) -> Any:
         path = frame[slot]
         if path is not None:
             frame[slot] = None
             report(frame, path)
-        return await go(frame)
+        return await run_node(frame)
 
     return run
 
 
-def report_node(go: Go, spot: NodeSlot, slot: int | None) -> Go:
+def report_node(run_node: NodeRunner, node_slot: NodeSlot, slot: int | None) -> NodeRunner:
     """Report node.started, then node.finished, node.recovered or node.failed; or only node.skipped.
 
     With a `slot`, `report_start` reports the start.
     """
-    name, report = spot.name, start_reporter(spot)
+    name, report = node_slot.name, start_reporter(node_slot)
 
-    async def run(frame: Frame) -> Any:
-        run_ = frame[RUN]
-        path = path_of(frame, spot)
+    async def run_and_report(frame: Frame) -> Any:
+        run = frame[RUN]
+        path = path_of(frame, node_slot)
         if slot is None:
             report(frame, path)
         else:
             frame[slot] = path
         start = clock()
         try:
-            value = await go(frame)
+            value = await run_node(frame)
         except NodeFailed as exc:
-            run_.report("node.failed", path, name, _failure_data(run_, exc))
+            run.report("node.failed", path, name, _failure_data(run, exc))
             raise
         except (ToolError, ExpressionError, InvalidValue) as exc:
-            failed = node_failure(exc, spot, frame)  # the region would do the same
-            run_.report("node.failed", path, name, _failure_data(run_, failed))
+            failed = node_failure(exc, node_slot, frame)  # the region would do the same
+            run.report("node.failed", path, name, _failure_data(run, failed))
             raise failed from exc
         ms = round((clock() - start) * 1000, 3)
         # The value says what happened: a plain value, a handled failure, or a node that did not run.
         if type(value) is not Outcome:
-            about = {"ms": ms, **bounded("output", run_.redact(value))}
-            run_.report("node.finished", path, name, mark_replayed(frame, spot, about))
+            about = {"ms": ms, **bounded("output", run.redact(value))}
+            run.report("node.finished", path, name, mark_replayed(frame, node_slot, about))
         elif value.status == "failed":
-            on_error = spot.node.policy.on_error
+            on_error = node_slot.node.policy.on_error
             kind = "node.failed" if on_error is None or on_error.reported else "node.recovered"
-            run_.report(kind, path, name, {**_failure_data(run_, value.error), "handled": True})
+            run.report(kind, path, name, {**_failure_data(run, value.error), "handled": True})
         else:
-            about = {"reason": reason(spot.node, value.status)}
-            about |= {"phase": spot.node.meta.phase} if spot.node.meta.phase else {}
-            run_.report("node.skipped", path, name, mark_replayed(frame, spot, about))
+            about = {"reason": reason(node_slot.node, value.status)}
+            about |= {"phase": node_slot.node.meta.phase} if node_slot.node.meta.phase else {}
+            run.report("node.skipped", path, name, mark_replayed(frame, node_slot, about))
         return value
 
-    return run
+    return run_and_report
 
 
 class NodeListener(Listener):
@@ -167,8 +167,8 @@ class NodeListener(Listener):
     thread; the events are made in the event loop of the run.
     """
 
-    def __init__(self, frame: Frame, spot: NodeSlot) -> None:
-        self._run, self._path, self._name = frame[RUN], path_of(frame, spot), spot.name
+    def __init__(self, frame: Frame, node_slot: NodeSlot) -> None:
+        self._run, self._path, self._name = frame[RUN], path_of(frame, node_slot), node_slot.name
         self._open = True
         self.watcher = self._forward if self._run.listener is not None else None
 
@@ -203,13 +203,13 @@ class NodeListener(Listener):
             loop.call_soon_threadsafe(report)
 
 
-def call_with_listener(bound: Any, spot: NodeSlot) -> Callable[[Frame, dict[str, Json], str], Awaitable[Json]]:
+def call_with_listener(bound: Any, node_slot: NodeSlot) -> Callable[[Frame, dict[str, Json], str], Awaitable[Json]]:
     """Return a function that makes a call and reports its progress; without a watcher it makes the plain call."""
 
     async def call(frame: Frame, args: dict[str, Json], key: str) -> Json:
         if frame[RUN].watcher is None:
             return cast(Json, await bound.call(args, key))
-        listener = NodeListener(frame, spot)
+        listener = NodeListener(frame, node_slot)
         try:
             return cast(Json, await bound.call(args, key, None, listener))
         finally:
@@ -218,30 +218,30 @@ def call_with_listener(bound: Any, spot: NodeSlot) -> Callable[[Frame, dict[str,
     return call
 
 
-def journal_value(go: Go, spot: NodeSlot) -> Go:
+def journal_value(run_node: NodeRunner, node_slot: NodeSlot) -> NodeRunner:
     """Journal the value of a node that calls no tool, without waiting, for people to read later.
 
     A resumed run does not read it, but computes the value again. For a node with a body only a number or a boolean is
     journaled: the parts of any other value are in the journal already.
     """
-    has_body = any(isinstance(part, Graph) for _, part in node_parts(spot.node))
+    has_body = any(isinstance(part, Graph) for _, part in node_parts(node_slot.node))
 
-    async def run(frame: Frame) -> Any:
-        run_ = frame[RUN]
-        start = run_.now()
-        value = await go(frame)
-        path = path_of(frame, spot)
+    async def run_and_journal(frame: Frame) -> Any:
+        run = frame[RUN]
+        start = run.now()
+        value = await run_node(frame)
+        path = path_of(frame, node_slot)
         skipped = type(value) is Outcome and value.status != "failed"
         kind = "skip" if skipped else "node"
-        if not skipped and spot.tool is not None:
+        if not skipped and node_slot.tool is not None:
             return value  # the call has its own entry
-        if (path, kind) not in run_.log.past:
+        if (path, kind) not in run.log.past:
             if skipped:
-                data: Any = {"reason": reason(spot.node, value.status)}
+                data: Any = {"reason": reason(node_slot.node, value.status)}
             else:
                 output = value.value if type(value) is Outcome else value
-                data = run_.redact(output) if not has_body or isinstance(output, (bool, int, float)) else None
-            run_.log.append(Entry(path, kind, spot.id, data, "", start, run_.now()))
+                data = run.redact(output) if not has_body or isinstance(output, (bool, int, float)) else None
+            run.log.append(Entry(path, kind, node_slot.id, data, "", start, run.now()))
         return value
 
-    return run
+    return run_and_journal

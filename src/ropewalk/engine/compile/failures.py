@@ -21,42 +21,46 @@ from ...expr.ast import Arr, Obj, Ref
 from ...tools.call_errors import CANCELLED_ITSELF
 from ...values import Json
 from ..frame import RUN, Frame, NodeSlot, path_of
-from ..timeouts import CUT, TaskDeadline, TimedOut
+from ..timeouts import INTERRUPTED, TaskDeadline, TimedOut
 
 _STEP: Final = r"\.([^.\[\]]+)|\[([0-9]+)\]"
 
 
-def failure(exc: BaseException, spot: NodeSlot, frame: Frame, lane: TaskDeadline | None = None) -> BaseException:
+def failure(
+    exc: BaseException, node_slot: NodeSlot, frame: Frame, task_deadline: TaskDeadline | None = None
+) -> BaseException:
     """Return the exception to raise instead: NodeFailed if the node failed, otherwise `exc` itself."""
     if isinstance(exc, asyncio.CancelledError):
         # Without a passed timeout, the cancellation came from outside or from the tool itself.
-        if lane is None or lane.late is None or lane.late is CUT:
-            ours = lane is None or lane.task.cancelling() > lane.before or frame[RUN].ending
-            if spot.direct is None or ours:
+        if task_deadline is None or task_deadline.late is None or task_deadline.late is INTERRUPTED:
+            ours = task_deadline is None or task_deadline.task.cancelling() > task_deadline.before or frame[RUN].ending
+            if node_slot.direct is None or ours:
                 return exc
-            return node_failure(spot.direct.failed(RuntimeError(CANCELLED_ITSELF)), spot, frame)
-        lane.forgive()
-        if lane.task.cancelling() > lane.before:
+            return node_failure(node_slot.direct.failed(RuntimeError(CANCELLED_ITSELF)), node_slot, frame)
+        task_deadline.forgive()
+        if task_deadline.task.cancelling() > task_deadline.before:
             return exc  # another cancellation came from outside
-        return node_failure(ToolTimeout(spot.tool or spot.id, spot.limit or 0.0), spot, frame)
-    if lane is not None:
-        lane.forgive()  # the tool answered its cancellation with its own error
-    if spot.direct is not None and not isinstance(exc, ExpressionError) and not is_interruption(exc):
+        return node_failure(ToolTimeout(node_slot.tool or node_slot.id, node_slot.limit or 0.0), node_slot, frame)
+    if task_deadline is not None:
+        task_deadline.forgive()  # the tool answered its cancellation with its own error
+    if node_slot.direct is not None and not isinstance(exc, ExpressionError) and not is_interruption(exc):
         # Any other exception of a direct call came from the tool, even the error of a nested run.
-        return node_failure(spot.direct.failed(exc), spot, frame)
+        return node_failure(node_slot.direct.failed(exc), node_slot, frame)
     if isinstance(exc, (ToolError, ExpressionError, InvalidValue)):
-        return node_failure(exc, spot, frame)
+        return node_failure(exc, node_slot, frame)
     return exc
 
 
-def node_failure(exc: Exception, spot: NodeSlot, frame: Frame, attempts: int = 1) -> NodeFailed:
+def node_failure(exc: Exception, node_slot: NodeSlot, frame: Frame, attempts: int = 1) -> NodeFailed:
     """Return a NodeFailed that names the node, with the exception as its cause."""
     reason = exc.reason if isinstance(exc, ToolError) else str(exc)
     if isinstance(exc, ValidationFailed):
-        reason += _null_references(exc, spot)
+        reason += _null_references(exc, node_slot)
     message = frame[RUN].redact(reason)
     kind = getattr(exc, "kind", None) or type(exc).__name__  # a failure read back keeps its kind
-    failed = NodeFailed(path_of(frame, spot), message, node=spot.name, tool=spot.tool, kind=kind, attempts=attempts)
+    failed = NodeFailed(
+        path_of(frame, node_slot), message, node=node_slot.name, tool=node_slot.tool, kind=kind, attempts=attempts
+    )
     failed.ran, failed.ran_at = getattr(exc, "ran", False) is True, inside(frame[RUN].id, exc)
     failed.retryable = getattr(exc, "retryable", True) is not False and not isinstance(exc, ExpressionError)
     failed.classes = exc.classes if isinstance(exc, ToolError) else ()
@@ -77,11 +81,11 @@ def inside(run_id: str, exc: Exception) -> tuple[str, ...] | None:
     return tuple(place.removeprefix(f"{run_id}/") for place in places if place.startswith(f"{run_id}/"))
 
 
-def _null_references(exc: ValidationFailed, spot: NodeSlot) -> str:
+def _null_references(exc: ValidationFailed, node_slot: NodeSlot) -> str:
     """Return a text that names the references that were null where an argument must not be null; "" for none."""
     texts: list[str] = []
     for problem in exc.problems:
-        expr = getattr(spot.node.op, "args", None)
+        expr = getattr(node_slot.node.op, "args", None)
         for key, position in re.findall(_STEP, problem.path.removeprefix("args")):
             if isinstance(expr, Obj):
                 expr = dict(expr.fields).get(key)
@@ -96,20 +100,20 @@ def _null_references(exc: ValidationFailed, spot: NodeSlot) -> str:
     return f" ({', '.join(dict.fromkeys(texts))})" if texts else ""
 
 
-def late(spot: NodeSlot, frame: Frame, seconds: float) -> NodeFailed:
+def late(node_slot: NodeSlot, frame: Frame, seconds: float) -> NodeFailed:
     """Return the failure of a node that exceeded its own timeout."""
-    if spot.tool is not None:
-        return node_failure(ToolTimeout(spot.tool, seconds), spot, frame)
+    if node_slot.tool is not None:
+        return node_failure(ToolTimeout(node_slot.tool, seconds), node_slot, frame)
     failed = NodeFailed(
-        path_of(frame, spot), f"not done within {seconds:g} s", node=spot.name, tool=None, kind="ToolTimeout"
+        path_of(frame, node_slot), f"not done within {seconds:g} s", node=node_slot.name, tool=None, kind="ToolTimeout"
     )
     failed.__cause__ = TimedOut()
     return failed
 
 
-def fallback_failure(exc: Exception, failed: NodeFailed, spot: NodeSlot, frame: Frame) -> NodeFailed:
+def fallback_failure(exc: Exception, failed: NodeFailed, node_slot: NodeSlot, frame: Frame) -> NodeFailed:
     """Return the failure of a node whose fallback failed as well; it names both, and has both as causes."""
-    second = node_failure(exc, spot, frame)
+    second = node_failure(exc, node_slot, frame)
     message = f"fallback: {second.message}; the failure was: {failed.message}"
     both = NodeFailed(
         second.path, message, node=second.node, tool=second.tool, kind=second.kind, attempts=failed.attempts

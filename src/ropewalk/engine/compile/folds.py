@@ -317,7 +317,7 @@ class StatePlan:
 
     def __init__(self, region: Region, written: list[WrittenNames], channels: Mapping[str, Channel]) -> None:
         body = region.graph
-        self.channels, self.spots = channels, [region.spots[node.id] for node in body.nodes]
+        self.channels, self.node_slots = channels, [region.node_slots[node.id] for node in body.nodes]
         position = {node.id: i for i, node in enumerate(body.nodes)}
         needs = [[position[id] for id in body.needs[node.id]] for node in body.nodes]
         self.order = WriteOrder(needs, written, channels)
@@ -327,13 +327,13 @@ class StatePlan:
         self._view_parts: dict[str, list[tuple[StateView, Cut, set[str]]]] = {}
         # A node sees the channels that it reads, and those that decide whether its own update is refused.
         for i, node in enumerate(body.nodes):
-            spot = region.spots[node.id]
-            spot.writes_slot = self.slots[i]
+            node_slot = region.node_slots[node.id]
+            node_slot.writes_slot = self.slots[i]
             names = self._names[node.id] = _reads(node) | self._names_that_refuse(written[i])
             if names:
                 self._view_parts[node.id] = self._parts(i, names)
             if self._view_parts.get(node.id) or _writes_twice(node):
-                spot.view_slot = region.slot()
+                node_slot.view_slot = region.slot()
         # Views with the same order share the list of write slots.
         by_rank: dict[Ranks, list[int]] = {}
         for view_part in self._views.values():
@@ -370,11 +370,11 @@ class StatePlan:
                 parts.append((view_part, cut, names_of_group))
         return parts
 
-    def view(self, spot: NodeSlot) -> Callable[[Frame], Values] | None:
+    def view(self, node_slot: NodeSlot) -> Callable[[Frame], Values] | None:
         """Return the getter of the state that a node sees; None if that is the region's own."""
-        if spot.view_slot is None:
+        if node_slot.view_slot is None:
             return None
-        parts, names = self._view_parts.get(spot.id), self._names[spot.id]
+        parts, names = self._view_parts.get(node_slot.id), self._names[node_slot.id]
         if not parts:
             return itemgetter(STATE)
         if len(parts) == 1:
@@ -392,15 +392,20 @@ class StatePlan:
 
         return see
 
-    def keeper(self, spot: NodeSlot) -> Callable[[Frame, Writes], None]:
+    def keeper(self, node_slot: NodeSlot) -> Callable[[Frame, Writes], None]:
         """Return the function that keeps a node's writes for the nodes after it.
 
         An update that cannot be folded fails this node, not a later one. Whatever the node still evaluates sees its
         writes.
         """
-        slot, view, names, channels = spot.writes_slot, spot.view_slot, self._names[spot.id], self.channels
+        slot, view, names, channels = (
+            node_slot.writes_slot,
+            node_slot.view_slot,
+            self._names[node_slot.id],
+            self.channels,
+        )
         assert slot is not None
-        writes_twice, reads_all = _writes_twice(spot.node), ANY in names
+        writes_twice, reads_all = _writes_twice(node_slot.node), ANY in names
 
         def keep(frame: Frame, writes: Writes) -> None:
             state = frame[STATE]
@@ -425,7 +430,7 @@ class StatePlan:
             try:
                 fold_into(self.channels, state, (frame[slot] if slot is not None else None) or ())
             except InvalidValue as exc:
-                refused = refused or (self.spots[i], exc)
+                refused = refused or (self.node_slots[i], exc)
         return refused
 
     def all_writes(self, frame: Frame) -> list[tuple[str, Json]]:

@@ -20,7 +20,7 @@ from ...schema import compile_schema
 from ...state import fold_into
 from ...values import gc_disabled
 from ..frame import LOG, RUN, STATE, NodeSlot, Region
-from ..region import Hook, RegionStep, bare_line, graph, line, searched
+from ..region import ApplyWrites, RegionStep, bare_line, graph, line, uses_task_deadline
 from . import policy
 from .calls import Caller, Lease
 from .events import journal_value, ready_reporter, report_node, report_start, write_reporter
@@ -65,11 +65,11 @@ class Program:
         "limit",
         "lists_nodes",
         "main",
+        "node_count",
         "plan",
         "play",
         "region",
         "secrets",
-        "spots",
         "version",
         "waits",
     )
@@ -78,7 +78,7 @@ class Program:
         self.flow, self.region, self.play = builder.flow, region, play
         self.limit, self.secrets, self.durable = builder.limit, builder.secrets, builder.durable
         self.version, self.caller, self.waits, self.cuts = builder.version, builder.caller, builder.waits, builder.cuts
-        self.spots = builder.count
+        self.node_count = builder.node_count
         self.lists_nodes = builder.main is None and _lists_nodes(region.graph)
         self.channels, self.plan, self.main = builder.channels, builder.plans.get(region), builder.main or region
 
@@ -108,7 +108,7 @@ def compile_flow(
     watched: bool = False,
     lease: Lease | None = None,
     spread: MapChunks | None = None,
-    guarded: bool = False,
+    knows_secrets: bool = False,
     waits: bool = False,
 ) -> Program:
     """Compile a checked flow.
@@ -121,13 +121,13 @@ def compile_flow(
         watched: Whether to report events as they happen.
         lease: Is checked before each call.
         spread: Runs large maps in chunks on workers.
-        guarded: Whether the flow is part of a run that knows secrets.
+        knows_secrets: Whether the flow is part of a run that knows secrets.
         waits: Whether the flow is part of a run that waits.
 
     Returns:
         The program.
     """
-    builder = Builder(flow, caller, durable, records, watched, lease, spread, guarded, waits)
+    builder = Builder(flow, caller, durable, records, watched, lease, spread, knows_secrets, waits)
     region = Region(flow.body, None, None, "", "")
     play = builder.region(region)
     return Program(builder, region, play)
@@ -145,7 +145,7 @@ class Builder:
         watched: bool,
         lease: Lease | None,
         spread: MapChunks | None,
-        guarded: bool = False,
+        knows_secrets: bool = False,
         waits: bool = False,
     ) -> None:
         self.flow, self.caller, self.durable, self.records, self.watched = flow, caller, durable, records, watched
@@ -153,13 +153,13 @@ class Builder:
         self.cuts: dict[str, ChunkPlan] = {}  # the maps that can run in chunks, by their place
         self.channels = dict(flow.state)
         self.limit: float | None = None
-        self.count = 0
+        self.node_count = 0
         self.version = caller.version
         self.plans: dict[Region, StatePlan] = {}
         self.main: Region | None = None
         self._bound: dict[str, Any] = {}
         roots = flow.body.roots
-        self.secrets, self.prev = guarded or "secret" in roots, "prev" in roots
+        self.secrets, self.prev = knows_secrets or "secret" in roots, "prev" in roots
         self.secrets_of: SecretsOf | None = known_secrets if self.secrets else None
         self.waits = waits or may_wait(flow, self)
         self.approvals: frozenset[str] = frozenset()  # approvals whose `approved` the flow reads
@@ -191,17 +191,17 @@ class Builder:
         if limit is not None and (self.limit is None or limit < self.limit):
             self.limit = limit
 
-    def bare(self, spot: NodeSlot) -> bool:
+    def runs_in_loop(self, node_slot: NodeSlot) -> bool:
         """Return True if the loop of the region can make the node's tool call itself.
 
         Args:
-            spot: The node.
+            node_slot: The node.
 
         Returns:
             False if an event, a view or a secret needs code around the call.
         """
-        is_reported = self.watched and not spot.node.meta.hidden
-        return spot.bare and spot.view_slot is None and not is_reported and not self.secrets
+        is_reported = self.watched and not node_slot.node.meta.hidden
+        return node_slot.unwrapped and node_slot.view_slot is None and not is_reported and not self.secrets
 
     def body(self, region: Region) -> Callable[..., Awaitable[Yield]]:
         """Compile a region inside a node.
@@ -252,33 +252,39 @@ class Builder:
             A function of its frame, which returns an awaitable of its value and writes.
         """
         body = region.graph
-        self.count += len(body.nodes)
+        self.node_count += len(body.nodes)
         writes = [writes_of(node) for node in body.nodes]
         region.writes = any(w is not None for w in writes)
-        spots = [region.spots[node.id] for node in body.nodes]
+        node_slots = [region.node_slots[node.id] for node in body.nodes]
         needs = [] if body.ordered else _needs(body)
         # A watched run reports when nodes become ready, so it keeps its graph.
         sequence = None if body.ordered or self.watched else in_sequence(needs)
         if sequence is not None:
-            spots = [spots[i] for i in sequence]
+            node_slots = [node_slots[i] for i in sequence]
         region.sequential = body.ordered or sequence is not None
         plan = None
         if region.writes and not region.sequential:
             from .folds import StatePlan  # imported only by unordered regions that write
 
             plan = self.plans[region] = StatePlan(region, writes, self.channels)
-        cells = [self.node(spot, plan) for spot in spots]
-        region.searched = searched(cells)
+        steps = [self.node(node_slot, plan) for node_slot in node_slots]
+        region.uses_task_deadline = uses_task_deadline(steps)
         result = self.expr(body.result, Scope(region, None))
         if region.owner is None:
             result = self._checked_result(result)
         finish = self._finish(region, result, plan)
         if region.sequential:
             if not self.records:
-                return bare_line(cells, spots, finish)
-            return line(cells, spots, result, finish, region.flat)
+                return bare_line(steps, node_slots, finish)
+            return line(steps, node_slots, result, finish, region.flat)
         return graph(
-            cells, spots, needs, body.limit, finish, ready_reporter(spots) if self.watched else None, self.waits
+            steps,
+            node_slots,
+            needs,
+            body.limit,
+            finish,
+            ready_reporter(node_slots) if self.watched else None,
+            self.waits,
         )
 
     def _checked_result(self, result: Getter) -> Getter:
@@ -298,63 +304,65 @@ class Builder:
 
         return get_valid
 
-    def node(self, spot: NodeSlot, plan: StatePlan | None) -> RegionStep:
+    def node(self, node_slot: NodeSlot, plan: StatePlan | None) -> RegionStep:
         """Compile one node: its op, wrapped in nothing but the features that the node uses."""
-        node, region = spot.node, spot.region
-        scope = Scope(region, spot)
-        site = CompileContext(self, scope, spot)
+        node, region = node_slot.node, node_slot.region
+        scope = Scope(region, node_slot)
+        site = CompileContext(self, scope, node_slot)
         if node.policy.retry.attempts > 1:
-            spot.attempt_slot = region.slot()
+            node_slot.attempt_slot = region.slot()
         step = node.op.compile(site)
         if isinstance(node.op, Compute | Call) and needs_budget(_evaluated(node.op)):
             from ..offload import offloaded  # imported only for expensive expressions
 
             step = offloaded(step)
         # A node without features needs no wrapper: the loop of the region starts its step itself.
-        get, go = step.get, step.run
-        view = plan.view(spot) if plan is not None else None
-        is_journaled = self.durable and (spot.tool is None or spot.soft)
+        get, run_node = step.get, step.run
+        view = plan.view(node_slot) if plan is not None else None
+        is_journaled = self.durable and (node_slot.tool is None or node_slot.may_hold_outcome)
         is_visible = not node.meta.hidden and (self.watched or is_journaled)
-        simple = spot.bare and view is None and not is_visible and not spot.bodies
+        simple = node_slot.unwrapped and view is None and not is_visible and not node_slot.bodies
         if simple and node.writes is None:
-            return _cell(step, spot, None)
+            return _region_step(step, node_slot, None)
         # Otherwise each feature wraps what is there so far, from the op outwards.
-        in_plan = plan is not None and spot.writes_slot is not None
-        write = plan.keeper(spot) if plan is not None and in_plan else policy.state_writer(self.channels)
+        in_plan = plan is not None and node_slot.writes_slot is not None
+        write = plan.keeper(node_slot) if plan is not None and in_plan else policy.state_writer(self.channels)
         write_own = None
         if node.writes is not None:
             updates = self.expr(node.writes, scope)
-            reporter = write_reporter(spot) if is_visible and self.watched else None
-            write_own = policy.own_writes(self.channels, spot, updates, write, reporter)
+            reporter = write_reporter(node_slot) if is_visible and self.watched else None
+            write_own = policy.own_writes(self.channels, node_slot, updates, write, reporter)
         if simple and write_own is not None:
             hook = policy.write_hook(self.channels, node, write_own, region)
-            return _cell(step, spot, hook)
-        run = policy.settled(go, get, spot, write) if go is not None else _immediate(get)
+            return _region_step(step, node_slot, hook)
+        run = policy.with_inner_writes(run_node, get, node_slot, write) if run_node is not None else _as_coroutine(get)
         if node.result is not None:
-            run = policy.shaped(run, self.expr(node.result, scope), spot)
+            run = policy.with_result(run, self.expr(node.result, scope), node_slot)
         start_slot = None
         if node.gate is not None or node.when is not None:
             if is_visible and self.watched:
                 # The start of a node that may be skipped is reported only when its gate and condition have passed.
                 start_slot = region.slot()
-                run = report_start(run, spot, start_slot)
-            run = self._guarded(node, spot, scope, run)
+                run = report_start(run, node_slot, start_slot)
+            run = self._with_conditions(node, node_slot, scope, run)
         # Writes inside the attempts can fail an attempt; those of a node with regions come after all attempts.
-        tried = spot.tried and not spot.bodies
-        if write_own is not None and tried:
-            run = policy.writing(run, write_own, spot)
-        run = self._policies(node, spot, scope, run, write_own if tried else None)
-        if write_own is not None and not tried:
-            run = policy.writing(run, write_own, spot)
+        has_attempts = node_slot.has_attempts and not node_slot.bodies
+        if write_own is not None and has_attempts:
+            run = policy.with_writes(run, write_own, node_slot)
+        run = self._with_policies(node, node_slot, scope, run, write_own if has_attempts else None)
+        if write_own is not None and not has_attempts:
+            run = policy.with_writes(run, write_own, node_slot)
         if view is not None:
-            run = _seeing(run, view, spot)
+            run = _with_view(run, view, node_slot)
         if is_visible and is_journaled:
-            run = journal_value(run, spot)
+            run = journal_value(run, node_slot)
         if is_visible and self.watched:
-            run = report_node(run, spot, start_slot)
-        return run, True, None, None, spot.slot
+            run = report_node(run, node_slot, start_slot)
+        return RegionStep(run, waits=True, take=None, write=None, slot=node_slot.slot)
 
-    def _guarded(self, node: Node, spot: NodeSlot, scope: Scope, run: policy.Go) -> policy.Go:
+    def _with_conditions(
+        self, node: Node, node_slot: NodeSlot, scope: Scope, run: policy.NodeRunner
+    ) -> policy.NodeRunner:
         """Put the gate and the condition of a node in front of it."""
         gate = self.condition(node.gate, scope) if node.gate is not None else None
         when = self.condition(node.when, scope) if node.when is not None else None
@@ -362,16 +370,21 @@ class Builder:
             from ..offload import offloaded_condition  # imported only for expensive conditions
 
             run, when = offloaded_condition(run, when), None
-        return policy.guarded(run, gate, when, spot) if gate is not None or when is not None else run
+        return policy.with_conditions(run, gate, when, node_slot) if gate is not None or when is not None else run
 
-    def _policies(
-        self, node: Node, spot: NodeSlot, scope: Scope, run: policy.Go, write_own: Callable[[Any], None] | None
-    ) -> policy.Go:
-        if not spot.tried:
+    def _with_policies(
+        self,
+        node: Node,
+        node_slot: NodeSlot,
+        scope: Scope,
+        run: policy.NodeRunner,
+        write_own: Callable[[Any], None] | None,
+    ) -> policy.NodeRunner:
+        if not node_slot.has_attempts:
             return run
         on_error = node.policy.on_error
         stand_in = self.expr(on_error.value, scope) if on_error is not None else None
-        return policy.tried(run, node.policy, stand_in, write_own, spot, self.durable)
+        return policy.with_attempts(run, node.policy, stand_in, write_own, node_slot, self.durable)
 
     def _finish(self, region: Region, result: Getter, plan: StatePlan | None) -> Callable[[Any], Yield]:
         """Return the function that makes the value and the writes of a region when all its nodes are decided."""
@@ -429,9 +442,9 @@ def _needs(body: Graph) -> list[list[int]]:
     return [[position[id] for id in body.needs[node.id]] for node in body.nodes]
 
 
-def _cell(step: Step, spot: NodeSlot, hook: Hook | None) -> RegionStep:
-    take = spot.direct.take if spot.direct is not None else None
-    return step.start, step.run is not None, take, hook, spot.slot
+def _region_step(step: Step, node_slot: NodeSlot, write: ApplyWrites | None) -> RegionStep:
+    take = node_slot.direct.take if node_slot.direct is not None else None
+    return RegionStep(step.start, waits=step.run is not None, take=take, write=write, slot=node_slot.slot)
 
 
 def _lists_nodes(body: Graph) -> bool:
@@ -449,15 +462,17 @@ def _evaluated(op: Compute | Call) -> Expr:
     return op.value if isinstance(op, Compute) else op.args
 
 
-def _immediate(get: Getter) -> policy.Go:
+def _as_coroutine(get: Getter) -> policy.NodeRunner:
     async def run(frame: Frame) -> Any:
         return get(frame)
 
     return run
 
 
-def _seeing(run: policy.Go, view: Callable[[Any], Mapping[str, Any]], spot: NodeSlot) -> policy.Go:
-    slot = spot.view_slot
+def _with_view(
+    run: policy.NodeRunner, view: Callable[[Any], Mapping[str, Any]], node_slot: NodeSlot
+) -> policy.NodeRunner:
+    slot = node_slot.view_slot
     assert slot is not None
 
     async def run_with_view(frame: Frame) -> Any:

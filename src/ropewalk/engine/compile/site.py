@@ -23,12 +23,12 @@ from ..frame import (
     FIRST,
     ITEM,
     KEY,
-    LANE,
     PARENT,
     PATH,
     PREV,
     RUN,
     STATE,
+    TASK_DEADLINE,
     Frame,
     NodeSlot,
     Outcome,
@@ -40,7 +40,7 @@ from ..frame import (
 )
 from ..offload import evaluated
 from ..region import many
-from ..timeouts import TaskDeadline, lane_of_task
+from ..timeouts import TaskDeadline, deadline_of_task
 from . import calls, durable
 from .calls import Direct
 from .events import call_with_listener
@@ -52,15 +52,15 @@ ScopeGetter = Callable[[Any], Json]
 
 
 class Scope:
-    """A position in a region: at the node `spot`, or at the region's end if there is none.
+    """A position in a region: at the node `node_slot`, or at the region's end if there is none.
 
     With `start` it is before the first node, where the nodes have the values of the iteration before.
     """
 
-    __slots__ = ("region", "spot", "start")
+    __slots__ = ("node_slot", "region", "start")
 
-    def __init__(self, region: Region, spot: NodeSlot | None, start: bool = False) -> None:
-        self.region, self.spot, self.start = region, spot, start
+    def __init__(self, region: Region, node_slot: NodeSlot | None, start: bool = False) -> None:
+        self.region, self.node_slot, self.start = region, node_slot, start
 
     def resolve(self, ref: Ref) -> tuple[ScopeGetter, Path]:
         """Return the getter of the value that a reference starts from, and the rest of its path."""
@@ -82,10 +82,10 @@ class Scope:
             return _up(self._hops_to("map"), KEY), path
         if root == "round":
             return _up(self._hops_to("loop"), KEY), path
-        if root == "error" and self.spot is not None:
-            if self.spot.error_slot is None:
-                self.spot.error_slot = self.region.slot()
-            return itemgetter(self.spot.error_slot), path
+        if root == "error" and self.node_slot is not None:
+            if self.node_slot.error_slot is None:
+                self.node_slot.error_slot = self.region.slot()
+            return itemgetter(self.node_slot.error_slot), path
         if root == "secret" and path:
             return _secret(str(path[0])), path[1:]
         raise _unknown(f"unknown reference {root!r}", self)
@@ -93,31 +93,31 @@ class Scope:
     def _find(self, id: str) -> tuple[int, NodeSlot]:
         hops, region = 0, self.region
         while True:
-            spot = region.spots.get(id)
-            if spot is not None:
-                return hops, spot
+            node_slot = region.node_slots.get(id)
+            if node_slot is not None:
+                return hops, node_slot
             if region.outer is None:
                 raise _unknown(f"no node {id!r} in reach", self)
             hops, region = hops + 1, region.outer
 
     def _out(self, id: str) -> ScopeGetter:
-        hops, spot = self._find(id)
-        slot = spot.slot
-        if not spot.soft:
+        hops, node_slot = self._find(id)
+        slot = node_slot.slot
+        if not node_slot.may_hold_outcome:
             return _up(hops, slot)
         if not hops:
 
-            def soft(frame: Frame) -> Json:
+            def get_value(frame: Frame) -> Json:
                 value = frame[slot]
                 return value.value if type(value) is Outcome else value
 
-            return soft
+            return get_value
         base = _up(hops, slot)
         return lambda frame: value_in(base(frame))
 
     def _status(self, id: str) -> ScopeGetter:
-        hops, spot = self._find(id)
-        base = _up(hops, spot.slot)
+        hops, node_slot = self._find(id)
+        base = _up(hops, node_slot.slot)
         return lambda frame: status_in(base(frame))
 
     def _hops_to(self, binds: str) -> int:
@@ -130,18 +130,18 @@ class Scope:
 
     def prev(self) -> ScopeGetter:
         """Return the getter of the value of the last node that ran before this position."""
-        region, spot, hops = self.region, self.spot, 0
+        region, node_slot, hops = self.region, self.node_slot, 0
         if self.start and region.graph.ordered:
             return itemgetter(PREV)
         while not region.graph.ordered:
             if region.outer is None:
                 return lambda frame: None
-            hops, spot, region = hops + 1, region.owner, region.outer
-        last = (spot.slot if spot is not None else FIRST + len(region.graph.nodes)) - 1
+            hops, node_slot, region = hops + 1, region.owner, region.outer
+        last = (node_slot.slot if node_slot is not None else FIRST + len(region.graph.nodes)) - 1
         if last < FIRST:
             return _up(hops, PREV)
         before = region.graph.nodes[last - FIRST]
-        if not region.spots[before.id].soft:
+        if not region.node_slots[before.id].may_hold_outcome:
             return _up(hops, last)
 
         def ran(frame: Frame) -> Json:
@@ -162,8 +162,8 @@ class Scope:
 
     def view(self) -> ScopeGetter:
         """Return the getter of the channel values that this position sees."""
-        if self.spot is not None and self.spot.view_slot is not None:
-            return itemgetter(self.spot.view_slot)
+        if self.node_slot is not None and self.node_slot.view_slot is not None:
+            return itemgetter(self.node_slot.view_slot)
         return itemgetter(STATE)
 
     def _state(self, path: Path) -> tuple[ScopeGetter, Path]:
@@ -203,7 +203,7 @@ def _secret(name: str) -> ScopeGetter:
 
 def _unknown(message: str, scope: Scope) -> InvalidFlow:
     # The check reports this with its place; here it only guards flows that were never checked.
-    where = scope.spot.id if scope.spot is not None else "result"
+    where = scope.node_slot.id if scope.node_slot is not None else "result"
     return InvalidFlow([Problem(path=where, message=message)])
 
 
@@ -234,9 +234,11 @@ def opener(region: Region, scope: Scope | None, uses_prev: bool) -> Callable[...
         raise AssertionError("the flow's own region is opened by the run")
     prev = scope.prev() if uses_prev else None
     view = scope.view()
-    attempts, writes, lane_here = owner.attempt_slot, region.writes, scope.region.sequential
+    attempts, writes, runs_in_line = owner.attempt_slot, region.writes, scope.region.sequential
 
-    def open_(frame: Frame, key: int | None = None, item: Json = None, lane: TaskDeadline | None = None) -> Frame:
+    def open_(
+        frame: Frame, key: int | None = None, item: Json = None, task_deadline: TaskDeadline | None = None
+    ) -> Frame:
         state = view(frame)
         return [
             frame,
@@ -249,7 +251,7 @@ def opener(region: Region, scope: Scope | None, uses_prev: bool) -> Callable[...
             dict(state) if writes else state,
             [] if writes else None,
             # A node of an unordered region may run in any task; a line runs in the task of its frame.
-            lane or (frame[LANE] if lane_here else lane_of_task()),
+            task_deadline or (frame[TASK_DEADLINE] if runs_in_line else deadline_of_task()),
             None,
             *blank,
         ]
@@ -284,8 +286,8 @@ def reopener(region: Region) -> Callable[..., Frame]:
 class CompileContext:
     """The builder as one node sees it."""
 
-    def __init__(self, builder: FlowBuilder, scope: Scope, spot: NodeSlot) -> None:
-        self.builder, self.scope, self.spot = builder, scope, spot
+    def __init__(self, builder: FlowBuilder, scope: Scope, node_slot: NodeSlot) -> None:
+        self.builder, self.scope, self.node_slot = builder, scope, node_slot
 
     def expr(self, expr: Expr, /) -> Getter:
         return compile_expr(expr, self.scope.resolve, self.builder.secrets_of)
@@ -295,40 +297,40 @@ class CompileContext:
 
     def body(self, graph: Graph, /, *, label: str = "", binds: str = "") -> CompiledBody:
         builder, scope = self.builder, self.scope
-        region = Region(graph, scope.region, self.spot, label, binds)
+        region = Region(graph, scope.region, self.node_slot, label, binds)
         play = builder.body(region)  # first: it adds slots to the region, which the opener counts
         return CompiledBody(region, play, opener(region, scope, builder.prev), reopener(region), builder.secrets_of)
 
     def many(self, body: Any, limit: int | None, /) -> Callable[[Frame, list[Json]], Awaitable[list[Yield]]]:
-        run_here = many(body.open, body.run, limit, body.region.searched, self.builder.waits)
+        run_here = many(body.open, body.run, limit, body.region.uses_task_deadline, self.builder.waits)
         if self.builder.spread is None:
             return run_here
         from ..map_chunks import spreading
 
-        return spreading(self.builder, self.spot, body, limit, run_here)
+        return spreading(self.builder, self.node_slot, body, limit, run_here)
 
     def _sender(self, bound: Any) -> durable.Send:
         """Return the function that makes a call with its idempotency key."""
-        spot, place = self.spot, _place_of(bound)
+        node_slot, place = self.node_slot, _place_of(bound)
         if self._watched:
-            call = call_with_listener(bound, spot)
-            return lambda frame, args: call(frame, args, f"{frame[RUN].id}/{place(frame, spot)}")
-        return lambda frame, args: bound.call(args, f"{frame[RUN].id}/{place(frame, spot)}")
+            call = call_with_listener(bound, node_slot)
+            return lambda frame, args: call(frame, args, f"{frame[RUN].id}/{place(frame, node_slot)}")
+        return lambda frame, args: bound.call(args, f"{frame[RUN].id}/{place(frame, node_slot)}")
 
     @property
     def _watched(self) -> bool:
-        return self.builder.watched and not self.spot.node.meta.hidden
+        return self.builder.watched and not self.node_slot.node.meta.hidden
 
     def _in_one(self, bound: Any) -> Callable[[Any], Awaitable[Json]]:
         """Return a direct call as one coroutine for wrappers; it has an exact timeout if a policy depends on it."""
-        if self.spot.tried:
+        if self.node_slot.has_attempts:
             return self._in_time(bound)
-        self.spot.limit = bound.timeout
+        self.node_slot.limit = bound.timeout
         self.builder.soonest(bound.timeout)
         return calls.plain(bound.direct)
 
     def _in_time(self, bound: Any) -> Callable[[Any], Awaitable[Json]]:
-        return calls.in_time(bound.direct, bound.timeout, self.spot.tool or "")
+        return calls.in_time(bound.direct, bound.timeout, self.node_slot.tool or "")
 
     def _object_of(self, expr: Expr) -> Getter:
         get = self.expr(expr)
@@ -337,18 +339,18 @@ class CompileContext:
     def remember(self, kind: str, decide: Getter, /) -> Getter:
         # A decision may depend on a secret, so a run with secrets decides again instead of journaling it.
         keep = self.builder.durable and not self.builder.secrets
-        decided = durable.remember(kind, decide, self.spot) if keep else decide
-        if self.builder.watched and kind == "branch" and self.spot.node.meta.source:
+        decided = durable.remember(kind, decide, self.node_slot) if keep else decide
+        if self.builder.watched and kind == "branch" and self.node_slot.node.meta.source:
             from .events import report_skipped_arms
 
-            return report_skipped_arms(decided, self.spot)
+            return report_skipped_arms(decided, self.node_slot)
         return decided
 
     def sleep(self, seconds: Expr, /) -> Step:
         milliseconds = in_milliseconds(seconds)
         get = _seconds(self.expr(seconds)) if milliseconds is None else _seconds(self.expr(milliseconds), milliseconds)
         if self.builder.durable:
-            return durable.sleep(get, self.spot)
+            return durable.sleep(get, self.node_slot)
 
         async def pause(frame: Frame) -> None:
             run = frame[RUN]
@@ -358,32 +360,32 @@ class CompileContext:
 
     def wait(self, text: Expr, approval: bool, timeout: Expr | None, /) -> Step:
         seconds = _seconds(self.expr(timeout)) if timeout is not None else None
-        looked_at = approval and self.spot.node.id in self.builder.approvals
+        looked_at = approval and self.node_slot.node.id in self.builder.approvals
         from .waits import wait  # imported only by flows that wait
 
-        return wait(_text(self.expr(text)), approval, seconds, self.spot, self.builder.durable, looked_at)
+        return wait(_text(self.expr(text)), approval, seconds, self.node_slot, self.builder.durable, looked_at)
 
     def call(
         self, tool: str, args: Expr, unrecorded: Expr | None = None, content: bool = False, undo: Any = None, /
     ) -> Step:
-        spot = self.spot
-        spot.tool = tool
+        node_slot = self.node_slot
+        node_slot.tool = tool
         try:
             bound = self.builder.bind(tool)
         except ToolError as exc:
             return Step(whole, _fails(exc))
-        spot.repeatable = getattr(bound, "repeatable", False)
+        node_slot.repeatable = getattr(bound, "repeatable", False)
         if content:
             from ...tools.mcp.negotiation import with_content
             from ...tools.runner import logged
 
             bound = logged(with_content(bound), tool)
-        spot.undo = self._undo(tool, undo, bound, content)
+        node_slot.undo = self._undo(tool, undo, bound, content)
         slow = needs_budget(args)
         # A plain call needs no wrapper: the loop of the region makes it.
         plain = bound.direct is not None and unrecorded is None and not slow
-        if plain and not self.builder.durable and spot.undo is None and self.builder.bare(spot):
-            spot.limit, spot.direct = bound.timeout, bound.direct
+        if plain and not self.builder.durable and node_slot.undo is None and self.builder.runs_in_loop(node_slot):
+            node_slot.limit, node_slot.direct = bound.timeout, bound.direct
             self.builder.soonest(bound.timeout)
             return Step(whole, self._start(bound.direct, args))
         get = self._object_of(args)
@@ -398,19 +400,21 @@ class CompileContext:
             else:
                 target = self._sender(bound)
             # An unordered region waits for the commits of its nodes together.
-            defers_commit = not spot.region.sequential and self.builder.bare(spot)
-            call = durable.DurableCall(tool, target, get, spot, lease=self.builder.lease, defers_commit=defers_commit)
+            defers_commit = not node_slot.region.sequential and self.builder.runs_in_loop(node_slot)
+            call = durable.DurableCall(
+                tool, target, get, node_slot, lease=self.builder.lease, defers_commit=defers_commit
+            )
             return Step(whole, call.run)
         if more is not None:
             get = _merge_objects(get, more)
-        if spot.undo is not None:
-            return Step(whole, _undoable(self._sender(bound), get, spot, slow))
+        if node_slot.undo is not None:
+            return Step(whole, _undoable(self._sender(bound), get, node_slot, slow))
         if bound.direct is not None and not self.builder.secrets:
             return Step(get, self._in_one(bound))
         if self._watched:
             send = self._sender(bound)
             return Step(whole, _redacted(send, get, slow))
-        return Step(whole, _keyed(bound, get, spot, slow))
+        return Step(whole, _keyed(bound, get, node_slot, slow))
 
     def _undo(self, tool: str, undo: Any, bound: Any, content: bool) -> Any:
         if undo is None and getattr(bound, "undo", None) is None:
@@ -437,29 +441,29 @@ def _place_of(bound: Any) -> Callable[[Frame, NodeSlot], str]:
     return path_of if getattr(bound, "per_attempt", False) else key_of
 
 
-def _keyed(bound: Any, get: Getter, spot: NodeSlot, slow: bool) -> Callable[[Frame], Awaitable[Json]]:
+def _keyed(bound: Any, get: Getter, node_slot: NodeSlot, slow: bool) -> Callable[[Frame], Awaitable[Json]]:
     place = _place_of(bound)
 
-    async def run(frame: Frame) -> Json:
-        run_ = frame[RUN]
+    async def call(frame: Frame) -> Json:
+        run = frame[RUN]
         args = await evaluated(get, frame) if slow else get(frame)
-        return run_.redact(await bound.call(args, f"{run_.id}/{place(frame, spot)}"))
+        return run.redact(await bound.call(args, f"{run.id}/{place(frame, node_slot)}"))
 
-    return run
+    return call
 
 
-def _undoable(send: durable.Send, get: Getter, spot: NodeSlot, slow: bool) -> Callable[[Frame], Awaitable[Json]]:
+def _undoable(send: durable.Send, get: Getter, node_slot: NodeSlot, slow: bool) -> Callable[[Frame], Awaitable[Json]]:
     """Make a call whose undo the run keeps in memory."""
 
-    async def run(frame: Frame) -> Json:
-        run_ = frame[RUN]
+    async def call(frame: Frame) -> Json:
+        run = frame[RUN]
         args = await evaluated(get, frame) if slow else get(frame)
-        began = run_.now()
+        began = run.now()
         value = await send(frame, args)
-        spot.undo.note(run_, frame, spot, args, value, began)
-        return cast(Json, run_.redact(value))
+        node_slot.undo.note(run, frame, node_slot, args, value, began)
+        return cast(Json, run.redact(value))
 
-    return run
+    return call
 
 
 def _redacted(send: durable.Send, get: Getter, slow: bool) -> Callable[[Frame], Awaitable[Json]]:

@@ -57,9 +57,11 @@ class CallUndo:
             data["error"] = str(run.redact(str(error)))
         return Entry(path, "undo", node, data, "", began, _next_moment(run))
 
-    def note(self, run: Any, frame: Frame, spot: NodeSlot, args: dict[str, Json], value: Json, began: float) -> None:
+    def note(
+        self, run: Any, frame: Frame, node_slot: NodeSlot, args: dict[str, Json], value: Json, began: float
+    ) -> None:
         """Keep the undo of a call in a run without a journal."""
-        run.undos.append(self.entry(run, path_of(frame, spot), spot.id, args, value, began))
+        run.undos.append(self.entry(run, path_of(frame, node_slot), node_slot.id, args, value, began))
 
     def record(self, run: Any, call: Entry, args: dict[str, Json], value: Json) -> None:
         """Journal the undo of a call before the call itself, in the same batch."""
