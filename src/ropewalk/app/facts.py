@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ..check.facts import Facts, ToolFacts, facts_of, facts_text, tool_text
-from ..engine.flow_tool import flow_of
+from ..engine.flow_tool import flow_tool_of
 from ..errors import RopewalkError
 from ..journal.protocol import RunRow
 from ..tools.annotations import effect_of
@@ -53,7 +53,7 @@ def facts_of_tool(context: Context, tool_id: str) -> ToolFacts:
 def _facts_of_tool_alone(context: Context, tool_id: str) -> ToolFacts:
     """Return the facts of a tool without a look inside the flow that it may be."""
     tool = context.toolbox.get(tool_id)
-    flow, undo = flow_of(tool), undo_of(tool, context.toolbox.undos)
+    flow, undo = flow_tool_of(tool), undo_of(tool, context.toolbox.undos)
     return ToolFacts(
         effect=effect_of(tool, context.plans.effects, id=tool_id),
         flow=None if flow is None else flow.flow,

@@ -92,16 +92,14 @@ def line(steps: list[RegionStep], node_slots: list[NodeSlot], result: Getter, fi
     The deadline timer reads from it which node runs, and since when. The iterations of a `flat` line (no
     node has a region inside) share one frame and one record. From `result`, a loop decides if it continues.
     """
-    # Plain tuples, because the loop unpacks these faster than tuples with names.
-    table: tuple[tuple[Any, ...], ...] = tuple(tuple(step) for step in steps)
-    order = tuple(node_slots)
+    table, order = _plain_tuples(steps), tuple(node_slots)
 
     async def run_line(frame: Frame, follow: Follow | None = None) -> Yield:
-        task_deadline: TaskDeadline = frame[TASK_DEADLINE]
-        run, outer = frame[RUN], task_deadline.record
+        deadline: TaskDeadline = frame[TASK_DEADLINE]
+        run, outer = frame[RUN], deadline.record
         values: list[Any] = []
         record: list[Any] = [frame, order, values if flat and follow is not None else None, clock()]
-        task_deadline.record = record
+        deadline.record = record
         run.records.append(record)
         add, between = record.append, False
         try:
@@ -110,7 +108,7 @@ def line(steps: list[RegionStep], node_slots: list[NodeSlot], result: Getter, fi
                     value = start(frame)
                     if waits:
                         value = await value
-                        if task_deadline.late is not None or (run.ending and task_deadline.cancelled()):
+                        if deadline.late is not None or (run.ending and deadline.cancelled()):
                             raise asyncio.CancelledError  # the tool swallowed the first: its value comes too late
                         if take is not None:
                             raw, value = value, take(value)
@@ -132,19 +130,24 @@ def line(steps: list[RegionStep], node_slots: list[NodeSlot], result: Getter, fi
                     return finish(frame)
                 if following is not frame:
                     frame = following
-                    task_deadline.record = record = [frame, order, None, clock()]
+                    deadline.record = record = [frame, order, None, clock()]
                     run.records.append(record)
                     add = record.append
                 between = False
         except BaseException as exc:
             if between:
                 raise
-            raised = failure(exc, node_at(record), frame, task_deadline)
+            raised = failure(exc, node_at(record), frame, deadline)
             raise raised from raised.__cause__
         finally:
-            task_deadline.record = outer
+            deadline.record = outer
 
     return run_line
+
+
+def _plain_tuples(steps: list[RegionStep]) -> tuple[tuple[Any, ...], ...]:
+    """Return the steps as plain tuples, which a loop unpacks faster than tuples with names."""
+    return tuple(tuple(step) for step in steps)
 
 
 def repeatable(once: Callable[[Frame], Awaitable[Yield]]) -> Run:
@@ -163,9 +166,7 @@ def repeatable(once: Callable[[Frame], Awaitable[Yield]]) -> Run:
 
 def bare_line(steps: list[RegionStep], node_slots: list[NodeSlot], finish: Finish) -> Run:
     """Return the function that runs a line without step records and deadlines, to measure what these cost."""
-    # Plain tuples, because the loop unpacks these faster than tuples with names.
-    table: tuple[tuple[Any, ...], ...] = tuple(tuple(step) for step in steps)
-    order = tuple(node_slots)
+    table, order = _plain_tuples(steps), tuple(node_slots)
 
     async def run(frame: Frame) -> Yield:
         slot = FIRST
@@ -229,30 +230,28 @@ def graph(
 async def _run_graph(compiled: CompiledGraph, frame: Frame) -> Yield:
     """Run one instance of a graph to its end."""
     table, need_counts, roots, limit, max_commits, uses_deadline, finish, report, waits = compiled
-    run, home, record = frame[RUN], frame[TASK_DEADLINE], list[Any]((frame, None))
+    run, caller_deadline, record = frame[RUN], frame[TASK_DEADLINE], list[Any]((frame, None))
     run.records.append(record)
     add, missing_counts, ready = record.extend, need_counts.copy(), deque(roots)
     commits: deque[tuple[PendingCommit, Any, ApplyWrites | None, int, NodeSlot, float]] = deque()
     pop, push = ready.popleft, ready.append if report is None else _reporting_push(report, frame, ready)
 
-    async def drain(task_deadline: TaskDeadline) -> None:
-        if (helps := task_deadline is not home) and uses_deadline:  # the task of a helper
-            group.join(task_deadline)
+    async def drain(deadline: TaskDeadline) -> None:
+        if (helps := deadline is not caller_deadline) and uses_deadline:  # the task of a helper
+            group.join(deadline)
         node_slot: Any = None
-        outer, task_deadline.record = task_deadline.record, None
+        outer, deadline.record = deadline.record, None
         try:
             while (ready or commits) and not group.closing:
                 if ready and len(commits) < max_commits:
                     start, waits, take, write, slot, node_slot, after = table[pop()]
                     if (ready or commits) and group.handle is None:
                         group.offer()  # helpers start only if this node suspends
-                    task_deadline.node_slot, task_deadline.since = node_slot, (began := clock())
+                    deadline.node_slot, deadline.since = node_slot, (began := clock())
                     value = start(frame)
                     if waits:
                         value = await value
-                        if task_deadline.late is not None or (
-                            (run.ending or group.closing) and task_deadline.cancelled()
-                        ):
+                        if deadline.late is not None or ((run.ending or group.closing) and deadline.cancelled()):
                             raise asyncio.CancelledError  # the tool swallowed the first
                         if take is not None:
                             raw, value = value, take(value)
@@ -262,30 +261,30 @@ async def _run_graph(compiled: CompiledGraph, frame: Frame) -> Yield:
                             continue
                 else:  # finish the oldest call that only has to be committed
                     commit, after, write, slot, node_slot, began = commits.popleft()
-                    task_deadline.node_slot, task_deadline.since = node_slot, began
+                    deadline.node_slot, deadline.since = node_slot, began
                     value = commit.result() if commit.committed.done() else await commit
                 frame[slot] = value
                 if write is not None:
                     write(frame, value)
                 add((node_slot, began, now := clock()))
                 if now >= run.turn:
-                    task_deadline.node_slot = None
+                    deadline.node_slot = None
                     await run.give_way()
                 for index in after:
                     missing_counts[index] = count = missing_counts[index] - 1
                     if not count:
                         push(index)
         except BaseException as exc:  # noqa: BLE001 - raised again as the failure of its node
-            raised = failure(exc, node_slot, frame, task_deadline)
-            if helps and group.fail(raised, task_deadline):
+            raised = failure(exc, node_slot, frame, deadline)
+            if helps and group.fail(raised, deadline):
                 return  # the caller raises it
             raise raised from raised.__cause__
         finally:
-            task_deadline.node_slot, task_deadline.record = None, outer
+            deadline.node_slot, deadline.record = None, outer
             if helps:
-                group.leave(task_deadline)
+                group.leave(deadline)
 
-    group = _task_group(run, waits)(drain, lambda: len(ready) + bool(commits), limit, home, uses_deadline)
+    group = _task_group(run, waits)(drain, lambda: len(ready) + bool(commits), limit, caller_deadline, uses_deadline)
     await group.run()
     return finish(frame)
 
@@ -335,7 +334,7 @@ def many(
     """Return the function that runs a body once per item, and gives the results in item order.
 
     Args:
-        open_: Makes the frame of an item: `open_(outer frame, index, item, task_deadline)`.
+        open_: Makes the frame of an item: `open_(outer frame, index, item, deadline)`.
         run: Runs the body in that frame.
         limit: The largest number of items that run at once; None for no limit.
         uses_deadline: Whether anything in the body looks up the deadline of its task.
@@ -346,13 +345,13 @@ def many(
         count = len(items)
         out: list[Any] = [None] * count
         claimed = 0  # items before this index are running or done
-        alone, home = limit == 1 or count == 1, deadline_of_task()
+        alone, caller_deadline = limit == 1 or count == 1, deadline_of_task()
 
-        async def drain(task_deadline: TaskDeadline) -> None:
+        async def drain(deadline: TaskDeadline) -> None:
             nonlocal claimed
-            helps = task_deadline is not home  # this is the task of a helper, not of the caller
+            helps = deadline is not caller_deadline  # this is the task of a helper, not of the caller
             if helps and uses_deadline:
-                group.join(task_deadline)
+                group.join(deadline)
             try:
                 while claimed < count and not group.closing:
                     index = claimed
@@ -360,16 +359,16 @@ def many(
                     # Helpers start only if this item suspends.
                     if group.handle is None and claimed < count and not alone:
                         group.offer()
-                    out[index] = await run(open_(frame, index, items[index], task_deadline))
+                    out[index] = await run(open_(frame, index, items[index], deadline))
             except BaseException as exc:
-                if helps and group.fail(exc, task_deadline):
+                if helps and group.fail(exc, deadline):
                     return  # the caller raises it
                 raise
             finally:
                 if helps:
-                    group.leave(task_deadline)
+                    group.leave(deadline)
 
-        group = _task_group(frame[RUN], waits)(drain, lambda: count - claimed, limit, home, uses_deadline)
+        group = _task_group(frame[RUN], waits)(drain, lambda: count - claimed, limit, caller_deadline, uses_deadline)
         if count:
             await group.run()
         return out
