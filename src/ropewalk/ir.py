@@ -50,11 +50,13 @@ class OnError:
 
     `value` replaces the value of the node, and can read `$error`. A `reported` failure is listed in the errors of the
     run and makes the run partial; otherwise it counts as handled. Without `writes`, the node does not update the state.
+    A `deferred` failure is raised again by a later node, so a retry of the failed run repeats this node, too.
     """
 
     value: Expr = NULL
     reported: bool = False
     writes: bool = True
+    deferred: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,6 +56,7 @@ class Definitions:
         """
         self.cards, self.limits, self._open_store = cards, limits, store
         self.secrets: frozenset[str] = frozenset()  # the names that `$secret` may read
+        self.effects: Mapping[str, str] = {}  # what tools do, where the project overrides their hints
         cards.load = self.load
         self._loaded: dict[tuple[str, str], Loaded] = {}
         self._stored: dict[tuple[str, str], Loaded] = {}
@@ -222,7 +223,7 @@ class Definitions:
         if isinstance(document, Mapping) and (document.get("kind") == "plan" or "code" in document):
             from .plan_tools import reading_plan, with_tools  # only plans name tools as Python does
 
-            document = with_tools(document, self.cards.toolbox)
+            document = with_tools(document, self.cards.toolbox, self.effects)
             with reading_plan(document, self.cards):
                 compiled, fingerprint = self._read(document)
         else:

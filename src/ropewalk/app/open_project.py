@@ -87,6 +87,7 @@ def open_project(
     context.project = str(config.directory)
     context.model_settings = config.claude
     context.plans, context.undo = config.plans, config.undo
+    context.definitions.effects = config.plans.effects
     context.retention = named.retention
     return app
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import cached_property, update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from ..builder.plan import PLAN, PlanProgram, signature_of
+from ..config.settings import Parallel
 from ..errors import InvalidFlow, Problem
 from ..tools.tool import Tool
 from ..tools.toolbox import Toolbox
@@ -40,13 +41,15 @@ class Plan(Generic[P, R]):
         description: str | None = None,
         timeout: float | None = None,
         mcp_prompt: bool = False,
+        parallel: Parallel = "none",
     ) -> None:
         if not inspect.isfunction(function):
             what = f"@plan goes above an async def, not above {type(function).__name__}"
             raise InvalidFlow([Problem(path="", message=what)])
         update_wrapper(self, function)
         setattr(self, PLAN, function)
-        self.function, self.timeout, self.mcp_prompt = function, timeout, mcp_prompt
+        self.function, self.timeout, self.parallel = function, timeout, parallel
+        self.mcp_prompt = mcp_prompt
         self.name = name or function.__name__
         self._description = description
         self.known: tuple[Any, int, Loaded] | None = None
@@ -76,11 +79,12 @@ class Plan(Generic[P, R]):
         """The converter from a result to the declared type; None for plain JSON."""
         return self.signature.read_result  # type: ignore[no-any-return]
 
-    def document_for(self, toolbox: Toolbox) -> dict[str, Json]:
+    def document_for(self, toolbox: Toolbox, effects: Mapping[str, str] | None = None) -> dict[str, Json]:
         """Return the plan as a document.
 
         Args:
             toolbox: Where the names are looked up that the module does not define.
+            effects: What tools do, by id or pattern, where the project overrides their hints.
 
         Returns:
             A document of kind `plan`.
@@ -104,8 +108,10 @@ class Plan(Generic[P, R]):
             document["mcpPrompt"] = True
         if self.timeout is not None:
             document["timeout"] = self.timeout * 1000
-        own: Any = {name: entry_of(tool) for name, tool in self.program.tools.items()}
-        unbound_tools: Any = with_tools(document, toolbox)["tools"]
+        if self.parallel != "none":
+            document["parallel"] = self.parallel
+        own: Any = {name: entry_of(tool, effects) for name, tool in self.program.tools.items()}
+        unbound_tools: Any = with_tools(document, toolbox, effects)["tools"]
         return {**document, "tools": {**unbound_tools, **own}}
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -140,7 +146,12 @@ class Plan(Generic[P, R]):
 def plan(function: Callable[P, Coroutine[Any, Any, R]], /) -> Plan[P, R]: ...
 @overload
 def plan(
-    *, name: str | None = None, description: str | None = None, timeout: float | None = None, mcp_prompt: bool = False
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout: float | None = None,
+    parallel: Parallel = "none",
+    mcp_prompt: bool = False,
 ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Plan[P, R]]: ...
 def plan(function: Any = None, /, **options: Any) -> Any:
     """Make a flow of an async function.
@@ -151,6 +162,8 @@ def plan(function: Any = None, /, **options: Any) -> Any:
     Args:
         function: The function, if the decorator is used without parentheses.
         **options: `name` and `description` replace those of the function; `timeout` is in seconds for the whole run.
+            `parallel` names the calls that overlap where Python makes one after another: "none", "reads" (those of
+            tools that only read) or "all".
             With `mcp_prompt` MCP clients also get it as a prompt.
 
     Returns:

@@ -14,6 +14,7 @@ from ..errors import InvalidFlow, Problem
 from ..notations.plan.check import type_problems
 from ..notations.plan.compile import Rejected, parse
 from ..notations.plan.facts import nodes_by_type
+from ..tools.annotations import effect_of
 from ..tools.tool import Tool
 from ..tools.toolbox import Toolbox
 from ..values import Json, did_you_mean
@@ -29,19 +30,22 @@ def python_name(tool_id: str) -> str:
     return ".".join(re.sub(r"\W", "_", part) for part in tool_id.split(":", 1))
 
 
-def with_tools(document: Mapping[str, Any], toolbox: Toolbox) -> Mapping[str, Any]:
+def with_tools(
+    document: Mapping[str, Any], toolbox: Toolbox, effects: Mapping[str, str] | None = None
+) -> Mapping[str, Any]:
     """Return a plan with the tools that its names mean. A document that names its tools already is returned unchanged.
 
     Args:
         document: A document of kind `plan`.
         toolbox: Where tools are looked for.
+        effects: What tools do, by id or pattern, where the project overrides their hints.
     """
     code = document.get("code")
     if "tools" in document or not isinstance(code, str):
         return document
     # The tools of agents are no tools of programs.
     names = {python_name(tool.id): tool for tool in toolbox.list() if tool.namespace != "ropewalk"}
-    tools = {name: entry_of(names[name]) for name in sorted(names_in(code)) if name in names}
+    tools = {name: entry_of(names[name], effects) for name in sorted(names_in(code)) if name in names}
     return {**document, "tools": tools}
 
 
@@ -92,13 +96,18 @@ def _line_of(problem: Problem, code: str) -> int:
 _UNKNOWN = r"(?:name|there is no tool) '([\w.]+)'"
 
 
-def entry_of(tool: Tool) -> dict[str, Json]:
-    """Return what a plan has to know of a tool."""
+def entry_of(tool: Tool, effects: Mapping[str, str] | None = None) -> dict[str, Json]:
+    """Return what a plan has to know of a tool.
+
+    Args:
+        tool: The tool.
+        effects: What tools do, by id or pattern, where the project overrides their hints.
+    """
     schema: Any = tool.input_schema or {}
     entry: dict[str, Json] = {"id": tool.id, "parameters": list(schema.get("properties") or {})}
     if schema.get("required"):
         entry["required"] = list(schema["required"])
-    if not tool.has_side_effects:
+    if effect_of(tool, effects) == "read":
         entry["reads"] = True
     # A schema that lists no properties says that there are none; one without `properties` says nothing.
     if schema.get("properties") == {} and not schema.get("additionalProperties"):
@@ -153,7 +162,7 @@ def load_plan(source: Any, definitions: Definitions) -> Loaded:
     for tool in source.tools:
         if toolbox.get(tool.id) is None:
             toolbox.register(tool)
-    document = source.document_for(toolbox)
+    document = source.document_for(toolbox, definitions.effects)
     try:
         loaded = definitions.loaded(document, source.program.as_document(document))
         loaded = replace(loaded, read_result=source.read_result)

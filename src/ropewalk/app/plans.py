@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import orjson
 
+from ..config.settings import Parallel
 from ..draw import draw
 from ..engine.engine import new_run_id
 from ..errors import InvalidFlow, InvalidInput, Problem
@@ -108,18 +109,21 @@ class Plans:
             stubs.append(f"# {effect}\n{stub(tool, name)}")
         return {"stubs": "\n".join(stubs), "tools": tools}
 
-    async def check_plan(self, code: str, input: Mapping[str, Json] | None = None) -> dict[str, Json]:
+    async def check_plan(
+        self, code: str, input: Mapping[str, Json] | None = None, *, parallel: Parallel | None = None
+    ) -> dict[str, Json]:
         """Check a program without calling any tool.
 
         Args:
             code: The program.
             input: Its input. Names in it count as inputs of the program.
+            parallel: Which calls overlap; see `run_plan`.
 
         Returns:
             `ok`, and either `problems`, each with `line`, `column`, `message` and `text` with a caret, or `facts` and
             the `graph` as text.
         """
-        loaded, problems = await self.load(code, input)
+        loaded, problems = await self.load(code, input, parallel=parallel)
         if loaded is None or problems:
             return {"ok": False, "problems": [problem_of_program(code, problem) for problem in problems]}
         return {
@@ -133,7 +137,12 @@ class Plans:
         await register_saved_plans(self.jobs)
 
     async def load(
-        self, code: str, input: Mapping[str, Json] | None, approve: Approve | None = None, **fields: Json
+        self,
+        code: str,
+        input: Mapping[str, Json] | None,
+        approve: Approve | None = None,
+        parallel: Parallel | None = None,
+        **fields: Json,
     ) -> tuple[Loaded | None, list[Problem]]:
         """Compile and check a program; return it with its problems. Servers that it names are connected first."""
         if not isinstance(code, str):
@@ -143,10 +152,11 @@ class Plans:
         missing = [tool for tool in servers_in(code, toolbox) if toolbox.is_missing(tool)]
         if missing:
             await toolbox.connect_for(missing)
-        document: dict[str, Any] = {"kind": KIND, "name": "plan", "code": code, **fields}
+        overlap = parallel or self.context.plans.parallel
+        document: dict[str, Any] = {"kind": KIND, "name": "plan", "code": code, "parallel": overlap, **fields}
         if input:
             document["inputs"] = sorted(input)
-        document = dict(with_tools(document, toolbox))
+        document = dict(with_tools(document, toolbox, self.context.plans.effects))
         asked = _ASKED[self.approve if approve is None else approve]
         for entry in document["tools"].values():
             if facts_of_tool(self.context, entry["id"]).effect in asked:
@@ -175,6 +185,7 @@ class Plans:
         *,
         run_id: str | None = None,
         approve: Approve | None = None,
+        parallel: Parallel | None = None,
         on_event: OnEvent = None,
     ) -> dict[str, Json]:
         """Check a program and run it durably. A program with an error makes no calls.
@@ -185,6 +196,8 @@ class Plans:
             budget: `calls`, the most calls of tools, and `seconds`, for the whole run with the flows that it calls.
             run_id: The id of the run; a run of this id that exists is resumed.
             approve: Which calls wait for an approval: "none", "destructive" or "writes".
+            parallel: Which calls may overlap where Python makes one after another: "reads" (those of tools that only
+                read), "all" or "none". Default: `[plans] parallel`, which is "reads" unless the project sets it.
             on_event: Gets the events of the run while it executes.
 
         Returns:
@@ -193,7 +206,7 @@ class Plans:
             `problems`.
         """
         calls, fields = read_budget(budget)
-        loaded, problems = await self.load(code, input, approve, **fields)
+        loaded, problems = await self.load(code, input, approve, parallel, **fields)
         if loaded is None or problems:
             return {"status": "invalid", "problems": [problem_of_program(code, problem) for problem in problems]}
         limits = {} if calls is None else {"calls": calls}
@@ -310,7 +323,7 @@ class Plans:
     async def _correct(self, row: RunRow, code: str, new_id: str | None, on_event: OnEvent) -> dict[str, Json]:
         """Run corrected code in a new run, which takes what fits from the record of this one."""
         document: Any = row.document
-        fields = {key: document[key] for key in ("timeout",) if key in document}
+        fields = {key: document[key] for key in ("timeout", "parallel") if key in document}
         input: Any = row.input
         loaded, problems = await self.load(code, input, self._approve_of(document), **fields)
         if loaded is None or problems:
@@ -435,6 +448,8 @@ class Plans:
         named = re.match(r"line (\d+): ", message)
         line = int(named[1]) if named else _line(node.meta.source) if node is not None else None
         text = visible(lines[line - 1].strip()) if line is not None and 0 < line <= len(lines) else None
+        if named and error.get("tool") is not None:  # a failed call needs neither the line nor the class again
+            message = message[named.end() :].partition(": ")[2]
         failed = {"line": line, "text": text, "message": message, "tool": error.get("tool"), "kind": error.get("kind")}
         partial: list[Json] = []
         for entry in self.context.history(run_id):

@@ -257,6 +257,10 @@ class McpServed:
     resources: tuple[str, ...] = ()
 
 
+Parallel: TypeAlias = Literal["none", "reads", "all"]
+"""Which calls of a plan may overlap where Python makes one after another."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSettings:
     """The limits of what models may do with plans.
@@ -267,6 +271,8 @@ class PlanSettings:
             effect is not known), or "none".
         save: "ask" makes `save_plan` wait for an approval, "allow" does not.
         decide: Accept an approval that an MCP client sends with `resume_run`. By default a person answers elsewhere.
+        parallel: Which calls of a model's plan may overlap where Python makes one after another: "reads" (those of
+            tools that only read), "all" or "none".
         max_result: Bytes of JSON above which a result is returned as a handle.
         effects: What tools do, by id or pattern: "read", "write" or "destructive". It overrides their hints.
     """
@@ -275,6 +281,7 @@ class PlanSettings:
     approve: Literal["destructive", "writes", "none"] = "destructive"
     save: Literal["ask", "allow"] = "ask"
     decide: bool = False
+    parallel: Parallel = "reads"
     max_result: int = 20_000
     effects: Mapping[str, str] = field(default_factory=dict)
 

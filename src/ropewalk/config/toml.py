@@ -110,6 +110,10 @@ def _resources(value: Any) -> bool:
     return isinstance(value, list) and all(item in RESOURCES for item in value)
 
 
+def _parallel(value: Any) -> bool:
+    return value in ("none", "reads", "all")
+
+
 def _effects(value: Any) -> bool:
     return isinstance(value, dict) and all(effect in ("read", "write", "destructive") for effect in value.values())
 
@@ -158,6 +162,7 @@ WORDS: Final[dict[Check, str]] = {
     _trust: f'"{TRUST_HINTS}", or left out',
     _approve: '"destructive", "writes" or "none"',
     _save: '"ask" or "allow"',
+    _parallel: '"none", "reads" or "all"',
     _effects: 'a table of tool ids or patterns, each with "read", "write" or "destructive"',
     _policy: '"on_request" or "on_failure"',
     _undos: 'a table of tool ids, each with the id of a tool or {tool = "...", args = {...}}',
@@ -224,6 +229,7 @@ SECTIONS: Final[dict[str, dict[str, Check]]] = {
         "approve": _approve,
         "save": _save,
         "decide": _flag,
+        "parallel": _parallel,
         "max_result": _count,
         "effects": _effects,
     },

@@ -133,9 +133,10 @@ def failures(instances: Instances) -> Iterator[Failure]:
         for instance in region.nodes.values():
             last, on_error = instance.last, instance.node.policy.on_error
             fact = last.facts.get("attempt")
-            if fact is not None and (fact.data["due"] is not None or (on_error is not None and not on_error.reported)):
+            is_handled = on_error is not None and not on_error.deferred
+            if fact is not None and (fact.data["due"] is not None or (is_handled and not on_error.reported)):
                 continue  # a retry is due, or an error strategy handled it
-            is_fatal = fatal and not (fact is not None and on_error is not None)
+            is_fatal = fatal and not (fact is not None and is_handled)
             if fact is not None or ("call_failed" in last.facts and "call" not in last.facts) or _is_refused(last):
                 yield Failure(last, is_fatal)
             waiting += ((inner, is_fatal) for inner in last.inside.values())

@@ -105,6 +105,7 @@ def failure_record(error: dict[str, Json], tool: str) -> dict[str, Any]:
         "message": message,
         "line": None,
         "tool": tool,
+        "id": error.get("tool"),
         "kind": kind,
         "bases": bases,
     }

@@ -192,6 +192,25 @@ def _gathered(groups: Json, returns_exceptions: Json, old: Json) -> Json:
     return {EXIT: None, "v": pack(results)}
 
 
+@function("py:no_exit", 1, returns="boolean")
+def _no_exit(exits: Json) -> Json:
+    """Return True if no exit of a list is taken."""
+    return all(exit is None for exit in exits)
+
+
+@function("py:overlapped", 2)
+def _overlapped(exits: Json, names: Json) -> Json:
+    """Return the state after steps that overlapped: that of Python, which stops at the first step that fails.
+
+    Args:
+        exits: The exit of each step, in the order of the program.
+        names: For each name its values, the first one from before, as `[steps that must have succeeded, value]`.
+    """
+    failed = next((number for number, exit in enumerate(exits) if exit is not None), len(exits))
+    state = {EXIT: exits[failed] if failed < len(exits) else None}
+    return state | {name: [value for since, value in rows if since <= failed][-1] for name, rows in names.items()}
+
+
 @function("py:printed", 2)
 def _printed(before: Json, groups: Json) -> Json:
     """Return what was printed before, and then by calls that ran at once, in the order of the program."""

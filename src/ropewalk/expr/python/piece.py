@@ -38,11 +38,15 @@ class ProgramFailed(ExpressionError):
     Attributes:
         record: What is kept of the exception (`failures.exception_record`).
         line: The line that raised it, from 1.
+        tool: The id of the tool whose call failed; None for other exceptions.
+        kind: The kind of that failure; None for other exceptions.
     """
 
     def __init__(self, record: dict[str, Any]) -> None:
         self.record = record
         self.line: int = record.get("line") or 0
+        self.tool: str | None = record.get("id")
+        self.kind: str | None = record.get("kind") if self.tool is not None else None
         message = record["message"]
         super().__init__(f"line {self.line}: {record['type']}{': ' if message else ''}{message}")
 

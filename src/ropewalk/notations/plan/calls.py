@@ -312,7 +312,8 @@ def _emit_call(request: Request, name: str, tool: PlanTool, args: Expr, call: as
     # Inside a try the failure is a value; the target then keeps what it had.
     old = (env.get(target, UNBOUND) if target is not None else UNBOUND).packed
     failed = Obj((("v", old), ("e", Ref("error"))))
-    id = emitter.node(region, op, name, call, policy=Policy(on_error=OnError(value=failed)))
+    on_error = OnError(value=failed, deferred=request.context.deferred)
+    id = emitter.node(region, op, name, call, policy=Policy(on_error=on_error))
     region.nodes[-1] = replace(region.nodes[-1], result=Obj((("v", Fn("py:raw", (output(id),))), ("e", NULL))))
     caught = Fn("py:caught", (output(id, "e"), Lit(name), Lit(call.lineno)))
     exit = output(emitter.node(region, Compute(value=caught), "caught", call))

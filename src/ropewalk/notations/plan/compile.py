@@ -15,6 +15,7 @@ from ...expr.python.scope import Unsupported
 from ...ir import Flow
 from ...ops import Compute
 from .emit import Context, Emitter, Environment, Region, Value, output
+from .overlap import emit_overlap
 from .program import PlanError, PlanTool, Program
 from .statements import emit_statement
 from .subset import problems_in
@@ -66,7 +67,13 @@ def problem_at(code: str, line: int, column: int, message: str, suggestion: str 
 
 
 def compile_program(
-    name: str, code: str, tools: Mapping[str, PlanTool], inputs: Iterable[str], *, inside: bool = False
+    name: str,
+    code: str,
+    tools: Mapping[str, PlanTool],
+    inputs: Iterable[str],
+    *,
+    inside: bool = False,
+    parallel: str = "none",
 ) -> Flow:
     """Compile a program to a flow.
 
@@ -76,6 +83,8 @@ def compile_program(
         tools: What the program may call, by name.
         inputs: The names that the input gives.
         inside: Whether the program is the body of a function.
+        parallel: Which calls may overlap where Python makes one after another: "none", "reads" (those of tools that
+            only read) or "all".
 
     Returns:
         The flow. Its value is the result; a program that prints gives `{"result": ..., "printed": text}`.
@@ -84,13 +93,13 @@ def compile_program(
         Rejected: With every problem of the program.
     """
     tree = parse(code)
-    program = Program(code, tree, tools, inputs, inside)
+    program = Program(code, tree, tools, inputs, inside, parallel)
     problems = [
         problem_at(code, found.line, found.column, found.message, found.suggestion) for found in problems_in(program)
     ]
     if problems:
         raise Rejected(problems)
-    emitter, region = Emitter(program, emit_statement), Region()
+    emitter, region = Emitter(program, emit_statement, emit_overlap), Region()
     env: Environment = {name: Value(Ref("input", (name,)), raw=True) for name in program.inputs}
     if program.prints:
         env[PRINTED] = Value(Lit([]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TypeAlias
 
 from ...expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Ref
@@ -117,7 +118,9 @@ def emit_gather(request: Request, call: ast.Call) -> Result:
         again = at(ast.Call(call.func, args, call.keywords), call)
         return [*before, assign(request.target or emitter.program.fresh("r"), at(ast.Await(again), call), statement)]
     inner = Region()
-    groups = [(is_list, _branch_of_gather(request, is_list, part, inner)) for is_list, part in parts]
+    context = request.context.collecting()
+    context = replace(context, deferred=context.deferred and not returns)
+    groups = [(is_list, _branch_of_gather(request, is_list, part, inner, context)) for is_list, part in parts]
     results = Obj(tuple((id, output(id)) for _, id in groups))
     block = emitter.node(
         request.region, Block(body=Graph(nodes=tuple(inner.nodes), result=results)), "gather", statement
@@ -133,11 +136,11 @@ def emit_gather(request: Request, call: ast.Call) -> Result:
         request.env[PRINTED] = Value(output(made, PRINTED))
     if returns:
         return None
-    return _raised(emitter, Exit(output(id, EXIT), frozenset(("raise",))), request.region, request.context, statement)
+    return hand_on(emitter, Exit(output(id, EXIT), frozenset(("raise",))), request.region, request.context, statement)
 
 
-def _raised(emitter: Emitter, exit: Exit, region: Region, context: Context, place: ast.AST) -> Exit | None:
-    """Hand an exception on inside a `try`; elsewhere it fails the run."""
+def hand_on(emitter: Emitter, exit: Exit, region: Region, context: Context, place: ast.AST) -> Exit | None:
+    """Return the exit of statements that ended together. Outside of a `try`, an exception fails the run here."""
     if context.guarded:
         return exit
     id = emitter.node(region, Compute(value=Fn("py:raise", (exit.expr,))), "raise", place)
@@ -190,7 +193,7 @@ def _is_over_named_list(node: ast.ListComp | ast.GeneratorExp) -> bool:
     return len(node.generators) == 1 and isinstance(only.iter, ast.Name) and only.iter.id.startswith("_xs·")
 
 
-def _branch_of_gather(request: Request, is_list: bool, part: ast.expr, nodes: Region) -> str:
+def _branch_of_gather(request: Request, is_list: bool, part: ast.expr, nodes: Region, context: Context) -> str:
     """Emit one call of a gather, or one call for each element of a list, and return the id of its node."""
     emitter, statement, env = request.emitter, request.statement, request.env
     inner, own, name = Region(), dict(env), emitter.program.fresh("r")
@@ -207,7 +210,7 @@ def _branch_of_gather(request: Request, is_list: bool, part: ast.expr, nodes: Re
     awaited = assign(name, at(ast.Await(call), statement), statement)
     if emitter.program.prints:
         own[PRINTED] = Value(Lit([]))  # each call collects its own text
-    exit = emitter.block([awaited], own, inner, Context(guarded=True, handled=request.context.handled))
+    exit = emitter.block([awaited], own, inner, context)
     changed = [known for known in env if own[known] is not env[known] and known != PRINTED]
     if changed:
         raise PlanError(statement, f"{changed[0]} is changed by calls that run at the same time; return the values")
@@ -268,7 +271,8 @@ def _timed(
     if type(limit) not in (int, float):
         raise PlanError(seconds, "a timeout is a number of seconds, such as 5 or 0.5")
     inner, own = Region(), dict(env)
-    exit = emitter.block(body, own, inner, Context(guarded=True, handled=context.handled))
+    inside = context.collecting()
+    exit = emitter.block(body, own, inner, inside)
     changed = sorted(name for name in own if own[name] is not env.get(name))
     _refuse_lost_names(body, changed, env, place)
     late = Obj(
@@ -277,12 +281,12 @@ def _timed(
             *((name, env.get(name, UNBOUND).packed) for name in changed),
         )
     )
-    policy = Policy(timeout=float(limit), on_error=OnError(value=late))  # type: ignore[arg-type]
+    policy = Policy(timeout=float(limit), on_error=OnError(value=late, deferred=inside.deferred))  # type: ignore[arg-type]
     block = Block(body=emitter.graph(inner, emitter.state(own, changed, exit)))
     id = emitter.node(region, block, "timeout", place, policy=policy)
     emitter.bind(env, id, changed)
     kinds = (exit.kinds if exit is not None else frozenset()) | {"raise"}
-    return _raised(emitter, Exit(output(id, EXIT), kinds), region, context, place)
+    return hand_on(emitter, Exit(output(id, EXIT), kinds), region, context, place)
 
 
 def _refuse_lost_names(body: list[ast.stmt], changed: list[str], env: Environment, place: ast.stmt) -> None:

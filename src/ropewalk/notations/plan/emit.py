@@ -53,10 +53,21 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Where statements are: `guarded` inside a `try`, and the exception that an enclosing `except` handles."""
+    """Where statements are.
+
+    Attributes:
+        guarded: Whether a failure becomes an exit, as inside a `try`.
+        handled: The exception that an enclosing `except` handles.
+        deferred: Whether such an exit fails the run later, because no `try` is around the statements.
+    """
 
     guarded: bool = False
     handled: Expr | None = None
+    deferred: bool = False
+
+    def collecting(self) -> Context:
+        """Return the context of statements whose failures are collected, and raised here once all of them are known."""
+        return Context(guarded=True, handled=self.handled, deferred=self.deferred or not self.guarded)
 
 
 class Region:
@@ -70,6 +81,9 @@ Emit: TypeAlias = Callable[[Environment, Region], "Exit | None"]
 
 
 EmitStatement: TypeAlias = "Callable[[Emitter, ast.stmt, Environment, Region, Context], Exit | list[ast.stmt] | None]"
+EmitOverlap: TypeAlias = (
+    "Callable[[Emitter, list[ast.stmt], int, Environment, Region, Context], tuple[int, Exit | None]]"
+)
 
 
 def output(id: str, *path: str) -> Ref:
@@ -83,10 +97,11 @@ class Emitter:
     Args:
         program: What the statements may use.
         emit_statement: Emits a statement with an effect, or returns simpler statements that mean the same.
+        emit_overlap: Emits the statements from a position on whose calls overlap; returns the position after them.
     """
 
-    def __init__(self, program: Program, emit_statement: EmitStatement) -> None:
-        self.program, self.emit_statement = program, emit_statement
+    def __init__(self, program: Program, emit_statement: EmitStatement, emit_overlap: EmitOverlap) -> None:
+        self.program, self.emit_statement, self._emit_overlap = program, emit_statement, emit_overlap
         self.inlining: list[str] = []
         self._depth = 0
 
@@ -124,6 +139,8 @@ class Emitter:
                     end += 1
                 exit = self.piece(todo[index:end], env, region, context)
                 index = end
+            elif (overlap := self._emit_overlap(self, todo, index, env, region, context))[0] > index:
+                index, exit = overlap
             else:
                 result = self.emit_statement(self, todo[index], env, region, context)
                 if isinstance(result, list):  # simpler statements that mean the same

@@ -37,6 +37,8 @@ LANGUAGE: Final = frozenset(("approve", "wait_for", "call_tool", "now", "uuid", 
 """The functions of the language itself. They win over tools of the same name."""
 WORLD_MODULES: Final = frozenset(("uuid", "random", "time"))
 """Modules of which only the calls in WORLD are known."""
+MODES: Final = ("none", "reads", "all")
+"""Which calls may overlap where Python makes one after another: none, those of tools that only read, or all."""
 ASYNCIO: Final = frozenset(("sleep", "gather", "wait_for", "timeout", "create_task", "ensure_future", "run"))
 KNOWN: Final = frozenset((*FUNCTIONS, *TYPE_NAMES, *EXCEPTIONS, *LANGUAGE, "__name__"))
 """The names that every program knows."""
@@ -96,12 +98,19 @@ class Program:
         names: Every name that the program binds somewhere.
         kept: Names that hold calls which are awaited later.
         semaphores: For each name of a semaphore how many calls it lets through at once.
+        parallel: Which calls may overlap: "none", "reads" or "all".
     """
 
     def __init__(
-        self, code: str, tree: ast.Module, tools: Mapping[str, PlanTool], inputs: Iterable[str], inside: bool
+        self,
+        code: str,
+        tree: ast.Module,
+        tools: Mapping[str, PlanTool],
+        inputs: Iterable[str],
+        inside: bool,
+        parallel: str = "none",
     ) -> None:
-        self.tools, self.inputs, self.inside = dict(tools), tuple(inputs), inside
+        self.tools, self.inputs, self.inside, self.parallel = dict(tools), tuple(inputs), inside, parallel
         self.tree, self.nodes = tree, nodes_by_type(tree)
         self.source = Source(
             code, (node for nodes in self.nodes.values() for node in nodes if isinstance(node, ast.stmt))

@@ -20,7 +20,7 @@ from .. import fields as f
 from ..fields import Checker, read_document
 from ..registry import Compiled, failures
 from .compile import Rejected, compile_program, parse
-from .program import PlanTool
+from .program import MODES, PlanTool
 
 FIELDS: Final[dict[str, Checker]] = {
     "id": f.name,
@@ -34,6 +34,7 @@ FIELDS: Final[dict[str, Checker]] = {
     "output": f.mapping,
     "tools": f.mapping,
     "function": f.truth,
+    "parallel": f.one_of(MODES),
     "timeout": f.number,
 }
 
@@ -61,7 +62,8 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
         raw_tools: Any = given.get("tools") or {}
         tools = {tool: PlanTool.read(entry) for tool, entry in raw_tools.items()}
         names = [*(schema or {}).get("properties", {})]
-        flow = compile_program(name, str(code), tools, names, inside=given.get("function") is True)
+        inside, parallel = given.get("function") is True, str(given.get("parallel", "none"))
+        flow = compile_program(name, str(code), tools, names, inside=inside, parallel=parallel)
     except Rejected as error:
         raise InvalidFlow(error.problems) from None
     seconds: Any = given.get("timeout")
