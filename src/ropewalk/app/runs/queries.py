@@ -20,6 +20,7 @@ from ..pinned_definition import SAME, pinned_definition
 from ..presenters import run_line
 from . import argument_checks
 from .following import Following
+from .listed_run import ListedRun
 from .liveness import LIVENESS_STATES, has_worker, liveness_of
 from .steps import endings, events_of, steps, taken_over
 
@@ -35,7 +36,7 @@ KINDS: Final = (*NOTATIONS, CHUNK, "schedule")
 _PAGE: Final = 500
 
 Waiting = list[dict[str, Json]]
-Listed = list[RunRow]
+Listed = list[ListedRun]
 Versions = list[Definition]
 History = list[Entry]
 
@@ -76,7 +77,7 @@ class RunService:
             limit: Maximum number of runs.
 
         Returns:
-            The rows of the runs.
+            The rows of the runs. A row also has the keys of `get`, such as `row["status"]` and `row["result"]`.
 
         Raises:
             InvalidInput: An argument has a wrong type, or there is no such status or kind.
@@ -93,18 +94,30 @@ class RunService:
         )  # fmt: skip
         live_states = {item for item in statuses(status or ()) if item in LIVENESS_STATES}
         if not live_states:
-            return find(status=status, after=after, limit=limit)
+            return [ListedRun.of(row, self) for row in find(status=status, after=after, limit=limit)]
         # No store records the liveness of a run, so pages of running runs are filtered here.
         stored = [item for item in statuses(status or ()) if item in STATUSES]
         result: Listed = []
         while len(result) < limit:
             page = find(status=[*stored, "running"], after=after, limit=_PAGE)
             liveness = self.liveness_of(page)
-            result += [row for row in page if row.status in stored or liveness.get(row.id) in live_states]
+            selected = (row for row in page if row.status in stored or liveness.get(row.id) in live_states)
+            result += [ListedRun.of(row, self) for row in selected]
             if len(page) < _PAGE:
                 break
             after = page[-1].id
         return result[:limit]
+
+    def line(self, row: RunRow) -> dict[str, Json]:
+        """Present a row as one item of a list.
+
+        Args:
+            row: The row.
+
+        Returns:
+            The summary of the run, as `get` begins with.
+        """
+        return run_line(row, self.liveness_of([row]).get(row.id), self.current(row))
 
     def row(self, run_id: str) -> RunRow | None:
         """Return the whole row of a run, or None if there is no such run.
