@@ -367,7 +367,7 @@ class RunService:
         argument_checks.optional_texts(run_id=run_id)
         return waiting(self.context, run_id)
 
-    def facts(self, run_id: str, waits: Waiting | None = None) -> list[dict[str, Json]]:
+    def facts(self, run_id: str, waits: Waiting | None = None) -> Waiting:
         """Return the facts about the flows of a run that wait for an approval: what they may do once they continue.
 
         Args:

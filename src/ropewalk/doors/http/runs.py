@@ -215,7 +215,7 @@ def ls(
 
 def _rows_of_status(
     app: App, status: str | None, waiting: set[str], after: str | None, limit: int, filters: dict[str, Any]
-) -> list[RunRow]:
+) -> Sequence[RunRow]:
     """Return one page of runs. To the store, a run that waits inside a live process is running; here it is waiting."""
     if status not in ("running", "waiting") or not waiting:
         return app.runs.list(status=status, after=after, limit=limit, **filters)
