@@ -63,7 +63,7 @@ def run(block: Block, folder: Path) -> subprocess.CompletedProcess[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=100,
+        timeout=500,
     )
 
 

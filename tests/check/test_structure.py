@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from patience import patience
 from ropewalk.check import check, ensure_valid
 from ropewalk.errors import InvalidFlow, Problem
 from ropewalk.expr.ast import NULL, Arr, Expr, Lit, Obj, Ref
@@ -100,7 +101,7 @@ def test_a_huge_cycle_is_named_in_short_and_quickly() -> None:
     body = dag(*(call(f"n{i}", after=frozenset({f"n{(i - 1) % n}"})) for i in range(n)))
     began = time.perf_counter()
     (told,) = problems(body)
-    assert time.perf_counter() - began < 2
+    assert time.perf_counter() - began < patience(2)
     assert len(told) < 300
     assert "n0 -> n1 ->" in told
     assert "9,992 more" in told
@@ -268,4 +269,4 @@ def test_checking_is_linear_in_the_size() -> None:
         large = flow(make(10_000))
         began = time.perf_counter()
         assert check(large).ok
-        assert time.perf_counter() - began < 1.5  # 0.01 and 0.06 s on an idle machine
+        assert time.perf_counter() - began < patience(1.5)  # 0.01 and 0.06 s on an idle machine

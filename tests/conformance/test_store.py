@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from stores import new, run
 
+from patience import patience
 from ropewalk.errors import InvalidValue, JournalConflict, NotFound, RunBusy, StoreError
 from ropewalk.journal.protocol import KEPT_VERSIONS, Definition, Entry, Store
 
@@ -318,7 +319,7 @@ def test_run_whose_event_loop_was_closed_is_let_go(store: Store) -> None:
         await log.finish("completed", None)
 
     run(begin())
-    end = time.monotonic() + 20
+    end = time.monotonic() + patience(20)
     while [row.id for row in store.orphans()] != ["r"] and time.monotonic() < end:
         time.sleep(0.02)
     run(go_on())

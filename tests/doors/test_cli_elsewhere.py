@@ -8,6 +8,8 @@ import time
 
 import pytest
 
+from patience import patience
+
 HANG = """\
 kind: chain
 name: hang
@@ -44,7 +46,7 @@ def here(project, tmp_path_factory):
 
 
 def until(path):
-    end = time.monotonic() + 20
+    end = time.monotonic() + patience(20)
     while not path.exists():
         assert time.monotonic() < end, "the tool never began"
         time.sleep(0.02)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from patience import patience
+
 EXPERIENCE = """\
 name: steps
 version: 0.1.0
@@ -110,7 +112,7 @@ def test_a_killed_run_is_resumed(project, home: Path, started: Callable[..., sub
     """EXP-RUN-7"""
     project.write("hang", "")
     child = started("run", "steps", "--id", "r1", "--input", '{"to": "y"}')
-    end = time.monotonic() + 30
+    end = time.monotonic() + patience(30)
     while not (home / "hanging").exists():
         assert time.monotonic() < end, "b was never called"
         assert child.poll() is None

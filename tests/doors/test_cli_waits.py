@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from patience import patience
+
 ORDER = """\
 kind: chain
 name: order
@@ -260,7 +262,7 @@ def test_what_is_left_of_a_run_that_was_stopped_while_it_waits_is_shown_and_give
 
 
 def until(holds: Any, most: float = 20.0) -> None:
-    end = time.monotonic() + most
+    end = time.monotonic() + patience(most)
     while True:
         try:
             if holds():

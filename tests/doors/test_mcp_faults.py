@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from mcp_project import Served, served
 
+from patience import patience
 from ropewalk.tools.mcp.requests import ServerRefused
 from ropewalk.tools.mcp.servers import McpServers
 from tools.mcp_lab import alive
@@ -161,7 +162,7 @@ def test_a_fault_is_named_harms_no_other_server_and_leaves_no_process(served: Se
                 await good  # whatever else it raised
 
     asyncio.run(asyncio.wait_for(case(), 240))
-    end = time.monotonic() + 30
+    end = time.monotonic() + patience(30)
     while (left := marked(served.home)) and time.monotonic() < end:
         time.sleep(0.1)
     assert left == []

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from patience import patience
+
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
@@ -81,7 +83,7 @@ def died(process: BaseProcess, most: float = 30) -> bool:
 
 def paused(pid: int, most: float = 10) -> None:
     """Wait until a process is stopped by a signal."""
-    end = time.monotonic() + most
+    end = time.monotonic() + patience(most)
     while not all_paused(pid):
         assert time.monotonic() < end, f"process {pid} is not paused"
         time.sleep(0.002)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import fork_server
+from patience import patience
 from ropewalk.journal.address import open_store
 from ropewalk.journal.protocol import Entry, RunRow, Store
 
@@ -137,7 +138,7 @@ class Scene:
 
     def until(self, holds: Callable[[], bool], process: subprocess.Popen[str] | None = None, most: float = 30) -> None:
         """Wait until it holds or the process has ended; fail after `most` seconds."""
-        end = time.monotonic() + most
+        end = time.monotonic() + patience(most)
         while not holds() and (process is None or process.poll() is None):
             assert time.monotonic() < end, f"nothing came of it; the log: {self.lines()}"
             time.sleep(0.003)

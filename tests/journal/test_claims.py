@@ -12,6 +12,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from patience import patience
 from postgres_server import PostgresServer, fresh
 from ropewalk import App, tool
 from ropewalk.errors import RopewalkError, StoreError
@@ -46,7 +47,7 @@ async def until_free(store: SqlStore, most: float = 10) -> int:
 
 def last(count: Callable[[], int], most: float = 10) -> int:
     """The count when it is 0, or after `most` seconds."""
-    end = time.monotonic() + most
+    end = time.monotonic() + patience(most)
     while (found := count()) and time.monotonic() < end:
         time.sleep(0.05)
     return found

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from patience import patience
 from ropewalk.errors import ToolError
 from ropewalk.tools.directory.directory import DirectoryCaller
 from ropewalk.tools.runner import Runner
@@ -81,7 +82,7 @@ async def written_by(file: Path) -> int:
 
 def until(holds: Callable[[], object]) -> None:
     """Wait for what another process does: there is no event of it."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + patience(20)
     while not holds():
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.01)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import fork_server
+from patience import patience
 from serve.server import COMMAND, Served, serve
 
 pytestmark = pytest.mark.process
@@ -80,7 +81,7 @@ def start(tmp_path: Path) -> Start:
 
 
 def until(condition: Callable[[], Any]) -> Any:
-    end = time.monotonic() + 40
+    end = time.monotonic() + patience(40)
     while not (found := condition()):
         assert time.monotonic() < end
         time.sleep(0.05)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from patience import patience
 from ropewalk import App
 from ropewalk.app.runs.retention import EVERY, Keeper, tidy
 from ropewalk.config.project import read_config
@@ -87,7 +88,7 @@ def test_a_store_that_stays_open_is_tidied_in_a_thread(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
     asyncio.run(fill(store))
     keeper = Keeper(store, Retention(days=None, runs=1), first=0.0)
-    end = time.monotonic() + 20
+    end = time.monotonic() + patience(20)
     while len(ids(store)) > 2 and time.monotonic() < end:
         time.sleep(0.01)
     assert ids(store) == ["r24", "live"]
@@ -100,7 +101,7 @@ def test_a_store_that_is_away_is_told_when_it_stays_away(tmp_path: Path, caplog:
     store = SqliteStore(tmp_path / "store.db")
     store.close()
     keeper = Keeper(store, Retention(days=None, runs=1), first=0.0, again=0.0)
-    end = time.monotonic() + 20
+    end = time.monotonic() + patience(20)
     while len(caplog.records) < 2 and time.monotonic() < end:
         time.sleep(0.01)
     assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]

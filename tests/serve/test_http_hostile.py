@@ -13,6 +13,8 @@ from urllib.parse import quote
 
 import pytest
 
+from patience import patience
+
 from .server import TOKEN, Served
 
 ANSWERED = 10.0
@@ -155,7 +157,7 @@ def test_others_are_answered_while_an_input_is_refused(served: Served, name: str
     answer = served.post("/api/runs", body, timeout=120)
     assert answer.status_code == 422
     assert "only its first problem is listed" in answer.text
-    assert time.monotonic() - began < 30  # it was minutes, in which nobody was answered
+    assert time.monotonic() - began < patience(30)  # it was minutes, in which nobody was answered
 
 
 def test_others_are_answered_while_many_follow_a_run(served: Served) -> None:
@@ -174,7 +176,7 @@ def test_others_are_answered_while_many_follow_a_run(served: Served) -> None:
             assert stream.recv(12) == b"HTTP/1.1 200"
         began = time.monotonic()
         assert served.get("/api/runs?limit=1").status_code == 200
-        assert time.monotonic() - began < ANSWERED
+        assert time.monotonic() - began < patience(ANSWERED)
         (served.folder / go).touch()
         for stream in opened:  # each stream ends with the run
             last = b""

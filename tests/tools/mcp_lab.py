@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from patience import patience
 from ropewalk.tools.mcp.servers import McpServers
 from ropewalk.tools.tool import ProgressEvent
 
@@ -161,7 +162,7 @@ def collected() -> None:
 
 def gone(pgid: int) -> bool:
     """Whether a process group has ended; what SIGKILL has hit may take a moment to do so."""
-    end = time.monotonic() + 2
+    end = time.monotonic() + patience(2)
     while group(pgid):
         if time.monotonic() > end:
             return False

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from patience import patience
 from ropewalk.tools import child_process
 from ropewalk.tools.mcp.servers import McpServers
 
@@ -34,7 +35,7 @@ def late(file: Path) -> McpServers:
 
 
 def written(file: Path) -> list[int]:
-    end = time.monotonic() + SOON
+    end = time.monotonic() + patience(SOON)
     while not file.exists():
         assert time.monotonic() < end
         time.sleep(0.01)

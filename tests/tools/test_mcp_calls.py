@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from patience import patience
 from ropewalk.errors import NotFound
 from ropewalk.tools.mcp.listing import Definition
 from ropewalk.tools.mcp.requests import ServerRefused
@@ -178,7 +179,7 @@ def test_timeout_ends_the_call_and_cancels_the_request(config: dict[str, Any], r
             before = time.monotonic()
             with pytest.raises(TimeoutError, match=r"'odd': tool 'slow' gave no answer within 0.2 s and was cancelled"):
                 await mcp.call_tool("odd", "slow", {"name": request.node.name})
-            assert time.monotonic() - before < 2
+            assert time.monotonic() - before < patience(2)
             # The connection is as good as before.
             assert said(await mcp.call_tool("odd", "echo", {"text": "x"}, timeout=10)) == "x"
 
@@ -242,7 +243,7 @@ def test_auto_mode_finds_the_era_and_remembers_it() -> None:
             before = time.monotonic()
             await mcp.connect()
             assert mcp.failures == {}
-            assert time.monotonic() - before < 6, "the SDK's own probe takes 10 s"
+            assert time.monotonic() - before < patience(6), "the SDK's own probe takes 10 s"
             assert mcp._links["odd"].era == "2026-07-28"
             assert mcp._links["old"].era == "legacy"
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from patience import patience
 from ropewalk.errors import UnsupportedSchema
 from ropewalk.schema import compile_schema
 
@@ -104,7 +105,7 @@ def test_hostile_pattern_is_answered_at_once() -> None:
     started = time.perf_counter()
     assert schema.is_valid("a" * 50_000)
     assert not schema.is_valid("a" * 50_000 + "b")
-    assert time.perf_counter() - started < 1
+    assert time.perf_counter() - started < patience(1)
 
 
 def test_pattern_that_would_be_enormous_is_refused() -> None:

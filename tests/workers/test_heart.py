@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from patience import patience
 from ropewalk.journal.postgres.store import PostgresStore
 from ropewalk.journal.postgres.worker_registry import WorkerRegistry, WorkerRow
 
@@ -41,7 +42,7 @@ def until(holds: Callable[[], bool], most: float = 10.0) -> float:
     """Wait until it holds; return the seconds that took."""
     begun = time.monotonic()
     while not holds():
-        assert time.monotonic() - begun < most
+        assert time.monotonic() - begun < patience(most)
         time.sleep(0.01)
     return time.monotonic() - begun
 

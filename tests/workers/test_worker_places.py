@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from patience import patience
 from postgres_server import PostgresServer, fresh
 from ropewalk import App
 from ropewalk.journal.postgres.session import target
@@ -169,7 +170,7 @@ def test_every_queued_run_ends(line: Crew, postgres_server: PostgresServer, how:
             time.sleep(chance.choice((0, 1, 3)))
             postgres_server.up()
     left, since = waiting_for(line), time.monotonic()
-    while left and time.monotonic() - since < 30:
+    while left and time.monotonic() - since < patience(30):
         time.sleep(0.3)
         now = waiting_for(line)
         left, since = now, since if now == left else time.monotonic()

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 import pytest
 import sqlalchemy.exc
 
+from patience import patience
 from ropewalk.config.settings import WorkerSettings
 from ropewalk.errors import Fenced
 from ropewalk.journal.postgres.session import Session, target
@@ -31,7 +32,7 @@ def client(postgres_url: str) -> Iterator[dbos_adapter.Client]:
 
 
 async def until(holds: Callable[[], bool], most: float = 60) -> None:
-    end = time.monotonic() + most
+    end = time.monotonic() + patience(most)
     while not holds():
         assert time.monotonic() < end
         await asyncio.sleep(0.05)
