@@ -17,6 +17,7 @@ texts
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import orjson
@@ -28,11 +29,12 @@ from ..expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Ref
 from ..fast_dataclass import dataclass
 from ..ir import Flow, Graph, Meta, Node, OnError, Policy, Retry
 from ..ops import MODEL as MODEL
-from ..ops import Branch, Call, Compute, Loop, Map, Require, Wait
+from ..ops import Branch, Call, Compute, Loop, Map, Require, Undo, Wait, calls_of
 from ..values import Json, did_you_mean
 from . import fields as f
 from .fields import Checker, Report, add_problem, join, read_document
 from .registry import Compiled, all_problems
+from .undo import check_undo_policy, check_undos, compile_undos
 
 RESULT_SIZE: Final = 100_000
 """The most characters of text that are sent of one result; `result_size` overrides it."""
@@ -232,6 +234,7 @@ def agent_loop(
     start: Expr,
     *,
     approve: Collection[str] = (),
+    undos: Mapping[str, Undo] = MappingProxyType({}),
     ask_caller: bool = False,
     path: str = "",
     within: str = "",
@@ -244,6 +247,7 @@ def agent_loop(
         tools: The ids of the tools that the model may call.
         start: The messages that the conversation begins with.
         approve: The tools whose calls must be approved first.
+        undos: By tool, the undo of its calls, which replaces that of the tool.
         ask_caller: True if the caller of the conversation approves; otherwise the run waits for an approval.
         path: The place of the tools in the document.
         within: The prefix of the ids of its nodes.
@@ -261,7 +265,7 @@ def agent_loop(
     }
     # Each turn has three nodes: the state of the conversation, the model's answer, the calls it wants.
     call_all = Map(
-        items=Ref("out", (turn, "uses")), body=_CallBranches(within, path, approve, ask_caller).region(tools)
+        items=Ref("out", (turn, "uses")), body=_CallBranches(within, path, approve, ask_caller, undos).region(tools)
     )
     nodes = (
         Node(id=talk, op=Compute(value=Ref("prev")), meta=_HIDDEN),
@@ -293,6 +297,7 @@ class AgentParts:
     options: dict[str, Json]
     tools: list[str]
     start: Expr
+    undos: dict[str, Undo]
 
 
 def agent_of(op: Loop, within: str) -> AgentParts | None:
@@ -305,8 +310,9 @@ def agent_of(op: Loop, within: str) -> AgentParts | None:
     if not isinstance(options, Lit) or not isinstance(tools, Lit) or not isinstance(op.initial, Obj):
         return None
     start = dict(op.initial.fields).get("messages", NULL)
-    is_same = agent_loop(options.value, tools.value, start, within=within) == op
-    return AgentParts(options.value, tools.value, start) if is_same else None
+    undos = {call.op.tool: call.op.undo for call in calls_of(op.body) if call.op.undo is not None}
+    is_same = agent_loop(options.value, tools.value, start, undos=undos, within=within) == op
+    return AgentParts(options.value, tools.value, start, undos) if is_same else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +323,7 @@ class _CallBranches:
     path: str
     approve: Collection[str]
     caller: bool
+    undos: Mapping[str, Undo]
 
     def region(self, tools: Sequence[str]) -> Graph:
         """Build the region that handles one call: the branch of its tool, or the model tool's own answer."""
@@ -340,9 +347,8 @@ class _CallBranches:
         failed = Policy(on_error=OnError(value=_object({"error": explained})))
         meta = Meta(source=f"{self.path}[{i}]", labels={"tool": ""}, name=tool)
         args = Ref("item", ("input",))
-        call = Node(
-            id=f"{self.within}call.{name}", op=Call(tool=tool, args=args, content=True), policy=failed, meta=meta
-        )
+        op = Call(tool=tool, args=args, content=True, undo=self.undos.get(tool))
+        call = Node(id=f"{self.within}call.{name}", op=op, policy=failed, meta=meta)
         call_region = Graph(nodes=(call,), result=Ref("out", (call.id,)), ordered=True)
         if tool not in self.approve:
             return call_region
@@ -458,6 +464,8 @@ FIELDS: Final[dict[str, Checker]] = {
     "plans": f.truth,
     "approve": _flag_or_names,
     "ask": f.one_of(("wait", "caller")),
+    "undos": check_undos,
+    "undo": check_undo_policy,
     "inputSchema": f.mapping,
     "timeout": f.number,
     **OPTIONS,
@@ -518,6 +526,7 @@ def _flow(fields: Mapping[str, Any], report: Report) -> Flow:
         tools,
         start_messages(fields, "", report),
         approve=tools_to_approve(fields, tools, "", report) - set(operations),
+        undos=compile_undos(fields.get("undos"), tools, "undos", report),
         ask_caller=fields.get("ask") == "caller",
         path="tools",
     )
@@ -533,6 +542,7 @@ def _flow(fields: Mapping[str, Any], report: Report) -> Flow:
         body=Graph(nodes=(node, last), result=Ref("out", ("agent",)), ordered=True),
         input_schema=fields.get("inputSchema"),
         timeout=timeout / 1000 if timeout else None,
+        undo=fields.get("undo"),
     )
 
 

@@ -27,6 +27,7 @@ from ..values import Json
 from . import fields as f
 from .fields import Checker, Report, add_problem, join, normalize_keys, read_document
 from .registry import Compiled, all_problems, failures
+from .undo import check_undo, check_undo_policy, compile_undo, write_undo
 from .writing import POLICY, Fields, FlowWriter, milliseconds, sorted_nodes
 
 ROOTS: Final = frozenset(("input", "prev", "steps"))
@@ -37,6 +38,7 @@ STEP_FIELDS: Final[dict[str, Checker]] = {
     "inputMapping": f.anything,
     "condition": f.condition,
     "description": f.text,
+    "undo": check_undo,
 }
 _LITERAL_WARNING: Final = ('Unresolved reference "', '" treated as literal')
 """The message of `lift` about a string that it leaves unchanged; the string is in the middle."""
@@ -87,7 +89,7 @@ class StepReader:
         args = self._args(mapping, join(path, "inputMapping"))
         node = Node(
             id=self._id(document["name"]),
-            op=Call(tool=tool, args=args),
+            op=Call(tool=tool, args=args, undo=compile_undo(fields.get("undo"), join(path, "undo"), self.report)),
             when=self._condition(condition, join(path, "condition")) if condition is not None else None,
             meta=Meta(source=path, labels=LABELS, description=str(fields.get("description", ""))),
         )
@@ -222,6 +224,7 @@ FIELDS: Final[dict[str, Checker]] = {
     "steps": f.anything,
     "strict": f.truth,
     "timeout": f.number,
+    "undo": check_undo_policy,
 }
 
 
@@ -326,6 +329,7 @@ def _flow(fields: Mapping[str, Any], steps: Steps) -> Flow:
         input_schema=fields.get("inputSchema"),
         output_schema=fields.get("outputSchema"),
         timeout=timeout / 1000 if timeout else None,
+        undo=fields.get("undo"),
     )
 
 
@@ -371,7 +375,7 @@ class Rendering:
 
 SUPPORTED: Final[dict[type[Any], tuple[str, ...]]] = {
     Node: ("id", "op", "when", "policy", "meta", "after"),
-    Call: ("tool", "args"),
+    Call: ("tool", "args", "undo"),
     Compute: ("value",),
     Branch: ("arms", "default"),
     Block: ("body",),
@@ -466,6 +470,7 @@ class CompositeWriter(FlowWriter[Around]):
             fields["condition"] = self.condition(test, f"{path}.when", around)
         if node.meta.description:
             fields["description"] = node.meta.description
+        fields |= write_undo(op.undo)
         self.positions[node.id] = len(self.steps)
         self.steps.append(fields)
         self.prev = PREV

@@ -21,6 +21,7 @@ from ..values import Json
 from . import fields as f
 from .fields import Checker, Report, add_problem, join, normalize_keys, read_document
 from .registry import Compiled, all_problems, failures
+from .undo import check_undo_policy
 from .writing import POLICY, Fields, FlowWriter
 
 
@@ -77,6 +78,7 @@ FIELDS: Final[dict[str, Checker]] = {
     "description": f.text,
     "mcpPrompt": f.truth,
     "steps": f.anything,
+    "undo": check_undo_policy,
 }
 STEP_FIELDS: Final[dict[str, Checker]] = {"toolId": f.name, "args": f.mapping, "usePrevious": f.truth}
 
@@ -142,7 +144,8 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
     fields, report = read_document(config, FIELDS, "run chain")
     steps = _read_steps(fields.get("steps"), report)
     name = str(fields.get("name", fields.get("id", "runchain")))
-    flow = replace(flow_of(steps), name=name)
+    undo: Any = fields.get("undo")
+    flow = replace(flow_of(steps), name=name, undo=undo)
     if report:
         raise InvalidFlow(all_problems(report, flow), flow)
     document: dict[str, Json] = {"name": name, **fields, "steps": [step.to_dict() for step in steps]}

@@ -380,6 +380,11 @@ class FlowWriter(Generic[Around]):
         """
         raise NotImplementedError
 
+    def _document(self) -> Fields:
+        """Make the document, with the fields that every notation has."""
+        document = self.document()
+        return document if self.flow.undo is None else {**document, "undo": self.flow.undo}
+
     @classmethod
     def write(cls, flow: Flow, losses: list[Problem] | None = None) -> Fields:
         """Return the document.
@@ -396,7 +401,7 @@ class FlowWriter(Generic[Around]):
         """
         flow = without_result_node(replace(flow, body=simplify_choices(flow.body)))
         writer = cls(flow)
-        document = writer.document()
+        document = writer._document()
         for name in () if cls.has_seeds else flow.seeds:
             message = f"begins as the input's member {name!r} if present; a {cls.kind} always begins with the default"
             writer.refuse(f"state.{name}", message)
@@ -412,7 +417,7 @@ class FlowWriter(Generic[Around]):
         while more := {at for path in writer.incomplete if (at := node_at(paths, path)) is not None} - lost_ids:
             lost_ids |= more
             writer = cls(without_nodes(flow, lost_ids))
-            document = writer.document()
+            document = writer._document()
             problems += [problem for problem in writer.problems if node_at(paths, problem.path) not in lost_ids]
         problems += [Problem(path=path, message=LEFT_OUT) for path in sorted(lost_ids)]
         losses += dict.fromkeys(problems)

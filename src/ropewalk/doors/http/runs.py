@@ -10,7 +10,7 @@ import contextlib
 import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
 
 import orjson
@@ -20,6 +20,7 @@ from pydantic import Field
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from ...app.app import App
+from ...app.current import JobOptions
 from ...app.preflight import check_input, check_variables
 from ...app.presenters import run_line
 from ...app.runs.liveness import RESUMABLE
@@ -63,6 +64,9 @@ class NewRun(WaitBody):
     input: Any = None
     variables: dict[str, Any] | None = None
     run_id: str | None = Field(None, alias="runId", min_length=1, max_length=500, description="The same id runs once.")
+    undo: Literal["on_request", "on_failure"] | None = Field(
+        None, description="When its finished steps are undone. Default: as the definition or the project says."
+    )
 
 
 EXECUTED: Final[dict[str, Any]] = {
@@ -131,7 +135,8 @@ async def start(body: NewRun, app: Served, files: Files, live: Going) -> Answer:
         identity = {"input": check_input(loaded.flow, body.input), "context": {"variables": variables}}
         check_same_run(row, Begun(id=run_id, kind=loaded.kind, fingerprint=loaded.fingerprint, **identity))
         return Answer(await _existing_run(app, live, row, body.wait), 200)
-    work = {"definition_id": id, "run_id": run_id, "input": body.input, "variables": variables}
+    work: JobOptions = {"definition_id": id, "run_id": run_id, "input": body.input, "variables": variables}
+    work["undo"] = body.undo
     return await start_run(live, run_id, body.wait, lambda take: app.execute(loaded, **work, on_event=take), new=True)
 
 

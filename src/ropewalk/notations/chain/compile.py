@@ -130,6 +130,7 @@ class ChainCompiler(Binder[Within]):
             state=state,
             input_schema=self.fields.get("inputSchema"),
             timeout=timeout / 1000 if timeout else None,
+            undo=self.fields.get("undo"),
         )
 
     def _free(self, id: str) -> str:

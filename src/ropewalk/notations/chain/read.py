@@ -32,6 +32,7 @@ from ..fields import (
     read_fields,
     read_nodes,
 )
+from ..undo import check_undo_policy
 from .node_types import BODIES, ERROR_STRATEGY, NODE_FIELDS, NODE_TYPES, ONLY_FOR, ChainNode
 
 
@@ -82,6 +83,7 @@ CHAIN_FIELDS: Final[dict[str, Checker]] = {
     "concurrency": f.positive,
     "maxIterations": f.positive,
     "until": f.condition,
+    "undo": check_undo_policy,
     "inputSchema": f.anything,
     "kind": f.text,
     "metadata": f.mapping,

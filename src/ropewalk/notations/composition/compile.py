@@ -14,10 +14,11 @@ from typing import Final
 from ...expr.ast import NULL, Expr, Fn, Lit, Obj, Ref
 from ...fast_dataclass import dataclass
 from ...ir import NO_POLICY, Flow, Graph, Meta, Node, OnError, Op, Policy, Retry
-from ...ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Validate
+from ...ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Undo, Validate
 from ...values import Json
 from ..binding import Binder, output_ref
 from ..fields import add_problem, join, type_name
+from ..undo import compile_undo
 from .read import PER_ITEM, ComposerNode, CompositionDocument
 
 ROOTS: Final = frozenset(("input", "prev", "steps", "output", "var", "item", "index", "acc", "error", "secret"))
@@ -90,6 +91,7 @@ class CompositionCompiler(Binder[Within]):
             input_schema=fields.get("inputSchema"),
             output_schema=schema,
             timeout=fields["timeout"] / 1000 if fields.get("timeout") else None,
+            undo=fields.get("undo"),
         )
 
     def region(self, body: list[ComposerNode], data: Expr) -> Graph:
@@ -191,7 +193,11 @@ class CompositionCompiler(Binder[Within]):
 
     def tool(self, node: ComposerNode, within: Within) -> Op:
         """Compile a tool node to a call."""
-        return Call(tool=str(node.get("tool", "")), args=self.arguments(within.data, node))
+        return Call(tool=str(node.get("tool", "")), args=self.arguments(within.data, node), undo=self.undo(node))
+
+    def undo(self, node: ComposerNode) -> Undo | None:
+        """Return the undo of a node's calls, None if the document sets none."""
+        return compile_undo(node.get("undo"), join(node.path, "undo"), self.problems)
 
     def arguments(self, args: Expr, node: ComposerNode) -> Expr:
         """Return the arguments of a call; report a mapping that is certainly not an object."""
@@ -223,7 +229,7 @@ class CompositionCompiler(Binder[Within]):
         if node.get("inputMapping") is not None:
             with_inner = replace(within, item=True, acc=folds)
             args = self.value(node.get("inputMapping"), join(node.path, "inputMapping"), with_inner)
-        op = Call(tool=str(node.get("tool")), args=self.arguments(args, node))
+        op = Call(tool=str(node.get("tool")), args=self.arguments(args, node), undo=self.undo(node))
         call = Node(id=self.unique_id(f"{node.id}.call"), op=op, meta=self.meta(node, name=node.id))
         body = Graph(nodes=(call,), result=Ref("out", (call.id,)), ordered=True)
         if not folds:

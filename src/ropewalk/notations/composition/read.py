@@ -28,6 +28,7 @@ from ..fields import (
     read_fields,
     read_nodes,
 )
+from ..undo import check_undo, check_undo_policy
 
 
 class ComposerNodeType(StrEnum):
@@ -74,6 +75,7 @@ FIELDS: Final[dict[str, Checker]] = {
     "variables": f.mapping,
     "concurrency": f.positive,
     "timeout": f.number,
+    "undo": check_undo_policy,
     "metadata": f.mapping,
 }
 DEFAULTS: Final[dict[str, Json]] = {"name": "", "description": "", "concurrency": 8}
@@ -85,6 +87,7 @@ NODE_FIELDS: Final[dict[str, Checker]] = {
     "name": f.text,
     "description": f.text,
     "tool": f.name,
+    "undo": check_undo,
     "inputMapping": f.anything,
     "outputMapping": f.anything,
     "schema": f.anything,
@@ -116,6 +119,7 @@ NULLABLE: Final = ("then", "otherwise", "fallback", "initial", "expression")
 PER_ITEM: Final = ("map", "filter", "reduce")
 ONLY_FOR: Final[dict[str, tuple[str, ...]]] = {
     "tool": ("tool", *PER_ITEM),
+    "undo": ("tool", *PER_ITEM),
     "inputMapping": ("tool", *PER_ITEM, "transform", "validate", "branch", "conditional", "parallel"),
     "schema": ("validate",),
     "required": ("validate",),
@@ -332,6 +336,8 @@ def _check_fields(node: ComposerNode, report: Report) -> None:
             add_problem(
                 report, join(path, "concurrency"), "only tool calls run concurrently, and this node has no tool"
             )
+        if "undo" in fields and "tool" not in fields:
+            add_problem(report, join(path, "undo"), "only tool calls can be undone, and this node has no tool")
     if node.type == "transform":
         _check_alternatives(node, ("transform", "transformType"), report)
         if "config" in fields and "transform" in fields:

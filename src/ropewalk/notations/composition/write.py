@@ -16,6 +16,7 @@ from ...ir import Graph, Node, Retry
 from ...ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Validate, in_milliseconds
 from ...values import Json
 from ..chain.write import delay_varies
+from ..undo import write_undo
 from ..writing import PARALLEL, POLICY, Fields, FlowWriter, items_expr, milliseconds, outputs, without_output_check
 from .compile import MERGES, RETRY_DELAY, data_after
 from .read import DEFAULTS, looks_like_nodes
@@ -24,7 +25,7 @@ WIDTH: Final = int(DEFAULTS["concurrency"])
 STRATEGIES: Final = {function: strategy for strategy, function in MERGES.items()}
 SUPPORTED: Final[dict[type[Any], tuple[str, ...]]] = {
     Node: ("id", "op", "after", "when", "result", "writes", "policy", "meta"),
-    Call: ("tool", "args"),
+    Call: ("tool", "args", "undo"),
     Compute: ("value",),
     Validate: ("value", "schema", "place"),
     Branch: ("arms", "default"),
@@ -175,7 +176,8 @@ class CompositionWriter(FlowWriter[Around]):
         op: Any = node.op
         match op:
             case Call():
-                return {"type": "tool", "tool": op.tool, **self._mapping_fields(op.args, around, "args")}
+                mapping = self._mapping_fields(op.args, around, "args")
+                return {"type": "tool", "tool": op.tool, **mapping, **write_undo(op.undo)}
             case Compute():
                 return self._computed_fields(op.value, around)
             case Validate():
@@ -282,7 +284,7 @@ class CompositionWriter(FlowWriter[Around]):
         args = {"inputMapping": self.value(call.op.args, f"{path}/args", inside)}
         if call.op.args == Ref("item"):
             args = {}
-        fields: Fields = {"tool": call.op.tool, **items_field, **args}
+        fields: Fields = {"tool": call.op.tool, **items_field, **args, **write_undo(call.op.undo)}
         # Loops are folds, or maps of one item at a time.
         if isinstance(op, Loop):
             if is_fold:

@@ -21,6 +21,7 @@ from ...ops import Call, Compute, Loop, Map, Sleep, Wait
 from ...problems import MOST_PROBLEMS
 from ...values import Json, did_you_mean
 from ..fields import Report, add_problem, join
+from ..undo import compile_undo
 from .models import ModelNodes, quote_key
 from .nodes import MODELS, SHARED_STATE, ExperienceNode, path_in, retry_of
 from .read import (
@@ -102,7 +103,8 @@ class ExperienceCompiler:
         body = Graph(nodes=self._region(top, edges.get("", []), groups), limit=document.concurrency)
         state = {name: _channel(declared) for name, declared in document.schema.items()}
         schema, seeds = input_and_seeds(document, body, state)
-        return Flow(name=document.name, body=body, state=state, input_schema=schema, seeds=seeds)
+        policy = document.fields.get("undo")
+        return Flow(name=document.name, body=body, state=state, input_schema=schema, seeds=seeds, undo=policy)
 
     # --- names --------------------------------------------------------------------------------
 
@@ -278,11 +280,13 @@ class ExperienceCompiler:
             source = self.value(node.get("source", {}), join(node.path, "source"))
             return Call(tool="dataset:", args=Obj((("source", source),)))
         args = self.value(node.get("args", {}), join(node.path, "args"))
+        undo = compile_undo(node.get("undo"), join(node.path, "undo"), self.problems)
         if node.kind == "call":
-            return Call(tool=str(node.get("tool", "")), args=args)
+            return Call(tool=str(node.get("tool", "")), args=args, undo=undo)
         if node.kind == "experience":
             shared = Obj(((SHARED_STATE, Ref("state")),)) if self._shares_state(node) else None
-            return Call(tool=f"experience:{_directory(str(node.get('impl', '')))}", args=args, also=shared)
+            tool = f"experience:{_directory(str(node.get('impl', '')))}"
+            return Call(tool=tool, args=args, also=shared, undo=undo)
 
         # A module gets the state, the outputs of its predecessors and the item next to its own arguments.
         inputs = tuple((id, self.edge_output(id)) for id in entry.predecessors)
@@ -290,7 +294,7 @@ class ExperienceCompiler:
         if has_item:
             extra += [(name, Ref("item")) for name in ("_item", "$item")]
             extra += [(name, Ref("index")) for name in ("_item_index", "$index")]
-        return Call(tool=f"impl:{node.get('impl', '')}", args=args, also=Obj(tuple(extra)))
+        return Call(tool=f"impl:{node.get('impl', '')}", args=args, also=Obj(tuple(extra)), undo=undo)
 
     def _wait(self, node: ExperienceNode) -> Wait:
         texts: dict[str, Expr | None] = {"event": None, "approval": None}

@@ -24,6 +24,7 @@ from ...schema import schema_errors
 from ...values import Json, did_you_mean
 from ..agent import agent_loop, agent_options
 from ..fields import Report, add_problem, join
+from ..undo import compile_undos
 from .nodes import ExperienceNode, path_in
 from .read import ExperienceDocument
 
@@ -247,7 +248,9 @@ class ModelNodes:
             fields["output_schema"] = schema
         options = {**agent_options(fields), "must_end": True}
         tools = tuple(dict.fromkeys(node.get("tools", ())))
-        return agent_loop(options, tools, messages, path=join(node.path, "tools"), within=f"{id}.", name=node.id)
+        undos = compile_undos(node.get("undos"), tools, join(node.path, "undos"), self.document.problems)
+        path = join(node.path, "tools")
+        return agent_loop(options, tools, messages, undos=undos, path=path, within=f"{id}.", name=node.id)
 
     def compile_program(self, node: ExperienceNode, predecessors: tuple[str, ...]) -> Call:
         """Return the call that runs the program of a `cli-agent` node."""

@@ -20,6 +20,7 @@ from ...fast_dataclass import dataclass
 from ...values import Json, did_you_mean
 from .. import fields as f
 from ..fields import Checker, Report, add_problem, check_schema, join, read_object
+from ..undo import check_undo, check_undos
 
 SOURCES: Final[dict[str, tuple[str, ...]]] = {
     "file": ("format",),
@@ -151,6 +152,8 @@ NODE: Final[dict[str, Checker]] = {
     "for_each": f.anything,
     "source": f.anything,
     "tool": f.name,
+    "undo": check_undo,
+    "undos": check_undos,
     "output": output,
     "prompt": f.name,
     "tools": f.names,
@@ -179,6 +182,8 @@ ONLY_FOR: Final[dict[str, tuple[str, ...]]] = {
     "args": ("tool", "call", "experience", *MODELS),
     "source": ("dataset",),
     "tool": ("call",),
+    "undo": ("tool", "call", "experience"),
+    "undos": ("agent", "skill"),
     "output": ("call",),
     "prompt": ("agent", "cli-agent"),
     "tools": ("agent", "skill"),

@@ -32,6 +32,7 @@ from ...values import Json, did_you_mean
 from .. import fields as f
 from ..chain.compile import any_of
 from ..fields import Checker, Report, add_problem, check_schema, join, read_object
+from ..undo import check_undo_policy
 from .nodes import SCOPES, ExperienceNode, identifier, list_of, node_of
 
 CONCURRENCY: Final = 4
@@ -61,6 +62,7 @@ DOCUMENT: Final[dict[str, Checker]] = {
     "graph": f.anything,
     "inputSchema": f.mapping,
     "state_scope": f.one_of(SCOPES),
+    "undo": check_undo_policy,
     "files": f.mapping,
     "kind": f.text,
 }

@@ -24,6 +24,7 @@ from ...ir import NO_POLICY, Channel, Graph, Node, OnError, bodies, nodes_of
 from ...ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait
 from ...values import Json
 from ..agent import MAX_ROUNDS, AgentParts, agent_of
+from ..undo import write_undo, write_undos
 from ..writing import (
     NO_TIMEOUT,
     POLICY,
@@ -242,7 +243,7 @@ def _is_true(test: Expr) -> Fn:
 
 SUPPORTED: Final[dict[type[Any], tuple[str, ...]]] = {
     Node: ("id", "op", "after", "when", "writes", "policy", "meta"),
-    Call: ("tool", "args"),
+    Call: ("tool", "args", "undo"),
     Compute: ("value",),
     Sleep: ("seconds",),
     Map: ("items", "body", "limit", "most"),
@@ -438,7 +439,7 @@ class ExperienceWriter(FlowWriter[Around]):
             self.refuse(f"{path}.args", "the arguments in an experience are an object, not a reference to one")
         if node.meta.description:
             fields["description"] = node.meta.description
-        return fields | self._writes(node, path) | self._on_error(node, path, around)
+        return fields | write_undo(node.op.undo) | self._writes(node, path) | self._on_error(node, path, around)
 
     def _agent(self, node: Node, agent: AgentParts, around: Around) -> None:
         path = f"{around.path}{node.id}"
@@ -462,6 +463,7 @@ class ExperienceWriter(FlowWriter[Around]):
         fields: Fields = {"kind": "agent", "prompt": prompt}
         if agent.tools:
             fields["tools"] = agent.tools
+        fields |= write_undos(agent.undos)
         fields |= {key: value for key, value in options.items() if (key, value) != ("max_rounds", MAX_ROUNDS)}
         if node.meta.description:
             fields["description"] = node.meta.description

@@ -19,6 +19,7 @@ from ...values import Json
 from .. import fields as f
 from ..fields import Checker, read_document
 from ..registry import Compiled, failures
+from ..undo import check_undo_policy
 from .compile import Rejected, compile_program, parse
 from .program import MODES, PlanTool
 
@@ -36,6 +37,7 @@ FIELDS: Final[dict[str, Checker]] = {
     "function": f.truth,
     "parallel": f.one_of(MODES),
     "timeout": f.number,
+    "undo": check_undo_policy,
 }
 
 
@@ -72,6 +74,7 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
         input_schema=schema,
         output_schema=None if prints(flow) else given.get("output"),
         timeout=float(seconds) / 1000 if seconds is not None else None,
+        undo=given.get("undo"),
     )
     return Compiled(
         kind="plan",
