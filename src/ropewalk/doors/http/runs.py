@@ -135,9 +135,11 @@ async def start(body: NewRun, app: Served, files: Files, live: Going) -> Answer:
         identity = {"input": check_input(loaded.flow, body.input), "context": {"variables": variables}}
         check_same_run(row, Begun(id=run_id, kind=loaded.kind, fingerprint=loaded.fingerprint, **identity))
         return Answer(await _existing_run(app, live, row, body.wait), 200)
-    work: JobOptions = {"definition_id": id, "run_id": run_id, "input": body.input, "variables": variables}
-    work["undo"] = body.undo
-    return await start_run(live, run_id, body.wait, lambda take: app.execute(loaded, **work, on_event=take), new=True)
+    options: JobOptions = {"definition_id": id, "run_id": run_id, "input": body.input, "variables": variables}
+    options["undo"] = body.undo
+    return await start_run(
+        live, run_id, body.wait, lambda take: app.execute(loaded, **{**options, "on_event": take}), new=True
+    )
 
 
 async def _existing_run(app: App, live: Live, row: RunRow, wait: float) -> dict[str, Json]:
