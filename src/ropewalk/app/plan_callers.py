@@ -1,4 +1,4 @@
-"""Callers for the tools of a plan's run: one counts calls, one answers from an earlier run.
+"""Callers for the tools of a plan's run: one keeps to a budget, one answers calls from the record of an earlier run.
 
 Both wrap the usual caller of the run. Their settings are recorded in the context of the run, so a run that another
 process resumes has the same limits.
@@ -11,92 +11,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..engine.engine import Job
-from ..engine.flow_tool import FlowTool, flow_tool_of
-from ..errors import JournalConflict, ToolError
+from ..errors import JournalConflict
 from ..fast_dataclass import dataclass
-from ..ir import Flow
 from ..journal.protocol import Entry, RunRow
 from ..ops import calls_of
 from ..tools.annotations import effect_of
 from ..values import Json, digest
-from .pinned_definition import MOST_PARTS, pinned_definition
+from .pinned_definition import pinned_definition
+from .run_budget import BudgetedCaller, budget_of_run
 
 if TYPE_CHECKING:
     from .context import Context
 
 CONTEXT: Final = "plan"
 """The member of a run's context with the limits of a plan."""
-_CALLS: Final = ("call", "call_failed")
-_MODEL: Final = "ropewalk:model"
-
-
-class BudgetExceeded(ToolError):
-    """The run has made all calls that its budget allows; the call was not made."""
-
-    retryable = False
-
-    def __init__(self, tool_id: str, limit: int) -> None:
-        self.limit = limit
-        super().__init__(tool_id, "execute", f"the budget of {limit:,} call{'s' * (limit != 1)} is used up")
-
-
-class CallBudget:
-    """The calls that a run and its inner runs may still make."""
-
-    def __init__(self, limit: int, used: int = 0) -> None:
-        self.limit, self.used = limit, used
-
-    def take(self, tool: str) -> None:
-        """Count one call.
-
-        Raises:
-            BudgetExceeded: All calls are used.
-        """
-        if self.used >= self.limit:
-            raise BudgetExceeded(tool, self.limit)
-        self.used += 1
-
-
-class BudgetedCaller:
-    """Counts every call of a run, those of inner flows included, and refuses calls over the budget."""
-
-    def __init__(self, caller: Any, budget: CallBudget) -> None:
-        self._caller, self._budget = caller, budget
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._caller, name)  # `version`, and what callers of directories have
-
-    def bind(self, tool_id: str) -> Any:
-        """Return a bound tool that takes one call from the budget each time."""
-        bound, budget = self._caller.bind(tool_id), self._budget
-        if tool_id.startswith("ropewalk:") and tool_id != _MODEL:
-            return bound
-        flow = flow_tool_of(bound.tool)
-        binder = getattr(self._caller, "bind_handler", None)
-        if flow is not None and binder is not None:
-            bound = binder(bound.tool, _budgeted(flow, budget))
-        inner = bound.call
-
-        async def call(args: Any, *more: Any, **named: Any) -> Json:
-            budget.take(tool_id)
-            value: Json = await inner(args, *more, **named)
-            return value
-
-        return replace(bound, call=call, direct=None)
-
-
-def _budgeted(flow: FlowTool, budget: CallBudget) -> FlowTool:
-    """Return a flow tool whose own calls are counted, too."""
-    caller, job_for_row = BudgetedCaller(flow.host.caller, budget), flow.host.job_for_row
-    if job_for_row is None:
-        return flow.with_host(caller=caller)
-
-    async def budgeted_job_for_row(row: RunRow) -> Job:
-        job = await job_for_row(row)
-        job.caller = BudgetedCaller(job.caller, budget)
-        return job
-
-    return flow.with_host(caller=caller, job_for_row=budgeted_job_for_row)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,14 +105,14 @@ def apply_limits(context: Context, job: Job, limits: Mapping[str, Any], row: Run
     Args:
         context: The context of the app.
         job: The job; its context records the limits.
-        limits: `calls` is the budget of calls, `corrects` the run whose record answers calls.
+        limits: The limits of the budget, and `corrects`: the run whose record answers calls.
         row: The run, if it exists already.
     """
     job.new.context[CONTEXT] = dict(limits)
-    limit, corrects = limits.get("calls"), limits.get("corrects")
-    if limit is not None:
-        used = 0 if row is None else calls_made(context, row, job.flow)
-        job.caller = BudgetedCaller(job.caller, CallBudget(int(limit), used))
+    corrects = limits.get("corrects")
+    budget = budget_of_run(context, limits, row, job.flow)
+    if budget is not None:
+        job.caller = BudgetedCaller(job.caller, budget)
     if corrects is not None:
         recorded = recorded_calls(context, str(corrects))
         if row is not None:  # what this run has from the record already
@@ -193,22 +121,6 @@ def apply_limits(context: Context, job: Job, limits: Mapping[str, Any], row: Run
                 if entry.kind == "call" and own is not None:
                     recorded.remove(own)
         job.caller = RecordedCaller(job.caller, str(corrects), recorded, context.plans.effects)
-
-
-def calls_made(context: Context, row: RunRow, flow: Flow) -> int:
-    """Return how many calls a run and its inner runs have recorded."""
-    tools = {node.id: node.op.tool for node in calls_of(flow.body)}
-    count = 0
-    for entry in context.history(row.id):
-        if entry.kind in _CALLS:
-            tool = tools.get(entry.node, "")
-            count += not tool.startswith("ropewalk:") or tool == _MODEL
-    stack = [row.id]
-    while stack:
-        for part in context.store.list_runs(parent=stack.pop(), limit=MOST_PARTS):
-            count += sum(entry.kind in _CALLS for entry in context.history(part.id))
-            stack.append(part.id)
-    return count
 
 
 def recorded_calls(context: Context, run_id: str) -> list[RecordedCall]:

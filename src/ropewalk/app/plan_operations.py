@@ -21,11 +21,12 @@ from ..tools.backends.route import Args, EngineGetter, OnProgress, Route, Routed
 from ..tools.tool import Tool
 from ..tools.world import SPACE
 from ..values import Json
-from .plan_callers import BudgetedCaller, CallBudget, calls_made
-from .plans import Plans, problem_of_program, read_budget
+from .plans import Plans, problem_of_program
+from .run_budget import BudgetedCaller, RunBudget, budget_of_run, read_budget
 from .saved_plans import KIND
 
 if TYPE_CHECKING:
+    from ..ir import Flow
     from .context import Context
     from .jobs import Jobs
 
@@ -40,6 +41,8 @@ _BUDGET: Final[dict[str, Json]] = {
     "properties": {
         "calls": {"type": "integer", "minimum": 0, "description": "The most calls of tools in the whole run."},
         "seconds": {"type": "number", "exclusiveMinimum": 0, "description": "The longest duration of the run."},
+        "tokens": {"type": "integer", "minimum": 0, "description": "The most tokens of models that the run calls."},
+        "cost": {"type": "number", "minimum": 0, "description": "The most that these tokens cost, in US dollars."},
     },
     "additionalProperties": False,
 }
@@ -239,25 +242,25 @@ class PlanHandler(Routed):
         name, plans = self.operation.name, self.plans
         arguments: Any = args
         if name == "run_plan":
-            calls, fields = read_budget(arguments.get("budget"))
+            limits, fields = read_budget(arguments.get("budget"))
             loaded, problems = await plans.load(arguments["code"], arguments.get("input"), **fields)
             if loaded is None or problems:
                 return _invalid(arguments["code"], problems)
-            return await self._run(loaded, arguments.get("input"), calls, get_engine, key, on_progress)
+            return await self._run(loaded, arguments.get("input"), limits, get_engine, key, on_progress)
         if name == "save_plan" and plans.context.plans.save == "ask":
             loaded, problems = await plans.checked_for_saving(
                 arguments["name"], arguments["code"], arguments["description"]
             )
             if loaded is None or problems:
                 return _invalid(arguments["code"], problems)
-            return await self._run(saving_plan(plans), _saving_input(arguments), None, get_engine, key, on_progress)
+            return await self._run(saving_plan(plans), _saving_input(arguments), {}, get_engine, key, on_progress)
         return await call_operation(plans, name, arguments, run_id=key)
 
     async def _run(
         self,
         loaded: Any,
         input: Any,
-        calls: int | None,
+        limits: dict[str, Json],
         get_engine: EngineGetter | None,
         key: str | None,
         on_progress: OnProgress | None,
@@ -266,14 +269,18 @@ class PlanHandler(Routed):
         plans, context = self.plans, self.plans.context
         handler: Any = plans.jobs.make_tool(loaded, "plan", "").handler
         assert isinstance(handler, FlowTool)
-        if calls is not None:
-            row = None if key is None else await run_sync_in_thread(context.store, lambda: context.store.get_run(key))
-            used = 0
-            if row is not None:
-                used = await run_sync_in_thread(context.store, lambda: calls_made(context, row, loaded.flow))
-            handler = handler.with_host(caller=BudgetedCaller(handler.host.caller, CallBudget(calls, used)))
+        budget = None
+        if limits:
+            budget = await run_sync_in_thread(context.store, lambda: _budget_of(context, limits, key, loaded.flow))
+        if budget is not None:
+            handler = handler.with_host(caller=BudgetedCaller(handler.host.caller, budget))
         result = await handler.run(dict(input or {}), get_engine, key, on_progress)
         return await plans.answer(outcome(result, KIND))
+
+
+def _budget_of(context: Context, limits: dict[str, Json], key: str | None, flow: Flow) -> RunBudget | None:
+    """Return the budget of a plan that another run calls; `key` is the id of the plan's own run."""
+    return budget_of_run(context, limits, None if key is None else context.store.get_run(key), flow)
 
 
 def install_operations(context: Context, jobs: Jobs) -> None:

@@ -30,6 +30,7 @@ from .pinned_definition import pinned_definition, require_run
 from .plan_callers import RecordedCallChanged, RecordedCaller, apply_limits
 from .plan_tools import python_name, servers_in, with_tools
 from .preflight import check_input
+from .run_budget import read_budget
 from .runs.queries import RunService
 from .saved_plans import KIND, RESULT, register_saved_plan, register_saved_plans, store_plan
 
@@ -193,7 +194,8 @@ class Plans:
         Args:
             code: The program.
             input: Its input.
-            budget: `calls`, the most calls of tools, and `seconds`, for the whole run with the flows that it calls.
+            budget: The limits of the whole run with the flows that it calls: `calls` of tools, `seconds`, `tokens` of
+                models, and their `cost` in US dollars.
             run_id: The id of the run; a run of this id that exists is resumed.
             approve: Which calls wait for an approval: "none", "destructive" or "writes".
             parallel: Which calls may overlap where Python makes one after another: "reads" (those of tools that only
@@ -205,11 +207,10 @@ class Plans:
             `error` (the line, its text, and why) and `partial`, what the calls before it gave; "invalid" with
             `problems`.
         """
-        calls, fields = read_budget(budget)
+        limits, fields = read_budget(budget)
         loaded, problems = await self.load(code, input, approve, parallel, **fields)
         if loaded is None or problems:
             return {"status": "invalid", "problems": [problem_of_program(code, problem) for problem in problems]}
-        limits = {} if calls is None else {"calls": calls}
         return await self.start(loaded, input, run_id, limits, on_event)
 
     async def start(
@@ -472,20 +473,6 @@ def _approvals(history: list[Entry]) -> dict[str, dict[str, Any]]:
         if isinstance(answer, dict) and answer.get("approved") is True and text is not None:
             answers[str(text)] = answer
     return answers
-
-
-def read_budget(budget: Mapping[str, Json] | None) -> tuple[int | None, dict[str, Json]]:
-    """Return the budget of calls, and the fields of the document for the rest."""
-    fields = dict(budget or {})
-    calls, seconds = fields.pop("calls", None), fields.pop("seconds", None)
-    problems = [Problem(path=f"budget.{key}", message="must be calls or seconds") for key in fields]
-    if calls is not None and (isinstance(calls, bool) or not isinstance(calls, int) or calls < 0):
-        problems.append(Problem(path="budget.calls", message="must be an integer from 0"))
-    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or seconds <= 0):
-        problems.append(Problem(path="budget.seconds", message="must be a number above 0"))
-    if problems:
-        raise InvalidInput(problems)
-    return calls, {} if seconds is None else {"timeout": round(seconds * 1000)}
 
 
 def _line(source: str) -> int | None:

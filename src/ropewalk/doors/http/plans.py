@@ -27,7 +27,9 @@ class CheckPlan(RequestBody):
 
 
 class RunPlan(CheckPlan):
-    budget: dict[str, Any] | None = Field(None, description="`calls` and `seconds` of the whole run.")
+    budget: dict[str, Any] | None = Field(
+        None, description="`calls`, `seconds`, `tokens` and `cost` (US dollars) of the whole run."
+    )
     runId: str | None = Field(None, max_length=500, description="The id of the run, by which its events can be read.")
 
 
