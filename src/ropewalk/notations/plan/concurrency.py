@@ -1,28 +1,55 @@
-"""Calls at the same time, calls that are kept and awaited later, and time limits."""
+"""Calls at the same time, calls that are kept and awaited later, and time limits.
+
+In Python, `task = f(x)` makes a coroutine that a later statement awaits, often many at once with `asyncio.gather`. A
+flow has no value for a call that was not made. So such a call is *kept*: its arguments are computed where the program
+makes the coroutine, and the call itself is emitted where it is awaited. `Program.kept` has the kept calls by name.
+
+`asyncio.gather` becomes a Block whose nodes have no order, with one region for each call. A task group is rewritten as
+a gather. A time limit becomes a Block with a timeout.
+"""
 
 from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from typing import TypeAlias
+from typing import NamedTuple
 
 from ...expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Ref
 from ...expr.python.piece import EXIT, PRINTED
 from ...ir import Graph, OnError, Policy
 from ...ops import Block, Compute, Map
-from .emit import UNBOUND, Context, Emitter, Environment, Exit, Region, Request, Value, output
+from .emit import UNBOUND, VALUE, Context, Effect, Emitted, Emitter, Environment, Exit, Region, Value, output
 from .facts import derived, facts_of
 from .program import PlanError, Program
 from .syntax import Rename, assign, at, load, store, stored
 
-Result: TypeAlias = "Exit | list[ast.stmt] | None"
-Kept: TypeAlias = "tuple[list[ast.stmt], ast.expr]"
+
+class KeptCall(NamedTuple):
+    """A call that is awaited later: the statements that fix its arguments now, and the expression to await then."""
+
+    before: list[ast.stmt]
+    call: ast.expr
+
+
+class GatheredCall(NamedTuple):
+    """An argument of `asyncio.gather`: one call, or a comprehension that makes a call for each element of a list."""
+
+    is_list: bool
+    call: ast.expr
+
+
+class GroupTask(NamedTuple):
+    """A task of a task group, or a list of tasks from a comprehension; `name` is None if nothing refers to it."""
+
+    name: str | None
+    is_list: bool
+    call: ast.expr
 
 
 # --- calls that are kept ---------------------------------------------------------------------------
 
 
-def keep_call(program: Program, node: ast.expr, place: ast.AST) -> Kept | None:
+def keep_call(program: Program, node: ast.expr, place: ast.AST) -> KeptCall | None:
     """Return what fixes the arguments of a call now, and the call to make where it is awaited.
 
     `task = f(x)`, `tasks = [f(x) for x in xs]` and `[f(x), g(y)]` are such calls, with or without `create_task`.
@@ -39,23 +66,25 @@ def keep_call(program: Program, node: ast.expr, place: ast.AST) -> Kept | None:
     if isinstance(node, ast.Call) and program.is_coroutine(node):
         path = program.path(node.func)
         if path in ("approve", "wait_for", "asyncio.run", "asyncio.gather", "asyncio.wait_for"):
-            return ([], node) if path.startswith("asyncio.") and not _has_arguments_with_names(node) else None
+            return KeptCall([], node) if path.startswith("asyncio.") and not _reads_names(node) else None
         return _with_fixed_arguments(program, node, place)
     if isinstance(node, (ast.ListComp, ast.GeneratorExp)) and _is_call(program, node.elt):
         before: list[ast.stmt] = []
-        return before, listed_calls(program, node, before, place)
+        calls = listed_calls(program, node, before, place)
+        return KeptCall(before, calls)
     if isinstance(node, ast.List) and node.elts and all(_is_call(program, part) for part in node.elts):
-        statements, calls = [], []
+        statements: list[ast.stmt] = []
+        elements: list[ast.expr] = []
         for part in node.elts:
             kept = keep_call(program, part, place)
             assert kept is not None
-            statements += kept[0]
-            calls.append(kept[1])
-        return statements, at(ast.List(calls, ast.Load()), place)
+            statements += kept.before
+            elements.append(kept.call)
+        return KeptCall(statements, at(ast.List(elements, ast.Load()), place))
     return None
 
 
-def _has_arguments_with_names(node: ast.Call) -> bool:
+def _reads_names(node: ast.Call) -> bool:
     return bool(facts_of(node).names)
 
 
@@ -63,7 +92,7 @@ def _is_call(program: Program, node: ast.expr) -> bool:
     return program.is_coroutine(program.makes_task(node) or node)
 
 
-def _with_fixed_arguments(program: Program, node: ast.Call, place: ast.AST) -> Kept:
+def _with_fixed_arguments(program: Program, node: ast.Call, place: ast.AST) -> KeptCall:
     before: list[ast.stmt] = []
 
     def fixed(part: ast.expr) -> ast.expr:
@@ -73,7 +102,7 @@ def _with_fixed_arguments(program: Program, node: ast.Call, place: ast.AST) -> K
 
     args = [fixed(part) for part in node.args]
     keywords = [derived(keyword, value=fixed(keyword.value)) for keyword in node.keywords]
-    return before, derived(node, args=args, keywords=keywords)
+    return KeptCall(before, derived(node, args=args, keywords=keywords))
 
 
 def listed_calls(
@@ -107,39 +136,44 @@ def kept_loop(program: Program, node: ast.For) -> list[ast.stmt] | None:
 # --- gather ----------------------------------------------------------------------------------------
 
 
-def emit_gather(request: Request, call: ast.Call) -> Result:
+def emit_gather(effect: Effect, call: ast.Call) -> Emitted:
     """Emit `await asyncio.gather(...)`: every call is a region of its own, and all of them end."""
-    emitter, statement = request.emitter, request.statement
+    emitter, statement = effect.emitter, effect.statement
     returns = _returns_exceptions(call)
     before: list[ast.stmt] = []
     parts = _gathered_parts(emitter.program, call, before)
     if before:
-        args = [ast.Starred(part, ast.Load()) if is_list else part for is_list, part in parts]
-        again = at(ast.Call(call.func, args, call.keywords), call)
-        return [*before, assign(request.target or emitter.program.fresh("r"), at(ast.Await(again), call), statement)]
+        # Statements have to run first: return them, and the gather with what they give.
+        args = [ast.Starred(part.call, ast.Load()) if part.is_list else part.call for part in parts]
+        rewritten = at(ast.Call(call.func, args, call.keywords), call)
+        return [*before, assign(effect.target or emitter.program.fresh("r"), at(ast.Await(rewritten), call), statement)]
+    # One node for each call, all in a Block without an order.
     inner = Region()
-    context = request.context.collecting()
+    context = effect.context.collecting()
     context = replace(context, deferred=context.deferred and not returns)
-    groups = [(is_list, _branch_of_gather(request, is_list, part, inner, context)) for is_list, part in parts]
+    groups = [(part.is_list, _emit_gathered_call(effect, part, inner, context)) for part in parts]
     results = Obj(tuple((id, output(id)) for _, id in groups))
     block = emitter.node(
-        request.region, Block(body=Graph(nodes=tuple(inner.nodes), result=results)), "gather", statement
+        effect.region, Block(body=Graph(nodes=tuple(inner.nodes), result=results)), "gather", statement
     )
+    # Put the results together: a list of values, or the exit of the first call that raised.
     rows = Arr(tuple(Arr((Lit(is_list), output(block, id))) for is_list, id in groups))
-    old = request.env.get(request.target, UNBOUND).packed if request.target is not None else NULL
+    old = effect.env.get(effect.target, UNBOUND).packed if effect.target is not None else NULL
     gathered = Fn("py:gathered", (rows, Lit(returns), old))
-    id = emitter.node(request.region, Compute(value=gathered), "gathered", statement)
-    request.bind(Value(output(id, "v")))
+    id = emitter.node(effect.region, Compute(value=gathered), "gathered", statement)
+    effect.bind(Value(output(id, VALUE)))
     if emitter.program.prints:
-        printed = Fn("py:printed", (request.env[PRINTED].expr, rows))
-        made = emitter.node(request.region, Compute(value=Obj(((PRINTED, printed),))), "printed", statement)
-        request.env[PRINTED] = Value(output(made, PRINTED))
+        printed = Fn("py:printed", (effect.env[PRINTED].expr, rows))
+        made = emitter.node(effect.region, Compute(value=Obj(((PRINTED, printed),))), "printed", statement)
+        effect.env[PRINTED] = Value(output(made, PRINTED))
     if returns:
         return None
-    return hand_on(emitter, Exit(output(id, EXIT), frozenset(("raise",))), request.region, request.context, statement)
+    return raise_unless_guarded(
+        emitter, Exit(output(id, EXIT), frozenset(("raise",))), effect.region, effect.context, statement
+    )
 
 
-def hand_on(emitter: Emitter, exit: Exit, region: Region, context: Context, place: ast.AST) -> Exit | None:
+def raise_unless_guarded(emitter: Emitter, exit: Exit, region: Region, context: Context, place: ast.AST) -> Exit | None:
     """Return the exit of statements that ended together. Outside of a `try`, an exception fails the run here."""
     if context.guarded:
         return exit
@@ -156,31 +190,31 @@ def _returns_exceptions(call: ast.Call) -> bool:
     return False
 
 
-def _gathered_parts(program: Program, call: ast.Call, before: list[ast.stmt]) -> list[tuple[bool, ast.expr]]:
+def _gathered_parts(program: Program, call: ast.Call, before: list[ast.stmt]) -> list[GatheredCall]:
     """Return the calls of a gather, each with whether it is a comprehension over a named list."""
-    parts: list[tuple[bool, ast.expr]] = []
+    parts: list[GatheredCall] = []
     for node in call.args:
         is_list = isinstance(node, ast.Starred)
         part = node.value if isinstance(node, ast.Starred) else node
         if isinstance(part, ast.Name) and part.id in program.kept:
             part = program.kept[part.id]
         if not is_list:
-            parts.append((False, program.makes_task(part) or part))
+            parts.append(GatheredCall(False, program.makes_task(part) or part))
             continue
         if isinstance(part, ast.Call) and program.path(part.func) == "map" and len(part.args) == 2:
-            part = _mapped(program, part, node)
+            part = _map_as_comprehension(program, part, node)
         if isinstance(part, (ast.List, ast.Tuple)):
-            parts += [(False, program.makes_task(element) or element) for element in part.elts]
+            parts += [GatheredCall(False, program.makes_task(element) or element) for element in part.elts]
             continue
         if not isinstance(part, (ast.ListComp, ast.GeneratorExp)):
             raise PlanError(node, "gather takes calls, or a list of calls that a comprehension makes")
         if not _is_over_named_list(part):
             part = listed_calls(program, part, before, node)
-        parts.append((True, part))
+        parts.append(GatheredCall(True, part))
     return parts
 
 
-def _mapped(program: Program, call: ast.Call, place: ast.AST) -> ast.ListComp:
+def _map_as_comprehension(program: Program, call: ast.Call, place: ast.AST) -> ast.ListComp:
     """Return `map(f, xs)` as a comprehension of calls."""
     name = program.fresh("x")
     program.names.add(name)
@@ -193,57 +227,57 @@ def _is_over_named_list(node: ast.ListComp | ast.GeneratorExp) -> bool:
     return len(node.generators) == 1 and isinstance(only.iter, ast.Name) and only.iter.id.startswith("_xs·")
 
 
-def _branch_of_gather(request: Request, is_list: bool, part: ast.expr, nodes: Region, context: Context) -> str:
+def _emit_gathered_call(effect: Effect, part: GatheredCall, region: Region, context: Context) -> str:
     """Emit one call of a gather, or one call for each element of a list, and return the id of its node."""
-    emitter, statement, env = request.emitter, request.statement, request.env
-    inner, own, name = Region(), dict(env), emitter.program.fresh("r")
+    emitter, statement, env = effect.emitter, effect.statement, effect.env
+    inner_region, inner_env, name = Region(), dict(env), emitter.program.fresh("r")
     items: Expr = NULL
-    if is_list:
-        assert isinstance(part, (ast.ListComp, ast.GeneratorExp))
-        assert isinstance(part.generators[0].iter, ast.Name)
-        items = Fn("py:items", (env[part.generators[0].iter.id].expr,))
-        call = _bind_element(request, part, own, inner)
-    else:
-        call = part
+    call = part.call
+    if part.is_list:
+        assert isinstance(call, (ast.ListComp, ast.GeneratorExp))
+        assert isinstance(call.generators[0].iter, ast.Name)
+        items = Fn("py:items", (env[call.generators[0].iter.id].expr,))
+        call = _bind_element(effect, call, inner_env, inner_region)
     if not emitter.program.is_coroutine(call):
         raise PlanError(call, "gather takes calls of tools or async functions")
     awaited = assign(name, at(ast.Await(call), statement), statement)
     if emitter.program.prints:
-        own[PRINTED] = Value(Lit([]))  # each call collects its own text
-    exit = emitter.block([awaited], own, inner, context)
-    changed = [known for known in env if own[known] is not env[known] and known != PRINTED]
+        inner_env[PRINTED] = Value(Lit([]))  # each call collects its own text
+    exit = emitter.block([awaited], inner_env, inner_region, context)
+    # Calls at the same time must not depend on each other through a variable.
+    changed = [known for known in env if inner_env[known] is not env[known] and known != PRINTED]
     if changed:
         raise PlanError(statement, f"{changed[0]} is changed by calls that run at the same time; return the values")
-    fields = [(EXIT, NULL if exit is None else exit.expr), ("v", own.get(name, UNBOUND).packed)]
+    fields = [(EXIT, NULL if exit is None else exit.expr), (VALUE, inner_env.get(name, UNBOUND).packed)]
     if emitter.program.prints:
-        fields.append((PRINTED, own[PRINTED].expr))
+        fields.append((PRINTED, inner_env[PRINTED].expr))
     result = Obj(tuple(fields))
-    body = emitter.graph(inner, result)
-    if is_list:
+    body = emitter.graph(inner_region, result)
+    if part.is_list:
         limit = min(emitter.program.semaphores.values(), default=None)
-        return emitter.node(nodes, Map(items=items, body=body, limit=limit), "each", statement)
-    return emitter.node(nodes, Block(body=body), "one", statement)
+        return emitter.node(region, Map(items=items, body=body, limit=limit), "each", statement)
+    return emitter.node(region, Block(body=body), "one", statement)
 
 
-def _bind_element(request: Request, part: ast.ListComp | ast.GeneratorExp, own: Environment, inner: Region) -> ast.expr:
+def _bind_element(effect: Effect, part: ast.ListComp | ast.GeneratorExp, env: Environment, region: Region) -> ast.expr:
     """Emit the assignment of an element to the target of a comprehension, under names of its own; return the call."""
-    emitter, statement = request.emitter, request.statement
+    emitter, statement = effect.emitter, effect.statement
     target = part.generators[0].target
     prefix = emitter.program.fresh("g")
     names = {name: f"{prefix}_{name}" for name in stored(target)}
     emitter.program.names |= set(names.values())
     rename = Rename(names)
     item = emitter.program.fresh("item")
-    own[item] = Value(output(emitter.node(inner, Compute(value=Ref("item")), "item", statement)))
+    env[item] = Value(output(emitter.node(region, Compute(value=Ref("item")), "item", statement)))
     unpack = at(ast.Assign([rename.renamed(target)], load(item)), statement)
-    emitter.piece([unpack], own, inner, Context(), "unpack")
+    emitter.piece([unpack], env, region, Context(), "unpack")
     return rename.renamed(part.elt)
 
 
 # --- time limits and task groups ---------------------------------------------------------------------
 
 
-def emit_wait_for(request: Request, call: ast.Call, name: str) -> Result:
+def emit_wait_for(effect: Effect, call: ast.Call, name: str) -> Emitted:
     """Emit `await asyncio.wait_for(call, timeout)`."""
     seconds = call.args[1] if len(call.args) > 1 else None
     for keyword in call.keywords:
@@ -252,12 +286,14 @@ def emit_wait_for(request: Request, call: ast.Call, name: str) -> Result:
     if not call.args or seconds is None:
         raise PlanError(call, "wait_for takes a call and a timeout in seconds")
     if isinstance(seconds, ast.Constant) and seconds.value is None:
-        return [assign(name, at(ast.Await(call.args[0]), call), request.statement)]
-    awaited = assign(name, at(ast.Await(call.args[0]), call), request.statement)
-    return _timed(request.emitter, seconds, [awaited], request.env, request.region, request.context, request.statement)
+        return [assign(name, at(ast.Await(call.args[0]), call), effect.statement)]
+    awaited = assign(name, at(ast.Await(call.args[0]), call), effect.statement)
+    return _emit_time_limit(
+        effect.emitter, seconds, [awaited], effect.env, effect.region, effect.context, effect.statement
+    )
 
 
-def _timed(
+def _emit_time_limit(
     emitter: Emitter,
     seconds: ast.expr,
     body: list[ast.stmt],
@@ -270,23 +306,25 @@ def _timed(
     limit = seconds.value if isinstance(seconds, ast.Constant) else None
     if type(limit) not in (int, float):
         raise PlanError(seconds, "a timeout is a number of seconds, such as 5 or 0.5")
-    inner, own = Region(), dict(env)
-    inside = context.collecting()
-    exit = emitter.block(body, own, inner, inside)
-    changed = sorted(name for name in own if own[name] is not env.get(name))
+    inner_region, inner_env = Region(), dict(env)
+    inner_context = context.collecting()
+    exit = emitter.block(body, inner_env, inner_region, inner_context)
+    changed = sorted(name for name in inner_env if inner_env[name] is not env.get(name))
     _refuse_lost_names(body, changed, env, place)
+    # When the time is up, the names keep their values, and the exit is a TimeoutError.
     late = Obj(
         (
             (EXIT, Fn("py:timeout", (Lit(place.lineno),))),
             *((name, env.get(name, UNBOUND).packed) for name in changed),
         )
     )
-    policy = Policy(timeout=float(limit), on_error=OnError(value=late, deferred=inside.deferred))  # type: ignore[arg-type]
-    block = Block(body=emitter.graph(inner, emitter.state(own, changed, exit)))
+    on_error = OnError(value=late, deferred=inner_context.deferred)
+    policy = Policy(timeout=float(limit), on_error=on_error)  # type: ignore[arg-type]
+    block = Block(body=emitter.graph(inner_region, emitter.state(inner_env, changed, exit)))
     id = emitter.node(region, block, "timeout", place, policy=policy)
     emitter.bind(env, id, changed)
     kinds = (exit.kinds if exit is not None else frozenset()) | {"raise"}
-    return hand_on(emitter, Exit(output(id, EXIT), kinds), region, context, place)
+    return raise_unless_guarded(emitter, Exit(output(id, EXIT), kinds), region, context, place)
 
 
 def _refuse_lost_names(body: list[ast.stmt], changed: list[str], env: Environment, place: ast.stmt) -> None:
@@ -298,63 +336,63 @@ def _refuse_lost_names(body: list[ast.stmt], changed: list[str], env: Environmen
 
 def emit_async_with(
     emitter: Emitter, node: ast.AsyncWith, env: Environment, region: Region, context: Context
-) -> Result:
+) -> Emitted:
     """Emit `async with` on `asyncio.timeout(seconds)`, `asyncio.TaskGroup()` or a semaphore."""
     item = node.items[0]
     call = item.context_expr
     path = emitter.program.path(call.func) if isinstance(call, ast.Call) else ""
     if len(node.items) == 1 and isinstance(call, ast.Call):
         if path == "asyncio.TaskGroup" and isinstance(item.optional_vars, ast.Name):
-            return _task_group(emitter.program, node, item.optional_vars.id)
+            return _task_group_as_gather(emitter.program, node, item.optional_vars.id)
         if path == "asyncio.timeout" and len(call.args) == 1:
-            return _timed(emitter, call.args[0], node.body, env, region, context, node)
+            return _emit_time_limit(emitter, call.args[0], node.body, env, region, context, node)
     if len(node.items) == 1 and isinstance(call, ast.Name) and call.id in emitter.program.semaphores:
         return node.body  # the calls of each gather keep the limit
     raise PlanError(node, "async with takes asyncio.timeout(seconds), asyncio.TaskGroup() or a semaphore")
 
 
-def _task_group(program: Program, node: ast.AsyncWith, group: str) -> list[ast.stmt]:
+def _task_group_as_gather(program: Program, node: ast.AsyncWith, group: str) -> list[ast.stmt]:
     """Return the statements for a task group: its tasks are made, then gathered at its end."""
 
-    def task(value: ast.AST) -> ast.expr | None:
+    def call_of_task(value: ast.AST) -> ast.expr | None:
         is_call = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and bool(value.args)
         if is_call and ast.unparse(value.func) == f"{group}.create_task":  # type: ignore[attr-defined]
             return value.args[0]  # type: ignore[attr-defined,no-any-return]
         return None
 
     before: list[ast.stmt] = []
-    made: list[tuple[str | None, bool, ast.expr]] = []
+    tasks: list[GroupTask] = []
     for statement in node.body:
         value = statement.value if isinstance(statement, (ast.Assign, ast.Expr)) else None
         name = None
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
             name = statement.targets[0].id
-        call = task(value) if value is not None else None
+        call = call_of_task(value) if value is not None else None
         if call is not None:
-            made.append((name, False, call))
-        elif isinstance(value, ast.ListComp) and (call := task(value.elt)) is not None and name is not None:
-            made.append((name, True, at(ast.ListComp(call, value.generators), statement)))
+            tasks.append(GroupTask(name, False, call))
+        elif isinstance(value, ast.ListComp) and (call := call_of_task(value.elt)) is not None and name is not None:
+            tasks.append(GroupTask(name, True, at(ast.ListComp(call, value.generators), statement)))
         elif program.is_pure(statement):
             before.append(statement)
         else:
             raise PlanError(statement, "inside a TaskGroup, make tasks with create_task and await them after it")
-    return [*before, *_gathered_tasks(program, made, node)]
+    return [*before, *_gather_tasks(program, tasks, node)]
 
 
-def _gathered_tasks(program: Program, made: list[tuple[str | None, bool, ast.expr]], node: ast.stmt) -> list[ast.stmt]:
+def _gather_tasks(program: Program, tasks: list[GroupTask], node: ast.stmt) -> list[ast.stmt]:
     """Return the gather of the tasks of a group, and the statements that give each task's name its result."""
-    if not made:
+    if not tasks:
         return [at(ast.Pass(), node)]
-    if len(made) > 1 and any(is_list for _, is_list, _ in made):
+    if len(tasks) > 1 and any(task.is_list for task in tasks):
         raise PlanError(node, "a TaskGroup takes one list of tasks, or single tasks")
     results = program.fresh("tasks")
-    args: list[ast.expr] = [ast.Starred(call, ast.Load()) if is_list else call for _, is_list, call in made]
+    args: list[ast.expr] = [ast.Starred(task.call, ast.Load()) if task.is_list else task.call for task in tasks]
     gather = ast.Call(ast.Attribute(load("asyncio"), "gather", ast.Load()), args, [])
     rows: list[ast.stmt] = [assign(results, at(ast.Await(gather), node), node)]
-    if made[0][1]:
-        rows.append(assign(made[0][0] or program.fresh("t"), load(results), node))
+    if tasks[0].is_list:
+        rows.append(assign(tasks[0].name or program.fresh("t"), load(results), node))
     else:
-        for index, (name, _, _) in enumerate(made):
-            if name is not None:
-                rows.append(assign(name, ast.Subscript(load(results), ast.Constant(index), ast.Load()), node))
+        for index, task in enumerate(tasks):
+            if task.name is not None:
+                rows.append(assign(task.name, ast.Subscript(load(results), ast.Constant(index), ast.Load()), node))
     return rows

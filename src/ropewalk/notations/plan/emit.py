@@ -1,15 +1,31 @@
-"""From statements to nodes.
+"""From statements of a plan to the nodes of a flow: the parts that all kinds of statements share.
 
-The longest run of statements without an effect is one `Compute` node, a *piece*. Names live in an environment that maps
-each to an expression over nodes. Early exits are values: a node whose statements may leave early gives an exit in
-addition to its names, and what follows is the arm of a `Branch` on "no exit".
+`compile.py` makes an Emitter for a program and calls `Emitter.block` with its statements. The longest run of statements
+without an effect becomes one `Compute` node, a *piece*, which `expr/python/` evaluates. Any other statement goes to
+`statements.py`, which emits nodes for it (calls of tools: `calls.py`; calls at the same time: `concurrency.py`) or
+returns simpler statements. To *emit* is to add nodes to a Region. The variables of the program live in an Environment,
+which maps each name to an expression over nodes that are there already.
+
+**Exits.** Nodes of a flow cannot jump, so `return`, `raise`, `break` and `continue` are values. A node whose statements
+may leave their block has an exit in its value, in the field `EXIT`, next to the values of the names. It is null where
+the statements came to their end, the *null exit*. Otherwise it is `{"k": "return", "v": value}`,
+`{"k": "raise", "e": exception}`, `{"k": "break"}` or `{"k": "continue"}`. For example, `if x: return 1` gives a node
+whose `EXIT` is null or a return. An `Exit` in this compiler says where that value is, and which kinds there can be.
+
+The statements after a node with an exit must run only where the exit is null. So they become the arm of a `Branch` on
+that condition (`Emitter.unless`); its default arm hands the exit on. At the end of a loop, a function, a `try` or the
+plan, the exit is taken: `py:loop_exit`, `py:after_call`, `py:handler` and so on (`expr/python/functions.py`) return
+what is left of it.
+
+**Calls inside a `try`** may not fail their nodes, because `except` is still to run. The value of such a node is
+`{"v": value, "e": error}` with one of both null (`VALUE`, `ERROR`), and `py:caught` makes an exit of the error.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from ...expr.ast import NULL, Expr, Fn, Lit, Obj, Ref
 from ...expr.python.functions import UNBOUND_MARK, piece_text
@@ -28,7 +44,14 @@ MAX_NESTING: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Where the value of a name is. A `raw` one comes from outside and holds no encoded values."""
+    """Where the value of a name is.
+
+    Pieces encode values that JSON does not have, such as sets and dates (`expr/python/values.pack`).
+
+    Attributes:
+        expr: The value.
+        raw: Whether it comes from outside the program, and so holds no encoded values.
+    """
 
     expr: Expr
     raw: bool = False
@@ -40,15 +63,31 @@ class Value:
 
 
 UNBOUND: Final = Value(Lit(UNBOUND_MARK))
+"""The value of a name that the program has not bound yet."""
+VALUE: Final = "v"
+"""The field for the value of a call, of a list of calls, or of a function, where the node has an error or exit too."""
+ERROR: Final = "e"
+"""The field for the error of a call inside a `try`."""
 Environment: TypeAlias = dict[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """An expression that is null where no exit is taken, and the kinds of exit that there can be."""
+    """Where the exit of some statements is, and which kinds of exit there can be; see the text of this module.
+
+    Attributes:
+        expr: The exit; null where the statements came to their end.
+        kinds: Any of `return`, `raise`, `break` and `continue`.
+    """
 
     expr: Expr
     kinds: frozenset[str]
+
+
+Emitted: TypeAlias = "Exit | list[ast.stmt] | None"
+"""What came of one statement: the exit that its nodes may take, or None if they cannot leave early.
+
+A list holds simpler statements that mean the same, to emit instead; then no nodes were added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +117,23 @@ class Region:
 
 
 Emit: TypeAlias = Callable[[Environment, Region], "Exit | None"]
-
-
-EmitStatement: TypeAlias = "Callable[[Emitter, ast.stmt, Environment, Region, Context], Exit | list[ast.stmt] | None]"
+"""Emits the nodes of an arm of a choice, with an environment and a region of its own."""
+EmitStatement: TypeAlias = "Callable[[Emitter, ast.stmt, Environment, Region, Context], Emitted]"
+"""Emits one statement with an effect."""
 EmitOverlap: TypeAlias = (
     "Callable[[Emitter, list[ast.stmt], int, Environment, Region, Context], tuple[int, Exit | None]]"
 )
+"""Emits the statements from a position on whose calls may overlap (`overlap.py`). Returns the position after them and
+the exit that they may take; the same position if there are none."""
+
+
+class EmittedArm(NamedTuple):
+    """An arm of a choice after its statements were emitted; the default arm has no test."""
+
+    test: Expr | None
+    env: Environment
+    region: Region
+    exit: Exit | None
 
 
 def output(id: str, *path: str) -> Ref:
@@ -153,15 +203,19 @@ class Emitter:
                 return self.unless(exit, rest, env, region, context) if rest else exit
         return None
 
+    def arm(self, statements: Sequence[ast.stmt], context: Context) -> Emit:
+        """Return the function that emits statements as an arm of a choice."""
+        return lambda env, region: self.block(statements, env, region, context)
+
     def unless(
         self, exit: Exit, rest: Sequence[ast.stmt], env: Environment, region: Region, context: Context
     ) -> Exit | None:
         """Emit statements that run where an exit is not taken."""
-        return self.when_null(exit, lambda e, r: self.block(rest, e, r, context), env, region, rest[0])
+        return self.when_null(exit, self.arm(rest, context), env, region, rest[0])
 
     def when_null(self, exit: Exit, emit: Emit, env: Environment, region: Region, place: ast.AST) -> Exit | None:
         """Emit nodes that run where an exit is not taken; where it is, it is handed on."""
-        return self.branch([(is_null(exit.expr), emit)], lambda e, r: exit, env, region, place, "then")
+        return self.branch([(is_null(exit.expr), emit)], lambda arm_env, arm_region: exit, env, region, place, "then")
 
     def branch(
         self,
@@ -175,23 +229,22 @@ class Emitter:
         """Emit a choice. Every arm works on a copy of the environment; names that differ afterwards come out of it."""
         if self._depth >= MAX_NESTING:
             raise PlanError(place, f"blocks nest more than {MAX_NESTING} deep; split the program into functions")
-        done: list[tuple[Expr | None, Environment, Region, Exit | None]] = []
+        emitted: list[EmittedArm] = []
         self._depth += 1
         for test, emit in (*arms, (None, default)):
-            own_env, own_region = dict(env), Region()
-            exit = emit(own_env, own_region) if emit is not None else None
-            done.append((test, own_env, own_region, exit))
+            arm_env, arm_region = dict(env), Region()
+            exit = emit(arm_env, arm_region) if emit is not None else None
+            emitted.append(EmittedArm(test, arm_env, arm_region, exit))
         self._depth -= 1
-        changed = sorted({name for _, own, _, _ in done for name in own if own[name] is not env.get(name)})
-        kinds = frozenset[str]().union(*(exit.kinds for *_, exit in done if exit is not None))
-        if not changed and not kinds and not any(own.nodes for _, _, own, _ in done):
+        # A choice that changes nothing, calls nothing and cannot leave needs no node.
+        changed = sorted({name for arm in emitted for name in arm.env if arm.env[name] is not env.get(name)})
+        kinds = frozenset[str]().union(*(arm.exit.kinds for arm in emitted if arm.exit is not None))
+        if not changed and not kinds and not any(arm.region.nodes for arm in emitted):
             return None
-        graphs = [
-            (test, self.graph(own_region, self.state(own_env, changed, exit)))
-            for test, own_env, own_region, exit in done
-        ]
-        op = Branch(arms=tuple((test, graph) for test, graph in graphs[:-1] if test is not None), default=graphs[-1][1])
-        id = self.node(region, op, hint, place)
+        # Every arm gives the same fields, so that the names can be read from the node of the choice.
+        graphs = [self.graph(arm.region, self.state(arm.env, changed, arm.exit)) for arm in emitted]
+        tested = [(arm.test, graph) for arm, graph in zip(emitted, graphs, strict=True) if arm.test is not None]
+        id = self.node(region, Branch(arms=tuple(tested), default=graphs[-1]), hint, place)
         for name in changed:
             env[name] = Value(output(id, name))
         return Exit(output(id, EXIT), kinds) if kinds else None
@@ -213,6 +266,7 @@ class Emitter:
     ) -> Exit | None:
         """Emit statements without an effect as one node, and return the exit that they may take."""
         program = self.program
+        # The text of a piece includes the local functions that it calls.
         functions = self._functions_used(statements)
         code = [*functions, *statements]
         own = facts_of_all(statements)
@@ -221,21 +275,23 @@ class Emitter:
         self._check_names(code, facts, env, bound)
         inputs = sorted(name for name in read if name in env)
         outputs = self.outputs(facts, bound, inputs, env)
+        # How the statements may leave their block.
         kinds = set(escapes(statements))
         if own.returns:
             kinds.add("return")
         if context.guarded and not _cannot_fail(statements):
             kinds.add("raise")
-        given = [(name, env[name].expr) for name in inputs]
+        # The piece gets its inputs by name, and with them the text printed so far and the exception being handled.
+        fields = [(name, env[name].expr) for name in inputs]
         raw = [name for name in inputs if env[name].raw]
         prints = program.prints and "print" in read
         if prints:
-            given.append((PRINTED, env[PRINTED].expr))
+            fields.append((PRINTED, env[PRINTED].expr))
         if context.handled is not None and own.reraises:
-            given.append((HANDLED, context.handled))
+            fields.append((HANDLED, context.handled))
         text, lines = self._code(code, read)
         spec = piece_text(text, sorted(outputs), context.guarded, lines, raw, prints, program.inside)
-        id = self.node(region, Compute(value=Fn("py:piece", (Lit(spec), Obj(tuple(given))))), hint, statements[0])
+        id = self.node(region, Compute(value=Fn("py:piece", (Lit(spec), Obj(tuple(fields))))), hint, statements[0])
         self.bind(env, id, outputs)
         if prints:
             env[PRINTED] = Value(output(id, PRINTED))
@@ -323,12 +379,16 @@ def _is_literal(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant)
 
 
-class Request:
-    """One effect that a statement asks for.
+class Effect:
+    """An effect to emit, such as the call of a tool, with everything that its nodes depend on.
 
     Attributes:
+        emitter: The emitter of the program.
         target: The name that gets the value, if any.
-        statement: The statement that it is in.
+        env: The variables at this point.
+        region: Gets the nodes.
+        context: Whether the statement is in a `try`, and the exception being handled.
+        statement: The statement that contains the effect.
     """
 
     def __init__(

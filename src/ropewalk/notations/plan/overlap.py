@@ -16,9 +16,9 @@ from ...expr.ast import NULL, Arr, Expr, Fn, Lit, Obj
 from ...expr.python.piece import EXIT
 from ...ir import Graph, Node, refs_inside, siblings_read
 from ...ops import Block
-from .calls import emit_tool
-from .concurrency import hand_on
-from .emit import UNBOUND, Context, Emitter, Environment, Exit, Region, Request, Value, output
+from .calls import emit_tool_call
+from .concurrency import raise_unless_guarded
+from .emit import UNBOUND, Context, Effect, Emitter, Environment, Exit, Region, Value, output
 from .facts import facts_of, walk
 from .program import Program
 
@@ -52,7 +52,7 @@ def emit_overlap(
     block = Block(body=Graph(nodes=tuple(overlap.region.nodes), result=result))
     id = emitter.node(region, block, "overlap", place)
     emitter.bind(env, id, names)
-    return end, hand_on(emitter, Exit(output(id, EXIT), frozenset(("raise",))), region, context, place)
+    return end, raise_unless_guarded(emitter, Exit(output(id, EXIT), frozenset(("raise",))), region, context, place)
 
 
 def _end_of_overlap(
@@ -179,8 +179,8 @@ class _Overlap:
         assert name is not None
         # The call gets a name of its own, so that it does not wait for the old value of its target.
         own = program.fresh("r")
-        request = Request(self.emitter, own, self.env, self.region, self.context, statement)
-        exit = emit_tool(request, name, call)
+        effect = Effect(self.emitter, own, self.env, self.region, self.context, statement)
+        exit = emit_tool_call(effect, name, call)
         assert not isinstance(exit, list)
         value, target = self.env.pop(own), _target_of(statement)
         if target is not None:

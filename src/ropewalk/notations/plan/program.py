@@ -1,11 +1,15 @@
-"""The surroundings of a plan: tools, inputs, local functions, imports, and which calls are effects."""
+"""The surroundings of a plan: tools, inputs, local functions, imports, and which calls are effects.
+
+An *effect* is an expression that touches the world: an awaited call, or a read of the clock or of chance. Statements
+without one are *pure*; the longest run of them is a *piece*, which one node evaluates (`emit.py`).
+"""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ...errors import Problem
 from ...expr.python.builtins import FUNCTIONS, TYPE_NAMES
@@ -88,6 +92,15 @@ class PlanTool:
         return cls(id=str(entry["id"]), parameters=names, required=required, **flags)
 
 
+class Checkpoint(NamedTuple):
+    """The parts of a Program that change while statements are compiled."""
+
+    name_count: int
+    ids: dict[str, int]
+    kept: dict[str, ast.expr]
+    functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef]
+
+
 class Program:
     """A program while it is compiled.
 
@@ -96,7 +109,7 @@ class Program:
         functions: The local functions that are defined so far.
         imports: For each imported name the module, or `module.member`.
         names: Every name that the program binds somewhere.
-        kept: Names that hold calls which are awaited later.
+        kept: Names that hold calls which are awaited later, with the call to make then (`concurrency.py`).
         semaphores: For each name of a semaphore how many calls it lets through at once.
         parallel: Which calls may overlap: "none", "reads" or "all".
     """
@@ -166,14 +179,14 @@ class Program:
         self._ids[base] = count + 1
         return base if not count else f"{base}_{count}"
 
-    def saved(self) -> Any:
+    def checkpoint(self) -> Checkpoint:
         """Return what `restore` needs to compile a part again."""
-        return self._count, dict(self._ids), dict(self.kept), dict(self.functions)
+        return Checkpoint(self._count, dict(self._ids), dict(self.kept), dict(self.functions))
 
-    def restore(self, state: Any) -> None:
-        """Forget what was compiled since `saved`."""
-        self._count, ids, kept, functions = state
-        self._ids, self.kept, self.functions = dict(ids), dict(kept), dict(functions)
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Forget what was compiled since `checkpoint`."""
+        self._count, self._ids = checkpoint.name_count, dict(checkpoint.ids)
+        self.kept, self.functions = dict(checkpoint.kept), dict(checkpoint.functions)
 
     # --- what a call is ------------------------------------------------------------------------
 

@@ -1,5 +1,10 @@
 """Statements with an effect, each rewritten as simpler statements or emitted as nodes.
 
+`Emitter.block` (`emit.py`, which explains exits, regions and environments) calls `emit_statement` for every statement
+that is not part of a piece. Loops become `Loop` nodes, `if` and `except` become `Branch` nodes; awaited calls go to
+`calls.py`. Most statements are first rewritten, so that an effect stands alone: `return await f()` becomes `r = await
+f()` and `return r`.
+
 To add a statement, write a function that takes the emitter, the node, the environment, the region and the context, and
 name it in STATEMENTS. It returns a list of statements that mean the same, or the exit that it may take.
 """
@@ -20,7 +25,7 @@ from .accumulators import collected_lists
 from .calls import emit_effect
 from .concurrency import emit_async_with, keep_call, kept_loop
 from .desugar import hoist_statement, is_effect
-from .emit import UNBOUND, Context, Emitter, Environment, Exit, Region, Value, equals, is_null, output
+from .emit import UNBOUND, Context, Effect, Emitted, Emitter, Environment, Exit, Region, Value, equals, is_null, output
 from .facts import derived, facts_of_all, walk
 from .program import PlanError
 from .syntax import assign, at, inner_blocks, load, mutations, names_read, store, stored
@@ -28,11 +33,11 @@ from .syntax import assign, at, inner_blocks, load, mutations, names_read, store
 WHILE_LIMIT: Final = 1000
 """How many iterations a `while` loop may make unless the document says another number."""
 
-Result: TypeAlias = "Exit | list[ast.stmt] | None"
-Statement: TypeAlias = Callable[[Emitter, Any, Environment, Region, Context], Result]
+Statement: TypeAlias = Callable[[Emitter, Any, Environment, Region, Context], Emitted]
+"""Emits the statements of one type."""
 
 
-def emit_statement(emitter: Emitter, node: ast.stmt, env: Environment, region: Region, context: Context) -> Result:
+def emit_statement(emitter: Emitter, node: ast.stmt, env: Environment, region: Region, context: Context) -> Emitted:
     """Emit one statement that is not part of a piece, or return simpler statements.
 
     Raises:
@@ -47,27 +52,27 @@ def emit_statement(emitter: Emitter, node: ast.stmt, env: Environment, region: R
 # --- simple statements -----------------------------------------------------------------------------
 
 
-def _function(
+def _emit_function(
     emitter: Emitter, node: ast.FunctionDef | ast.AsyncFunctionDef, env: Environment, region: Region, context: Context
-) -> Result:
+) -> Emitted:
     emitter.program.functions[node.name] = node
     return None
 
 
-def _import(emitter: Emitter, node: ast.stmt, env: Environment, region: Region, context: Context) -> Result:
+def _emit_import(emitter: Emitter, node: ast.stmt, env: Environment, region: Region, context: Context) -> Emitted:
     return None  # what imports mean is known from the start
 
 
-def _expression(emitter: Emitter, node: ast.Expr, env: Environment, region: Region, context: Context) -> Result:
+def _emit_expression(emitter: Emitter, node: ast.Expr, env: Environment, region: Region, context: Context) -> Emitted:
     if is_effect(emitter.program, node.value):
-        return emit_effect(emitter, node.value, None, env, region, context, node)
+        return emit_effect(Effect(emitter, None, env, region, context, node), node.value)
     if emitter.program.is_coroutine(node.value):
         raise PlanError(node, f"{ast.unparse(node.value)[:60]} is never awaited; write await before it")
-    kept = _kept_append(emitter, node)
+    kept = _keep_appended_call(emitter, node)
     return kept if kept is not None else hoist_statement(emitter.program, node, "value")
 
 
-def _kept_append(emitter: Emitter, node: ast.Expr) -> list[ast.stmt] | None:
+def _keep_appended_call(emitter: Emitter, node: ast.Expr) -> list[ast.stmt] | None:
     """`calls.append(f(x))` outside of a loop adds a call to a kept list of calls."""
     call = node.value
     if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "append"):
@@ -79,19 +84,17 @@ def _kept_append(emitter: Emitter, node: ast.Expr) -> list[ast.stmt] | None:
     ):
         return None
     name = call.func.value.id
-    held = emitter.program.kept.get(name)
-    before, kept = keep_call(emitter.program, ast.List([call.args[0]], ast.Load()), node) or (
-        [],
-        ast.List([], ast.Load()),
-    )
-    items = [*(held.elts if isinstance(held, ast.List) else ()), *(kept.elts if isinstance(kept, ast.List) else ())]
-    emitter.program.kept[name] = at(ast.List(items, ast.Load()), node)
-    return before
+    kept_list = emitter.program.kept.get(name)
+    added = keep_call(emitter.program, ast.List([call.args[0]], ast.Load()), node)
+    earlier_calls = kept_list.elts if isinstance(kept_list, ast.List) else []
+    added_calls = added.call.elts if added is not None and isinstance(added.call, ast.List) else []
+    emitter.program.kept[name] = at(ast.List([*earlier_calls, *added_calls], ast.Load()), node)
+    return added.before if added is not None else []
 
 
-def _assign(
+def _emit_assign(
     emitter: Emitter, node: ast.Assign | ast.AnnAssign, env: Environment, region: Region, context: Context
-) -> Result:
+) -> Emitted:
     program = emitter.program
     value = node.value
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -106,11 +109,11 @@ def _assign(
         if isinstance(value, ast.Lambda) and not program.has_effect(value):
             return [_as_function(target.id, value)]
         if is_effect(program, value):
-            return emit_effect(emitter, value, target.id, env, region, context, node)
-        held = keep_call(program, value, node)
-        if held is not None:
-            before, program.kept[target.id] = held
-            return before
+            return emit_effect(Effect(emitter, target.id, env, region, context, node), value)
+        kept = keep_call(program, value, node)
+        if kept is not None:
+            program.kept[target.id] = kept.call
+            return kept.before
         program.kept.pop(target.id, None)
     if isinstance(value, ast.Lambda) and len(targets) > 1:
         raise PlanError(node, "give a lambda one name")
@@ -122,7 +125,7 @@ def _as_function(name: str, node: ast.Lambda) -> ast.stmt:
     return at(ast.FunctionDef(name, node.args, [ast.Return(node.body)], [], None), node)
 
 
-def _return(emitter: Emitter, node: ast.Return, env: Environment, region: Region, context: Context) -> Result:
+def _emit_return(emitter: Emitter, node: ast.Return, env: Environment, region: Region, context: Context) -> Emitted:
     assert node.value is not None
     if emitter.program.is_coroutine(node.value) and not is_effect(emitter.program, node.value):
         raise PlanError(node, f"{ast.unparse(node.value)[:60]} is never awaited; write await before it")
@@ -130,19 +133,19 @@ def _return(emitter: Emitter, node: ast.Return, env: Environment, region: Region
     return [assign(name, node.value, node), at(ast.Return(load(name)), node)]
 
 
-def _assert(emitter: Emitter, node: ast.Assert, env: Environment, region: Region, context: Context) -> Result:
+def _emit_assert(emitter: Emitter, node: ast.Assert, env: Environment, region: Region, context: Context) -> Emitted:
     error = ast.Call(load("AssertionError"), [node.msg] if node.msg is not None else [], [])
     return [at(ast.If(ast.UnaryOp(ast.Not(), node.test), [ast.Raise(error, None)], []), node)]
 
 
-def _hoisted(field: str) -> Statement:
+def _hoist(field: str) -> Statement:
     return lambda emitter, node, env, region, context: hoist_statement(emitter.program, node, field)
 
 
 # --- if, match -------------------------------------------------------------------------------------
 
 
-def _if(emitter: Emitter, node: ast.If, env: Environment, region: Region, context: Context) -> Result:
+def _emit_if(emitter: Emitter, node: ast.If, env: Environment, region: Region, context: Context) -> Emitted:
     if _is_main_test(node.test):
         return list(node.body)
     if not isinstance(node.test, ast.Name) or node.test.id not in env or not node.test.id.startswith("_test·"):
@@ -152,8 +155,8 @@ def _if(emitter: Emitter, node: ast.If, env: Environment, region: Region, contex
         return [test, at(ast.If(load(name), node.body, node.orelse), node)]
     arm = equals(env[node.test.id].expr, True)
     return emitter.branch(
-        [(arm, lambda e, r: emitter.block(node.body, e, r, context))],
-        lambda e, r: emitter.block(node.orelse, e, r, context),
+        [(arm, emitter.arm(node.body, context))],
+        emitter.arm(node.orelse, context),
         env,
         region,
         node,
@@ -165,7 +168,7 @@ def _is_main_test(node: ast.expr) -> bool:
     return isinstance(node, ast.Compare) and isinstance(node.left, ast.Name) and node.left.id == "__name__"
 
 
-def _match(emitter: Emitter, node: ast.Match, env: Environment, region: Region, context: Context) -> Result:
+def _emit_match(emitter: Emitter, node: ast.Match, env: Environment, region: Region, context: Context) -> Emitted:
     program = emitter.program
     if program.has_effect(node.subject):
         return hoist_statement(program, node, "subject")
@@ -185,7 +188,7 @@ def _match(emitter: Emitter, node: ast.Match, env: Environment, region: Region, 
 # --- loops -----------------------------------------------------------------------------------------
 
 
-def _for(emitter: Emitter, node: ast.For, env: Environment, region: Region, context: Context) -> Result:
+def _emit_for(emitter: Emitter, node: ast.For, env: Environment, region: Region, context: Context) -> Emitted:
     program = emitter.program
     kept = kept_loop(program, node)
     if kept is not None:
@@ -194,7 +197,9 @@ def _for(emitter: Emitter, node: ast.For, env: Environment, region: Region, cont
         return hoist_statement(program, node, "iter")
     if not isinstance(node.iter, ast.Name) or not node.iter.id.startswith("_items·"):
         return _with_named_items(emitter, node)
-    return _Looping(emitter, node, node.target, Fn("py:items", (env[node.iter.id].expr,)), context).emit(env, region)
+    return _LoopEmitter(emitter, node, node.target, Fn("py:items", (env[node.iter.id].expr,)), context).emit(
+        env, region
+    )
 
 
 def _with_named_items(emitter: Emitter, node: ast.For) -> list[ast.stmt]:
@@ -249,10 +254,10 @@ def _with_write_back(body: list[ast.stmt], name: str, source: str, index: str) -
     return result
 
 
-def _while(emitter: Emitter, node: ast.While, env: Environment, region: Region, context: Context) -> Result:
+def _emit_while(emitter: Emitter, node: ast.While, env: Environment, region: Region, context: Context) -> Emitted:
     program = emitter.program
     if isinstance(node.test, ast.Constant) and node.test.value:
-        return _Looping(emitter, node, None, None, context).emit(env, region)
+        return _LoopEmitter(emitter, node, None, None, context).emit(env, region)
     # The test is the first statement of the body; `else` runs where the test ended the loop.
     ended: list[ast.stmt] = [ast.Break()]
     before: list[ast.stmt] = []
@@ -266,17 +271,26 @@ def _while(emitter: Emitter, node: ast.While, env: Environment, region: Region, 
     return [*before, at(ast.While(ast.Constant(True), [stop, *node.body], []), node), *after]
 
 
-class _Again(Exception):
-    """The body of a loop changes further names, which have to be carried from round to round."""
+class _MoreCarriedNames(Exception):
+    """The body of a loop changes names that are not carried yet from one iteration to the next."""
 
     def __init__(self, names: set[str]) -> None:
         self.names = names
 
 
-class _Looping:
+class _LoopEmitter:
     """One loop while it is emitted.
 
-    Every round begins with the carried names and ends with them; the exit of a round ends the loop, except `continue`.
+    Nodes cannot assign variables, so the names that the body changes are *carried*: the last node of an iteration gives
+    their values, and the first node of the next one reads them. The exit of an iteration ends the loop, except
+    `continue`.
+
+    Args:
+        emitter: The emitter of the program.
+        node: The loop.
+        target: The target of a `for` loop; None for a `while` loop.
+        items: The elements of a `for` loop; None for a `while` loop.
+        context: Where the loop is.
     """
 
     def __init__(
@@ -286,15 +300,15 @@ class _Looping:
 
     def emit(self, env: Environment, region: Region) -> Exit | None:
         """Emit the loop, once more with more names as long as its body changes names that are not carried."""
-        further = self._changed_through_others(env)
+        more_names = self._changed_through_others(env)
         while True:
-            saved = self.emitter.program.saved()
+            checkpoint = self.emitter.program.checkpoint()
             count = len(region.nodes)
             try:
-                return self._emit(env, region, further)
-            except _Again as again:
-                further |= again.names
-                self.emitter.program.restore(saved)
+                return self._emit(env, region, more_names)
+            except _MoreCarriedNames as missing:
+                more_names |= missing.names
+                self.emitter.program.restore(checkpoint)
                 del region.nodes[count:]
 
     def _changed_through_others(self, env: Environment) -> set[str]:
@@ -311,26 +325,27 @@ class _Looping:
                     todo += [block for statement in statements for block in inner_blocks(statement)]
         return names & env.keys()
 
-    def _emit(self, env: Environment, region: Region, further: set[str]) -> Exit | None:
+    def _emit(self, env: Environment, region: Region, more_names: set[str]) -> Exit | None:
         emitter, node = self.emitter, self.node
-        names = self._carried(env, further)
-        inner, own = Region(), dict(env)
+        names = self._carried(env, more_names)
+        inner_region, inner_env = Region(), dict(env)
         collected = collected_lists(emitter.program, node) & set(names) & env.keys()
         carried = [name for name in names if name not in collected]
-        emitter.bind(own, emitter.node(inner, Compute(value=Ref("prev")), "carried", node), carried)
-        # A list that rounds only append to is not handed on: each round begins with an empty one.
-        own |= dict.fromkeys(collected, Value(Lit([])))
-        exit = self._round(own, inner)
-        missed = {name for name in own if name in env and own[name] is not env[name] and name not in names}
+        emitter.bind(inner_env, emitter.node(inner_region, Compute(value=Ref("prev")), "carried", node), carried)
+        # A list that the body only appends to is not carried: each iteration begins with an empty one.
+        inner_env |= dict.fromkeys(collected, Value(Lit([])))
+        exit = self._emit_iteration(inner_env, inner_region)
+        # An assignment through another name may show only now; then the loop is emitted again.
+        missed = {name for name in inner_env if name in env and inner_env[name] is not env[name] and name not in names}
         if missed:
-            raise _Again(missed)
-        # The last node of a round gives what the next one begins with.
+            raise _MoreCarriedNames(missed)
+        # The last node of an iteration gives what the next one begins with, and whether there is a next one.
         leaves = NULL if exit is None else Fn("py:loop_exit", (exit.expr,))
-        state = emitter.state(own, names, Exit(leaves, frozenset()))
-        last = emitter.node(inner, Compute(value=state), "next", node)
+        state = emitter.state(inner_env, names, Exit(leaves, frozenset()))
+        last = emitter.node(inner_region, Compute(value=state), "next", node)
         stops = exit is not None and bool(exit.kinds - {"continue"})
         loop = Loop(
-            body=Graph(nodes=tuple(inner.nodes), ordered=True, result=output(last)),
+            body=Graph(nodes=tuple(inner_region.nodes), ordered=True, result=output(last)),
             items=self.items,
             limit=WHILE_LIMIT if self.items is None else None,
             collect=bool(collected),
@@ -343,13 +358,13 @@ class _Looping:
             joined = Fn("py:collected", (before, output(id), Lit(sorted(collected))))
             id = emitter.node(region, Compute(value=joined), "collected", node)
         emitter.bind(env, id, names)
-        return self._after(id, exit, env, region)
+        return self._emit_after_loop(id, exit, env, region)
 
-    def _carried(self, env: Environment, further: set[str]) -> list[str]:
-        """Return the names that a round hands to the next: the body binds them or changes values through them."""
+    def _carried(self, env: Environment, more_names: set[str]) -> list[str]:
+        """Return the names to carry: the body binds them or changes values through them."""
         functions = self.emitter.program.functions
         body = self.node.body
-        names = stored(body) | further | (stored(self.target) if self.target is not None else set())
+        names = stored(body) | more_names | (stored(self.target) if self.target is not None else set())
         changed = mutations(body)
         todo, seen = names_read(body), set[str]()
         while todo:
@@ -365,27 +380,27 @@ class _Looping:
             names.add(PRINTED)
         return sorted(name for name in names if name not in functions)
 
-    def _round(self, own: Environment, inner: Region) -> Exit | None:
-        """Emit one round: the element, then the body."""
+    def _emit_iteration(self, env: Environment, region: Region) -> Exit | None:
+        """Emit one iteration: the element, then the body."""
         emitter, node, context = self.emitter, self.node, self.context
         kept = dict(emitter.program.kept)
         exit: Exit | None = None
         if self.target is not None:
             item = emitter.program.fresh("item")
-            own[item] = Value(output(emitter.node(inner, Compute(value=Ref("item")), "item", node)))
+            env[item] = Value(output(emitter.node(region, Compute(value=Ref("item")), "item", node)))
             if isinstance(self.target, ast.Name):
-                own[self.target.id] = own[item]
+                env[self.target.id] = env[item]
             else:
                 unpack = at(ast.Assign([self.target], load(item)), node)
-                exit = emitter.piece([unpack], own, inner, context, "unpack")
+                exit = emitter.piece([unpack], env, region, context, "unpack")
         if exit is None:
-            result = emitter.block(node.body, own, inner, context)
+            result = emitter.block(node.body, env, region, context)
         else:
-            result = emitter.unless(exit, node.body, own, inner, context)
+            result = emitter.unless(exit, node.body, env, region, context)
         emitter.program.kept = kept
         return result
 
-    def _after(self, id: str, exit: Exit | None, env: Environment, region: Region) -> Exit | None:
+    def _emit_after_loop(self, id: str, exit: Exit | None, env: Environment, region: Region) -> Exit | None:
         """Emit what follows the loop: its `else`, and the exits that continue."""
         emitter, node = self.emitter, self.node
         left: Expr = output(id, EXIT)
@@ -396,8 +411,8 @@ class _Looping:
         handed_on = Fn("py:after_loop", (left,))
         if node.orelse:
             return emitter.branch(
-                [(is_null(left), lambda e, r: emitter.block(node.orelse, e, r, self.context))],
-                lambda e, r: Exit(handed_on, kinds) if kinds else None,
+                [(is_null(left), emitter.arm(node.orelse, self.context))],
+                lambda arm_env, arm_region: Exit(handed_on, kinds) if kinds else None,
                 env,
                 region,
                 node,
@@ -411,7 +426,7 @@ class _Looping:
 # --- try -------------------------------------------------------------------------------------------
 
 
-def _try(emitter: Emitter, node: ast.Try, env: Environment, region: Region, context: Context) -> Result:
+def _emit_try(emitter: Emitter, node: ast.Try, env: Environment, region: Region, context: Context) -> Emitted:
     inside = Context(guarded=True, handled=context.handled)
     in_handlers = inside if node.finalbody else context
     exit = emitter.block(node.body, env, region, inside) or Exit(NULL, frozenset())
@@ -422,19 +437,24 @@ def _try(emitter: Emitter, node: ast.Try, env: Environment, region: Region, cont
             emitter.node(region, Compute(value=Fn("py:handler", (exit.expr, Lit(clauses)))), "caught", node)
         )
         arms = [
-            (equals(number, index), _handler(emitter, handler, exit, in_handlers))
+            (equals(number, index), _handler_emitter(emitter, handler, exit, in_handlers))
             for index, handler in enumerate(node.handlers)
         ]
         if node.orelse:
-            arms.append((equals(number, -2), lambda e, r: emitter.block(node.orelse, e, r, in_handlers)))
+            arms.append(
+                (
+                    equals(number, -2),
+                    emitter.arm(node.orelse, in_handlers),
+                )
+            )
         catches_all = any({"Exception", "BaseException"} & set(names) for names in clauses)
         left = exit.kinds - {"raise"} if catches_all else exit.kinds
         exit_after = emitter.branch(
-            arms, lambda e, r: Exit(exit.expr, left) if left else None, env, region, node, "except"
+            arms, lambda arm_env, arm_region: Exit(exit.expr, left) if left else None, env, region, node, "except"
         )
     if node.finalbody:
-        exit_after = _finally(emitter, node, exit_after, env, region, context)
-    return _leaving_try(emitter, node, exit_after, region, context)
+        exit_after = _emit_finally(emitter, node, exit_after, env, region, context)
+    return _exit_after_try(emitter, node, exit_after, region, context)
 
 
 def _caught_names(emitter: Emitter, handler: ast.ExceptHandler) -> list[str]:
@@ -452,7 +472,7 @@ def _caught_names(emitter: Emitter, handler: ast.ExceptHandler) -> list[str]:
     return names
 
 
-def _handler(
+def _handler_emitter(
     emitter: Emitter, handler: ast.ExceptHandler, exit: Exit, context: Context
 ) -> Callable[[Environment, Region], Exit | None]:
     def emit(env: Environment, region: Region) -> Exit | None:
@@ -467,7 +487,7 @@ def _handler(
     return emit
 
 
-def _finally(
+def _emit_finally(
     emitter: Emitter, node: ast.Try, exit: Exit | None, env: Environment, region: Region, context: Context
 ) -> Exit | None:
     """Emit the `finally` block, which runs for every exit; an exit of its own wins."""
@@ -481,7 +501,9 @@ def _finally(
     return Exit(output(emitter.node(region, Compute(value=left), "finally", node)), kinds)
 
 
-def _leaving_try(emitter: Emitter, node: ast.Try, exit: Exit | None, region: Region, context: Context) -> Exit | None:
+def _exit_after_try(
+    emitter: Emitter, node: ast.Try, exit: Exit | None, region: Region, context: Context
+) -> Exit | None:
     """Return the exits that continue after a `try`; an exception that nothing around it catches fails the run."""
     if exit is None or not exit.kinds:
         return None
@@ -492,32 +514,32 @@ def _leaving_try(emitter: Emitter, node: ast.Try, exit: Exit | None, region: Reg
     return exit
 
 
-def _refused(message: str) -> Statement:
-    def refuse(emitter: Emitter, node: Any, env: Environment, region: Region, context: Context) -> Result:
+def _refuse(message: str) -> Statement:
+    def refuse(emitter: Emitter, node: Any, env: Environment, region: Region, context: Context) -> Emitted:
         raise PlanError(node, message)
 
     return refuse
 
 
 STATEMENTS: Final[dict[type[ast.AST], Statement]] = {
-    ast.AnnAssign: _assign,
-    ast.Assert: _assert,
-    ast.Assign: _assign,
-    ast.AsyncFor: _refused("async for over a list, which Python refuses; write for"),
-    ast.AsyncFunctionDef: _function,
+    ast.AnnAssign: _emit_assign,
+    ast.Assert: _emit_assert,
+    ast.Assign: _emit_assign,
+    ast.AsyncFor: _refuse("async for over a list, which Python refuses; write for"),
+    ast.AsyncFunctionDef: _emit_function,
     ast.AsyncWith: emit_async_with,
-    ast.AugAssign: _hoisted("value"),
-    ast.Delete: _refused("del cannot await; give the key a name first"),
-    ast.Expr: _expression,
-    ast.For: _for,
-    ast.FunctionDef: _function,
-    ast.If: _if,
-    ast.Import: _import,
-    ast.ImportFrom: _import,
-    ast.Match: _match,
-    ast.Raise: _hoisted("exc"),
-    ast.Return: _return,
-    ast.Try: _try,
-    ast.While: _while,
+    ast.AugAssign: _hoist("value"),
+    ast.Delete: _refuse("del cannot await; give the key a name first"),
+    ast.Expr: _emit_expression,
+    ast.For: _emit_for,
+    ast.FunctionDef: _emit_function,
+    ast.If: _emit_if,
+    ast.Import: _emit_import,
+    ast.ImportFrom: _emit_import,
+    ast.Match: _emit_match,
+    ast.Raise: _hoist("exc"),
+    ast.Return: _emit_return,
+    ast.Try: _emit_try,
+    ast.While: _emit_while,
 }
 """Every kind of statement that may have an effect."""
