@@ -23,6 +23,16 @@ def upper(text: str) -> str:
     """Make it upper case."""
     return text.upper()
 
+@tool
+def unmake(name: str) -> str:
+    """Take back a table."""
+    return name
+
+@tool(undo=unmake)
+def make(name: str) -> str:
+    """Make a table."""
+    return name
+
 @tool(annotations={"destructiveHint": True})
 def drop(name: str) -> str:
     """Drop a table."""
@@ -48,7 +58,7 @@ async def answer(mcp: Any, name: str, args: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("gateway", [(), ("--gateway",)])
-def test_the_five_operations(project: Served, era: str, gateway: tuple[str, ...]) -> None:
+def test_the_operations(project: Served, era: str, gateway: tuple[str, ...]) -> None:
     async def case() -> None:
         async with project.client("--plans", *gateway, mode=era) as mcp:
             await mcp.connect("here")
@@ -62,6 +72,10 @@ def test_the_five_operations(project: Served, era: str, gateway: tuple[str, ...]
             assert "did you mean upper" in wrong["problems"][0]["message"]
             done = await answer(mcp, "run_plan", {"code": CODE, "budget": {"calls": 2}})
             assert (done["status"], done["result"]) == ("completed", "AB")
+            failed = await answer(mcp, "run_plan", {"code": "await make(name='t')\n1 // 0"})
+            assert [step["tool"] for step in failed["undo"]["steps"]] == ["unmake"]
+            undone = await answer(mcp, "undo_run", {"run_id": failed["runId"]})
+            assert (undone["status"], undone["undone"][0]["args"]) == ("undone", {"name": "t"})
 
     asyncio.run(case())
 

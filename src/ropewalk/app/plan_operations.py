@@ -107,8 +107,8 @@ OPERATIONS: Final[dict[str, Operation]] = {
         Operation(
             name="run_plan",
             description="Checks and runs a program that calls tools. Gives its result; or waiting, with the run and "
-            "what it waits for; or the line that failed, why, and the partial results. A program with an error makes "
-            "no calls.",
+            "what it waits for; or the line that failed, why, the partial results, and what can be undone. A program "
+            "with an error makes no calls.",
             properties={"code": _CODE, "input": _INPUT, "budget": _BUDGET},
             required=("code",),
         ),
@@ -117,6 +117,13 @@ OPERATIONS: Final[dict[str, Operation]] = {
             description="Continues a run after an approval, an event or a failure. With corrected code, calls that "
             "were made are not repeated.",
             properties={"run_id": _TEXT, "decision": _DECISION, "code": _CODE},
+            required=("run_id",),
+        ),
+        Operation(
+            name="undo_run",
+            description="Undoes the finished calls of a run that failed or was stopped, the last one first. The answer "
+            "to a failed run lists the calls in `undo`. It may wait for an approval; then call it again.",
+            properties={"run_id": _TEXT},
             required=("run_id",),
         ),
         Operation(
@@ -131,8 +138,9 @@ OPERATIONS: Final[dict[str, Operation]] = {
         ),
     )
 }
-IDS: Final = tuple(f"{SPACE}:{name}" for name in OPERATIONS)
-"""The ids of the operations as tools of agents."""
+IDS: Final = tuple(f"{SPACE}:{name}" for name in OPERATIONS if name != "undo_run")
+"""The ids of the operations as tools of agents. The programs of an agent are parts of its run, which is undone as a
+whole."""
 STORE: Final = f"{SPACE}:store_plan"
 """The tool that stores an approved plan. Programs cannot call it."""
 _SAVE: Final = """
@@ -186,6 +194,8 @@ async def call_operation(
         return await plans.resume_run(
             args["run_id"], decision, args.get("code"), by=by, new_id=run_id, on_event=on_event
         )
+    if name == "undo_run":
+        return await plans.undo_run(args["run_id"], on_event=on_event)
     # Without the permission to save, a plan is checked and then waits for a person.
     if plans.context.plans.save == "allow":
         return await plans.save_plan(args["name"], args["code"], args["description"])
@@ -296,6 +306,7 @@ def install_operations(context: Context, jobs: Jobs) -> None:
             handler=PlanHandler(plans, operation),
         )
         for operation in OPERATIONS.values()
+        if f"{SPACE}:{operation.name}" in IDS
     ]
 
     async def store(name: str, code: str, description: str) -> Json:

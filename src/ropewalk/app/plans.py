@@ -16,7 +16,7 @@ import orjson
 from ..config.settings import Parallel
 from ..draw import draw
 from ..engine.engine import new_run_id
-from ..errors import InvalidFlow, InvalidInput, Problem
+from ..errors import InvalidFlow, InvalidInput, Problem, RunUndone
 from ..events import Event
 from ..ir import nodes_of
 from ..journal.address import run_sync_in_thread
@@ -32,6 +32,8 @@ from .plan_tools import python_name, servers_in, with_tools
 from .preflight import check_input
 from .run_budget import read_budget
 from .runs.queries import RunService
+from .runs.undo import undo
+from .runs.undone import undo_offer, undo_report
 from .saved_plans import KIND, RESULT, register_saved_plan, register_saved_plans, store_plan
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ _NAME: Final = r"[a-z_][a-z0-9_]{0,63}"
 
 
 class Plans:
-    """The five operations of models on plans: `find_tools`, `check_plan`, `run_plan`, `resume_run`, `save_plan`.
+    """The operations of models on plans: find tools, check, run, resume, undo, save.
 
     Args:
         context: The tools, the store and the engine.
@@ -271,10 +273,13 @@ class Plans:
         """
         store = self.context.store
         row = await run_sync_in_thread(store, lambda: require_run(store, run_id))
-        if row.kind != KIND:
+        undoes = (row.context or {}).get("undoes")
+        if row.kind != KIND and undoes is None:
             raise InvalidInput([Problem(path="run_id", message=f"run {run_id} is one of a {row.kind}, not of a plan")])
         if decision is not None:
             await run_sync_in_thread(store, lambda: self._decide(row, decision, by))
+        if undoes is not None:
+            return await self.undo_run(str(undoes), on_event=on_event)
         if code is None and row.parent is not None and row.status in ENDS and row.status != "completed":
             code = str(row.document["code"])  # a part cannot be retried by itself
         if code is not None:
@@ -323,6 +328,8 @@ class Plans:
 
     async def _correct(self, row: RunRow, code: str, new_id: str | None, on_event: OnEvent) -> dict[str, Json]:
         """Run corrected code in a new run, which takes what fits from the record of this one."""
+        if row.undo:
+            raise RunUndone(row.id, row.undo)
         document: Any = row.document
         fields = {key: document[key] for key in ("timeout", "parallel") if key in document}
         input: Any = row.input
@@ -332,6 +339,8 @@ class Plans:
         store = self.context.store
         if row.status not in ENDS:
             await run_sync_in_thread(store, lambda: self._runs.stop(row.id))
+        if row.undo_policy is not None:  # the new run takes over the calls, and undoes them if it fails
+            await run_sync_in_thread(store, lambda: store.skip_undo(row.id))
         context: Any = row.context or {}
         limits = {**(context.get("plan") or {}), "corrects": row.id}
         answer = await self.start(loaded, input, new_id, limits, on_event)
@@ -353,6 +362,33 @@ class Plans:
         """Return the approvals that a run began with, so that corrected code asks no less."""
         asks = any(entry.get("approve") for entry in (document.get("tools") or {}).values())
         return "destructive" if asks and self.approve == "none" else None
+
+    async def undo_run(self, run_id: str, *, on_event: OnEvent = None) -> dict[str, Json]:
+        """Undo the finished steps of a run that has ended, or continue its undo.
+
+        Calls that a model's program would have to wait for wait here, too: a person approves the undo as a whole.
+
+        Args:
+            run_id: The run.
+            on_event: Gets the events of the undo.
+
+        Returns:
+            The report: `status` (undone or incomplete), `undoRun`, and the steps `undone`, `left` and `notUndoable`;
+            or `waiting` with `waitingFor` and the id of the undo as `runId`.
+
+        Raises:
+            NotFound: There is no such run.
+            NothingToUndo: The run has not ended, or none of its finished steps has an undo.
+            PartOfRun: The run is part of another one, which is undone as a whole.
+        """
+        asked = _ASKED[self.approve]
+        result = await undo(
+            self.jobs, run_id, None, on_event, lambda tool: facts_of_tool(self.context, tool).effect in asked
+        )
+        if result.status == "waiting":
+            return await self.answer(result)
+        report: Any = await run_sync_in_thread(self.context.store, lambda: self._runs.undo_report(run_id))
+        return dict(report)
 
     # --- save ----------------------------------------------------------------------------------
 
@@ -460,7 +496,14 @@ class Plans:
                 partial.append(
                     {"line": _line(node_of_entry.meta.source), "tool": node_of_entry.meta.name, "value": value}
                 )
-        return {"error": failed, "partial": partial[-_MOST_PARTIAL:]}
+        return {"error": failed, "partial": partial[-_MOST_PARTIAL:], **self._undo_of(row)}
+
+    def _undo_of(self, row: RunRow) -> dict[str, Json]:
+        """Return what is undone of a failed run, or what can be undone of it; {} if nothing is to undo."""
+        report = undo_report(self.context, row)
+        if report is None or report["status"] == "none":
+            report = undo_offer(self.context, row)
+        return {} if report is None else {"undo": report}
 
 
 def _approvals(history: list[Entry]) -> dict[str, dict[str, Any]]:

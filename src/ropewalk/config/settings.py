@@ -266,7 +266,7 @@ class PlanSettings:
     """The limits of what models may do with plans.
 
     Attributes:
-        offer: Offer the five operations in `ropewalk mcp`.
+        offer: Offer the operations on plans in `ropewalk mcp`.
         approve: Which calls of a model's plan wait for an approval: "destructive", "writes" (these and those whose
             effect is not known), or "none".
         save: "ask" makes `save_plan` wait for an approval, "allow" does not.

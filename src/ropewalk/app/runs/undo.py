@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
 from ...codec import flow_to_json
 from ...engine.engine import Job
 from ...errors import (
@@ -32,7 +34,7 @@ from ...journal.address import run_sync_in_thread
 from ...journal.protocol import ENDS, RunRow, Store
 from ...journal.undo import UNSUCCESSFUL
 from ...notations.records import Outcome, outcome
-from ...ops import Branch, Call, Loop
+from ...ops import Branch, Call, Loop, Wait
 from ...values import Json
 from ..pinned_definition import outermost, require_run
 from .rerun import retry
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 _SUFFIX: Final = "~undo"
 _PATIENCE: Final = 10.0  # seconds for the calls of a stopped run to end
 _POLL: Final = 0.05
+_MOST_ASKED: Final = 20  # calls that the question for an approval names
 _KEPT: Final = ("queue", "priority", "executor", "root", "project")
 """What an undo takes from the context of its run: it needs the same tools, in the same place."""
 
@@ -51,7 +54,7 @@ _KEPT: Final = ("queue", "priority", "executor", "root", "project")
 # --- the run that undoes ----------------------------------------------------------------------
 
 
-def undo_flow(name: str, tools: Iterable[str], attempts: int, delay: float) -> Flow:
+def undo_flow(name: str, tools: Iterable[str], attempts: int, delay: float, question: str | None = None) -> Flow:
     """Return the flow that undoes the steps in its input, one call after another.
 
     Args:
@@ -59,6 +62,7 @@ def undo_flow(name: str, tools: Iterable[str], attempts: int, delay: float) -> F
         tools: The tools that undo calls go to.
         attempts: Maximum number of attempts per call.
         delay: Seconds before the second attempt; each further pause is twice as long.
+        question: What a person approves before the first call. None: the calls need no approval.
     """
     policy = Policy(retry=Retry(attempts=attempts, delay=delay, factor=2.0))
     arms = []
@@ -70,9 +74,10 @@ def undo_flow(name: str, tools: Iterable[str], attempts: int, delay: float) -> F
     step = Node(id="step", op=Branch(arms=tuple(arms)))
     made = Obj((("path", Ref("item", ("path",))), ("tool", Ref("item", ("tool",))), ("result", Ref("out", ("step",)))))
     loop = Loop(items=Ref("input", ("steps",)), body=Graph(nodes=(step,), result=made, ordered=True))
+    approval = () if question is None else (Node(id="approval", op=Wait(approval=Lit(question))),)
     return Flow(
         name=name,
-        body=Graph(nodes=(Node(id=LOOP, op=loop),), result=Ref("out", (LOOP,)), ordered=True),
+        body=Graph(nodes=(*approval, Node(id=LOOP, op=loop)), result=Ref("out", (LOOP,)), ordered=True),
     )
 
 
@@ -81,18 +86,34 @@ async def undo(
     run_id: str,
     executor: Executor | None = None,
     on_event: Callable[[Event], None] | None = None,
+    needs_approval: Callable[[str], bool] | None = None,
 ) -> Outcome:
-    """Undo a run, or continue its undo; `RunService.undo` describes the arguments."""
+    """Undo a run, or continue its undo; `RunService.undo` describes the arguments.
+
+    With `needs_approval`, a person first approves the calls if one of their tools needs it, and this returns while the
+    undo waits.
+    """
     context = jobs.context
     store = context.store
+    park = needs_approval is not None
     row = await run_sync_in_thread(store, lambda: require_undoable(store, run_id))
     if row.undo:
-        return await _continue(jobs, row, executor, on_event)
+        return await _continue(jobs, row, executor, on_event, park)
     plan = await run_sync_in_thread(store, lambda: plan_undo(context, row))
     if not plan.steps:
         raise NothingToUndo(run_id, "none of its finished steps has an undo")
-    job = await _job(jobs, row, plan.steps, f"{row.id}{_SUFFIX}", executor, on_event)
+    asks = needs_approval is not None and any(needs_approval(step.tool) for step in plan.steps)
+    question = _question(run_id, plan.steps) if asks else None
+    job = await _job(jobs, row, plan.steps, f"{row.id}{_SUFFIX}", executor, on_event, question=question)
+    job.park = park
     return await _begin(jobs, row, job)
+
+
+def _question(run_id: str, steps: list[UndoStep]) -> str:
+    """Return the question that names the calls of an undo."""
+    calls = [f"{step.tool} {orjson.dumps(step.args).decode()}" for step in steps[:_MOST_ASKED]]
+    more = [f"and {len(steps) - _MOST_ASKED:,} more"] if len(steps) > _MOST_ASKED else []
+    return f"Undo run {run_id} with {', '.join((*calls, *more))}?"
 
 
 def require_undoable(store: Store, run_id: str) -> RunRow:
@@ -116,11 +137,13 @@ async def _job(
     executor: Executor | None,
     on_event: Callable[[Event], None] | None,
     after: str | None = None,
+    question: str | None = None,
 ) -> Job:
     context = jobs.context
     started_with: dict[str, Any] = row.context if isinstance(row.context, dict) else {}
     settings = context.undo
-    flow = undo_flow(f"undo of {row.name or row.id}", {step.tool for step in steps}, settings.attempts, settings.delay)
+    name, tools = f"undo of {row.name or row.id}", {step.tool for step in steps}
+    flow = undo_flow(name, tools, settings.attempts, settings.delay, question)
     document = {"kind": "flow", **flow_to_json(flow)}
     loaded = context.definitions.loaded(document, root=started_with.get("root"))
     listed: list[Json] = [{"path": step.path, "of": step.of, "tool": step.tool, "args": step.args} for step in steps]
@@ -159,7 +182,7 @@ async def _begin(jobs: Jobs, row: RunRow, job: Job) -> Outcome:
 
 
 async def _continue(
-    jobs: Jobs, row: RunRow, executor: Executor | None, on_event: Callable[[Event], None] | None
+    jobs: Jobs, row: RunRow, executor: Executor | None, on_event: Callable[[Event], None] | None, park: bool
 ) -> Outcome:
     """Continue the undo of a run where it is, or return its recorded outcome."""
     context = jobs.context
@@ -169,12 +192,13 @@ async def _continue(
         raise NothingToUndo(row.id, f"it was undone, and the record of that ({undo_id}) was deleted")
     if undoing.status not in ENDS:
         job = await jobs.for_existing(undoing, executor=executor, on_event=on_event)
+        job.park = park
         return outcome(await jobs.continue_run(job, await store.reopen(undo_id)), undoing.kind)
     if undoing.status == "completed":
         result: Any = undoing.result or {}
         return outcome({**result, "status": undoing.status, "executionId": undo_id}, undoing.kind)
     if store.durable:
-        return await retry(jobs, undo_id, (), None, False, executor, on_event, False)
+        return await retry(jobs, undo_id, (), None, False, executor, on_event, park)
     # A store without a journal cannot continue a run, so another one takes the steps that are left.
     left = [
         UndoStep(path=item["path"], of=item["of"], tool=item["tool"], args=item["args"], ended=0.0)

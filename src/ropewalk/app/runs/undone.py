@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 LOOP: Final = "undo"
 """The node of an undo that contains its calls, one iteration for each step."""
+_READS: Final = "it only reads"
+_MOST_OFFERED: Final = 100
 _PLACE: Final = re.compile(rf"{LOOP}\[(\d+)\]/")
 
 
@@ -112,7 +114,7 @@ def _not_undoable(context: Context, row: RunRow, entry: Entry, prefix: str, tool
     if row.forked_from is not None and entry.ended < row.started_at:
         reason = f"run {row.forked_from} made its call"
     elif tool and effect_of(context.toolbox.get(tool), context.plans.effects, id=tool) == "read":
-        reason = "it only reads"
+        reason = _READS
     else:
         reason = "it has no undo"
     return _left(prefix + entry.path, tool, reason)
@@ -158,6 +160,28 @@ def undo_report(context: Context, row: RunRow, *, brief: bool = False) -> dict[s
     if not brief:
         report["notUndoable"] = list(plan_undo(context, row).left)
     return report
+
+
+def undo_offer(context: Context, row: RunRow) -> dict[str, Json] | None:
+    """Return what can be undone of a run that nobody has begun to undo: the calls that would be made.
+
+    Args:
+        context: The services of the app.
+        row: The row of the run.
+
+    Returns:
+        `{status: "possible", runId, steps, notUndoable}`, each list with at most 100 items, and `partOf` for a part
+        of a run, which is undone as a whole; None if no finished step has an undo.
+    """
+    plan = plan_undo(context, row)
+    if not plan.steps:
+        return None
+    steps: list[Json] = [
+        {"path": step.path, "of": step.of, "tool": step.tool, "args": step.args} for step in plan.steps[:_MOST_OFFERED]
+    ]
+    left: list[Json] = [step for step in plan.left if step["reason"] != _READS][:_MOST_OFFERED]
+    offer: dict[str, Json] = {"status": "possible", "runId": row.id, "steps": steps, "notUndoable": left}
+    return offer if row.parent is None else {**offer, "partOf": row.parent}
 
 
 def _shown(step: dict[str, Any]) -> dict[str, Json]:

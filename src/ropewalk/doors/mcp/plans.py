@@ -1,4 +1,4 @@
-"""The operations on plans as tools of the MCP server: find, check, run, resume, save."""
+"""The operations on plans as tools of the MCP server: find, check, run, resume, undo, save."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Answer: TypeAlias = Callable[[dict[str, Json], str, OnEvent], Awaitable[dict[str
 
 
 class PlanOperations:
-    """The five operations, as a source of tools.
+    """The operations, as a source of tools.
 
     A client cannot approve the requests of its own model, unless `[plans] decide` allows it.
 

@@ -1,0 +1,132 @@
+"""Undo of models' programs: a failed answer lists what can be undone, and `undo_run` undoes it, after an approval."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ropewalk import App, tool
+from ropewalk.app.plan_operations import call_operation
+from ropewalk.config.settings import PlanSettings
+from ropewalk.errors import NothingToUndo, RunUndone
+from ropewalk.testing import ScriptedModel, results_in, wants
+
+pytestmark = pytest.mark.anyio
+CODE = 'first = await order(item="a")\nawait look(item="b")\nawait order(item="c")\nawait fail()'
+
+
+class Shop:
+    """A shop with a book of the orders and cancellations."""
+
+    def __init__(self) -> None:
+        self.book: list[str] = []
+
+    def tools(self) -> list[Any]:
+        @tool(annotations={"destructiveHint": True})
+        async def cancel(id: str) -> str:
+            """Cancel an order."""
+            self.book.append(f"cancel {id}")
+            return id
+
+        @tool(undo=cancel)
+        async def order(item: str) -> dict[str, str]:
+            """Order an item."""
+            self.book.append(f"order {item}")
+            return {"id": item}
+
+        @tool(annotations={"readOnlyHint": True})
+        async def look(item: str) -> str:
+            """Look at an item."""
+            return item
+
+        @tool
+        async def fail() -> str:
+            """Fail."""
+            raise ValueError("no more")
+
+        return [cancel, order, look, fail]
+
+
+def open_app(shop: Shop, folder: Path, **more: Any) -> App:
+    return App(f"sqlite:///{folder / 'runs.db'}", tools=shop.tools(), **more)
+
+
+async def test_a_failed_program_says_what_can_be_undone_and_undo_run_undoes_it(tmp_path: Path) -> None:
+    shop = Shop()
+    async with open_app(shop, tmp_path) as app:
+        answer: Any = await app.plans.run_plan(CODE, run_id="r")
+        assert answer["status"] == "failed"
+        offer = answer["undo"]
+        assert (offer["status"], offer["notUndoable"]) == ("possible", [])
+        assert [(step["of"], step["tool"], step["args"]) for step in offer["steps"]] == [
+            ("order", "cancel", {"id": "c"}),
+            ("order", "cancel", {"id": "a"}),
+        ]
+        report: Any = await call_operation(app.plans, "undo_run", {"run_id": "r"})
+        assert (report["status"], len(report["undone"])) == ("undone", 2)
+        again: Any = await app.plans.undo_run("r")
+        assert again["undone"] == report["undone"]
+        # Its recorded calls no longer hold, so corrected code cannot reuse them.
+        with pytest.raises(RunUndone):
+            await app.plans.resume_run("r", code=CODE.replace("await fail()", "first"))
+        with pytest.raises(NothingToUndo):
+            await app.plans.undo_run("r~undo")
+    assert shop.book == ["order a", "order c", "cancel c", "cancel a"]
+
+
+async def test_a_model_that_undoes_waits_for_a_person_where_its_calls_would(tmp_path: Path) -> None:
+    shop = Shop()
+    async with open_app(shop, tmp_path) as app:
+        plans = app.plans.for_models()
+        await plans.run_plan(CODE, run_id="r")
+        waiting: Any = await plans.undo_run("r")
+        assert (waiting["status"], waiting["runId"]) == ("waiting", "r~undo")
+        assert 'cancel {"id":"c"}, cancel {"id":"a"}?' in waiting["waitingFor"][0]["approval"]
+        assert waiting["facts"][0]["effect"] == "destructive"
+        assert (await plans.undo_run("r"))["status"] == "waiting"
+        assert shop.book == ["order a", "order c"]
+        app.runs.approve("r~undo", by="ann")
+        done: Any = await plans.resume_run("r~undo")
+        assert done["status"] == "undone"
+    assert shop.book[2:] == ["cancel c", "cancel a"]
+
+
+async def test_a_corrected_run_owns_the_calls_that_it_takes_over(tmp_path: Path) -> None:
+    shop = Shop()
+    async with open_app(shop, tmp_path) as app:
+        app.context.plans = PlanSettings(approve="none")
+        waits = CODE.replace("await fail()", "await approve('Ship?')")
+        await app.plans.run_plan(waits, run_id="r")
+        corrected: Any = await app.plans.resume_run("r", code=CODE, new_id="s")
+        assert (corrected["status"], corrected["corrects"]) == ("failed", "r")
+        await app.plans.undo_run("s")
+    assert shop.book == ["order a", "order c", "cancel c", "cancel a"]
+
+
+async def test_with_a_policy_the_answer_reports_the_undo(tmp_path: Path) -> None:
+    shop = Shop()
+    async with open_app(shop, tmp_path) as app:
+        app.context.undo = type(app.context.undo)(policy="on_failure")
+        answer: Any = await app.plans.run_plan(CODE)
+    assert (answer["status"], answer["undo"]["status"]) == ("failed", "undone")
+    assert shop.book[2:] == ["cancel c", "cancel a"]
+
+
+async def test_a_program_of_an_agent_is_undone_with_the_run_of_the_agent(tmp_path: Path) -> None:
+    shop, answers = Shop(), []
+
+    def last(request: Any) -> str:
+        answers.extend(str(result["content"]) for result in results_in(request))
+        return "sorry"
+
+    model = ScriptedModel(wants("order", {"item": "z"}), wants("run_plan", {"code": CODE}), last)
+    agent = {"kind": "agent", "name": "clerk", "prompt": "go", "plans": True, "tools": ["order"]}
+    async with open_app(shop, tmp_path, model=model) as app:
+        outcome = await app.run(agent, run_id="r")
+        assert outcome.status == "completed", outcome
+        report = await app.runs.undo("r")
+    assert '"partOf":"r"' in answers[-1]
+    assert report["status"] == "undone"
+    assert shop.book == ["order z", "order a", "order c", "cancel c", "cancel a", "cancel z"]
