@@ -1,7 +1,7 @@
 """The budget of a plan's run: calls of tools, tokens and US dollars, for the run and all flows that it calls.
 
 Every limit is checked before a call. The number of calls is therefore never exceeded; tokens and dollars are exceeded
-at most by the turns of models that were already under way. The limits are recorded in the context of the run, and what
+at most by the turns of models that are in progress. The limits are recorded in the context of the run, and what
 is used is counted from the journal, so a run that another process resumes has the same budget.
 """
 
@@ -45,7 +45,7 @@ class BudgetExceeded(ToolError):
 
 
 class RunBudget:
-    """What a run and the flows that it calls may still use.
+    """The budget of one run and of the flows that it calls, and how much of it is used.
 
     Args:
         limits: The most calls of tools, tokens of models and US dollars, by the names in `LIMITS`.
