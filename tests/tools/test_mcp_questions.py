@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import MCPError
 
-from ropewalk.errors import ConfigError
-from ropewalk.tools.mcp.local_client import Elicitation
+from ropewalk import App, Runner, Toolbox
+from ropewalk.config.settings import SamplingLimits
+from ropewalk.errors import ConfigError, InvalidInput
+from ropewalk.testing import ScriptedModel
+from ropewalk.tools.mcp.local_client import Elicitation, LocalClient
 from ropewalk.tools.mcp.servers import McpServers
 
 from .mcp_lab import python
@@ -76,7 +81,63 @@ def test_without_an_answer_the_server_is_told_so(what: str) -> None:
     assert "refused" in ask(what)
 
 
-@pytest.mark.parametrize(("key", "value"), [("roots", "/home"), ("roots", [3]), ("sampling", "yes")])
+@pytest.mark.parametrize(
+    ("key", "value"), [("roots", "/home"), ("roots", [3]), ("sampling", "yes"), ("sampling", {"max_token": 3})]
+)
 def test_wrong_settings_are_named(key: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=key):
         McpServers().add("curious", python("curious.py", **{key: value}))
+
+
+def local(sample: Any, **limits: int) -> LocalClient:
+    return LocalClient("curious", None, sample, (), SamplingLimits(**limits), Counter())
+
+
+def test_sampling_has_limits() -> None:
+    tokens: list[int] = []
+
+    def sample(server: str, params: dict[str, Any]) -> dict[str, Any]:
+        tokens.append(params["maxTokens"])
+        return {}
+
+    async def case() -> None:
+        client = local(sample, max_tokens=50, max_requests=2)
+        await client.ask("sampling/createMessage", {"maxTokens": 9000})
+        await client.ask("sampling/createMessage", {"maxTokens": 7})
+        with pytest.raises(MCPError, match="limit of 2 requests"):
+            await client.ask("sampling/createMessage", {"maxTokens": 7})
+
+    asyncio.run(case())
+    assert tokens == [50, 7]
+
+
+def test_the_model_of_the_app_answers_a_server_that_may_ask_it() -> None:
+    model = ScriptedModel("Hello, server.")
+
+    async def case(sampling: Any) -> dict[str, Any]:
+        toolbox = Toolbox(mcp={"curious": python("curious.py", mode="legacy", sampling=sampling)})
+        async with App("memory", toolbox=toolbox, model=model) as app:
+            await app.connect()
+            return await app.call_tool("curious:ask", {"what": "sample"})
+
+    answer = asyncio.run(case({"max_tokens": 5}))
+    assert (answer["content"]["text"], answer["stopReason"]) == ("Hello, server.", "endTurn")
+    [request] = model.requests
+    assert (request.max_tokens, request.messages[0]["content"][0]["text"]) == (5, "Hello?")
+    assert "refused" in asyncio.run(case(False))
+    assert len(model.requests) == 1
+
+
+def test_a_toolbox_answers_questions_and_a_person_can_close_one() -> None:
+    async def elicit(question: Elicitation) -> str:
+        return "cancel" if question.schema else "decline"
+
+    async def case() -> list[str]:
+        toolbox = Toolbox(mcp={"curious": python("curious.py", mode="legacy")}, on_elicit=elicit)
+        async with toolbox:
+            runner = Runner(toolbox)
+            return [(await runner.run("curious:ask", {"what": what})).structured["action"] for what in ("form", "url")]
+
+    assert asyncio.run(case()) == ["cancel", "decline"]
+    with pytest.raises(InvalidInput, match="on_elicit"):
+        Toolbox(on_elicit=3)  # type: ignore[arg-type]

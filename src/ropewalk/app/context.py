@@ -8,7 +8,7 @@ only checks a definition opens nothing. Refused here: anything about one run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,6 +20,7 @@ from ..select.app_selector import Selection
 from ..tools.runner import Runner
 from ..tools.toolbox import Toolbox
 from .definitions import Definitions
+from .model_requests import answer_model_request
 from .preflight import Cards
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ class Context:
         )
         self._address, self._directory, self._sync = address, directory, sync
         self._workers = workers
+        if toolbox.on_sample is None:
+            toolbox.on_sample = partial(answer_model_request, self)
         self._store: Store | None = None
         self._engine: Engine | None = None
         self._keeper: Keeper | None = None

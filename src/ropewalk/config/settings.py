@@ -159,6 +159,19 @@ MODES: Final = ("auto", "legacy", "2026-07-28")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingLimits:
+    """How much an MCP server may ask the model of the project.
+
+    Attributes:
+        max_tokens: The longest answer, in tokens. A request for more gets this many.
+        max_requests: Requests of the server, as long as the process lives. Further ones are refused.
+    """
+
+    max_tokens: int = 1000
+    max_requests: int = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class McpServer:
     """An MCP server: a `command` with `args` (stdio), or a `url` (streamable HTTP).
 
@@ -177,7 +190,7 @@ class McpServer:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     auth: str | Mapping[str, Any] | None = field(default=None, repr=False)
     roots: tuple[str, ...] = ()
-    sampling: bool | None = None
+    sampling: bool | Mapping[str, int] | None = None
     timeout: float | None = None
     connect_timeout: float | None = None
     mode: str | None = None

@@ -106,6 +106,13 @@ def _save(value: Any) -> bool:
     return value in ("ask", "allow")
 
 
+def is_sampling(value: Any) -> bool:
+    """Return True for a boolean, or a table of limits of requests to the model."""
+    if isinstance(value, dict):
+        return value.keys() <= {"max_tokens", "max_requests"} and all(map(_count, value.values()))
+    return isinstance(value, bool)
+
+
 def _resources(value: Any) -> bool:
     return isinstance(value, list) and all(item in RESOURCES for item in value)
 
@@ -158,6 +165,7 @@ WORDS: Final[dict[Check, str]] = {
     _sync: '"normal" or "full"',
     _engine: '"local" or "dbos"',
     _mode: f"one of {', '.join(MODES)}",
+    is_sampling: "true, false or {max_tokens = 1000, max_requests = 100}, either of them",
     _resources: f"a list of: {', '.join(RESOURCES)}",
     _trust: f'"{TRUST_HINTS}", or left out',
     _approve: '"destructive", "writes" or "none"',
@@ -178,7 +186,7 @@ SERVER_KEYS: Final[dict[str, Check]] = {
     "headers": _text_table,
     "auth": _auth,
     "roots": _texts,
-    "sampling": _flag,
+    "sampling": is_sampling,
     "timeout": _seconds,
     "connect_timeout": _seconds,
     "mode": _mode,

@@ -18,7 +18,7 @@ import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..argument_checks import require_type, wrong_type
 from ..config.settings import TRUST_HINTS
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..config.network import AddressPolicy
     from .backends.provider_registry import Providers
     from .backends.sources import Sources
+    from .mcp.local_client import OnElicit, OnSample
     from .pins import Pins
     from .undo import Undo
 
@@ -67,11 +68,10 @@ class Toolbox(Index):
         mcp: The configuration of each MCP server by name (`command`, `args`, `env` or `url`, ...).
         providers: By id, the configuration of each provider (`url`, `headers`, `timeout`, `tools`, `openapi`,
             `read_only`) or its executor.
-        allow_hosts: Hosts, addresses and ranges that are not public, but that a URL from a document or an
-            argument may lead to.
+        allow_hosts: Hosts, addresses and ranges that are not public, but that URLs in documents and arguments may name.
+        on_elicit: Answers questions of MCP servers, as `local_client.OnElicit`. Without it, nobody answers.
 
-    Nothing is connected before `connect`. `failures` has the reason why a server cannot be reached now (by its
-    name), or why one of its tools was left out (by `server:tool`).
+    Nothing is connected before `connect`. `failures` says why a server cannot be reached, or why a tool is left out.
     """
 
     def __init__(
@@ -81,8 +81,12 @@ class Toolbox(Index):
         mcp: Mapping[str, dict[str, Json]] | None = None,
         providers: Mapping[str, Any] | None = None,
         allow_hosts: Sequence[str] = (),
+        on_elicit: OnElicit | None = None,
     ) -> None:
         super().__init__()
+        if on_elicit is not None and not callable(on_elicit):
+            raise wrong_type("on_elicit", "a function of an Elicitation", on_elicit)
+        self.on_elicit, self.on_sample = on_elicit, cast("OnSample | None", None)
         if not isinstance(allow_hosts, (list, tuple)) or not all(isinstance(host, str) for host in allow_hosts):
             raise wrong_type("allow_hosts", "a list of hosts, addresses and ranges", allow_hosts)
         self._network: AddressPolicy | None = None
@@ -340,6 +344,7 @@ class Toolbox(Index):
                 from .mcp.servers import McpServers
 
                 self.mcp = McpServers()
+                self.mcp.answers = lambda: (self.on_elicit, self.on_sample)
                 self.mcp.failures = self.failures
                 self.mcp.judge = self._refused_by_pins
                 self.mcp.on_lost = self.touch  # bound tools of the lost server must be resolved again
@@ -614,7 +619,7 @@ def _require_table(table: Mapping[str, Any] | None, path: str) -> Mapping[str, A
 def _log_replaced_handler(tool_id: str, old: Handler | None, new: Handler) -> None:
     """Log that a function replaces another one: two modules may use one id for different tools by accident."""
     old_name, new_name = _origin(old), _origin(new)
-    if old_name is not None and new_name is not None and old_name != new_name:
+    if None not in (old_name, new_name) and old_name != new_name:
         log.warning("tool %r: %s takes the place of %s, which has the same definition", tool_id, new_name, old_name)
 
 
@@ -663,7 +668,7 @@ class ToolProxy(Routed):
         timeout = bound.timeout if bound.per_attempt else None  # a flow brings its own timeout
         return Route(
             send=send,
-            normalise=_split_result,
+            normalise=lambda result: (result.structured, result.mcp_result),
             keeps_time=True,
             strict=True,
             timeout=timeout,
@@ -671,10 +676,6 @@ class ToolProxy(Routed):
             repeatable=bound.repeatable,
             waits=bound.waits,
         )
-
-
-def _split_result(result: RunResult) -> tuple[Json, Any]:
-    return result.structured, result.mcp_result
 
 
 def proxied(owner: Toolbox, tool: Tool) -> Tool:
@@ -691,9 +692,8 @@ def proxied(owner: Toolbox, tool: Tool) -> Tool:
         InvalidTool: Nothing runs the tool.
     """
     if not owner.backends(tool.id):
-        raise InvalidTool(
-            f"tool {tool.id!r}: nothing runs it, because it was registered without a handler and without a backend"
-        )
+        why = "nothing runs it, because it was registered without a handler and without a backend"
+        raise InvalidTool(f"tool {tool.id!r}: {why}")
     proxy = copy(tool)
     for field, value in (("handler", ToolProxy(owner, tool.id)), ("backend", None)):
         object.__setattr__(proxy, field, value)

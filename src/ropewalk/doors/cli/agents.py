@@ -34,6 +34,7 @@ from .arguments import saved, some_words
 from .main import DONE, FAILED, Answer, UsageError, explain, write_stdout
 from .options import Json, Project, StoreAddress
 from .output import duration, first_line
+from .questions import answer_question, ask_on_terminal
 from .session import Interrupts, require_model, with_app
 from .tools import all_connected
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from ...agents.session import Session
     from ...app.app import App
     from ...n8n.builder import Built
+    from ...tools.mcp.local_client import Elicitation
     from ...tools.tool import Tool
     from .keyboard import Keyboard
 
@@ -97,13 +99,17 @@ def chat(
         from ...agents.session import Session
 
         await require_model(app)
+        talk = _Talk(interrupts, json, prompt is None and sys.stdin.isatty())
+        if talk.interactive:
+            app.toolbox.on_elicit = talk.elicit
+        elif prompt is not None:
+            ask_on_terminal(app)
         await all_connected(app)
         tools = _named(app, tool)
         if app.context.plans.offer if plans is None else plans:
             tools = _plan_operations(app) + (tools if tool else [])
         # Without --yes every call with side effects is approved first; without a terminal it is refused.
         allowed = {item.id for item in _named(app, yes)} if yes else set()
-        talk = _Talk(interrupts, json, prompt is None and sys.stdin.isatty())
 
         def began(run_id: str, offered: list[str]) -> None:
             interrupts.running(run_id)
@@ -281,6 +287,13 @@ class _Talk:
             if word in (*_ALWAYS, *_YES):
                 return True
             return False if word in _NO else message
+
+    async def elicit(self, question: Elicitation) -> Any:
+        """Ask what an MCP server wants to know during a call."""
+        async with self._asking:
+            if self._keyboard is not None:
+                self._keyboard.discard()
+            return await answer_question(question, self._next, self.notify)
 
     async def _answer_question(self, app: App, run_id: str, text: str) -> None:
         """Ask whether a program may continue, and send the answer to its run."""

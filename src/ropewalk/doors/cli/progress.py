@@ -14,6 +14,8 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 from typing import Final, Protocol
 
@@ -52,6 +54,7 @@ class Progress(Protocol):
     tally: RunCounts
 
     def take(self, event: Event) -> None: ...
+    def paused(self) -> AbstractContextManager[None]: ...
     def __enter__(self) -> Progress: ...
     def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, t: TracebackType | None) -> None: ...
 
@@ -84,6 +87,10 @@ class Counting:
             notify(unattended(event), logging.WARNING)
         elif event.kind == "call.repeated":
             notify(repeats(event), logging.WARNING)
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Return a context in which a question has the terminal; lines may come between."""
+        return nullcontext()
 
     def __enter__(self) -> Counting:
         return self
@@ -173,7 +180,7 @@ class Live:
         )
         self._tick: asyncio.TimerHandle | None = None
         self._began = time.monotonic()
-        self._is_over = False
+        self._is_over = self._is_paused = False
         self._note = ""
 
     def take(self, event: Event) -> None:
@@ -188,7 +195,7 @@ class Live:
             self._all.append(ended)
             if len(self._all) > _ROWS * 3:
                 self._all = None  # too many to list at the end; the counts remain
-        if self._tick is None and not self._is_over:
+        if self._tick is None and not self._is_over and not self._is_paused:
             self._schedule()
 
     def _schedule(self) -> None:
@@ -198,7 +205,7 @@ class Live:
             self._tick = None
 
     def _redraw(self) -> None:
-        if self._is_over:
+        if self._is_over or self._is_paused:
             return
         self._live.update(self._picture(), refresh=True)
         self._schedule()
@@ -230,6 +237,21 @@ class Live:
         bar = ProgressBar(total=total, completed=tally.done, width=30, complete_style="red" if failed else "cyan")
         grid.add_row(bar, label, Text(duration(time.monotonic() - self._began), style="dim"))
         return grid
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Draw nothing, so that a question has the terminal."""
+        if self._tick is not None:
+            self._tick.cancel()
+        self._is_paused = True
+        self._live.update(self._picture(), refresh=True)
+        self._live.stop()
+        try:
+            yield
+        finally:
+            self._is_paused = False
+            self._live.start()
+            self._schedule()
 
     def __enter__(self) -> Live:
         self._live.start()

@@ -36,6 +36,7 @@ from .options import Engine, Input, Json, Log, LogLevel, Project, Queue, StoreAd
 from .output import Form, Level, columns, duration, moment, notify
 from .progress import progress
 from .progress_counts import REUSED, RunCounts, changes
+from .questions import ask_on_terminal, shown_with
 from .session import Interrupts, unknown_run, with_app
 from .signals import Stay, Wait, store_options, wait_lines
 
@@ -150,6 +151,7 @@ def run(
         )  # fmt: skip
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
+        ask_on_terminal(app)
         definition = await _load_with_warnings(app, source, variables)
         if wait is False:
             return await _queued_answer(app, await submit(app, definition, None))
@@ -267,7 +269,7 @@ def followed(
             display.take(event)
 
         ended_note = _already_ended_note(app, run_id, options)
-        with display:
+        with display, shown_with(app, display):
             outcome = await start(app, on_event)
         if ended_note is not None:
             notify(ended_note)

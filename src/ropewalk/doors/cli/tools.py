@@ -30,6 +30,7 @@ from .arguments import read_input, read_pairs
 from .main import FAILED, Answer, UsageError
 from .options import Input, Json, Project, StoreAddress
 from .output import columns, duration, first_line, moment, notify
+from .questions import ask_on_terminal
 from .session import Interrupts, directory, with_app
 from .store import instant
 
@@ -121,6 +122,7 @@ def call(
     arguments = {**(values or {}), **read_pairs(pairs, "argument")}
 
     async def work(app: App, _: Interrupts) -> Answer:
+        ask_on_terminal(app)
         await app.toolbox.find(tool_id)
         value = await app.call_tool(tool_id, arguments, on_progress=None if json else _progress, request=request)
         text = value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()

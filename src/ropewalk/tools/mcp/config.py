@@ -15,7 +15,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ...config.secrets import Secrets, secrets_of
-from ...config.settings import MODES, TRUST_HINTS, fill
+from ...config.settings import MODES, TRUST_HINTS, SamplingLimits, fill
+from ...config.toml import WORDS, is_sampling
 from ...errors import ConfigError
 from ...fast_dataclass import dataclass
 from ...values import did_you_mean
@@ -36,7 +37,7 @@ class ServerConfig:
     """One server. Exactly one of `command` and `url` is set; times are in seconds.
 
     `env` and `headers` are as written, `${VAR}` unread: `resolved` reads them at each connect. `roots` are the
-    directories that the server may ask for; with `sampling` it may ask the program's model.
+    directories that the server may ask for; with `sampling` it may ask the program's model, within these limits.
     """
 
     name: str
@@ -48,7 +49,7 @@ class ServerConfig:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     auth: AuthSettings = field(default_factory=AuthSettings)
     roots: tuple[str, ...] = ()
-    sampling: bool = False
+    sampling: SamplingLimits | None = None
     timeout: float = 60.0
     connect_timeout: float = 30.0
     mode: str = "auto"
@@ -105,7 +106,7 @@ def server_config(name: str, config: Mapping[str, Any]) -> ServerConfig:
         headers=_headers(where, config.get("headers")),
         auth=auth_settings(where, config.get("auth")),
         roots=_roots(where, config.get("roots", ())),
-        sampling=_flag(where, "sampling", config.get("sampling", False)),
+        sampling=_sampling(where, config.get("sampling", False)),
         timeout=_seconds(where, "timeout", config.get("timeout", 60.0)),
         connect_timeout=_seconds(where, "connect_timeout", config.get("connect_timeout", 30.0)),
         mode=mode,
@@ -181,10 +182,12 @@ def _roots(where: str, value: Any) -> tuple[str, ...]:
     return tuple(os.path.abspath(root) for root in value)
 
 
-def _flag(where: str, key: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ConfigError(f"{where}: {key} must be true or false, not {value!r:.100}")
-    return value
+def _sampling(where: str, value: Any) -> SamplingLimits | None:
+    if not is_sampling(value):
+        raise ConfigError(f"{where}: sampling must be {WORDS[is_sampling]}, not {value!r:.100}")
+    if isinstance(value, Mapping):
+        return SamplingLimits(**value)
+    return SamplingLimits() if value else None
 
 
 def _strings(where: str, key: str, value: Any) -> dict[str, str]:

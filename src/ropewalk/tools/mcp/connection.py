@@ -391,7 +391,7 @@ class Connection:
             if token is not None:
                 self._progress.drop(token)
         if isinstance(result, types.InputRequiredResult):
-            raise ServerRefused(f"tool {request.tool!r} asks for input from a user; on_elicit of McpServers answers it")
+            raise ServerRefused(self._describe(_unanswered(request.tool, result), ":", tail=False))
         return result
 
     async def _send_call(
@@ -600,6 +600,14 @@ def _client_callbacks(ask: Callable[[str, dict[str, Any]], Awaitable[dict[str, A
         return await answer("roots/list", None, types.ListRootsResult)
 
     return {"sampling_callback": sample, "elicitation_callback": elicit, "list_roots_callback": list_roots}
+
+
+def _unanswered(tool: str, result: Any) -> str:
+    """Word the error for a tool that asks for input, where nobody answers."""
+    items = (result.input_requests or {}).values()
+    data = [item.model_dump(by_alias=True, mode="json", exclude_none=True) for item in items]
+    questions = [str((item.get("params") or {}).get("message") or item["method"]) for item in data]
+    return f"tool {tool!r} asks for input, and nobody answers here (on_elicit is not set): {'; '.join(questions)}"
 
 
 @cache

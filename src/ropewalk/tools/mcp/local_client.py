@@ -2,16 +2,18 @@
 
 The program gives the answers: `McpServers.on_elicit` asks its user, `on_sample` its model, and `roots` of the server's
 settings are the directories. Only what can be answered is declared to the server. Refused here: an answer without the
-fields that the server requires.
+fields that the server requires, and more requests to the model than the settings allow.
 """
 
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from ...config.settings import SamplingLimits
 from ...fast_dataclass import dataclass
 from ...values import Json, did_you_mean
 
@@ -36,7 +38,8 @@ class Elicitation:
 
 
 OnElicit: TypeAlias = Callable[[Elicitation], Any]
-"""Returns the fields of a form, or True for an address that the user agrees to open; None declines. Plain or async."""
+"""Returns the fields of a form, or True for an address that the user agrees to open. None or "decline" declines,
+"cancel" says that the user has closed the question. Plain or async."""
 
 OnSample: TypeAlias = Callable[[str, dict[str, Any]], Any]
 """Takes the server's name and the parameters of `sampling/createMessage`, and returns its result. Plain or async."""
@@ -50,15 +53,24 @@ class LocalClient:
         on_elicit: Asks the user, or None.
         on_sample: Asks a model, or None.
         roots: The directories that the server may use.
+        limits: How much the server may ask the model.
+        samples: Counts the requests to the model by server.
     """
 
     log_level: str | None = None
 
     def __init__(
-        self, server: str, on_elicit: OnElicit | None, on_sample: OnSample | None, roots: tuple[str, ...]
+        self,
+        server: str,
+        on_elicit: OnElicit | None,
+        on_sample: OnSample | None,
+        roots: tuple[str, ...],
+        limits: SamplingLimits,
+        samples: Counter[str],
     ) -> None:
         self.id: object = self
         self._server, self._on_elicit, self._on_sample, self._roots = server, on_elicit, on_sample, roots
+        self._limits, self._samples = limits, samples
         capabilities: dict[str, Json] = {}
         if on_elicit is not None:
             capabilities["elicitation"] = {"form": {}, "url": {}}
@@ -82,11 +94,24 @@ class LocalClient:
             return {"roots": [{"uri": Path(root).as_uri(), "name": Path(root).name} for root in self._roots]}
         if method == "elicitation/create":
             return await self._elicit(params)
-        assert self._on_sample is not None
-        return dict(await _result(self._on_sample(self._server, params)))
+        return await self._sample(params)
 
     def log(self, params: dict[str, Any]) -> None:
         """Drop a log message of the server."""
+
+    async def _sample(self, params: dict[str, Any]) -> dict[str, Any]:
+        from mcp import MCPError
+        from mcp_types import INVALID_REQUEST
+
+        assert self._on_sample is not None
+        if self._samples[self._server] >= self._limits.max_requests:
+            why = f"the limit of {self._limits.max_requests:,} requests to the model is reached (sampling.max_requests)"
+            raise MCPError(INVALID_REQUEST, why)
+        self._samples[self._server] += 1
+        tokens = params.get("maxTokens")
+        allowed = self._limits.max_tokens
+        limited = {**params, "maxTokens": min(tokens, allowed) if isinstance(tokens, int) else allowed}
+        return dict(await _result(self._on_sample(self._server, limited)))
 
     async def _elicit(self, params: dict[str, Any]) -> dict[str, Any]:
         assert self._on_elicit is not None
@@ -98,8 +123,10 @@ class LocalClient:
             url=None if is_form else params.get("url"),
         )
         answer = await _result(self._on_elicit(question))
-        if answer is None or answer is False:
+        if answer is None or answer is False or answer == "decline":
             return {"action": "decline"}
+        if answer == "cancel":
+            return {"action": "cancel"}
         return {"action": "accept", "content": _with_defaults(question, answer)} if is_form else {"action": "accept"}
 
 

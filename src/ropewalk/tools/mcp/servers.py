@@ -14,10 +14,12 @@ import contextlib
 import inspect
 import logging
 import weakref
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ...config.settings import SamplingLimits
 from ...errors import ConfigError, NotFound
 from ...values import Json, did_you_mean
 from ..backends.route import normalise_mcp
@@ -55,6 +57,7 @@ class McpServers:
             changed prompts and resources. With it, servers may also ask the client of a call. Set it before connecting.
         on_elicit: Asks the user what a server wants to know; as `local_client.OnElicit`. Set it before connecting.
         on_sample: Asks a model for servers with `sampling`; as `local_client.OnSample`. Set it before connecting.
+        answers: Returns what answers questions and requests for a model where the two above are not set.
     """
 
     def __init__(self) -> None:
@@ -65,6 +68,8 @@ class McpServers:
         self.on_notification: Callable[[str, str, Mapping[str, Any]], None] | None = None
         self.on_elicit: OnElicit | None = None
         self.on_sample: OnSample | None = None
+        self.answers: Callable[[], tuple[OnElicit | None, OnSample | None]] = lambda: (None, None)
+        self._samples: Counter[str] = Counter()  # requests to the model, by server
         self._links: dict[str, ServerLink] = {}
         self._listeners: list[Callable[[str, list[Definition]], None]] = []
         self._closed: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
@@ -335,8 +340,10 @@ class McpServers:
 
     def _local_client(self, config: ServerConfig) -> LocalClient | None:
         """Return what answers a server for this program; None if nothing can be answered."""
-        on_sample = self.on_sample if config.sampling else None
-        client = LocalClient(config.name, self.on_elicit, on_sample, config.roots)
+        on_elicit, on_sample = self.answers()
+        on_sample = None if config.sampling is None else self.on_sample or on_sample
+        limits = config.sampling or SamplingLimits()
+        client = LocalClient(config.name, self.on_elicit or on_elicit, on_sample, config.roots, limits, self._samples)
         return client if client.capabilities else None
 
     def _link(self, name: str) -> ServerLink:

@@ -1,0 +1,214 @@
+"""Questions of MCP servers on a terminal: forms, field by field, and addresses to open.
+
+A server asks during a call (elicitation). The person answers each field, declines, or closes the question. Text of
+the server is shown without control characters. An answer that does not fit the schema is asked again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import orjson
+
+from ...schema import compile_schema
+from ...source.document import visible
+from ...tools.mcp.local_client import Elicitation
+from ...values import Json
+from .output import notify
+
+if TYPE_CHECKING:
+    from ...app.app import App
+
+CANCEL: Final = "cancel"
+DECLINE: Final = "decline"
+_NO: Final = ("n", "no")
+_YES: Final = ("y", "yes", "true")
+_UNSET: Final[Any] = object()
+_CLOSED: Final[Any] = object()
+
+ReadLine = Callable[[str], Awaitable[str | None]]
+"""Shows a sign and returns the line that the person types; None at the end of input (Ctrl-D)."""
+
+
+async def answer_question(question: Elicitation, read: ReadLine, show: Callable[[str], None]) -> Any:
+    """Ask a person what a server wants to know.
+
+    Args:
+        question: The question.
+        read: Reads a line.
+        show: Shows a line.
+
+    Returns:
+        The fields of the form, True for an address that the person opens, `"decline"`, or `"cancel"`.
+    """
+    show(f"? {visible(question.server)} asks: {visible(question.message)}")
+    if question.url is not None:
+        show(f"  open this address: {visible(question.url)}")
+        line = await read("  y (done), n (decline), Ctrl-D (cancel): ")
+        return CANCEL if line is None else (line.strip().lower() in _YES or DECLINE)
+    line = await read("  Enter to answer, n (decline), Ctrl-D (cancel): ")
+    if line is None:
+        return CANCEL
+    if line.strip().lower() in _NO:
+        return DECLINE
+    schema: Mapping[str, Any] = question.schema or {}
+    fields: dict[str, Json] = {}
+    for name, field in (schema.get("properties") or {}).items():
+        value = await _ask_field(name, field, name in (schema.get("required") or ()), read, show)
+        if value is _CLOSED:
+            return CANCEL
+        if value is not _UNSET:
+            fields[name] = value
+    return fields
+
+
+async def _ask_field(
+    name: str, field: Mapping[str, Any], required: bool, read: ReadLine, show: Callable[[str], None]
+) -> Any:
+    """Ask one field until its answer fits. Return _CLOSED at the end of input, _UNSET for a field that is left out."""
+    choices = _choices(field)
+    if field.get("description"):
+        show(f"  {visible(str(field['description']))}")
+    for number, (value, title) in enumerate(choices, 1):
+        show(f"    {number}. {visible(title)}" + (f" ({visible(str(value))})" if title != value else ""))
+    sign = f"  {visible(str(field.get('title') or name))}{_hint(field, choices, required)}: "
+    fits = compile_schema(dict(field))
+    while True:
+        line = await read(sign)
+        if line is None:
+            return _CLOSED
+        text = line.strip()
+        if not text and "default" in field:
+            return field["default"]
+        if not text and not required:
+            return _UNSET
+        value = _read(text, field, choices)
+        problems = fits.problems(value)
+        if text and not problems:
+            return value
+        why = problems[0].message if problems and text else "this field is required"
+        show(f"  ! {visible(why)}")
+
+
+def _hint(field: Mapping[str, Any], choices: list[tuple[Json, str]], required: bool) -> str:
+    """Return what a person needs to know of a field, in brackets."""
+    kind = str(field.get("type", "text")).replace("string", "text").replace("boolean", "y or n")
+    several = field.get("type") == "array"
+    hints = [("numbers, with commas" if several else "number") if choices else str(field.get("format") or kind)]
+    if "default" in field:
+        hints.append(f"default {_shown(field['default'])}")
+    elif not required:
+        hints.append("optional")
+    return f" ({visible(', '.join(hints))})"
+
+
+def _choices(field: Mapping[str, Any]) -> list[tuple[Json, str]]:
+    """Return the values that a field can have, each with its title; none for a free one."""
+    inner: Mapping[str, Any] = field.get("items") or {} if field.get("type") == "array" else field
+    titled = inner.get("oneOf") or inner.get("anyOf") or ()
+    if titled:
+        return [(item.get("const"), str(item.get("title", item.get("const")))) for item in titled]
+    values = inner.get("enum") or ()
+    names = inner.get("enumNames") or ()
+    return [(value, str(names[i] if i < len(names) else value)) for i, value in enumerate(values)]
+
+
+def _read(text: str, field: Mapping[str, Any], choices: list[tuple[Json, str]]) -> Json:
+    """Return a line as the value of a field; text that has no such value stays text, which does not fit."""
+    kind = field.get("type")
+    if kind == "array":
+        return [_chosen(part.strip(), choices) for part in text.split(",") if part.strip()]
+    if choices:
+        return _chosen(text, choices)
+    if kind == "boolean":
+        word = text.lower()
+        return True if word in _YES else False if word in (*_NO, "false") else text
+    if kind in ("integer", "number"):
+        with contextlib.suppress(ValueError):
+            number = orjson.loads(text)
+            return number if isinstance(number, (int, float)) else text
+    return text
+
+
+def _chosen(text: str, choices: list[tuple[Json, str]]) -> Json:
+    """Return the choice that a number, a title or a value names."""
+    for number, (value, title) in enumerate(choices, 1):
+        if text in (str(number), title, str(value)):
+            return value
+    return text
+
+
+def _shown(value: Json) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+class Pausable(Protocol):
+    """A display that can leave the terminal to a question."""
+
+    def paused(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which nothing is drawn."""
+        ...
+
+
+class TerminalQuestions:
+    """Asks the person at the terminal, one question at a time. It is the `on_elicit` of a toolbox."""
+
+    def __init__(self) -> None:
+        self.display: Pausable | None = None
+        """What is drawn meanwhile."""
+        self._asking = asyncio.Lock()
+
+    async def __call__(self, question: Elicitation) -> Any:
+        from .keyboard import Keyboard  # there are no terminals of this kind on Windows
+
+        async with self._asking:
+            with self.display.paused() if self.display is not None else contextlib.nullcontext():
+                keyboard = Keyboard(sys.stdin.fileno(), sys.stdin.encoding)
+
+                async def read(sign: str) -> str | None:
+                    sys.stderr.write(sign)
+                    sys.stderr.flush()
+                    return await keyboard.line()
+
+                try:
+                    keyboard.discard()  # whoever typed ahead has not seen this question
+                    return await answer_question(question, read, notify)
+                finally:
+                    keyboard.close()
+
+
+def ask_on_terminal(app: App) -> TerminalQuestions | None:
+    """Let the person at the terminal answer questions of MCP servers, if there is a terminal.
+
+    Args:
+        app: The app whose servers may ask. None of them may be connected yet.
+
+    Returns:
+        The function that asks; None without a terminal.
+    """
+    questions = app.toolbox.on_elicit
+    if questions is None and sys.stdin.isatty() and sys.stderr.isatty():
+        questions = app.toolbox.on_elicit = TerminalQuestions()
+    return questions if isinstance(questions, TerminalQuestions) else None
+
+
+@contextlib.contextmanager
+def shown_with(app: App, display: Pausable) -> Iterator[None]:
+    """Pause a display while a question is asked.
+
+    Args:
+        app: The app whose servers may ask.
+        display: The display.
+    """
+    questions = ask_on_terminal(app)
+    if questions is not None:
+        questions.display = display
+    try:
+        yield
+    finally:
+        if questions is not None:
+            questions.display = None
