@@ -25,7 +25,6 @@ import statistics
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -35,37 +34,14 @@ import plans_corpus
 import plans_gold
 import plans_monty
 import plans_mutants
+import plans_random
 import plans_sets
 import plans_simulators
 import plans_size
-from plans.oracle import World, differences, run_plan, tools_of
+from plans.oracle import World, tools_of
 from plans.programs import Writer
 from plans.test_plan_kills import calls_of, execute, programs
 from ropewalk import App
-
-
-def compare(count: int, seed: int) -> int:
-    """Compare random programs with Python; print every difference and how often each construct was written."""
-    rows: Counter[str] = Counter()
-    refused = different = calls_in_loops = failing = 0
-    for number in range(seed, seed + count):
-        writer = Writer(number)
-        code = writer.program()
-        rows.update(writer.rows)
-        plan = run_plan(code, {})
-        if "refused" in plan:
-            refused += 1
-            continue
-        calls_in_loops += any("await" in line and line.startswith("    ") for line in code.split("\n"))
-        failing += "risky" in code
-        found = differences(code, unordered="gather" in code)
-        if found:
-            different += 1
-            print(f"seed {number}: {found[0]}")
-    print(f"{count} programs: {count - refused - different} equal, {refused} refused, {different} different")
-    print(f"with a call inside a block: {calls_in_loops}; with a call that may fail: {failing}")
-    print("  ".join(f"{name} {times}" for name, times in sorted(rows.items())))
-    return different
 
 
 async def measure_compile(count: int) -> None:
@@ -81,10 +57,14 @@ async def measure_compile(count: int) -> None:
     print(f"{count} programs: p50 {statistics.median(took):.2f} ms, p99 {percentiles[98]:.2f} ms")
 
 
-def kill(count: int) -> bool:
+def kill(count: int, seconds: float) -> bool:
     """Kill the process of each program before every call and resume it; return True if every run ended like Python."""
-    runs = same_calls = same_result = 0
+    runs = same_calls = same_result = done = 0
+    ends = time.monotonic() + seconds
     for code, python in programs(count):
+        if time.monotonic() > ends:
+            break
+        done += 1
         for die_at in range(len(python["calls"])):
             with tempfile.TemporaryDirectory() as name:
                 folder = Path(name)
@@ -95,7 +75,7 @@ def kill(count: int) -> bool:
                 same_calls += calls_of(folder) == [[tool, args] for tool, args in python["calls"]]
                 same_result += json.loads((folder / "outcome.json").read_text()) == [True, python["result"]]
     print(
-        f"{count} programs, {runs} kills: {same_calls} runs made exactly Python's calls, {same_result} gave its result"
+        f"{done} programs, {runs} kills: {same_calls} runs made exactly Python's calls, {same_result} gave its result"
     )
     return same_calls == same_result == runs
 
@@ -138,14 +118,17 @@ def main() -> None:
     parser.add_argument("part", choices=["random", "compile", "kills", "corpus", "gold", "mutants", "size", "monty"])
     parser.add_argument("--count", type=int, default=500, help="programs")
     parser.add_argument("--seed", type=int, default=0, help="the first seed of random programs")
+    parser.add_argument("--seconds", type=float, default=86_400, help="stop `random` and `kills` after this time")
+    parser.add_argument("--parallel", choices=["none", "reads"], default="none", help="calls of `random` that overlap")
     parser.add_argument("--set", type=folder_of_set, action="append", default=[], help="NAME=DIR of a data set")
     options = parser.parse_args()
     if options.part == "random":
-        raise SystemExit(compare(options.count, options.seed) > 0)
+        different = plans_random.compare(options.count, options.seed, options.seconds, options.parallel)
+        raise SystemExit(different > 0)
     if options.part == "compile":
         asyncio.run(measure_compile(options.count))
     elif options.part == "kills":
-        raise SystemExit(not kill(options.count))
+        raise SystemExit(not kill(options.count, options.seconds))
     elif options.part == "corpus":
         raise SystemExit(not asyncio.run(plans_corpus.report()))
     elif options.part == "gold":

@@ -201,14 +201,21 @@ def run_plan(code: str, inputs: dict[str, Any], **more: Any) -> dict[str, Any]:
 def differences(
     code: str, inputs: dict[str, Any] | None = None, *, unordered: bool = False, parallel: str = "none"
 ) -> list[str]:
-    """Return what differs between Python and the plan; empty if they are equal or the plan was refused.
+    """Return what differs between Python and the plan; empty if they are equal or the plan was refused."""
+    return compared_with_python(code, inputs, unordered=unordered, parallel=parallel) or []
+
+
+def compared_with_python(
+    code: str, inputs: dict[str, Any] | None = None, *, unordered: bool = False, parallel: str = "none"
+) -> list[str] | None:
+    """Return what differs between Python and the plan; None if the plan was refused.
 
     Calls that overlap may begin in another order. Where something may fail, reads that had started are extra.
     """
     inputs = inputs or {}
     plan = run_plan(code, inputs, parallel=parallel)
     if "refused" in plan:
-        return []
+        return None
     python = run_python(code, inputs)
     found = []
     for part in ("result", "error", "message", "printed", "calls"):

@@ -34,6 +34,9 @@ class Writer:
         self.line(0, "out = []")
         for _ in range(self.random.randint(3, 8)):
             self.statement(0, depth=0)
+        for _ in range(4):
+            self.rows["rare"] += 1
+            self.rare(0, 0, False)
         names = [*self.ints, *self.lists[:3], *self.texts[:2], "out"]
         self.line(0, f"return [{', '.join(names)}]")
         return "\n".join(self.lines)
@@ -130,6 +133,7 @@ class Writer:
         options = [self.assign, self.assign, self.call, self.call, self.change, self.append, self.print_]
         if depth < 3:
             options += [self.if_, self.for_, self.for_, self.while_, self.try_, self.try_, self.gather, self.inline]
+            options += [self.rare, self.reads, self.each]
         if depth == 0:
             options += [self.function, self.async_function]
         if in_loop:
@@ -309,6 +313,56 @@ class Writer:
         self.line(indent + 3, "return await risky(x)")
         self.line(indent + 1, "return -1")
         self.async_functions.append(name)
+
+    def reads(self, indent: int, depth: int, in_loop: bool) -> None:
+        """Write calls that could overlap, some of which need the values of others."""
+        first, second, third = self.new("item"), self.new("i"), self.new("item")
+        self.line(indent, f"{first} = await get_item(n={self.integer(1)})")
+        self.line(indent, f"{second} = len(await get_numbers({self.pick(self.integer(1), f'{first}.id')})) + 1")
+        self.line(indent, f"{third} = await get_item({self.pick(second, self.integer(1))})")
+        self.known(self.items, first)
+        self.known(self.ints, second)
+        self.known(self.items, third)
+
+    def each(self, indent: int, depth: int, in_loop: bool) -> None:
+        """Write a loop with a call that may fail."""
+        name = self.new("v")
+        self.line(indent, f"for {name} in {self.list_(1)}:")
+        self.line(indent + 1, "try:")
+        self.line(indent + 2, f"out.append(await risky({name}))")
+        self.line(indent + 1, f"except {self.pick('ToolError', 'ValueError', 'Exception')}:")
+        self.line(indent + 2, self.pick("continue", "break", f"out.append({name})", "pass"))
+
+    def rare(self, indent: int, depth: int, in_loop: bool) -> None:
+        """Write one of the constructs that need a few lines of their own."""
+        name, number, items = self.new("x"), self.integer(1), self.list_(1)
+        text = self.pick(
+            f"{name} = asyncio.create_task(get_item({number}))\nout.append((await {name}).id)",
+            f"{name} = await asyncio.wait_for(get_item({number}), timeout=30)\nout.append({name}.name)",
+            f"async with asyncio.timeout(30):\n    {name} = await get_numbers({number})\nout.append({name})",
+            f"await asyncio.sleep(0)\nout.append({number})",
+            f"async with asyncio.TaskGroup() as {name}:\n    {name}.create_task(get_item({number}))",
+            f"match {number} % 3:\n    case 0:\n        out.append((await get_item(1)).id)\n"
+            f"    case 1 | 2 if {self.test(1)}:\n        out.append('few')\n    case _:\n        out.append('other')",
+            f"match {items}:\n    case [{name}, *rest]:\n        out.append([{name}, rest])\n    case _:\n        pass",
+            f"if ({name} := await get_item({number})).id > 2:\n    out.append({name}.name)",
+            f"try:\n    raise ValueError('own', {number})\nexcept ValueError as {name}:\n    out.append(str({name}))",
+            f"try:\n    assert {self.test(1)}, 'no'\nexcept AssertionError as {name}:\n    out.append(str({name}))",
+            f"{name} = {{str(v): v for v in {items}}}\n{name}.pop('1', None)\nout.append(sorted({name}.items()))",
+            f"{name} = {{v % 3 for v in {items}}}\nawait save(key='s', value=sorted({name}))\nout.append(len({name}))",
+            f"{name} = sorted({items}, key=lambda v: (v % 2, -v))\nout.append([{name}, any({name}), all({name})])",
+            f"{name}, *more = [{number}, *{items}]\nout.append([{name}, more])",
+            f"{name} = {{'a': {items}}}\n{name}['a'].append({number})\ndel {name}['a'][0]\nout.append({name})",
+            f"out.append(json.loads(json.dumps({{'v': {items}, 'q': math.sqrt(16)}})))",
+            f"out.append([list(zip({items}, range(9))), divmod({number}, 7), isinstance({number}, int)])",
+            f"{name} = [(await get_item(v)).name for v in {items} for w in range(2) if w]\nout.append({name})",
+            f"{name} = (await get_numbers({number})) or [await risky(2)]\nout.append({name})",
+            f"{name} = {number}\nout.append(f'{{{name}:>5}}|{{1.5:.2f}}|{{\"a\"!r}}')",
+            f"{name} = [3, 1]\n{name}.extend({items})\n{name}.sort(reverse=True)\nout.append({name}[:2])",
+            f"{name} = lambda v: v * 2 + 1\nout.append({name}((await get_item({number})).id))",
+        )
+        for line in text.split("\n"):
+            self.line(indent, line)
 
     def inline(self, indent: int, depth: int, in_loop: bool) -> None:
         if not self.async_functions:

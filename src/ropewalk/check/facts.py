@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import Any, Final, Literal, TypeAlias
 
+from ..errors import ExpressionError
 from ..expr.ast import Arr, Expr, Fn, Lit, Obj, Ref, show_in_document
 from ..expr.function_registry import find_function
 from ..expr.unlift import unlift
@@ -335,7 +336,10 @@ def _words(expr: Expr) -> str:
         return f"before each call of {expr.args[0].value}, with its arguments"
     if isinstance(expr, Lit):
         return str(expr.value)
-    words = unlift(expr)
+    try:
+        words = unlift(expr)
+    except ExpressionError:  # a program computes it
+        words = None
     return words if isinstance(words, str) else str(show_in_document(expr))
 
 

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any, Final
 
 from ..operators import LIST_ELEMENT, Budget, OverBudget, grow
+from .exits import ProgramExit
 from .failures import is_instance
 from .values import Refused, in_stable_order
 
-UNCATCHABLE: Final = (OverBudget, Refused)
+UNCATCHABLE: Final = (ProgramExit, OverBudget, Refused)
 """What no `except` of a program catches."""
 
 MAX_BITS: Final = 4096

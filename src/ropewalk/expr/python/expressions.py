@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from .builtins import FUNCTIONS, TYPE_NAMES
+from .chance import CHANCE
 from .evaluation import BuiltinFunction, Evaluation
 from .failures import EXCEPTIONS
 from .formatting import converted, format_value
@@ -93,7 +94,7 @@ def _global(node: ast.Name, scope: Scope) -> Getter:
     if name in TYPE_NAMES or name in EXCEPTIONS:
         kind = TYPE_NAMES.get(name) or EXCEPTIONS[name]
         return lambda frame: kind
-    function = FUNCTIONS.get(name)
+    function = FUNCTIONS.get(name) or CHANCE.get(name)
     if function is not None:
         return lambda frame: BuiltinFunction(name, function, frame[0])
     if name == "__name__":

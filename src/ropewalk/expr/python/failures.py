@@ -35,6 +35,7 @@ EXCEPTIONS: Final[dict[str, type[BaseException]]] = {
         *(NotImplementedError, OSError, OverflowError, PermissionError, ProcessLookupError, RecursionError),
         *(ReferenceError, RuntimeError, StopIteration, SystemError, TimeoutError, TypeError, UnboundLocalError),
         *(UnicodeError, ValueError, ZeroDivisionError, Warning, UserWarning, DeprecationWarning, RuntimeWarning),
+        *(UnicodeDecodeError, UnicodeEncodeError),
         *(json.JSONDecodeError, statistics.StatisticsError, ToolError, Rejected),
     )
 }

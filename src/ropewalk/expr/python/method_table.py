@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
@@ -51,3 +52,15 @@ MUTATING: Final = frozenset(
     ]
 )
 """The methods that change their value."""
+CHANGES_OF_HEAPS: Final = ("heapify", "heappop", "heappush", "heappushpop", "heapreplace")
+"""The functions of `heapq` that change their first argument."""
+_CHANGE_ARGUMENT: Final = frozenset(("next", *CHANGES_OF_HEAPS))
+
+
+def changed_argument(call: ast.Call) -> ast.expr | None:
+    """Return the argument whose value a function such as `heapq.heappush` changes; None for other calls."""
+    function = call.func
+    name = (
+        function.id if isinstance(function, ast.Name) else function.attr if isinstance(function, ast.Attribute) else ""
+    )
+    return call.args[0] if call.args and name in _CHANGE_ARGUMENT else None

@@ -9,6 +9,7 @@ import calendar
 import collections
 import datetime
 import functools
+import heapq
 import itertools
 import json
 import math
@@ -22,6 +23,7 @@ from typing import Any, Final
 from ...values import MAX_DEPTH
 from .builtins import bounded, check_count
 from .evaluation import BuiltinFunction, Evaluation
+from .method_table import CHANGES_OF_HEAPS
 from .operations import BINARY, member, subscript
 from .regex import FLAGS, RE
 from .values import Refused, is_plain
@@ -265,6 +267,10 @@ def _ranked(*, reverse: bool) -> Callable[..., Any]:
     return run
 
 
+def _exit(evaluation: Evaluation, *code: Any) -> Any:
+    raise Refused("sys.exit as a value; write it as a statement")
+
+
 MODULES: Final[dict[str, dict[str, Any]]] = {
     "re": {**RE, **{name: Constant(value) for name, value in FLAGS.items()}},
     "math": _MATH,
@@ -299,7 +305,12 @@ MODULES: Final[dict[str, dict[str, Any]]] = {
         **{name: _plain(getattr(calendar, name)) for name in ("isleap", "monthrange", "weekday")},
         **{name: Constant([*getattr(calendar, name)]) for name in ("day_abbr", "day_name", "month_abbr", "month_name")},
     },
-    "heapq": {"nlargest": _ranked(reverse=True), "nsmallest": _ranked(reverse=False)},
+    "heapq": {
+        "nlargest": _ranked(reverse=True),
+        "nsmallest": _ranked(reverse=False),
+        **{name: _plain(getattr(heapq, name)) for name in CHANGES_OF_HEAPS},
+    },
+    "sys": {"exit": _exit},
     "typing": {},
     "__future__": {"annotations": Constant(None)},
     "asyncio": {"TimeoutError": Constant(TimeoutError)},

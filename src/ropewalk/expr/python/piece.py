@@ -16,8 +16,9 @@ from ...errors import ExpressionError
 from ...values import Json
 from ..operators import OverBudget
 from .evaluation import Evaluation
+from .exits import ProgramExit
 from .failures import exception_from, exception_record
-from .method_table import MUTATING
+from .method_table import MUTATING, changed_argument
 from .scope import Frame, Scope, bound_names
 from .statements import Leave, Run, block
 from .values import UNBOUND, Refused, copied, is_plain, pack, unpack
@@ -122,6 +123,8 @@ def _executed(run: Run, frame: Frame, wanted: Sequence[tuple[str, int]], guarded
         raise Refused(f"line {evaluation.line}: {error}") from None
     except RecursionError:
         raise Refused(f"line {evaluation.line}: the value is nested too deeply") from None
+    except ProgramExit as error:
+        raise ProgramFailed(error.record(evaluation.line)) from None
     except Exception as error:  # noqa: BLE001 - programs raise anything
         record = exception_record(error, evaluation.line)
         if not guarded:
@@ -188,9 +191,7 @@ def _changed_holder(node: ast.AST) -> ast.expr | None:
         return node.target  # what the entry holds may change in place
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATING:
         return node.func.value
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "next":
-        return node.args[0] if node.args else None
-    return None
+    return changed_argument(node) if isinstance(node, ast.Call) else None
 
 
 def _is_scalar(node: ast.expr) -> bool:

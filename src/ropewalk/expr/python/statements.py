@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from .calls import function_maker
 from .evaluation import UNCATCHABLE, Evaluation, catches
+from .exits import ProgramExit, code_of_exit, named_exit
 from .expressions import assign_target, expression
 from .failures import exception_record
 from .operations import IN_PLACE, delete_item, delete_member, member, set_item, set_member, subscript
@@ -59,10 +60,26 @@ def block(nodes: Sequence[ast.stmt], scope: Scope) -> Run:
 
 
 def _statement(node: ast.stmt, scope: Scope) -> Run:
+    if named_exit(node) is not None:
+        return _exit(node, scope)  # type: ignore[arg-type]
     compile_node = STATEMENTS.get(type(node))
     if compile_node is None:
         raise Unsupported(node, f"{type(node).__name__} is not supported here")
     return compile_node(node, scope)
+
+
+def _exit(node: ast.Expr | ast.Raise, scope: Scope) -> Run:
+    """Compile a statement that ends the program."""
+    code = code_of_exit(node)
+    get = expression(code, scope) if code is not None else lambda frame: None
+
+    def run(frame: Frame) -> Leave:
+        value = get(frame)
+        if value is None or value == 0:
+            return Leave("return")
+        raise ProgramExit(value)
+
+    return run
 
 
 # --- simple statements -----------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from ...expr.python.method_table import MUTATING
+from ...expr.python.method_table import MUTATING, changed_argument
 from .facts import parts_of, walk
 from .program import FUNCTIONS_OF_PROGRAMS, KNOWN, PlanError, Program
 from .syntax import inner_blocks, mutations, names_read, stored
@@ -419,8 +419,11 @@ def _changes(program: Program) -> Iterator[tuple[ast.AST, Place]]:
     for node in program.all(ast.Call, ast.Subscript, ast.Attribute, ast.AugAssign):
         place: Place | None = None
         if isinstance(node, ast.Call):
+            changed = changed_argument(node)
             if isinstance(node.func, ast.Attribute) and node.func.attr in MUTATING:
                 place = place_of(node.func.value)
+            elif changed is not None:
+                place = place_of(changed)
         elif isinstance(node, ast.AugAssign):
             if isinstance(node.value, (ast.List, ast.ListComp)) and isinstance(node.target, ast.Name):
                 place = place_of(node.target)

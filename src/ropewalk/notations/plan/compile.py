@@ -10,6 +10,7 @@ from typing import Final
 
 from ...errors import Problem
 from ...expr.ast import NULL, Expr, Fn, Lit, Obj, Ref
+from ...expr.python.exits import named_exit
 from ...expr.python.piece import PRINTED
 from ...expr.python.scope import Unsupported
 from ...ir import Flow
@@ -143,6 +144,6 @@ def _with_return(tree: ast.Module, program: Program) -> list[ast.stmt]:
     if isinstance(value, ast.Await):
         name = program.fresh("r")
         body[-1:] = [assign(name, value, last), at(ast.Return(load(name)), last)]
-    elif isinstance(last, ast.Expr):
+    elif isinstance(last, ast.Expr) and named_exit(last) is None:
         body[-1] = at(ast.Return(last.value), last)
     return body

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Ref
+from ...expr.python.builtins import SETTLED
 from ...expr.python.piece import EXIT, PRINTED
 from ...ir import Graph, OnError, Policy
 from ...ops import Block, Compute, Map
 from .emit import UNBOUND, VALUE, Context, Effect, Emitted, Emitter, Environment, Exit, Region, Value, output
-from .facts import derived, facts_of
+from .facts import derived, facts_of, walk
 from .program import PlanError, Program
 from .syntax import Rename, assign, at, load, store, stored
 
@@ -119,18 +120,66 @@ def listed_calls(
 
 
 def kept_loop(program: Program, node: ast.For) -> list[ast.stmt] | None:
-    """Return the statements for a loop that only collects calls: `for x in xs: calls.append(f(x))`."""
-    if len(node.body) != 1 or node.orelse or not isinstance(node.body[0], ast.Expr):
-        return None
-    call = node.body[0].value
+    """Return the statements for loops that only collect calls: `for x in xs: calls.append(f(x))`."""
+    clauses: list[ast.comprehension] = []
+    inner: ast.stmt = node
+    # Loops and tests around the only statement are the clauses of a comprehension.
+    while isinstance(inner, (ast.For, ast.If)) and len(inner.body) == 1 and not inner.orelse:
+        if isinstance(inner, ast.For):
+            clauses.append(ast.comprehension(inner.target, inner.iter, [], 0))
+        else:
+            clauses[-1].ifs.append(inner.test)
+        inner = inner.body[0]
+    call = inner.value if isinstance(inner, ast.Expr) else None
     if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "append"):
         return None
     if not isinstance(call.func.value, ast.Name) or len(call.args) != 1 or not _is_call(program, call.args[0]):
         return None
+    if any(program.has_effect(part) for clause in clauses for part in (clause.iter, *clause.ifs)):
+        return None
     before: list[ast.stmt] = []
-    made = ast.ListComp(call.args[0], [ast.comprehension(node.target, node.iter, [], 0)])
+    made = ast.ListComp(call.args[0], clauses)
     program.kept[call.func.value.id] = listed_calls(program, at(made, node), before, node)
     return before
+
+
+def completed_loop(program: Program, node: ast.For) -> list[ast.stmt] | None:
+    """Return the statements for `for task in asyncio.as_completed(tasks)`: the calls end, then the loop takes each.
+
+    The order in which calls end is open in Python, too. Here it is the order of the list.
+
+    Raises:
+        PlanError: The task is used other than in `await task`.
+    """
+    call, target = node.iter, node.target
+    if not isinstance(call, ast.Call) or program.path(call.func) != "asyncio.as_completed" or not call.args:
+        return None
+    if len(call.args) > 1 or call.keywords or not isinstance(target, ast.Name):
+        raise PlanError(call, "as_completed takes a list of calls here: for task in asyncio.as_completed(tasks)")
+    task = target.id
+    awaited = [part for part in walk(node.body) if isinstance(part, ast.Await) and _is_named(part.value, task)]
+    if sum(_is_named(part, task) for part in walk(node.body)) != len(awaited):
+        raise PlanError(node, f"{task} is used other than in await {task}")
+    body = [_with_settled(statement, task) for statement in node.body]
+    gather = at(ast.Attribute(load("asyncio"), "gather", ast.Load()), call)
+    flag = ast.keyword("return_exceptions", ast.Constant(True))
+    ended = at(ast.Call(gather, [ast.Starred(call.args[0], ast.Load())], [flag]), call)
+    return [derived(node, iter=at(ast.Await(ended), call), body=body)]
+
+
+def _is_named(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _with_settled(node: Any, task: str) -> Any:
+    """Return a copy of a node in which the result of an ended call replaces `await task`."""
+    if isinstance(node, list):
+        return [_with_settled(part, task) for part in node]
+    if not isinstance(node, ast.AST):
+        return node
+    if isinstance(node, ast.Await) and _is_named(node.value, task):
+        return at(ast.Call(load(SETTLED), [load(task)], []), node)
+    return derived(node, **{field: _with_settled(node.__dict__.get(field), task) for field in node._fields})
 
 
 # --- gather ----------------------------------------------------------------------------------------

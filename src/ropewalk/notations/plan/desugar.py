@@ -34,6 +34,14 @@ class Hoister:
             return self._named(node)
         if isinstance(node, ast.Name):
             raise PlanError(node, f"{node.id} holds a call that is not awaited here; write await {node.id}")
+        count = self._count_of_kept(node)
+        if count is not None:
+            return count
+        choice = self.program.choice_by_chance(node)
+        if choice is not None:
+            assert isinstance(node, ast.Call)
+            number = ast.Call(load(self.program.chance), [], [])
+            return self.pure(at(ast.Call(load(f"{choice}·"), [number, *node.args], node.keywords), node))
         hoist = _HOISTS.get(type(node))
         if hoist is not None:
             pure: ast.expr = hoist(self, node)
@@ -41,6 +49,17 @@ class Hoister:
         if self.program.is_coroutine(node):
             raise PlanError(node, f"{ast.unparse(node)[:60]} is never awaited; write await before it")
         return self._children(node)
+
+    def _count_of_kept(self, node: ast.expr) -> ast.expr | None:
+        """Return how many calls `len(tasks)` counts, where the name holds calls that are awaited elsewhere."""
+        if not isinstance(node, ast.Call) or self.program.path(node.func) != "len" or len(node.args) != 1:
+            return None
+        held = self.program.kept.get(node.args[0].id) if isinstance(node.args[0], ast.Name) else None
+        if isinstance(held, ast.List):
+            return at(ast.Constant(len(held.elts)), node)
+        if isinstance(held, ast.ListComp) and len(held.generators) == 1 and not held.generators[0].ifs:
+            return derived(node, args=[held.generators[0].iter])
+        return None
 
     def _named(self, node: ast.expr) -> ast.expr:
         name = self.program.fresh("t")

@@ -11,7 +11,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeVar
 
-from ...expr.python.method_table import MUTATING
+from ...expr.python.exits import named_exit
+from ...expr.python.method_table import MUTATING, changed_argument
 from ...expr.python.scope import COMPREHENSIONS, FUNCTION_NODES
 
 N = TypeVar("N", bound=ast.AST)
@@ -189,11 +190,11 @@ def _note_call(node: ast.Call, facts: Facts, in_function: bool) -> None:
     if isinstance(function, ast.Attribute):
         if function.attr in MUTATING:
             _note_change(function.value, facts)
-    elif isinstance(function, ast.Name):
-        if function.id == "next" and node.args:
-            _note_change(node.args[0], facts)
-    else:
+    elif not isinstance(function, ast.Name):
         return
+    changed = changed_argument(node)
+    if changed is not None:
+        _note_change(changed, facts)
     if not in_function:
         facts.calls.append(node)
 
@@ -201,7 +202,7 @@ def _note_call(node: ast.Call, facts: Facts, in_function: bool) -> None:
 def _note_rare(node: ast.AST, facts: Facts) -> None:
     if isinstance(node, (ast.Await, ast.AsyncFor, ast.AsyncWith)):
         facts.awaits = True
-    elif isinstance(node, ast.Return):
+    elif isinstance(node, ast.Return) or named_exit(node) is not None:
         facts.returns = True
     elif isinstance(node, ast.Raise):
         facts.reraises |= node.exc is None

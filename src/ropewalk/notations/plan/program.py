@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from ...errors import Problem
-from ...expr.python.builtins import FUNCTIONS, TYPE_NAMES
+from ...expr.python.builtins import FUNCTIONS, SETTLED, TYPE_NAMES
+from ...expr.python.chance import CHANCE, CHOICES
+from ...expr.python.exits import EXIT_NAMES
 from ...expr.python.failures import EXCEPTIONS
 from ...expr.python.modules import MODULES
 from ...fast_dataclass import dataclass
@@ -43,8 +45,10 @@ WORLD_MODULES: Final = frozenset(("uuid", "random", "time"))
 """Modules of which only the calls in WORLD are known."""
 MODES: Final = ("none", "reads", "all")
 """Which calls may overlap where Python makes one after another: none, those of tools that only read, or all."""
-ASYNCIO: Final = frozenset(("sleep", "gather", "wait_for", "timeout", "create_task", "ensure_future", "run"))
-KNOWN: Final = frozenset((*FUNCTIONS, *TYPE_NAMES, *EXCEPTIONS, *LANGUAGE, "__name__"))
+ASYNCIO: Final = frozenset(
+    ("sleep", "gather", "wait_for", "timeout", "create_task", "ensure_future", "run", "as_completed")
+)
+KNOWN: Final = frozenset((*FUNCTIONS, *CHANCE, SETTLED, *EXIT_NAMES, *TYPE_NAMES, *EXCEPTIONS, *LANGUAGE, "__name__"))
 """The names that every program knows."""
 
 
@@ -135,6 +139,9 @@ class Program:
         self.semaphores = dict(self._semaphores())
         self.problems: list[Problem] = []
         self.prints = "print" not in self.names and any(node.id == "print" for node in self.all(ast.Name))
+        # The name of the world call `random()`, whatever else the program calls random.
+        self.chance = "random·"
+        self.imports[self.chance] = "random"
         self._count = 0
         self._ids: dict[str, int] = {}
         known = {*self.tools, *self.imports, *LANGUAGE, *(node.name for node in self.all(*FUNCTIONS_OF_PROGRAMS))}
@@ -222,6 +229,16 @@ class Program:
             return WORLD.get(self.imports[node.func.id])
         return WORLD.get(path)
 
+    def choice_by_chance(self, node: ast.AST) -> str | None:
+        """Return which choice of the module `random` an expression makes, such as `choice`."""
+        if not isinstance(node, ast.Call) or self.tool_name(node.func) is not None:
+            return None
+        head = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+        if isinstance(head, ast.Name) and head.id in self.names:
+            return None
+        module, _, name = self.path(node.func).partition(".")
+        return name if module == "random" and name in CHOICES else None
+
     def is_coroutine(self, node: ast.AST) -> bool:
         """Return True if an expression is a call that has to be awaited."""
         if not isinstance(node, ast.Call):
@@ -232,7 +249,7 @@ class Program:
         if path.split(".")[0] in self.names - self.functions.keys():
             return False
         if path.startswith("asyncio."):
-            return path.split(".", 1)[1] in ASYNCIO - {"timeout"}
+            return path.split(".", 1)[1] in ASYNCIO - {"timeout", "as_completed"}
         if path in ("call_tool", "approve", "wait_for"):
             return True
         return isinstance(self.functions.get(path), ast.AsyncFunctionDef)
@@ -260,7 +277,8 @@ class Program:
                 return False
             if self.reads_world(function.id):
                 return True
-        return self.is_coroutine(call) or self.world_call(call) is not None
+        is_by_chance = self.world_call(call) is not None or self.choice_by_chance(call) is not None
+        return is_by_chance or self.is_coroutine(call)
 
     def reads_world(self, name: str, seen: frozenset[str] = frozenset()) -> bool:
         """Return True if a local function without `async` reads the clock or chance, itself or by another."""
@@ -268,7 +286,7 @@ class Program:
         if not isinstance(function, ast.FunctionDef) or name in seen:
             return False
         for node in walk(function):
-            if self.world_call(node) is not None:
+            if self.world_call(node) is not None or self.choice_by_chance(node) is not None:
                 return True
             called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
             if called is not None and self.reads_world(called, seen | {name}):

@@ -23,7 +23,7 @@ from ...ir import Graph
 from ...ops import Compute, Loop
 from .accumulators import collected_lists
 from .calls import emit_effect
-from .concurrency import emit_async_with, keep_call, kept_loop
+from .concurrency import completed_loop, emit_async_with, keep_call, kept_loop
 from .desugar import hoist_statement, is_effect
 from .emit import UNBOUND, Context, Effect, Emitted, Emitter, Environment, Exit, Region, Value, equals, is_null, output
 from .facts import derived, facts_of_all, walk
@@ -190,6 +190,9 @@ def _emit_match(emitter: Emitter, node: ast.Match, env: Environment, region: Reg
 
 def _emit_for(emitter: Emitter, node: ast.For, env: Environment, region: Region, context: Context) -> Emitted:
     program = emitter.program
+    completed = completed_loop(program, node)
+    if completed is not None:
+        return completed
     kept = kept_loop(program, node)
     if kept is not None:
         return kept

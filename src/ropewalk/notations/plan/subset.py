@@ -6,13 +6,18 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ...expr.python.chance import CHOICES
+from ...expr.python.exits import named_exit
+from ...expr.python.method_table import CHANGES_OF_HEAPS
 from ...expr.python.modules import MODULES
 from ...values import did_you_mean
 from .aliases import problems_of_sharing
 from .calls import named_arguments
 from .facts import facts_of
 from .program import ASYNCIO, FUNCTIONS_OF_PROGRAMS, KNOWN, WORLD, WORLD_MODULES, PlanError, Program
+from .syntax import inner_blocks
 
+_EXIT = "it ends a program only outside of functions and try; use return or raise"
 _REFUSED_CALLS = {
     "eval": "compute the value with an expression",
     "exec": "write the statements themselves",
@@ -37,8 +42,9 @@ _REFUSED_CALLS = {
     "bytearray": "use str",
     "complex": "use float",
     "breakpoint": "use print",
-    "exit": "use return",
-    "quit": "use return",
+    "exit": _EXIT,
+    "quit": _EXIT,
+    "SystemExit": _EXIT,
 }
 _REFUSED_NODES: dict[type[ast.AST], str] = {
     ast.ClassDef: "classes are not supported; use dicts and functions",
@@ -53,7 +59,6 @@ _REFUSED_NODES: dict[type[ast.AST], str] = {
 _ASYNCIO_ADVICE = {
     "Queue": "keep the items in a list, and gather calls over it",
     "wait": "gather the calls",
-    "as_completed": "gather the calls, and loop over the results",
     "Event": "await the call itself",
     "Lock": "no two pieces of a plan run at the same time",
 }
@@ -65,12 +70,32 @@ def problems_in(program: Program) -> list[PlanError]:
     """Return everything in a program that the language refuses, in the order of the text."""
     functions = list(program.all(*FUNCTIONS_OF_PROGRAMS))
     program.functions.update((node.name, node) for node in functions)
-    found = [*_refused(program), *_recursions(functions), *_wrong_names(program), *_wrong_calls(program)]
+    found = [
+        *_refused(program),
+        *_recursions(functions),
+        *_wrong_names(program),
+        *_wrong_calls(program),
+        *_wrong_heaps(program),
+    ]
     if not found:
         found = list(problems_of_sharing(program))
     program.functions.clear()
     found.sort(key=lambda problem: (problem.line, problem.column))
     return found
+
+
+def _exits(program: Program) -> frozenset[int]:
+    """Return the names by which statements end the program, outside of functions and `try`."""
+    known: frozenset[int] | None = program.__dict__.get("_exits")
+    if known is None:
+        names, todo = [], [] if program.inside else [program.tree.body]
+        while todo:
+            for node in todo.pop():
+                names.append(named_exit(node))
+                if not isinstance(node, (ast.Try, *FUNCTIONS_OF_PROGRAMS)):
+                    todo += inner_blocks(node)
+        known = program.__dict__["_exits"] = frozenset(id(name) for name in names if name is not None)
+    return known
 
 
 def _refused(program: Program) -> Iterator[PlanError]:
@@ -99,6 +124,7 @@ def _import_from(node: ast.ImportFrom, program: Program) -> Iterator[PlanError]:
         return
     for alias in node.names:
         known = MODULES.get(module, {}).keys() | (ASYNCIO | _TYPES_OF_ASYNCIO if module == "asyncio" else set())
+        known |= set(CHOICES) if module == "random" else set()
         if alias.name not in known and f"{module}.{alias.name}" not in WORLD:
             yield PlanError(node, f"{module}.{alias.name} is not supported", did_you_mean(alias.name, sorted(known)))
 
@@ -109,7 +135,7 @@ def _unknown_module(node: ast.stmt, name: str) -> PlanError:
 
 
 def _name(node: ast.Name, program: Program) -> Iterator[PlanError]:
-    if isinstance(node.ctx, ast.Load):
+    if isinstance(node.ctx, ast.Load) and id(node) not in _exits(program):
         advice = _REFUSED_CALLS.get(node.id)
         if advice is not None and node.id not in program.names and node.id not in program.functions:
             yield PlanError(node, f"{node.id} is not supported; {advice}")
@@ -118,6 +144,8 @@ def _name(node: ast.Name, program: Program) -> Iterator[PlanError]:
 
 
 def _attribute(node: ast.Attribute, program: Program) -> Iterator[PlanError]:
+    if program.path(node) == "sys.exit" and id(node) not in _exits(program):
+        yield PlanError(node, f"sys.exit is not supported here; {_EXIT}")
     if node.attr.startswith("_") and node.attr not in ("__name__", "__class__", "__qualname__"):
         yield PlanError(node, f"members that begin with an underscore are not supported: {node.attr}")
         return
@@ -126,6 +154,8 @@ def _attribute(node: ast.Attribute, program: Program) -> Iterator[PlanError]:
     is_module = isinstance(node.value, ast.Name) and program.imports.get(node.value.id) == module
     if not is_module or "." in name or node.value.id in program.names or path in WORLD:  # type: ignore[attr-defined]
         return
+    if module == "random" and name in CHOICES:
+        return
     if module == "asyncio" and name not in ASYNCIO | _TYPES_OF_ASYNCIO | {"TimeoutError", "CancelledError"}:
         advice = _ASYNCIO_ADVICE.get(name)
         close = None if advice else did_you_mean(name, sorted(ASYNCIO))
@@ -133,7 +163,7 @@ def _attribute(node: ast.Attribute, program: Program) -> Iterator[PlanError]:
     elif module in MODULES and module != "asyncio" and name not in MODULES[module] and path not in program.tools:
         yield PlanError(node, f"{path} is not supported", did_you_mean(name, sorted(MODULES[module])))
     elif module in WORLD_MODULES and path not in program.tools:
-        yield PlanError(node, f"{path} is not supported; the language has now(), uuid() and random()")
+        yield PlanError(node, f"{path} is not supported; write now(), uuid(), random() or random.choice(...)")
 
 
 def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, program: Program) -> Iterator[PlanError]:
@@ -179,6 +209,17 @@ def _compare(node: ast.Compare, program: Program) -> Iterator[PlanError]:
             singleton = isinstance(right, ast.Constant) and (right.value is None or isinstance(right.value, bool))
             if not singleton and not left_is_type:
                 yield PlanError(right, "is compares only with None, True and False; write ==")
+
+
+def _wrong_heaps(program: Program) -> Iterator[PlanError]:
+    """Yield functions that change a heap and that are not called by their own names, so that the change is not seen."""
+    called = {id(node.func) for node in program.all(ast.Call)}
+    for node in program.all(ast.Name, ast.Attribute):
+        module, _, name = program.path(node).partition(".")
+        if module == "heapq" and name in CHANGES_OF_HEAPS:
+            own = node.id if isinstance(node, ast.Name) else node.attr
+            if id(node) not in called or own != name:
+                yield PlanError(node, f"heapq.{name} is not a value here; call it by this name")
 
 
 def _call(node: ast.Call, program: Program) -> Iterator[PlanError]:
