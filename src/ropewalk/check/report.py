@@ -1,4 +1,8 @@
-"""Collect problems and warnings, each with its path in the user's document."""
+"""Collect problems and warnings, each with its path in the user's document.
+
+`check.check` makes one Report for a flow. The walk (`walk.py`) and everything that it calls add to it, and `Checked`
+holds the result.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,10 @@ from ..problems import MOST_PROBLEMS, MOST_TEXT, more_problems
 from ..values import did_you_mean
 
 ExprPath: TypeAlias = tuple["ExprPath | None", str | int] | None
-"""The path into an expression, as a linked list: (path of the parent, key)."""
-
+"""The path into an expression, as a linked list: (path of the parent, key). A list costs nothing until a message needs
+the text, and most expressions have no problem."""
 Owners: TypeAlias = tuple["Owners | None", Node] | None
-"""The nodes whose regions enclose this point, innermost first."""
+"""The nodes whose regions enclose this point, as a linked list from the innermost: (owners of the node, the node)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from ..expr.function_registry import EVERY, Positions, find_function, secret_change_message
 from ..ir import Flow, Graph, Node, Policy, part_fields, parts
@@ -414,8 +414,43 @@ def secret_refusal(name: str, args: Sequence[Type]) -> str | None:
     return None if secret is None else secret_change_message(name, f"$secret.{secret.name}")
 
 
-Steps = tuple[tuple[Graph, Node, str], ...]
-"""The path to a writer: for each region from the outside in, the node in it and the field entered."""
+class Step(NamedTuple):
+    """A step into a flow: a region, a node of it, and the field of the node whose region is entered; "" at the end."""
+
+    graph: Graph
+    node: Node
+    field: str
+
+
+Steps: TypeAlias = tuple[Step, ...]
+"""The path to a node, from the flow's own region inwards."""
+
+
+class Writer(NamedTuple):
+    """A node that writes a channel: the path to it, the nodes around it, and the place of its update."""
+
+    steps: Steps
+    owners: Owners
+    at: ExprPath
+
+
+class RunningOrder(NamedTuple):
+    """An order in which the nodes of a region can run.
+
+    Attributes:
+        graph: The region.
+        places: The place of each node by id.
+        ancestors: By id, the nodes that always run before, as a bit set of their places. Empty for an ordered region,
+            where each node runs after all earlier ones.
+    """
+
+    graph: Graph
+    places: dict[str, int]
+    ancestors: dict[str, int]
+
+    def is_before(self, first: Node, second: Node) -> bool:
+        """Return True if `first` always runs before `second` in an unordered region."""
+        return bool(self.ancestors[second.id] >> self.places[first.id] & 1)
 
 
 class Writers:
@@ -423,8 +458,8 @@ class Writers:
 
     def __init__(self, report: Report) -> None:
         self.report = report
-        self._writers: dict[str, list[tuple[Steps, Owners, ExprPath]]] = {}
-        self._places: dict[int, tuple[Graph, dict[str, int], dict[str, int]]] = {}
+        self._writers: dict[str, list[Writer]] = {}
+        self._orders: dict[int, RunningOrder] = {}
 
     def add(self, channel: str, steps: Steps, owners: Owners, at: ExprPath) -> None:
         """Record that the node at the end of `steps` writes a channel.
@@ -435,7 +470,7 @@ class Writers:
             owners: The nodes that enclose it.
             at: Place of the update in the field `writes`.
         """
-        self._writers.setdefault(channel, []).append((steps, owners, at))
+        self._writers.setdefault(channel, []).append(Writer(steps, owners, at))
 
     def check(self) -> None:
         """Report each writer that is not ordered with the one before it.
@@ -444,11 +479,11 @@ class Writers:
         """
         for channel, writers in self._writers.items():
             for steps, owners, at in writers:
-                if any(_may_repeat(node) for _, node, _ in steps[:-1]):
+                if any(_may_repeat(step.node) for step in steps[:-1]):
                     self.report.add(
                         f"writes {channel!r} in each iteration, but a set_once field accepts one write: "
                         "a second iteration that writes it will fail",
-                        node=steps[-1][1],
+                        node=steps[-1].node,
                         owners=owners,
                         field="writes",
                         at=at,
@@ -457,41 +492,41 @@ class Writers:
             # Two writers need an order between them.
             if len(writers) < 2:
                 continue
-            writers.sort(key=lambda writer: [self._place(graph, node) for graph, node, _ in writer[0]])
-            for (before, _, _), (steps, owners, at) in pairwise(writers):
-                if not self._are_ordered(before, steps):
-                    earlier = before[-1][1]
+            writers.sort(key=lambda writer: [self._place(step) for step in writer.steps])
+            for before, (steps, owners, at) in pairwise(writers):
+                if not self._are_ordered(before.steps, steps):
+                    earlier = before.steps[-1].node
                     where = f" ({earlier.meta.source})" if earlier.meta.source else ""
                     self.report.add(
                         f"{earlier.id!r}{where} also writes {channel!r}, and neither runs after the other; "
                         "a set_once field accepts one write",
-                        node=steps[-1][1],
+                        node=steps[-1].node,
                         owners=owners,
                         field="writes",
                         at=at,
                     )
 
     def _are_ordered(self, first: Steps, second: Steps) -> bool:
-        for (graph, node, branch), (_, other_node, other_branch) in zip(first, second, strict=False):
-            if node is other_node:
-                if branch != other_branch:
+        # Follow both paths inwards until they part: the region where they do decides.
+        for step, other in zip(first, second, strict=False):
+            if step.node is other.node:
+                if step.field != other.field:
                     return True  # different branches of one choice: only one of them runs
                 continue
-            if graph.ordered:
+            if step.graph.ordered:
                 return True
-            _, place, above = self._order(graph)
-            return bool(above[other_node.id] >> place[node.id] & 1) or bool(above[node.id] >> place[other_node.id] & 1)
+            order = self._order(step.graph)
+            return order.is_before(step.node, other.node) or order.is_before(other.node, step.node)
         return True
 
-    def _place(self, graph: Graph, node: Node) -> int:
-        return self._order(graph)[1][node.id]
+    def _place(self, step: Step) -> int:
+        return self._order(step.graph).places[step.node.id]
 
-    def _order(self, graph: Graph) -> tuple[Graph, dict[str, int], dict[str, int]]:
-        """Return each node's place in an order of running, and its ancestors as bits of one integer."""
-        places = self._places.get(id(graph))
-        if places is None:
-            places = self._places[id(graph)] = (graph, *ancestors(graph))
-        return places
+    def _order(self, graph: Graph) -> RunningOrder:
+        order = self._orders.get(id(graph))  # the order keeps the region alive, so its id stays its own
+        if order is None:
+            order = self._orders[id(graph)] = running_order(graph)
+        return order
 
 
 def _may_repeat(node: Node) -> bool:
@@ -499,29 +534,32 @@ def _may_repeat(node: Node) -> bool:
     return isinstance(node.op, Map) or (isinstance(node.op, Loop) and node.op.limit != 1)
 
 
-def ancestors(graph: Graph) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the place of each node in an order of running, and its ancestors as bits of those places.
+def running_order(graph: Graph) -> RunningOrder:
+    """Return an order in which the nodes of a region can run.
 
     Args:
-        graph: A region.
+        graph: A region. Nodes in cycles, which are reported elsewhere, come in any order.
 
     Returns:
-        (place by id, bits by id). An ordered region has no bits, because each node runs after all earlier ones.
+        The order, with the ancestors of each node.
     """
     needs = graph.needs
     if graph.ordered:
-        return {node.id: i for i, node in enumerate(graph.nodes)}, {}
-    place: dict[str, int] = {}
-    bits: dict[str, int] = {}
+        return RunningOrder(graph, {node.id: i for i, node in enumerate(graph.nodes)}, {})
+    places: dict[str, int] = {}
+    ancestors: dict[str, int] = {}
+    # Depth first: a node gets its place when all of its needs have one.
     for first in graph.nodes:
         stack = [first.id]
         entered: set[str] = set()
         while stack:
             id = stack[-1]
-            if id in place:
+            if id in places:
                 stack.pop()
                 continue
-            waiting = [] if id in entered else [n for n in needs[id] if n not in place and n not in entered]
+            waiting = (
+                [] if id in entered else [need for need in needs[id] if need not in places and need not in entered]
+            )
             entered.add(id)
             if waiting:  # needs that are still missing at the second visit are in a cycle, which is reported elsewhere
                 stack += waiting
@@ -529,8 +567,8 @@ def ancestors(graph: Graph) -> tuple[dict[str, int], dict[str, int]]:
             # A node's ancestors are its needs and all their ancestors.
             mask = 0
             for before in needs[id]:
-                if before in place:
-                    mask |= bits[before] | 1 << place[before]
-            place[id], bits[id] = len(place), mask
+                if before in places:
+                    mask |= ancestors[before] | 1 << places[before]
+            places[id], ancestors[id] = len(places), mask
             stack.pop()
-    return place, bits
+    return RunningOrder(graph, places, ancestors)

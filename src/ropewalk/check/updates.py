@@ -6,18 +6,25 @@ node reads it, the value read is one of those written, whatever the initial stat
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ..ir import Channel, Flow, Graph, Node
 from ..ops import Block, Loop
 from ..state import REDUCERS
-from .structure import Steps, ancestors
+from .structure import RunningOrder, Step, Steps, running_order
 from .types import Sub, Type, union_type
 
 _STORES_UPDATE_UNCHANGED = ("last_wins", "set_once")
 """The reducers that store an update unchanged."""
-
-
 _MAX_WRITERS = 8
 """The most writers of one channel for which a type is inferred; `types.union_type` has the same limit."""
+
+
+class Write(NamedTuple):
+    """A write of a channel: the path to the node that writes, and the type of the value."""
+
+    steps: Steps
+    type: Type
 
 
 class Updates:
@@ -25,64 +32,61 @@ class Updates:
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
-        self.writes: dict[str, list[tuple[Steps, Graph, Node, Type]]] = {}
-        """The writes of each channel: the path to the region, the region, the node, the type written."""
+        self.writes: dict[str, list[Write]] = {}
+        """The writes of each channel."""
         self.has_unknown_writes = False
         """True if some node writes channels whose names are known only at run time."""
-        self._orders: dict[int, tuple[Graph, dict[str, int], dict[str, int]]] = {}
+        self._orders: dict[int, RunningOrder] = {}
 
     def add(self, channel: str, steps: Steps, graph: Graph, node: Node, value_type: Type) -> None:
         """Record that a node of a region, which `steps` lead to, writes a value of this type."""
-        writes = self.writes.get(channel)
-        if writes is None:
-            writes = self.writes[channel] = []
-        writes.append((steps, graph, node, value_type))
+        self.writes.setdefault(channel, []).append(Write((*steps, Step(graph, node, "")), value_type))
 
     def types(self, channel: str) -> list[Type]:
         """Return the type of each value written to a channel."""
-        return [known for _, _, _, known in self.writes.get(channel, ())]
+        return [write.type for write in self.writes.get(channel, ())]
 
     def read(self, channel: str, steps: Steps) -> tuple[bool, Type]:
         """Return (True, type) if the node at the end of `steps` certainly reads a written value, else (False, None)."""
-        updates = self.writes.get(channel)
+        writes = self.writes.get(channel)
         if (
-            not updates
-            or len(updates) > _MAX_WRITERS
+            not writes
+            or len(writes) > _MAX_WRITERS
             or self.has_unknown_writes
             or self.flow.state[channel].reduce not in _STORES_UPDATE_UNCHANGED
         ):
             return False, None
-        if not any(self._certainly_before((*way, (graph, node, "")), steps) for way, graph, node, _ in updates):
+        if not any(self._certainly_before(write.steps, steps) for write in writes):
             return False, None
         return True, union_type(*self.types(channel))
 
     def certain(self, channel: str) -> bool:
         """Return True if every run that reaches its end has written the channel."""
-        updates = self.writes.get(channel, ())
-        return any(all(map(_always_runs, (*way, (graph, node, "")))) for way, graph, node, _ in updates)
+        return any(all(map(_always_runs, write.steps)) for write in self.writes.get(channel, ()))
 
     def _certainly_before(self, writer: Steps, reader: Steps) -> bool:
-        for i, ((graph, writing, branch), (_, reading, other_branch)) in enumerate(zip(writer, reader, strict=False)):
-            if writing is reading:
-                if branch != other_branch:
+        # Follow both paths inwards until they part: the region where they do decides.
+        for i, (writing, reading) in enumerate(zip(writer, reader, strict=False)):
+            if writing.node is reading.node:
+                if writing.field != reading.field:
                     return False  # in different branches of one choice
                 continue
-            if not self._precedes(graph, writing, reading) or not all(map(_always_runs, writer[i:])):
+            if not self._precedes(writing.graph, writing.node, reading.node) or not all(map(_always_runs, writer[i:])):
                 return False
             # In a loop around the reader alone, a later node may have written in an earlier iteration.
-            return not any(isinstance(node.op, Loop) for _, node, _ in reader[i:-1])
+            return not any(isinstance(step.node.op, Loop) for step in reader[i:-1])
         return False
 
     def _precedes(self, graph: Graph, writing: Node, reading: Node) -> bool:
-        known = self._orders.get(id(graph))
-        if known is None:
-            known = self._orders[id(graph)] = (graph, *ancestors(graph))
-        _, place, above = known
-        if writing.id not in place or reading.id not in place:
+        order = self._orders.get(id(graph))  # the order keeps the region alive, so its id stays its own
+        if order is None:
+            order = self._orders[id(graph)] = running_order(graph)
+        places = order.places
+        if writing.id not in places or reading.id not in places:
             return False
         if graph.ordered:
-            return place[writing.id] < place[reading.id]
-        return bool(above[reading.id] >> place[writing.id] & 1)
+            return places[writing.id] < places[reading.id]
+        return order.is_before(writing, reading)
 
 
 def accepted_by(channel: Channel) -> Sub | None:
@@ -102,9 +106,9 @@ def accepted_by(channel: Channel) -> Sub | None:
     return None
 
 
-def _always_runs(step: tuple[Graph, Node, str]) -> bool:
+def _always_runs(step: Step) -> bool:
     """Return True if the node and its entered region run in every run, and their writes are kept."""
-    _, node, entered = step
+    node, entered = step.node, step.field
     if node.gate is not None or node.when is not None:
         return False
     # With a fallback the flow continues without the writes.

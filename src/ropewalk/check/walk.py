@@ -25,7 +25,7 @@ from ..values import Json, did_you_mean
 from .arguments import FitChecker
 from .references import ReadScope
 from .report import UNKNOWN_TOOL, Report, join_names, unknown_tool
-from .structure import Layout, Steps, Writers, check_after, check_limit, check_policy, check_timeout, sort_nodes
+from .structure import Layout, Step, Steps, Writers, check_after, check_limit, check_policy, check_timeout, sort_nodes
 from .types import (
     ARRAY,
     BOOLEAN,
@@ -148,7 +148,7 @@ class Walk:
         was_ordered, was_doubtful, tested = scope.ordered, scope.doubtful, scope.tested
         check_limit(f"{field}.limit" if field else "limit", graph.limit, self._add_problem)
         if owner is not None:
-            self.steps = (*steps, (outer_graph, owner, field))
+            self.steps = (*steps, Step(outer_graph, owner, field))
             scope.owners = (scope.owners, owner)
         self.graph = graph
         nodes: Any = graph.nodes
@@ -304,7 +304,7 @@ class Walk:
             One step for each region from the outside in.
         """
         assert self.scope.node is not None
-        return (*self.steps, (self.graph, self.scope.node, ""))
+        return (*self.steps, Step(self.graph, self.scope.node, ""))
 
     # --- ops ------------------------------------------------------------------------------------
 

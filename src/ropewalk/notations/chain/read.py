@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Final
 
-from ...check.structure import ancestors
+from ...check.structure import running_order
 from ...errors import Problem
 from ...expr.ast import Obj
 from ...fast_dataclass import dataclass
@@ -308,13 +308,13 @@ class _SettersBefore:
 
     def _place(self, graph: Graph, outer: IsSet) -> None:
         setters: dict[str, int] = {}
-        place, above = ancestors(graph)
+        order = running_order(graph)
         for node in graph.nodes:
             for name in (*self._inside[node.id], *_written_variables(node)):
-                setters[name] = setters.get(name, 0) | 1 << place[node.id]
+                setters[name] = setters.get(name, 0) | 1 << order.places[node.id]
         for node in graph.nodes:
             # In an ordered region all earlier nodes come before, and their bits are those below its own.
-            before_bits = (1 << place[node.id]) - 1 if graph.ordered else above[node.id]
+            before_bits = (1 << order.places[node.id]) - 1 if graph.ordered else order.ancestors[node.id]
             self.of[node.id] = _set_by(outer, setters, before_bits)
             set_by_iterations = (
                 self._inside[node.id] if isinstance(node.op, Loop) and node.op.limit != 1 else frozenset[str]()

@@ -17,7 +17,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
-from ...check.structure import ancestors
+from ...check.structure import running_order
 from ...expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Path, Ref, rebind, refs, select, subexpressions
 from ...fast_dataclass import dataclass
 from ...ir import NO_POLICY, Channel, Graph, Node, OnError, bodies, nodes_of
@@ -634,14 +634,14 @@ def _nearest(body: Graph) -> dict[str, list[str]]:
     """Return what each node waits for, except for what those nodes wait for anyway, as listed in the body."""
     if body.ordered:
         return {id: list(needs) for id, needs in body.needs.items()}
-    position, above = ancestors(body)
+    order = running_order(body)
     listed = {node.id: i for i, node in enumerate(body.nodes)}
     nearest: dict[str, list[str]] = {}
     for id, needs in body.needs.items():
         farther = 0
         for needed in needs:
-            farther |= above[needed]
-        direct = [needed for needed in needs if not farther >> position[needed] & 1]
+            farther |= order.ancestors[needed]
+        direct = [needed for needed in needs if not farther >> order.places[needed] & 1]
         nearest[id] = sorted(direct, key=listed.__getitem__)
     return nearest
 

@@ -2,33 +2,68 @@
 
 Between nodes a value is copied, so a change through one name is not seen through another. Inside one piece sharing is
 exact. A change of a value that another name holds, and that is read later in another piece, is therefore refused: the
-plan would continue with another value than Python.
+plan would continue with another value than Python. `subset.py` asks `problems_of_sharing` for these changes, and the
+types of plans (`types.py`) ask `changed_places`.
 
-A *place* is a name and a depth: `(users, 1)` stands for the elements of users. Places that may be one object are in one
-class.
+For example, after `first = users[0]` the names share an object. `first["seen"] = True` changes it, so `users` must not
+be read in a later piece. Here `first` at the depth 0 and `users` at the depth 1 are *places* (`Place`) of one object.
+Every statement that may let two places be one object is noted as a `Join`; the joins up to a question give classes of
+places, by union and find.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ...expr.python.method_table import MUTATING, changed_argument
 from .facts import parts_of, walk
 from .program import FUNCTIONS_OF_PROGRAMS, KNOWN, PlanError, Program
 from .syntax import inner_blocks, mutations, names_read, stored
 
-Place: TypeAlias = tuple[str, int]
-Share: TypeAlias = tuple[str, int, int]
-"""A name, a depth in it, and the depth in the value at which that part of the name is found."""
+
+class Place(NamedTuple):
+    """The objects at a depth inside a name: `users` at the depth 1 stands for the elements of users."""
+
+    name: str
+    depth: int
+
+
+class Share(NamedTuple):
+    """A part of a name that the value of an expression contains.
+
+    `[users[0]]` contains `users` at the depth 1, inside its own depth 1.
+
+    Attributes:
+        name: The name.
+        depth: The depth of the part in the name.
+        inside: The depth of the part in the value.
+    """
+
+    name: str
+    depth: int
+    inside: int
+
+
+class Join(NamedTuple):
+    """Two places that may be one object from a line on; `function` is the local function whose call joined them."""
+
+    line: int
+    first: Place
+    second: Place
+    function: str
+
+
+Classes: TypeAlias = dict[Place, Place]
+"""Classes of places that may be one object, as a forest: for each place another one of its class, up to the root."""
 
 MAX_DEPTH = 4
 """How deep the sharing of values is followed."""
 _SCALARS = frozenset(
     "len sum str int float bool round abs any all isinstance range repr divmod print ord chr format pow".split()  # noqa: SIM905
 )
-_TAKERS = frozenset(("append", "add", "insert", "extend", "update", "setdefault", "appendleft", "extendleft"))
+_ADDING_METHODS = frozenset(("append", "add", "insert", "extend", "update", "setdefault", "appendleft", "extendleft"))
 
 
 class Aliases:
@@ -39,10 +74,10 @@ class Aliases:
         self.functions = {node.name: node for node in program.all(*FUNCTIONS_OF_PROGRAMS)}
         self.elements: dict[str, str] = {}
         """For the target of a loop over a name that name: changes of elements are written back."""
-        self._events: list[tuple[int, Place, Place, str]] = []
-        self._line, self._through = 1, ""
-        self._left = list(_blocks_that_leave(program))
-        self._classes: dict[Place, Place] | None = None
+        self._joins: list[Join] = []
+        self._line, self._function = 1, ""  # of the statement that is being read
+        self._leaving_blocks = list(_blocks_that_leave(program))
+        self._classes: Classes | None = None
         for node in program.all(ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.For, ast.Call):
             self._line = node.lineno
             self._read(node)
@@ -54,7 +89,8 @@ class Aliases:
         for more in range(MAX_DEPTH):
             if depth + more > MAX_DEPTH or other_depth + more > MAX_DEPTH:
                 break
-            self._events.append((self._line, (name, depth + more), (other, other_depth + more), self._through))
+            first, second = Place(name, depth + more), Place(other, other_depth + more)
+            self._joins.append(Join(self._line, first, second, self._function))
 
     def sharing(self, place: Place, window: range | None, line: int, function: ast.AST | None) -> set[str]:
         """Return the other names through which the object at a place may be seen.
@@ -67,16 +103,16 @@ class Aliases:
                 visible outside only after the call.
         """
         if function is not None:
-            inside = _others(place, self._joined(place[0], window, line, function.name))  # type: ignore[attr-defined]
+            inside = _others(place, self._join_places(place.name, window, line, function.name))  # type: ignore[attr-defined]
             own = stored(function.body) - {node.arg for node in walk(function) if isinstance(node, ast.arg)}  # type: ignore[attr-defined]
-            if inside | {place[0]} <= own:
+            if inside | {place.name} <= own:
                 return inside
-        return _others(place, self._joined(place[0], window, line))
+        return _others(place, self._join_places(place.name, window, line))
 
     def may_share(self, place: Place) -> set[str]:
         """Return the other names through which the object at a place may be seen after any statement."""
         if self._classes is None:
-            self._classes = self._joined("", None, 0)
+            self._classes = self._join_places("", None, 0)
         return _others(place, self._classes)
 
     def places_with(self, place: Place) -> set[Place]:
@@ -84,35 +120,37 @@ class Aliases:
         if not self.may_share(place) or self._classes is None:
             return {place}
         root = _root(place, self._classes)
-        return {one for one in (*self._classes, root) if _root(one, self._classes) == root}
+        return {other for other in (*self._classes, root) if _root(other, self._classes) == root}
 
-    def _joined(self, name: str, window: range | None, at: int, function: str = "") -> dict[Place, Place]:
-        """Return the classes of places as a forest.
+    def _join_places(self, name: str, window: range | None, at: int, function: str = "") -> Classes:
+        """Return the classes of places.
 
         Left out are joins of `name` outside the lines of a window, joins in a block that never reaches the line `at`,
         and results of calls of `function`.
         """
-        parent: dict[Place, Place] = {}
-        for line, first, second, through in self._events:
-            if function and through == function:
+        classes: Classes = {}
+        for join in self._joins:
+            if function and join.function == function:
                 continue
-            if window is not None and name in (first[0], second[0]) and not self._reaches(line, at, window):
+            is_of_name = name in (join.first.name, join.second.name)
+            if window is not None and is_of_name and not self._reaches(join.line, at, window):
                 continue
-            left, right = _root(first, parent), _root(second, parent)
+            left, right = _root(join.first, classes), _root(join.second, classes)
             if left != right:
-                parent[left] = right
-        return parent
+                classes[left] = right
+        return classes
 
     def _reaches(self, line: int, at: int, window: range) -> bool:
-        return line in window and not any(line in block and at not in block for block in self._left)
+        """Return True if a statement at `line`, in the window, may be followed by one at the line `at`."""
+        return line in window and not any(line in block and at not in block for block in self._leaving_blocks)
 
     # --- what statements share -----------------------------------------------------------------
 
     def _read(self, node: ast.AST) -> None:
         value = getattr(node, "value", None)
         call = value.value if isinstance(value, ast.Await) else value
-        named = isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
-        self._through = call.func.id if named and call.func.id in self.functions else ""  # type: ignore[union-attr]
+        calls_name = isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+        self._function = call.func.id if calls_name and call.func.id in self.functions else ""  # type: ignore[union-attr]
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 self._assign(target, node.value)
@@ -122,8 +160,8 @@ class Aliases:
             self._bind(node.target, self.shares(node.iter), 1)
             if isinstance(node.iter, ast.Name) and isinstance(node.target, ast.Name):
                 self.elements[node.target.id] = node.iter.id
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _TAKERS:
-            self._take(node, node.func)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ADDING_METHODS:
+            self._read_adding_method(node, node.func)
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         lists = (ast.Tuple, ast.List)
@@ -137,7 +175,7 @@ class Aliases:
         place = place_of(target)
         if place is not None:
             for name, depth, inside in self.shares(value):
-                self._join(place[0], place[1] + inside, name, depth)
+                self._join(place.name, place.depth + inside, name, depth)
 
     def _bind(self, target: ast.expr, shares: Iterable[Share], down: int) -> None:
         """Bind a target to the value, or to what is `down` levels inside it."""
@@ -154,7 +192,7 @@ class Aliases:
             for part in target.elts:
                 self._bind(part, shares, down + (0 if isinstance(part, ast.Starred) else 1))
 
-    def _take(self, call: ast.Call, method: ast.Attribute) -> None:
+    def _read_adding_method(self, call: ast.Call, method: ast.Attribute) -> None:
         """`items.append(x)` lets the elements of items share x."""
         place = place_of(method.value)
         if place is None:
@@ -164,9 +202,9 @@ class Aliases:
         for argument in call.args[1:] if method.attr in ("setdefault", "insert") else call.args:
             for name, depth, inside in self.shares(argument):
                 if spreads:
-                    self._join(place[0], place[1] + 1, name, depth + 1)
+                    self._join(place.name, place.depth + 1, name, depth + 1)
                 else:
-                    self._join(place[0], place[1] + 1 + inside, name, depth)
+                    self._join(place.name, place.depth + 1 + inside, name, depth)
 
     # --- what expressions share ----------------------------------------------------------------
 
@@ -174,7 +212,7 @@ class Aliases:
         """Return which parts of names the value of an expression holds."""
         if isinstance(node, ast.Name):
             is_value = node.id in self.program.names or node.id not in (*self.program.tools, *KNOWN)
-            return [(node.id, 0, 0)] if is_value else []
+            return [Share(node.id, 0, 0)] if is_value else []
         if isinstance(node, ast.Await):
             return self._call(node.value) if isinstance(node.value, ast.Call) else []
         if isinstance(node, (ast.Subscript, ast.Attribute)):
@@ -185,19 +223,16 @@ class Aliases:
             parts += node.values if isinstance(node, ast.BoolOp) else []
             return [share for part in parts for share in self.shares(part)]
         if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-            return [
-                share
-                for part in node.elts
-                for share in (
-                    _elements(self.shares(part.value)) if isinstance(part, ast.Starred) else _inside(self.shares(part))
-                )
-            ]
+            shares: list[Share] = []
+            for element in node.elts:
+                is_spread = isinstance(element, ast.Starred)
+                shares += _elements(self.shares(element.value)) if is_spread else _inside(self.shares(element))  # type: ignore[attr-defined]
+            return shares
         if isinstance(node, ast.Dict):
-            return [
-                share
-                for key, value in zip(node.keys, node.values, strict=True)
-                for share in (_inside(self.shares(value)) if key is not None else _elements(self.shares(value)))
-            ]
+            shares = []
+            for key, value in zip(node.keys, node.values, strict=True):
+                shares += _inside(self.shares(value)) if key is not None else _elements(self.shares(value))
+            return shares
         if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.BitOr, ast.Mult)):
             return [share for part in (node.left, node.right) for share in _elements(self.shares(part))]
         if isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)):
@@ -210,10 +245,7 @@ class Aliases:
         shares = self.shares(node.value)
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
             return _elements(shares)
-        return [
-            (name, depth + 1 - inside, 0) if inside <= 1 else (name, depth, inside - 1)
-            for name, depth, inside in shares
-        ]
+        return [_member_share(share) for share in shares]
 
     def _call(self, node: ast.Call) -> list[Share]:
         function = node.func
@@ -221,11 +253,9 @@ class Aliases:
             if self.program.tool_name(function) is not None or self.program.path(function).startswith("asyncio."):
                 return []
             if function.attr in ("get", "pop", "setdefault", "popitem", "popleft"):
-                own = [
-                    (name, depth + 1 - min(inside, 1), max(inside - 1, 0))
-                    for name, depth, inside in self.shares(function.value)
-                ]
-                return own + [share for part in node.args[1:] for share in self.shares(part)]
+                # The value is a member, or the default in the second argument.
+                members = [_member_share(share) for share in self.shares(function.value)]
+                return members + [share for part in node.args[1:] for share in self.shares(part)]
             if function.attr in ("values", "items", "copy", "most_common"):
                 return _elements(self.shares(function.value))
             return []
@@ -239,7 +269,7 @@ class Aliases:
         if local is not None:
             return self._local(local, node)
         if function.id in ("min", "max", "next"):
-            return [(name, depth + 1, 0) for part in node.args for name, depth, _ in self.shares(part)]
+            return [Share(share.name, share.depth + 1, 0) for part in node.args for share in self.shares(part)]
         return [share for part in node.args for share in _elements(self.shares(part))]
 
     def _local(self, function: ast.FunctionDef | ast.AsyncFunctionDef, node: ast.Call) -> list[Share]:
@@ -265,29 +295,37 @@ def _blocks_that_leave(program: Program) -> Iterator[range]:
                 yield range(block[0].lineno, (block[-1].end_lineno or block[-1].lineno) + 1)
 
 
-def _root(place: Place, parent: dict[Place, Place]) -> Place:
-    while (above := parent.get(place, place)) != place:
+def _root(place: Place, classes: Classes) -> Place:
+    """Return the place that stands for the class of a place."""
+    while (above := classes.get(place, place)) != place:
         place = above
     return place
 
 
-def _others(place: Place, parent: dict[Place, Place]) -> set[str]:
+def _others(place: Place, classes: Classes) -> set[str]:
     """Return the names of the other places in the class of a place."""
-    root = _root(place, parent)
-    if root == place and place not in parent.values():
+    root = _root(place, classes)
+    if root == place and place not in classes.values():
         return set()
-    places = {*parent, *parent.values()}
-    return {name for name, depth in places if name != place[0] and _root((name, depth), parent) == root}
+    places = {*classes, *classes.values()}
+    return {other.name for other in places if other.name != place.name and _root(other, classes) == root}
+
+
+def _member_share(share: Share) -> Share:
+    """Return a share of a value as it is in a member of the value."""
+    if share.inside <= 1:
+        return Share(share.name, share.depth + 1 - share.inside, 0)
+    return Share(share.name, share.depth, share.inside - 1)
 
 
 def _inside(shares: Iterable[Share]) -> list[Share]:
     """Return shares as they are in a container around the value."""
-    return [(name, depth, inside + 1) for name, depth, inside in shares]
+    return [Share(share.name, share.depth, share.inside + 1) for share in shares]
 
 
 def _elements(shares: Iterable[Share]) -> list[Share]:
     """Return the shares of a new container with the same elements."""
-    return [(name, depth + 1, 1) if inside == 0 else (name, depth, inside) for name, depth, inside in shares]
+    return [Share(share.name, share.depth + 1, 1) if share.inside == 0 else share for share in shares]
 
 
 def place_of(node: ast.expr) -> Place | None:
@@ -298,7 +336,7 @@ def place_of(node: ast.expr) -> Place | None:
             node = node.func
             continue
         node, depth = node.value, depth + 1
-    return (node.id, depth) if isinstance(node, ast.Name) else None
+    return Place(node.id, depth) if isinstance(node, ast.Name) else None
 
 
 def problems_of_sharing(program: Program) -> Iterator[PlanError]:
@@ -310,11 +348,11 @@ def problems_of_sharing(program: Program) -> Iterator[PlanError]:
             continue  # most changes are of values that only one name ever holds
         context = context or _Context(program)
         line, function = getattr(node, "lineno", 1), context.functions.get(id(node))
-        for name in sorted(aliases.sharing(place, context.windows.of(node, place[0]), line, function)):
-            if aliases.elements.get(place[0]) == name and place[1] == 0:
+        for name in sorted(aliases.sharing(place, context.windows.of(node, place.name), line, function)):
+            if aliases.elements.get(place.name) == name and place.depth == 0:
                 continue  # changed elements are written back
             if context.is_read_later(name, node):
-                advice = f"{name} may hold the value that is changed here through {place[0]}"
+                advice = f"{name} may hold the value that is changed here through {place.name}"
                 yield PlanError(node, f"{advice}; change a copy: dict(...), list(...) or copy.deepcopy(...)")
                 break
     yield from _changes_after_return(program)
@@ -345,7 +383,7 @@ class _Context:
                 self._readers.setdefault(node.id, []).append(node)
 
     def is_read_later(self, name: str, node: ast.AST) -> bool:
-        """Return True if another piece may read a name after a node, also in a later round of a loop."""
+        """Return True if another piece may read a name after a node, also in a later iteration of a loop."""
         own, inside = self._pieces.get(id(node)), self._loops.get(id(node), frozenset())
         return any(
             (own is None or self._pieces.get(id(reader)) != own)
@@ -356,30 +394,38 @@ class _Context:
 
 def _outermost_loops(program: Program) -> dict[int, frozenset[int]]:
     """Return for each node in a loop the nodes of the outermost loop around it."""
-    found: dict[int, frozenset[int]] = {}
+    loops: dict[int, frozenset[int]] = {}
     for node in sorted(program.all(ast.For, ast.While), key=lambda loop: loop.lineno):  # outer loops come first
-        if id(node) not in found:
+        if id(node) not in loops:
             inside = frozenset(map(id, walk(node)))
-            found.update(dict.fromkeys(inside, inside))
-    return found
+            loops.update(dict.fromkeys(inside, inside))
+    return loops
+
+
+class _Position(NamedTuple):
+    """A statement in a block: the node that has the block, the block, and the position of the statement."""
+
+    owner: ast.AST
+    block: Sequence[ast.stmt]
+    position: int
 
 
 class _Windows:
     """Since which line a name has held the value that it holds at a node."""
 
     def __init__(self, tree: ast.Module) -> None:
-        self._way: dict[int, tuple[tuple[ast.AST, Sequence[ast.stmt], int], ...]] = {}
+        self._paths: dict[int, tuple[_Position, ...]] = {}  # of each node, from the outermost block inwards
         self._visit(tree, tree.body, ())
 
-    def _visit(self, owner: ast.AST, block: Sequence[ast.stmt], way: tuple[Any, ...]) -> None:
+    def _visit(self, owner: ast.AST, block: Sequence[ast.stmt], path: tuple[_Position, ...]) -> None:
         for index, statement in enumerate(block):
-            here = (*way, (owner, block, index))
+            here = (*path, _Position(owner, block, index))
             blocks = list(inner_blocks(statement))
             inner = {id(part) for block in blocks for part in block}
             stack: list[ast.AST] = [statement]
             while stack:
                 node = stack.pop()
-                self._way[id(node)] = here
+                self._paths[id(node)] = here
                 stack += [part for part in parts_of(node) if id(part) not in inner]
             for part in blocks:
                 self._visit(statement, part, here)
@@ -390,7 +436,7 @@ class _Windows:
         With a loop between them, earlier iterations count, too: the lines then reach to the end of the loop.
         """
         last = int(getattr(node, "lineno", 1))
-        for owner, block, index in reversed(self._way.get(id(node), ())):
+        for owner, block, index in reversed(self._paths.get(id(node), ())):
             for statement in reversed(block[:index]):
                 if _assigns(statement, name):
                     return range(statement.lineno, last)
