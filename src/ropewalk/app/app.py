@@ -398,7 +398,7 @@ class App:
 
         Args:
             source: A definition, as for `load`.
-            kind: The notation: "chain", "composite", "composition", "experience", "flow" or "runchain".
+            kind: The notation: "chain", "composite", "composition", "experience", "flow", "plan", "runchain".
             allow_loss: Convert what the notation supports, and list the rest.
 
         Returns:

@@ -301,7 +301,9 @@ def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
 
 def _fits_block(text: str) -> bool:
     """Return True if a literal block can hold every line as it is."""
-    return text.replace("\n", "").isprintable() and not any(line != line.strip() for line in text.splitlines())
+    # An indented first line would need an indentation indicator, which few readers know.
+    is_plain = text.replace("\n", "").isprintable() and text[:1] not in (" ", "\n")
+    return is_plain and all(line == line.rstrip() for line in text.split("\n"))
 
 
 _Dumper.add_representer(str, _represent_text)

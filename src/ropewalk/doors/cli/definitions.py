@@ -108,7 +108,9 @@ def convert(
     *,
     to: Annotated[
         str,
-        Parameter(name="--to", help="Target notation: chain, composite, composition, experience, flow or runchain."),
+        Parameter(
+            name="--to", help="Target notation: chain, composite, composition, experience, flow, plan or runchain."
+        ),
     ],
     output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Output file.")] = None,
     allow_loss: Annotated[

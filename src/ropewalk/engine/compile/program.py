@@ -164,7 +164,7 @@ class Builder:
         self.waits = waits or may_wait(flow, self)
         self.approvals: frozenset[str] = frozenset()  # approvals whose `approved` the flow reads
         if self.waits:
-            from .approvals import approvals_read
+            from ...check.approvals import approvals_read
 
             self.approvals = approvals_read(flow)
 

@@ -1,4 +1,4 @@
-"""Plans as documents: `kind: plan` with the program in `code`.
+"""The fields of plans as documents, and the inputs that a program declares.
 
 A plan names tools as Python does (`search`, `git.git_log`). `tools` says which tool each name
 means, and its parameters. The app adds `tools` when it loads a plan, so a recorded run has everything that its graph
@@ -9,19 +9,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
-from ...errors import InvalidFlow
-from ...expr.ast import Obj
-from ...ir import Flow
 from ...values import Json
 from .. import fields as f
-from ..fields import Checker, read_document
-from ..registry import Compiled, failures
+from ..fields import Checker
 from ..undo import check_undo_policy
-from .compile import Rejected, compile_program, parse
-from .program import MODES, PlanTool
+from .compile import parse
+from .program import MODES
 
 FIELDS: Final[dict[str, Checker]] = {
     "id": f.name,
@@ -39,58 +34,6 @@ FIELDS: Final[dict[str, Checker]] = {
     "timeout": f.number,
     "undo": check_undo_policy,
 }
-
-
-def fits(document: Mapping[str, Json]) -> bool:
-    """Return True for a document whose `code` is a text and that has no nodes or steps."""
-    return isinstance(document.get("code"), str) and not {"nodes", "steps", "graph"} & document.keys()
-
-
-def compile_document(config: Mapping[str, Json]) -> Compiled:
-    """Read and compile a plan.
-
-    Raises:
-        InvalidFlow: With every problem; those of the program have their line and column.
-    """
-    given, report = read_document(config, FIELDS, "plan")
-    code = given.get("code")
-    if not isinstance(code, str):
-        f.add_problem(report, "code", "must be the text of a program")
-    if report:
-        raise InvalidFlow(report)
-    name = str(given.get("name", given.get("id", "plan")))
-    try:
-        schema = input_schema(str(code), given)
-        raw_tools: Any = given.get("tools") or {}
-        tools = {tool: PlanTool.read(entry) for tool, entry in raw_tools.items()}
-        names = [*(schema or {}).get("properties", {})]
-        inside, parallel = given.get("function") is True, str(given.get("parallel", "none"))
-        flow = compile_program(name, str(code), tools, names, inside=inside, parallel=parallel)
-    except Rejected as error:
-        raise InvalidFlow(error.problems) from None
-    seconds: Any = given.get("timeout")
-    flow = replace(
-        flow,
-        input_schema=schema,
-        output_schema=None if prints(flow) else given.get("output"),
-        timeout=float(seconds) / 1000 if seconds is not None else None,
-        undo=given.get("undo"),
-    )
-    return Compiled(
-        kind="plan",
-        id=str(given.get("id", name)),
-        name=name,
-        document={"name": name, **given},
-        flow=flow,
-        warnings=(),
-        output_schema=given.get("output"),
-        render=_render,
-    )
-
-
-def prints(flow: Flow) -> bool:
-    """Return True if the value of a compiled plan contains the printed text in addition to the result."""
-    return isinstance(getattr(flow.body.nodes[-1].op, "value", None), Obj)
 
 
 def input_schema(code: str, document: Mapping[str, Json]) -> dict[str, Json] | None:
@@ -166,21 +109,3 @@ def _generic(name: str, inner: ast.expr) -> dict[str, Json]:
     if name == "Literal":
         return {"enum": [part.value for part in parts if isinstance(part, ast.Constant)]}
     return {}
-
-
-def _render(ending: Any) -> dict[str, Json]:
-    """Return an ending in the words of plans: the result, and what the program printed."""
-    value, printed = ending.value, None
-    if isinstance(value, dict) and value.keys() == {"result", "printed"}:
-        value, printed = value["result"], "".join(value["printed"])
-    result: dict[str, Json] = {
-        "success": ending.status == "completed",
-        "executionId": ending.run_id,
-        "status": ending.status,
-        "result": value,
-        "errors": failures(ending),
-        "duration": round(ending.duration * 1000, 3),
-    }
-    if printed is not None:
-        result["printed"] = printed
-    return result

@@ -137,7 +137,8 @@ def _unknown_module(node: ast.stmt, name: str) -> PlanError:
 def _name(node: ast.Name, program: Program) -> Iterator[PlanError]:
     if isinstance(node.ctx, ast.Load) and id(node) not in _exits(program):
         advice = _REFUSED_CALLS.get(node.id)
-        if advice is not None and node.id not in program.names and node.id not in program.functions:
+        bound = node.id in program.names or node.id in program.inputs or node.id in program.functions
+        if advice is not None and not bound:
             yield PlanError(node, f"{node.id} is not supported; {advice}")
     elif node.id in program.tools and "." not in node.id:
         yield PlanError(node, f"{node.id} is a tool; give the variable another name")

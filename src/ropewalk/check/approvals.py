@@ -14,11 +14,11 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import Any, Final
 
-from ...expr.ast import Arr, Each, Expr, Fn, Lit, Obj, Path, Ref, Var
-from ...fast_dataclass import dataclass
-from ...ir import Flow, Graph, Node, parts
-from ...ops import Block, Branch, Compute, Loop, Map, Require, Validate, Wait
-from ...values import Json
+from ..expr.ast import Arr, Each, Expr, Fn, Lit, Obj, Path, Ref, Var
+from ..fast_dataclass import dataclass
+from ..ir import Flow, Graph, Node, parts
+from ..ops import Block, Branch, Compute, Loop, Map, Require, Validate, Wait
+from ..values import Json
 
 _KEY: Final = "approved"
 _WORD: Final = re.compile(r"\bapproved\b")
@@ -248,7 +248,7 @@ class ApprovalFlow:
         return answers
 
     def _fn(self, expr: Fn) -> MaybeAnswers:
-        from ...expr.function_registry import find_function
+        from ..expr.function_registry import find_function
 
         name, argument_answers = expr.name, [self._value(arg) for arg in expr.args]
         # Functions that select an element, or one of two values.

@@ -1,0 +1,121 @@
+"""The notation `plan` for the registry: `fits`, `write` and `compile_document`, and the result of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ...errors import InvalidFlow, Problem
+from ...expr.ast import Obj
+from ...ir import Flow
+from ...values import Json
+from .. import fields as f
+from ..fields import read_document
+from ..registry import Compiled, failures
+from .compile import Rejected, compile_program
+from .program import PlanTool
+from .read import FIELDS, input_schema
+
+
+def fits(document: Mapping[str, Json]) -> bool:
+    """Return True for a document whose `code` is a text and that has no nodes or steps."""
+    return isinstance(document.get("code"), str) and not {"nodes", "steps", "graph"} & document.keys()
+
+
+def write(flow: Flow, losses: list[Problem] | None = None) -> dict[str, Json]:
+    """Write a flow as a plan.
+
+    Args:
+        flow: The flow.
+        losses: Collects what a plan cannot hold, instead of an error.
+
+    Returns:
+        The author's own document if the flow was compiled from a plan and is unchanged, otherwise a written program.
+
+    Raises:
+        InvalidFlow: A plan cannot hold the flow, and `losses` is None.
+    """
+    own = _own_document(flow)
+    if own is not None:
+        return own
+    from .write import PlanWriter  # loaded late: reading a plan does not need it
+
+    return PlanWriter.write(flow, losses)
+
+
+def _own_document(flow: Flow) -> dict[str, Json] | None:
+    """Return the plan that a flow was compiled from; None if there is none, or if the flow was changed since."""
+    if not isinstance(flow.program, Mapping):
+        return None
+    document = {"kind": "plan", "name": flow.name, **flow.program}
+    try:
+        return document if compile_document(document).flow == flow else None
+    except InvalidFlow:
+        return None
+
+
+def compile_document(config: Mapping[str, Json]) -> Compiled:
+    """Read and compile a plan.
+
+    Raises:
+        InvalidFlow: With every problem; those of the program have their line and column.
+    """
+    given, report = read_document(config, FIELDS, "plan")
+    code = given.get("code")
+    if not isinstance(code, str):
+        f.add_problem(report, "code", "must be the text of a program")
+    if report:
+        raise InvalidFlow(report)
+    name = str(given.get("name", given.get("id", "plan")))
+    try:
+        schema = input_schema(str(code), given)
+        raw_tools: Any = given.get("tools") or {}
+        tools = {tool: PlanTool.read(entry) for tool, entry in raw_tools.items()}
+        names = [*(schema or {}).get("properties", {})]
+        inside, parallel = given.get("function") is True, str(given.get("parallel", "none"))
+        flow = compile_program(name, str(code), tools, names, inside=inside, parallel=parallel)
+    except Rejected as error:
+        raise InvalidFlow(error.problems) from None
+    seconds: Any = given.get("timeout")
+    flow = replace(
+        flow,
+        input_schema=schema,
+        output_schema=None if prints(flow) else given.get("output"),
+        timeout=float(seconds) / 1000 if seconds is not None else None,
+        undo=given.get("undo"),
+        program={key: value for key, value in given.items() if key not in ("id", "kind")},
+    )
+    return Compiled(
+        kind="plan",
+        id=str(given.get("id", name)),
+        name=name,
+        document={"name": name, **given},
+        flow=flow,
+        warnings=(),
+        output_schema=given.get("output"),
+        render=_render,
+    )
+
+
+def prints(flow: Flow) -> bool:
+    """Return True if the value of a compiled plan contains the printed text in addition to the result."""
+    return isinstance(getattr(flow.body.nodes[-1].op, "value", None), Obj)
+
+
+def _render(ending: Any) -> dict[str, Json]:
+    """Return an ending in the words of plans: the result, and what the program printed."""
+    value, printed = ending.value, None
+    if isinstance(value, dict) and value.keys() == {"result", "printed"}:
+        value, printed = value["result"], "".join(value["printed"])
+    result: dict[str, Json] = {
+        "success": ending.status == "completed",
+        "executionId": ending.run_id,
+        "status": ending.status,
+        "result": value,
+        "errors": failures(ending),
+        "duration": round(ending.duration * 1000, 3),
+    }
+    if printed is not None:
+        result["printed"] = printed
+    return result
