@@ -1,6 +1,7 @@
 // What a run waits for, and answering it.
 import { useState } from "react";
 import { ask, runAt, type Wait } from "./api";
+import { LaterFacts } from "./facts";
 import { Act, JsonField, When, readJson } from "./parts";
 import { Link, runPlace } from "./place";
 
@@ -28,6 +29,7 @@ export function Answer({ run, wait, done, name }: { run: string; wait: Wait; don
           <Act kind="main" does={() => ask(runAt(run, "/send"), { event: wait.event!, payload: readJson(payload) ?? null }).then(done)}>Send</Act>
         </div>
       )}
+      {name && wait.approval !== undefined && <LaterFacts run={run} />}
     </section>
   );
 }

@@ -16,9 +16,18 @@ export type Wait = { path: string; node: string; event?: string; approval?: stri
 /** How a run had ended before it was retried, with the failed steps that the retry repeated. */
 export type FailedStep = { path: string; node: string; status: string; started: string; ended: string; error: Json };
 export type Ending = { status: string; error: Json; endTime: string | null; spent?: number; failed: FailedStep[]; failedCount: number };
+/** The facts about a flow that asks for an approval. */
+export type Facts = {
+  flow: string; kind: string; effect: string; maxCalls: number | null; secrets: string[];
+  tools: { tool: string; effect: string; undo: string | null; isFlow: boolean; calls: number | null }[];
+  loops: { node: string; limit: number | null }[]; waits: { node: string }[];
+};
+export type UndoStep = { path: string; of: string; tool: string; error?: string | null };
+export type UndoReport = { status: string; undoRun: string | null; undone: UndoStep[]; left: UndoStep[] };
 export type Run = RunLine & {
   definition: { kind: string; id: string } | null; version: number | null; forkedFrom: string | null; parent: string | null;
   owner: string | null; input: Json; result: Json; error: Json; endings: Ending[]; waitingFor: Wait[]; nodes: Step[];
+  facts: Facts[]; undo: UndoReport | null;
 };
 export type Event = { runId: string; kind: string; at: number; path: string; node: string; data: Json };
 export type Region = { nodes: GraphNode[]; edges: [string, string][] };

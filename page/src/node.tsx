@@ -171,7 +171,7 @@ function Came({ run, instance, states, calls, earlier }: {
       {end.reason && <p>Skipped: {end.reason}</p>}
       {end.decision !== undefined && end.decision !== null && <Value of={end.decision} label={Array.isArray(end.decision) ? `Items, ${end.decision.length.toLocaleString()}` : "Decision"} />}
       {end.status === "recovered" && <p>Recovered from: {messageOf(end.error)}</p>}
-      {(end.status === "ok" || end.status === "recovered") && end.value !== undefined && end.value !== null && <Value of={end.value} label="Output" />}
+      {["ok", "recovered", "undone"].includes(end.status) && end.value !== undefined && end.value !== null && <Value of={end.value} label="Output" />}
       {(end.status === "failed" || end.status === "recovered") && <Value of={end.error ?? null} label="Recorded error" />}
     </>
   );

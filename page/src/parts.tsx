@@ -7,7 +7,7 @@ import { plain } from "./shown/jsx-runtime";
 const MARKS: Record<string, string> = {
   ok: "✓", recovered: "~", completed: "✓", partial: "~", failed: "✕", timeout: "✕", stopped: "■", parked: "■", running: "●",
   waiting: "‖", skipped: "–", interrupted: "!", answered: "!", queued: "…", decided: "●", none: "○", left: "■",
-  retrying: "↻", retried: "↻",
+  retrying: "↻", retried: "↻", undone: "↶",
 };
 
 const WORDS: Record<string, string> = { none: "not started", left: "not finished", unrecorded: "not recorded", retried: "failed, retried" };

@@ -5,18 +5,20 @@ import { Answer } from "./answer";
 import { costsOf, dollars, tokens, total, type Cost } from "./cost";
 import { Costs } from "./costs";
 import { Graph, toBox } from "./graph";
+import { Facts } from "./facts";
 import { useRun } from "./live";
 import { NodePanel } from "./node";
 import { Act, Dialog, JsonField, Status, Trouble, Value, When, arrows, messageOf, readJson, tabs, took, useAsked, useTitle } from "./parts";
 import { Link, definitionPlace, go, runPlace, setQuery } from "./place";
 import { baseOf, last, statusOf, sum, type Instance } from "./states";
 import { TimeLine } from "./timeline";
+import { UndoDialog, Undone, undoable } from "./undo";
 
 type Begun = { runId: string; status: string };
 
 export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
   const { run, graph, error, states, version, again } = useRun(id);
-  const [dialog, setDialog] = useState<"fork" | "compare" | null>(null);
+  const [dialog, setDialog] = useState<"fork" | "compare" | "undo" | null>(null);
   const [forkAt, setForkAt] = useState<string[]>([]);
   const [chosen, setChosen] = useState<string | null>(query.get("node"));
   const [instance, setInstance] = useState<string | null>(null);
@@ -56,7 +58,8 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
         <div className="acts">
           {goes && <Act kind="danger" title="Cancel the steps that are running" does={() => ask(runAt(id, "/stop"), {})}>Stop</Act>}
           {(run.interrupted || parked(run)) && <Act kind="main" title="Continue where the run stopped. Recorded steps are not repeated." does={() => act("/resume")}>Resume</Act>}
-          {over && !run.interrupted && run.status !== "completed" && <Act kind="main" title="Run the failed steps again. Recorded steps are not repeated." does={() => act("/retry")}>Retry</Act>}
+          {over && !run.interrupted && run.status !== "completed" && !run.undo?.undoRun && <Act kind="main" title="Run the failed steps again. Recorded steps are not repeated." does={() => act("/retry")}>Retry</Act>}
+          {ENDED.has(run.status) && undoable(run) && <button title="Take back the finished steps, the last one first" onClick={() => setDialog("undo")}>{run.undo?.undoRun ? "Continue undo…" : "Undo…"}</button>}
           <button title="Start a new run with different input" onClick={() => (setForkAt([]), setDialog("fork"))}>Fork…</button>
           <button onClick={() => setDialog("compare")}>Compare…</button>
         </div>
@@ -75,6 +78,8 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
       </p>
       <Trouble error={error} />
       {asked.map((wait) => <Answer key={`${wait.path} ${wait.since}`} run={run.id} wait={wait} done={again} />)}
+      <Facts of={asked.length > 0 ? run.facts : []} />
+      {run.undo && <Undone of={run.undo} />}
       <Ended run={run} failed={failed} count={counts.failed ?? 0} choose={(base) => choose(placeIn(base), base)} />
       <div className="tabs" role="tablist" aria-label="View of the run" onKeyDown={tabs}>
         {[["graph", "Graph"], ["time", "Timeline"], ["data", "Result and input"], ...(costs.length ? [["costs", "Costs"]] : [])].map(([name, title]) => (
@@ -103,12 +108,13 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
           <NodePanel
             key={chosen} run={run.id} place={chosen} choose={(place) => choose(place)} graph={graph} states={states} version={version} over={over}
             base={instance} setBase={setInstance} close={() => (choose(null), toBox(chosen))}
-            endings={run.endings} toIt={byHand.current} retry={over && !run.interrupted ? (path) => act("/retry", { nodes: [path] }) : null}
+            endings={run.endings} toIt={byHand.current} retry={over && !run.interrupted && !run.undo?.undoRun ? (path) => act("/retry", { nodes: [path] }) : null}
             fork={(path) => (setForkAt([path]), setDialog("fork"))}
           />
         )}
       </div>
       {dialog === "fork" && <Fork run={run} at={forkAt} close={() => setDialog(null)} />}
+      {dialog === "undo" && <UndoDialog run={run} close={() => setDialog(null)} done={again} />}
       {dialog === "compare" && <Compare run={run} close={() => setDialog(null)} />}
     </div>
   );

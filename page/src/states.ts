@@ -3,7 +3,7 @@ import type { Event, Json, Run, Step } from "./api";
 
 export type Attempt = {
   path: string; status: string; started: number | null; ended: number | null; value?: Json; error?: Json;
-  reason?: string | null; decision?: Json; recorded?: boolean; replayed?: boolean; answered?: boolean;
+  reason?: string | null; decision?: Json; recorded?: boolean; replayed?: boolean; answered?: boolean; undone?: boolean;
 };
 /** A node in one iteration or item. `base` is its path without attempts, `place` also without iterations and items. */
 export type Instance = { base: string; place: string; attempts: Map<string, Attempt> };
@@ -78,6 +78,11 @@ function takeStep(states: States, step: Step) {
 /** Takes the recorded steps, which replace what the events said. */
 export function takeRun(states: States, run: Run) {
   for (const step of run.nodes) takeStep(states, step);
+  for (const { path } of run.undo?.undone ?? []) {
+    // Steps of inner runs are shown in those runs.
+    const attempt = states.instances.get(baseOf(path))?.attempts.get(path);
+    if (attempt?.status === "ok" || attempt?.status === "recovered") attempt.status = "undone";
+  }
   for (const wait of run.waitingFor) {
     const attempt = at(states, wait.path);
     if (!attempt.answered && attempt.ended === null) attempt.status = "waiting";  // events may be ahead of what was asked for before
@@ -105,7 +110,7 @@ export function attemptStatus(attempt: Attempt, instance: Instance): string {
   return isFailed && attempt !== last(instance) ? "retried" : attempt.status;
 }
 
-const FIRST = ["failed", "waiting", "running", "retrying", "left", "recovered", "ok", "skipped"];
+const FIRST = ["failed", "waiting", "running", "retrying", "left", "undone", "recovered", "ok", "skipped"];
 export type Sum = { status: string; counts: Record<string, number>; ms: number | null; total: number; attempts: number };
 
 /** All instances of a node (or of many) as one. */

@@ -53,7 +53,7 @@ export function TimeLine({ states, version, over, from, to, chosen, choose }: {
               style={{ top: (first + i) * ROW }}
               aria-pressed={chosen === one.base}
               onClick={() => choose(one)}
-              title={`${one.base}: ${took(until - started!)}`}
+              title={`${one.base}: ${took(until - started!)}${status === "undone" ? ", undone" : ""}`}
             >
               <span className="label"><span className="mark" aria-hidden="true">{mark(status)}</span> <bdi>{one.base}</bdi></span>
               <span className="track">

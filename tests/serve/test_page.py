@@ -60,6 +60,21 @@ def test_a_failed_node_is_looked_at_and_the_run_retried(page: Page, served: Serv
     assert node.get_by_role("region", name="Output").inner_text().endswith("found")
 
 
+def test_a_failed_run_is_undone_and_its_steps_carry_a_sign(page: Page, served: Served) -> None:
+    made = {**call("made", "add", a=1), "undo": {"tool": "echo", "args": {"value": "taken back"}}}
+    id = begin(served, chain(made, call("kept", "echo", value="x"), call("n", "fail")), wait=20)
+    page.goto(f"/runs/{id}?view=time")
+    page.get_by_role("button", name="Undo…", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Undo", exact=True).click()
+    page.get_by_role("region", name="Undo").get_by_text("1 of 1 step").wait_for()
+    rows = page.get_by_role("region", name="Timeline").get_by_role("button")
+    rows.filter(has_text="↶ made").wait_for()
+    rows.filter(has_text="✓ kept").wait_for()
+    assert page.get_by_role("button", name="Retry", exact=True).count() == 0
+    page.get_by_role("link", name=f"{id}~undo").click()
+    status(page, "completed")
+
+
 def test_a_run_leads_to_its_definition_also_where_that_is_a_file(page: Page, served: Served) -> None:
     name = f"{fresh()}.yaml"
     file = served.folder / name
@@ -89,6 +104,8 @@ def test_what_waits_is_approved_and_rejected(page: Page, served: Served) -> None
     first, second = begin(served, document), begin(served, document)
     page.get_by_role("link", name="Waiting").click()
     asked = page.get_by_role("region", name="ask waits").filter(has_text=first)
+    asked.get_by_text("Facts", exact=True).click()
+    asked.get_by_text("at most 1 call", exact=False).first.wait_for()
     asked.get_by_label("Note").fill("too dear")
     asked.get_by_role("button", name="Reject").click()
     asked.wait_for(state="detached")
@@ -97,6 +114,7 @@ def test_what_waits_is_approved_and_rejected(page: Page, served: Served) -> None
     page.get_by_text("too dear").first.wait_for()
     page.goto(f"/runs/{second}")
     shows(page, "ask", "waiting")
+    page.get_by_role("group").get_by_role("row", name="echo write none at most 1").wait_for()
     page.get_by_label("Note").fill("with care")
     page.get_by_role("button", name="Approve").click()
     status(page, "completed")
