@@ -130,6 +130,7 @@ LOCAL: Final = ("127.0.0.1", "localhost", "[::1]")
 _WAY: Final = (
     "send it as Authorization: Bearer TOKEN; it is what ROPEWALK_TOKEN is, else in the address that was printed"
 )
+_PIECE: Final = 2**18  # bytes of a body that are sent at once
 _SAFE: Final = ("GET", "HEAD", "OPTIONS")
 _HEADERS: Final = [
     (
@@ -329,9 +330,21 @@ def _with_headers(send: Send, cookie: bytes | None = None) -> Send:
                 message["headers"].append((b"cache-control", b"no-store"))
             if cookie is not None and b"set-cookie" not in have:
                 message["headers"].append((b"set-cookie", cookie))
-        await send(message)
+        if len(message.get("body", b"")) > _PIECE:
+            await _send_in_pieces(send, message)
+        else:
+            await send(message)
 
     return send_checked
+
+
+async def _send_in_pieces(send: Send, message: Message) -> None:
+    """Send a large body piece by piece: the HTTP server copies what it gets, and waits while the client reads."""
+    body = memoryview(message["body"])
+    for begin in range(0, len(body), _PIECE):
+        piece = bytes(body[begin : begin + _PIECE])
+        more = begin + _PIECE < len(body) or message.get("more_body", False)
+        await send({"type": "http.response.body", "body": piece, "more_body": more})
 
 
 async def _answer(send: Send, status: int, kind: str, message: str) -> None:

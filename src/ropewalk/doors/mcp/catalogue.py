@@ -17,6 +17,7 @@ import asyncio
 import hashlib
 import logging
 import re
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("ropewalk.mcp.server")
 
 _THRESHOLD: Final = 0.1  # lower than usual: a model is better off with near misses than with nothing
+_MAX_AGE: Final = 1.0  # seconds for which an unchanged tool is called without a look at all the others
 _MOST_FINDS: Final = 200  # tools found by one client whose requests are remembered until they are called
 
 
@@ -242,6 +244,7 @@ def call_tool(find: Find, tools: Mapping[str, ExposedTool], finder: Finder) -> E
         },
         call=call,
         verbatim=True,
+        is_current=lambda: True,  # it finds the tool that it calls when it is called
     )
 
 
@@ -292,6 +295,7 @@ class Catalogue:
         self.finder = finder
         self._always, self._others, self._most = tuple(always), tuple(others), max_listed
         self._version: Any = None
+        self._looked = -_MAX_AGE  # when the sources were compared last, by the monotonic clock
         self._tools: dict[str, ExposedTool] = {}
         self._listed: dict[str, ExposedTool] = {}
         self._withheld: dict[str, ExposedTool] = {}
@@ -309,11 +313,22 @@ class Catalogue:
         """Return what is called by a name, connecting only servers that it may come from; None where there is none.
 
         Raises ConnectionError when such a server cannot be reached."""
-        result = self.tools.get(name) or self.withheld(name)
+        result = self.known(name)
         if result is not None:
             return result
         for source in (*self._always, *self._others):
             await source.reach(name)
+        return self.tools.get(name) or self.withheld(name)
+
+    def known(self, name: str) -> ExposedTool | None:
+        """Return what is called by a name, without connecting to anything; None if there is no such tool.
+
+        A look at all sources costs as much as a short call. So a tool that is itself unchanged is called without it,
+        for a second. Only a new tool that claims the same name is noticed that late.
+        """
+        tool = self._listed.get(name) or self._tools.get(name)
+        if tool is not None and tool.is_current() and time.monotonic() < self._looked + _MAX_AGE:
+            return tool
         return self.tools.get(name) or self.withheld(name)
 
     @property
@@ -334,6 +349,7 @@ class Catalogue:
         return self._listed
 
     def _refresh(self) -> None:
+        self._looked = time.monotonic()
         version = [source.version() for source in (*self._always, *self._others)]
         if version == self._version:
             return

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -192,7 +193,8 @@ class Flows:
             if loaded is not None:
                 own.setdefault(tool_name(loaded.name), (file, set()))[1].add(loaded.fingerprint)
                 waits = waits or _has_wait(loaded.flow)
-                yield self._offer(f"file:{file}", loaded, self._of_file(loaded), self._task_of_file(loaded), own=True)
+                tool = self._offer(f"file:{file}", loaded, self._of_file(loaded), self._task_of_file(loaded))
+                yield replace(tool, own=True, is_current=self._unchanged(file))
         for definition in self._definitions():
             loaded = self._of_the_store(definition)
             if loaded is None:
@@ -231,7 +233,7 @@ class Flows:
         return [definition for kind in STORED for definition in self._app.store.list_definitions(kind)]
 
     def _loaded(self, file: Path) -> Loaded | None:
-        now = stamp(file), self._app.toolbox.version, len(TRANSFORMS)
+        now = self._stamp(file)
         known = self._known.get(file)
         if known is not None and known[0] == now:
             return known[1]
@@ -244,6 +246,15 @@ class Flows:
         loaded = self._sound(str(file), load)
         self._known[file] = (now, loaded)
         return loaded
+
+    def _stamp(self, file: Path) -> Any:
+        """Return a value that differs after a change of a file, or of what it is checked against."""
+        return stamp(file), self._app.toolbox.version, len(TRANSFORMS)
+
+    def _unchanged(self, file: Path) -> Callable[[], bool]:
+        """Return a function that says whether a file is as it was loaded."""
+        now = self._known[file][0]
+        return lambda: bool(now[0]) and self._stamp(file) == now
 
     def _of_the_store(self, definition: Any) -> Loaded | None:
         """It was sound when it was stored; a transform that it uses may be registered later here, or elsewhere only."""
@@ -269,7 +280,7 @@ class Flows:
         async def start(args: dict[str, Json], run_id: str, on_event: Callable[[Event], None]) -> Any:
             return await self._app.run(loaded, args, run_id=run_id, on_event=on_event, park=True)
 
-        return self._resuming(start)
+        return start
 
     def _of_store(self, definition: Any) -> Execute:
         service: Any = self._app.chains.core if definition.kind == "chain" else self._app.compositions.core
@@ -279,7 +290,7 @@ class Flows:
             job.park = True
             return await service.execution_result(job, await self._app.engine.run(job))
 
-        return self._resuming(start)
+        return start
 
     def _task_of_file(self, loaded: Loaded) -> PrepareTask:
         async def prepare(args: dict[str, Json], run_id: str) -> Job:
@@ -313,9 +324,7 @@ class Flows:
 
         return execute
 
-    def _offer(
-        self, id: str, loaded: Loaded, execute: Execute, prepare: PrepareTask, *, own: bool = False
-    ) -> ExposedTool:
+    def _offer(self, id: str, loaded: Loaded, start: Execute, prepare: PrepareTask) -> ExposedTool:
         tool = self._app.as_tool(loaded)
         # How often the nodes of a block run, nobody knows before.
         counted = not any(bodies(node) for node in loaded.flow.body.nodes)
@@ -324,6 +333,8 @@ class Flows:
             run_id = None if asked.key is None else f"mcp-{digest([id, asked.key])}"
             if (state := asked.request_state) is not None and state.startswith(STATE):
                 run_id = await self._answered(state.removeprefix(STATE), loaded, args, asked)
+            # Only a run whose id the client determines can be there already.
+            execute = start if run_id is None else self._resuming(start)
             result, paths = await executed(self._app, execute, args, run_id, asked, counted=counted)
             return await self._finished(result, paths, loaded.kind, tool.output_schema, asked)
 
@@ -343,7 +354,6 @@ class Flows:
             input_schema=tool.input_schema,
             output_schema=tool.output_schema,
             call=call,
-            own=own,
         )
 
     # --- runs that wait

@@ -404,7 +404,14 @@ class Tools:
             annotations=notes,
             call=call,
             verbatim=True,
+            is_current=self._unchanged(),
         )
+
+    def _unchanged(self) -> Callable[[], bool]:
+        """Return a function that says whether the toolbox is as it is now."""
+        toolbox = self._app.toolbox
+        version = toolbox.version
+        return lambda: toolbox.version == version
 
     def _withheld(self, id: str, name: str, why: str) -> ExposedTool:
         async def call(args: dict[str, Json], asked: CallContext) -> Any:
@@ -429,6 +436,7 @@ class Tools:
             output_schema=tool.output_schema,
             annotations=notes or None,
             call=self._make_call(tool),
+            is_current=self._unchanged(),
         )
 
     def _make_call(self, tool: Tool) -> Call:

@@ -101,6 +101,7 @@ class ResultHandles:
             output_schema=_OUTPUT,
             annotations={"readOnlyHint": True},
             call=self._read,
+            is_current=lambda: True,
         )
 
     def _is_large(self, result: Any) -> bool:

@@ -239,8 +239,8 @@ class McpDoor:
             self._primitives.remove_everywhere(subscriber)
 
     def _input_schema(self, name: str) -> dict[str, Any] | None:
-        tool = self.catalogue.tools.get(name)
-        return None if tool is None else tool.input_schema
+        tool = self.catalogue.known(name)
+        return None if tool is None or tool.withheld else tool.input_schema
 
     async def _ready(self) -> None:
         """Wait until the servers behind have answered or failed, or until the patience at the start is over.

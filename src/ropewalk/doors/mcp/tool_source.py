@@ -59,6 +59,7 @@ class ExposedTool:
         task_only: It runs only as a task.
         prompt: It is also a prompt.
         definition: The flow that it runs; None if it is not a flow.
+        is_current: Returns True if the tool is certainly as its source offers it now. It must be quick.
     """
 
     id: str
@@ -76,6 +77,7 @@ class ExposedTool:
     task_only: bool = False
     prompt: bool = False
     definition: Loaded | None = None
+    is_current: Callable[[], bool] = lambda: False
 
 
 class Source(Protocol):
