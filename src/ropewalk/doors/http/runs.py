@@ -10,6 +10,7 @@ import contextlib
 import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
 
@@ -20,7 +21,6 @@ from pydantic import Field
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from ...app.app import App
-from ...app.current import JobOptions
 from ...app.preflight import check_input, check_variables
 from ...app.presenters import run_line
 from ...app.runs.liveness import RESUMABLE
@@ -135,11 +135,8 @@ async def start(body: NewRun, app: Served, files: Files, live: Going) -> Answer:
         identity = {"input": check_input(loaded.flow, body.input), "context": {"variables": variables}}
         check_same_run(row, Begun(id=run_id, kind=loaded.kind, fingerprint=loaded.fingerprint, **identity))
         return Answer(await _existing_run(app, live, row, body.wait), 200)
-    options: JobOptions = {"definition_id": id, "run_id": run_id, "input": body.input, "variables": variables}
-    options["undo"] = body.undo
-    return await start_run(
-        live, run_id, body.wait, lambda take: app.execute(loaded, **{**options, "on_event": take}), new=True
-    )
+    run = partial(app.execute, loaded, definition_id=id, run_id=run_id, input=body.input, variables=variables)
+    return await start_run(live, run_id, body.wait, lambda take: run(undo=body.undo, on_event=take), new=True)
 
 
 async def _existing_run(app: App, live: Live, row: RunRow, wait: float) -> dict[str, Json]:
