@@ -1,4 +1,9 @@
-"""A flow as an SVG picture: one file without scripts, fonts or links, on light and dark pages."""
+"""A flow as an SVG picture: one file without scripts, fonts or links, on light and dark pages.
+
+`draw.draw` calls `svg`. First the flow is measured from the inside out, because a box is as large as the regions in it
+(`_measure_region`, `_measure_node`; `layout.py` gives the nodes of a region their places). Then it is drawn from the
+outside in, when the place of each box is known.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,8 @@ from .diagram import Facts, size_of, view_of
 from .layout import Placed, Point, Size, place
 
 _STYLE = (
+    # Texts: .id and .k are the id and the kind of a node, .c is a condition, .h and .l are the id and the other lines
+    # of a node with regions. Shapes: .n is a node, .g a node with regions, .b a region, .e an edge, .a its arrow.
     "text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#1f2328}"
     ".id{font-weight:600;font-size:13px}.k{fill:#57606a}.c{fill:#9a6700;font-style:italic}"
     ".h{fill:#7d8590;font-weight:600;font-size:13px}.l{fill:#7d8590}"
@@ -22,10 +29,13 @@ _STYLE = (
 )
 _COLOURS = ("#2f81f7", "#8957e5", "#1a7f6b", "#bf8700", "#cf5630", "#bf4b8a", "#57809f", "#5f8a2d")
 _SPREAD = 4414  # gives each kind in ops.py a colour of its own, and any new one some colour
-_LINE, _PAD, _BAR = 17.0, 10.0, 4.0
-_MARGIN, _HEAD, _INSIDE = 16.0, 14.0, 14.0
+# All lengths are pixels.
+_LINE, _PAD, _BAR = 17.0, 10.0, 4.0  # height of a line of text; space around the text; width of the coloured bar
+_MARGIN, _HEAD, _INSIDE = 16.0, 14.0, 14.0  # space around the picture; between regions; inside a region
 _MOST_TEXT = 34
+"""The longest text that is drawn, in characters."""
 _DEEPEST = 64
+"""The deepest region that is drawn; a deeper one is only counted."""
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
@@ -41,6 +51,8 @@ class _Box:
 
 @dataclass(slots=True)
 class _Body:
+    """A region measured: its boxes at their places in it, and the size with its label."""
+
     label: str
     boxes: list[_Box]
     placed: Placed
@@ -49,7 +61,7 @@ class _Body:
 
 def svg(flow: Flow) -> str:
     """Draw the flow as a complete SVG document; regions are groups, and every name in it is text."""
-    body = _body("", flow.body, 0)
+    body = _measure_region("", flow.body, 0)
     width, height = body.placed.width + 2 * _MARGIN, body.placed.height + 2 * _MARGIN
     body_parts: list[str] = []
     _draw_body(body, (_MARGIN, _MARGIN), body_parts)
@@ -63,16 +75,16 @@ def svg(flow: Flow) -> str:
 # --- measuring: from the inside out --------------------------------------------------------------
 
 
-def _body(label: str, graph: Graph, depth: int) -> _Body:
+def _measure_region(label: str, graph: Graph, depth: int) -> _Body:
     view = view_of(graph)
-    boxes = [_box(facts, depth) for facts in view.nodes]
+    boxes = [_measure_node(facts, depth) for facts in view.nodes]
     placed = place([box.size for box in boxes], view.edges)
     head = _LINE if label else 0.0
     width = max(placed.width, _width(_shorten(label), 12) if label else 0.0)
     return _Body(label, boxes, placed, (width, placed.height + head))
 
 
-def _box(facts: Facts, depth: int) -> _Box:
+def _measure_node(facts: Facts, depth: int) -> _Box:
     bodies = [(label, graph) for label, graph in facts.bodies if graph.nodes]
     lines = [("id", facts.id), ("k", facts.title)]
     lines += [("c", condition) for condition in facts.conditions]
@@ -81,7 +93,7 @@ def _box(facts: Facts, depth: int) -> _Box:
         lines.append(("l", f"({sum(size_of(graph) for _, graph in bodies)} nodes inside)"))
         bodies = []
     lines = [(style, _shorten(text)) for style, text in lines]
-    inner = [_body(label, graph, depth + 1) for label, graph in bodies]
+    inner = [_measure_region(label, graph, depth + 1) for label, graph in bodies]
     width = max(_width(text, 13 if style == "id" else 12) for style, text in lines) + 2 * _PAD + _BAR
     height = len(lines) * _LINE + 2 * _PAD - 3
     if not inner:
@@ -98,12 +110,12 @@ def _shorten(text: str) -> str:
 def _width(text: str, size: int) -> float:
     """About how wide a text is: fonts differ, so a little more than most need."""
     units = 0.0
-    for c in text:
-        if c in "iljtfr.,:;'|!()[] ":
+    for character in text:
+        if character in "iljtfr.,:;'|!()[] ":
             units += 0.38
-        elif c.isupper() or c in "mwMW@%—…<>=+~":
+        elif character.isupper() or character in "mwMW@%—…<>=+~":
             units += 0.78
-        elif ord(c) > 0x2E7F and unicodedata.east_asian_width(c) in "WF":
+        elif ord(character) > 0x2E7F and unicodedata.east_asian_width(character) in "WF":
             units += 1.05
         else:
             units += 0.62
@@ -114,6 +126,7 @@ def _width(text: str, size: int) -> float:
 
 
 def _draw_body(body: _Body, corner: Point, parts: list[str]) -> None:
+    """Draw the edges and the nodes of a region whose corner is at a place of the picture."""
     x, y = corner
     # Narrower than its label: in the middle of it.
     x += (body.size[0] - body.placed.width) / 2 if body.label else 0.0
@@ -124,6 +137,7 @@ def _draw_body(body: _Body, corner: Point, parts: list[str]) -> None:
 
 
 def _draw_box(box: _Box, corner: Point, parts: list[str]) -> None:
+    """Draw a node and the regions in it. `parts` collects the elements of the picture."""
     (x, y), (width, height) = corner, box.size
     colour = _COLOURS[zlib.crc32(box.facts.kind.encode()) // _SPREAD % len(_COLOURS)]
     parts.append(f"<g><title>{_escape(chr(10).join(box.facts.lines))}</title>")
@@ -144,9 +158,11 @@ def _draw_box(box: _Box, corner: Point, parts: list[str]) -> None:
     left = x + (width - total) / 2
     for body in box.bodies:
         top = y + bar
-        w, h = body.size[0] + 2 * _INSIDE, height - bar - _HEAD
+        wide, high = body.size[0] + 2 * _INSIDE, height - bar - _HEAD
         if len(box.bodies) > 1 or body.label:
-            parts.append(f'<rect class="b" x="{left:.1f}" y="{top:.1f}" width="{w:.1f}" height="{h:.1f}" rx="5"/>')
+            parts.append(
+                f'<rect class="b" x="{left:.1f}" y="{top:.1f}" width="{wide:.1f}" height="{high:.1f}" rx="5"/>'
+            )
         inside = top + _INSIDE
         if body.label:
             parts.append(
@@ -154,10 +170,11 @@ def _draw_box(box: _Box, corner: Point, parts: list[str]) -> None:
             )
             inside += _LINE
         _draw_body(body, (left + _INSIDE, inside), parts)
-        left += w + _HEAD
+        left += wide + _HEAD
 
 
 def _draw_edge(points: list[Point], parts: list[str]) -> None:
+    """Draw an edge through these points, with curves where it moves sideways, and an arrow at its end."""
     (x, y), (end_x, end_y) = points[0], points[-1]
     path = [f"M{x:.1f} {y:.1f}"]
     for i, (to_x, to_y) in enumerate(points[1:]):

@@ -1,5 +1,10 @@
 """Build the closures of the operators, with the most common shapes written out by hand.
 
+`calls.py` looks up an operator of an expression in SPECIAL, calls its builder once, when the program is built, and gets
+the closure that evaluates it in a frame. A `Test` gives True or False, a `Getter` any JSON value. Conditions run at
+every node that has one, so comparisons with a constant, the shapes of almost all conditions, have closures of their own
+that do nothing but compare.
+
 To add an operator, add its builder to SPECIAL.
 """
 
@@ -40,6 +45,8 @@ def _logical_test(expr: Fn, scope: Scope) -> Test:
 
 
 def _two_tests(left: Test, right: Test, decides: bool, budget: Callable[[Any], Budget | None]) -> Test:
+    """Build `left && right` (`decides` is False) or `left || right` (True): the value of a side that ends the test."""
+
     def test(frame: Any) -> bool:
         try:
             holds = left(frame)
@@ -47,19 +54,19 @@ def _two_tests(left: Test, right: Test, decides: bool, budget: Callable[[Any], B
             raise
         except ExpressionError as error:
             charge(budget(frame), ERROR)
-            failed = error
+            failure = error
         else:
             return decides if holds is decides else right(frame)
         if right(frame) is decides:
             return decides
-        raise failed
+        raise failure
 
     return test
 
 
 def _many_tests(tests: list[Test], decides: bool, budget: Callable[[Any], Budget | None]) -> Test:
     def test(frame: Any) -> bool:
-        failed: ExpressionError | None = None
+        failure: ExpressionError | None = None
         for operand in tests:
             try:
                 if operand(frame) is decides:
@@ -68,9 +75,9 @@ def _many_tests(tests: list[Test], decides: bool, budget: Callable[[Any], Budget
                 raise
             except ExpressionError as error:
                 charge(budget(frame), ERROR)
-                failed = failed or error
-        if failed is not None:
-            raise failed
+                failure = failure or error
+        if failure is not None:
+            raise failure
         return not decides
 
     return test
@@ -91,18 +98,19 @@ def _choice_getter(expr: Fn, scope: Scope) -> Getter:
 
 
 def _order_test(expr: Fn, scope: Scope) -> Test:
+    """Build `<`, `<=`, `>` and `>=`. A constant on the left changes sides."""
     left, right = expr.args
     name = expr.name
     if isinstance(left, Lit) and not isinstance(right, Lit):
         left, right, name = right, left, _MIRRORED[name]
     if isinstance(right, Lit) and (type(right.value) is int or type(right.value) is float):
         return _number_order_test(name, left, right.value, expr, scope)
-    a, b = scope.operand(left), scope.operand(right)
-    budget = scope.budget
-    return lambda frame: is_ordered(a(frame), b(frame), name, expr, budget(frame))
+    get_left, get_right, budget = scope.operand(left), scope.operand(right), scope.budget
+    return lambda frame: is_ordered(get_left(frame), get_right(frame), name, expr, budget(frame))
 
 
 def _number_order_test(name: str, left: Expr, limit: float, expr: Fn, scope: Scope) -> Test:
+    """Build the comparison of an expression with a constant number."""
     compare = _ORDER[name]
     # A key of a reference compared with a number is the most common condition.
     if isinstance(left, Ref) and not scope.active and not left.elide:
@@ -110,7 +118,7 @@ def _number_order_test(name: str, left: Expr, limit: float, expr: Fn, scope: Sco
         if len(path) == 1 and type(path[0]) is str:
             key: Any = path[0]
 
-            def one_key(frame: Any) -> bool:
+            def test_key(frame: Any) -> bool:
                 value = base(frame)
                 try:
                     value = value[key]
@@ -121,7 +129,7 @@ def _number_order_test(name: str, left: Expr, limit: float, expr: Fn, scope: Sco
                     return compare(value, limit)  # type: ignore[no-any-return]
                 return is_ordered(value, limit, name, expr)
 
-            return one_key
+            return test_key
     # Other operands take the general closure.
     get = scope.operand(left)
 
@@ -141,8 +149,8 @@ def _equality_test(expr: Fn, scope: Scope) -> Test:
         left, right = right, left
     if isinstance(right, Lit) and not isinstance(right.value, list | dict):
         return _constant_equality_test(right.value, scope.operand(left))
-    a, b, budget = scope.operand(left), scope.operand(right), scope.budget
-    return lambda frame: is_equal(a(frame), b(frame), budget(frame))
+    get_left, get_right, budget = scope.operand(left), scope.operand(right), scope.budget
+    return lambda frame: is_equal(get_left(frame), get_right(frame), budget(frame))
 
 
 def _constant_equality_test(constant: Json, get: Getter) -> Test:
@@ -165,58 +173,60 @@ def _inequality_test(expr: Fn, scope: Scope) -> Test:
 
 
 def _membership_test(expr: Fn, scope: Scope) -> Test:
-    item, holder, budget = scope.operand(expr.args[0]), scope.operand(expr.args[1]), scope.budget
+    """Build `in`; a constant list of texts becomes a set."""
+    get_item, get_holder, budget = scope.operand(expr.args[0]), scope.operand(expr.args[1]), scope.budget
     constant = expr.args[1]
-    if isinstance(constant, Lit) and type(constant.value) is list and all(type(v) is str for v in constant.value):
+    if isinstance(constant, Lit) and type(constant.value) is list and all(type(item) is str for item in constant.value):
         words = frozenset(constant.value)
 
         def is_one_of_words(frame: Any) -> bool:
-            value = item(frame)
+            value = get_item(frame)
             return type(value) is str and value in words
 
         return is_one_of_words
     if isinstance(constant, Lit):
         fixed = constant.value
-        return lambda frame: is_in(item(frame), fixed, expr, budget(frame))
-    return lambda frame: is_in(item(frame), holder(frame), expr, budget(frame))
+        return lambda frame: is_in(get_item(frame), fixed, expr, budget(frame))
+    return lambda frame: is_in(get_item(frame), get_holder(frame), expr, budget(frame))
 
 
 # --- arithmetic ------------------------------------------------------------------------------
 
 
 def _sum_getter(expr: Fn, scope: Scope) -> Getter:
+    """Build `+`. Two integers are added here; everything else, such as texts and lists, in `operators.add`."""
     budget = scope.budget
     first, second, *more = [scope.operand(arg) for arg in expr.args]
     if more:
         rest = (second, *more)
 
-        def chain(frame: Any) -> Json:
+        def add_all(frame: Any) -> Json:
             total, room = first(frame), budget(frame)
             for get in rest:
                 total = ops.add(total, get(frame), expr, room)
             return total
 
-        return chain
+        return add_all
 
-    def two(frame: Any) -> Json:
-        a, b = first(frame), second(frame)
-        if type(a) is int and type(b) is int and _INT_MIN <= (total := a + b) <= _INT_MAX:
+    def add_two(frame: Any) -> Json:
+        left, right = first(frame), second(frame)
+        if type(left) is int and type(right) is int and _INT_MIN <= (total := left + right) <= _INT_MAX:
             return total
-        return ops.add(a, b, expr, budget(frame))
+        return ops.add(left, right, expr, budget(frame))
 
-    return two
+    return add_two
 
 
 def _product_getter(expr: Fn, scope: Scope) -> Getter:
     first, *rest = [scope.operand(arg) for arg in expr.args]
 
-    def chain(frame: Any) -> Json:
+    def multiply_all(frame: Any) -> Json:
         total = first(frame)
         for get in rest:
             total = ops.multiply(total, get(frame), expr)
         return total
 
-    return chain
+    return multiply_all
 
 
 def _arithmetic_builder(run: Callable[[Json, Json, Expr], Json]) -> Callable[[Fn, Scope], Getter]:
@@ -238,13 +248,13 @@ def _index_getter(expr: Fn, scope: Scope) -> Getter:
     if isinstance(key, Lit) and type(key.value) is str:
         name = key.value
 
-        def field(frame: Any) -> Json:
+        def get_member(frame: Any) -> Json:
             value = get(frame)
             return value.get(name, MISSING) if type(value) is dict else MISSING
 
-        return field
-    at = scope.operand(key)
-    return lambda frame: get_element(get(frame), at(frame))
+        return get_member
+    get_key = scope.operand(key)
+    return lambda frame: get_element(get(frame), get_key(frame))
 
 
 SPECIAL: Final[dict[str, Callable[[Fn, Scope], Getter]]] = {

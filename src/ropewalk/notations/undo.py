@@ -14,11 +14,10 @@ from ..config.settings import POLICIES
 from ..errors import Problem
 from ..expr import lift
 from ..ops import Undo
+from ..tools.undo import FIELDS, ROOTS
 from ..values import Json, did_you_mean
 from .fields import Checker, Report, add_problem, join, one_of, type_name
 
-_ROOTS: Final = frozenset(("args", "result"))
-_KEYS: Final = ("tool", "args")
 check_undo_policy: Final[Checker] = one_of(POLICIES)
 """Checks the field `undo` of a document: when its runs are undone."""
 
@@ -31,8 +30,8 @@ def check_undo(value: Json, path: str, report: Report) -> Json:
         add_problem(report, path, f"must be the name of a tool or an object of tool and args, not {type_name(value)}")
         return value
     for key in value:
-        if key not in _KEYS:
-            add_problem(report, join(path, str(key)), "unknown key", did_you_mean(str(key), _KEYS))
+        if key not in FIELDS:
+            add_problem(report, join(path, str(key)), "unknown key", did_you_mean(str(key), FIELDS))
     if not isinstance(value.get("tool"), str) or not value["tool"]:
         add_problem(report, join(path, "tool"), "required: the name of the tool that takes the call back")
     if not isinstance(value.get("args", {}), Mapping):
@@ -67,7 +66,7 @@ def compile_undo(value: Json, path: str, problems: list[Problem]) -> Undo | None
     if not isinstance(value, Mapping) or not isinstance(value.get("tool"), str):
         return None
     args = value.get("args")
-    expr = lift(dict(args), _ROOTS, path=join(path, "args"), problems=problems) if isinstance(args, Mapping) else None
+    expr = lift(dict(args), ROOTS, path=join(path, "args"), problems=problems) if isinstance(args, Mapping) else None
     return Undo(tool=str(value["tool"]), args=expr)
 
 

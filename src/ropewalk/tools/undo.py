@@ -18,6 +18,8 @@ from .signature import describe
 
 ROOTS: Final = frozenset(("args", "result"))
 """What the arguments of an undo may refer to: the arguments and the result of the call that it takes back."""
+FIELDS: Final = ("tool", "args")
+"""The fields of an undo as an object."""
 TOOL_ATTRIBUTE: Final = "__ropewalk_tool__"
 """The attribute of a function that holds its Tool, once `@tool` has decorated it."""
 
@@ -83,8 +85,8 @@ def read_undo(value: Any, label: str = "") -> Undo | None:
             return value
         if not isinstance(value, Mapping):
             return Undo(value)
-        if unknown := [str(key) for key in value if key not in ("tool", "args")]:
-            near = did_you_mean(unknown[0], ("tool", "args"))
+        if unknown := [str(key) for key in value if key not in FIELDS]:
+            near = did_you_mean(unknown[0], FIELDS)
             hint = f"; did you mean {near}?" if near else ""
             raise InvalidTool(f"undo: unknown key {unknown[0]!r}, expected tool and args{hint}")
         if "tool" not in value:

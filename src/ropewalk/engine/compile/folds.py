@@ -4,9 +4,10 @@ Per channel the order is: a writer's ancestors before it, otherwise as declared.
 wins, whichever finished first. Sets of nodes are bit sets over ranks. A rank is a position in an order in which every
 node comes after its ancestors, and the writers of a channel come in the order of its fold.
 
-The view of each node is planned when the program is built. Nodes that see the writes of the same ancestors share one
-view. A view starts from the longest beginning, in fold order, that it shares with another one. So a run folds each
-write about once, and not again for every node below it.
+`StatePlan` plans the state of each node when the program is built: `Builder.region` makes one for every unordered
+region that writes. Channels with the same writers (a `Group`) are folded together in one `StateView`. Nodes that see
+the writes of the same ancestors share one `SeenWrites`. It starts from the longest beginning, in fold order, that it
+shares with another one. So a run folds each write about once, and not again for every node below it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from functools import cached_property
 from heapq import heappop, heappush
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ...errors import InvalidValue
 from ...expr.ast import Obj, refs
@@ -58,15 +59,15 @@ class Ranks:
             self.rank[i] = rank
 
     @cached_property
-    def above(self) -> list[int]:
+    def ancestors(self) -> list[int]:
         """The ancestors of each node, as bit sets."""
-        above, rank = [0] * len(self.order), self.rank
+        ancestors, rank = [0] * len(self.order), self.rank
         for i in self.order:
-            ancestors = 0
+            bits = 0
             for need in self.needs[i]:
-                ancestors |= above[need] | 1 << rank[need]
-            above[i] = ancestors
-        return above
+                bits |= ancestors[need] | 1 << rank[need]
+            ancestors[i] = bits
+        return ancestors
 
     def bits(self, positions: Iterable[int]) -> int:
         """Return a set of positions as a bit set over ranks."""
@@ -138,9 +139,9 @@ class WriteOrder:
         if len(group) ** 2 > len(self.needs):
             return _sequence_by_walk(self.needs, group)
         waiting, sequence = list(group), []
-        above, rank, remaining = self._base.above, self._base.rank, self._base.bits(group)
+        ancestors, rank, remaining = self._base.ancestors, self._base.rank, self._base.bits(group)
         while waiting:
-            first = next(i for i in waiting if not above[i] & remaining)
+            first = next(i for i in waiting if not ancestors[i] & remaining)
             waiting.remove(first)
             remaining &= ~(1 << rank[first])
             sequence.append(first)
@@ -207,15 +208,18 @@ Values = Mapping[str, Json]
 _REVERSED: Final = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
-class Cut:
-    """The writes that a view holds, as a bit set over ranks: those of `base`, and `more` after them."""
+class SeenWrites:
+    """The writes that some nodes see, as a bit set over ranks: those of `base`, and `more` after them.
+
+    Nodes that see the same writes share one. The values after these writes are folded when the first of them starts.
+    """
 
     __slots__ = ("base", "mask", "more", "shift", "slot", "users")
 
-    def __init__(self, mask: int, base: Cut | None) -> None:
+    def __init__(self, mask: int, base: SeenWrites | None) -> None:
         self.mask, self.base = mask, base
         self.more = self.shift = 0  # the bits that `mask` has and the base has not, shifted right by `shift`
-        self.users = 0  # nodes that see exactly this, and cuts that start from it
+        self.users = 0  # nodes that see exactly this, and other sets that start from it
         self.slot: int | None = None  # keeps the values until the last user has read them
 
 
@@ -226,60 +230,62 @@ class StateView:
         self.ranks, self.mask, self.channels = ranks, ranks.bits(writers.nodes), channels
         self.names: set[str] = set()  # channels that some node reads
         self.reads_all = False
-        self.cuts: dict[int, Cut] = {}
+        self.seen_sets: dict[int, SeenWrites] = {}
         self.slots: list[int] = []  # of the writes, by rank
 
-    def cut(self, i: int) -> Cut | None:
+    def seen_by(self, i: int) -> SeenWrites | None:
         """Return the writes that the node at a position sees; None if no node above it writes."""
-        mask = self.ranks.above[i] & self.mask
+        mask = self.ranks.ancestors[i] & self.mask
         if not mask:
             return None
-        cut = self.cuts.get(mask)
-        if cut is None:
-            cut = self.cuts[mask] = Cut(mask, None)
-        cut.users += 1
-        return cut
+        seen = self.seen_sets.get(mask)
+        if seen is None:
+            seen = self.seen_sets[mask] = SeenWrites(mask, None)
+        seen.users += 1
+        return seen
 
     def join(self, region: Region, slots: list[int]) -> None:
-        """Let each cut start from the longest beginning that it shares with another one.
+        """Let each set of writes start from the longest beginning that it shares with another one.
 
-        If cuts are sorted by their lowest ranks, those with equal beginnings are neighbours. So one pass builds their
-        tree, with a stack of the beginnings of the last cut.
+        If the sets are sorted by their lowest ranks, those with equal beginnings are neighbours. So one pass builds
+        their tree, with a stack of the beginnings of the last set.
         """
         self.slots = slots
         size = len(slots) // 8 + 1
-        stack, cuts = [Cut(0, None)], []
-        for mask in sorted(self.cuts, key=lambda mask: mask.to_bytes(size, "little").translate(_REVERSED)):
-            differ = stack[-1].mask ^ mask
-            common = mask & ((differ & -differ) - 1)
+        stack: list[SeenWrites] = [SeenWrites(0, None)]
+        every: list[SeenWrites] = []
+        for mask in sorted(self.seen_sets, key=lambda mask: mask.to_bytes(size, "little").translate(_REVERSED)):
+            # The writes below the lowest rank in which this set and the last one differ.
+            difference = stack[-1].mask ^ mask
+            common = mask & ((difference & -difference) - 1)
             longer = None
             while stack[-1].mask > common:
                 longer = stack.pop()
             if longer is not None and stack[-1].mask < common:
-                longer.base = Cut(common, stack[-1])
+                longer.base = SeenWrites(common, stack[-1])
                 stack.append(longer.base)
-                cuts.append(longer.base)
-            cut = self.cuts[mask]
-            cut.base = stack[-1]
-            stack.append(cut)
-            cuts.append(cut)
-        # Every cut now has its base; note the rest, and give a slot to values with several users.
-        for cut in cuts:
-            assert cut.base is not None
-            cut.base.users += 1
-            more = cut.mask ^ cut.base.mask
-            cut.shift = (more & -more).bit_length() - 1
-            cut.more = more >> cut.shift
-        for cut in cuts:
-            if cut.users > 1:
-                cut.slot = region.slot()
+                every.append(longer.base)
+            seen = self.seen_sets[mask]
+            seen.base = stack[-1]
+            stack.append(seen)
+            every.append(seen)
+        # Every set now has its base; note the rest, and give a slot to values with several users.
+        for seen in every:
+            assert seen.base is not None
+            seen.base.users += 1
+            more = seen.mask ^ seen.base.mask
+            seen.shift = (more & -more).bit_length() - 1
+            seen.more = more >> seen.shift
+        for seen in every:
+            if seen.users > 1:
+                seen.slot = region.slot()
 
-    def values(self, frame: Frame, cut: Cut) -> Values:
-        """Return the values after the writes of a cut, for reading only. Each user calls it once."""
+    def values(self, frame: Frame, seen: SeenWrites) -> Values:
+        """Return the values after the writes of a set, for reading only. Each user calls it once."""
         # Go down to the nearest values that exist, then fold the missing writes back up.
-        missing: list[Cut] = []
+        missing: list[SeenWrites] = []
         values: Values | None = None
-        at: Cut = cut
+        at: SeenWrites = seen
         while values is None:
             slot = at.slot
             cached = None if slot is None else frame[slot]
@@ -302,14 +308,29 @@ class StateView:
                 frame[at.slot] = [values, at.users - 1]
         return values
 
-    def _writes(self, frame: Frame, cut: Cut) -> list[tuple[str, Json]]:
-        slots, shift = self.slots, cut.shift
-        node_writes = (frame[slots[shift + bit]] for bit in _bits(cut.more))
+    def _writes(self, frame: Frame, seen: SeenWrites) -> list[tuple[str, Json]]:
+        slots, shift = self.slots, seen.shift
+        node_writes = (frame[slots[shift + bit]] for bit in _bits(seen.more))
         if self.reads_all:
             return [write for writes in node_writes if writes for write in writes]
         # A writer may write other channels too; those are not seen here.
         names = self.names
         return [write for writes in node_writes if writes for write in writes if write[0] in names]
+
+
+class ViewPart(NamedTuple):
+    """A part of the state that a node sees: a view, the writes in it that the node sees, and the channels it reads."""
+
+    view: StateView
+    seen: SeenWrites
+    names: set[str]
+
+
+class RefusedWrites(NamedTuple):
+    """A node whose writes do not fit the state, and the error."""
+
+    node_slot: NodeSlot
+    error: InvalidValue
 
 
 class StatePlan:
@@ -324,7 +345,7 @@ class StatePlan:
         self.slots = [region.slot() if names else None for names in written]
         self._views: dict[Group, StateView] = {}
         self._names: dict[str, frozenset[str]] = {}
-        self._view_parts: dict[str, list[tuple[StateView, Cut, set[str]]]] = {}
+        self._view_parts: dict[str, list[ViewPart]] = {}
         # A node sees the channels that it reads, and those that decide whether its own update is refused.
         for i, node in enumerate(body.nodes):
             node_slot = region.node_slots[node.id]
@@ -336,19 +357,19 @@ class StatePlan:
                 node_slot.view_slot = region.slot()
         # Views with the same order share the list of write slots.
         by_rank: dict[Ranks, list[int]] = {}
-        for view_part in self._views.values():
-            ranks = view_part.ranks
+        for view in self._views.values():
+            ranks = view.ranks
             if ranks not in by_rank:
                 by_rank[ranks] = [self.slots[i] or 0 for i in ranks.order]
-            view_part.join(region, by_rank[ranks])
+            view.join(region, by_rank[ranks])
 
     def _names_that_refuse(self, written: WrittenNames) -> set[str]:
         """Return the channels whose value decides whether an update is refused."""
         names = self.channels if written is not None and ANY in written else written or ()
         return {name for name in names if not _total(self.channels.get(name))}
 
-    def _parts(self, i: int, names: frozenset[str]) -> list[tuple[StateView, Cut, set[str]]]:
-        """Return the views that hold these channels, if a node above writes them, with their cuts and channels."""
+    def _parts(self, i: int, names: frozenset[str]) -> list[ViewPart]:
+        """Return the views that hold these channels, if a node above writes them, with their seen_sets and channels."""
         shared, writers = self.order.shared, self.order.writers
         by_group: dict[Group, set[str]] = {}
         if ANY in names and shared is not None:
@@ -358,16 +379,16 @@ class StatePlan:
                 group = writers.get(name)
                 if group is not None and group.nodes:
                     by_group.setdefault(group, set()).add(name)
-        parts = []
+        parts: list[ViewPart] = []
         for group, names_of_group in by_group.items():
-            view_part = self._views.get(group)
-            if view_part is None:
-                view_part = self._views[group] = StateView(self.order.ranks(group), group, self.channels)
-            cut = view_part.cut(i)
-            if cut is not None:
-                view_part.names |= names_of_group
-                view_part.reads_all = view_part.reads_all or ANY in names_of_group
-                parts.append((view_part, cut, names_of_group))
+            view = self._views.get(group)
+            if view is None:
+                view = self._views[group] = StateView(self.order.ranks(group), group, self.channels)
+            seen = view.seen_by(i)
+            if seen is not None:
+                view.names |= names_of_group
+                view.reads_all = view.reads_all or ANY in names_of_group
+                parts.append(ViewPart(view, seen, names_of_group))
         return parts
 
     def view(self, node_slot: NodeSlot) -> Callable[[Frame], Values] | None:
@@ -378,32 +399,28 @@ class StatePlan:
         if not parts:
             return itemgetter(STATE)
         if len(parts) == 1:
-            view_part, cut, of = parts[0]
-            if ANY in of or of == names:
-                return lambda frame: view_part.values(frame, cut)
+            view, seen, names_in_view = parts[0]
+            if ANY in names_in_view or names_in_view == names:
+                return lambda frame: view.values(frame, seen)
 
-        def see(frame: Frame) -> Values:
+        def merge_views(frame: Frame) -> Values:
             base = frame[STATE]
             values = dict(base) if ANY in names else {name: base[name] for name in names if name in base}
-            for view_part, cut, of in parts:
-                part_values = view_part.values(frame, cut)
-                values.update((name, part_values[name]) for name in of if name in part_values)
+            for part in parts:
+                part_values = part.view.values(frame, part.seen)
+                values.update((name, part_values[name]) for name in part.names if name in part_values)
             return values
 
-        return see
+        return merge_views
 
-    def keeper(self, node_slot: NodeSlot) -> Callable[[Frame, Writes], None]:
+    def write_keeper(self, node_slot: NodeSlot) -> Callable[[Frame, Writes], None]:
         """Return the function that keeps a node's writes for the nodes after it.
 
         An update that cannot be folded fails this node, not a later one. Whatever the node still evaluates sees its
         writes.
         """
-        slot, view, names, channels = (
-            node_slot.writes_slot,
-            node_slot.view_slot,
-            self._names[node_slot.id],
-            self.channels,
-        )
+        slot, view, channels = node_slot.writes_slot, node_slot.view_slot, self.channels
+        names = self._names[node_slot.id]
         assert slot is not None
         writes_twice, reads_all = _writes_twice(node_slot.node), ANY in names
 
@@ -417,20 +434,20 @@ class StatePlan:
 
         return keep
 
-    def fold_each(self, frame: Frame, state: dict[str, Json]) -> tuple[NodeSlot, InvalidValue] | None:
+    def fold_each(self, frame: Frame, state: dict[str, Json]) -> RefusedWrites | None:
         """Fold the writes of one node after the other into `state`, leaving out those that do not fit.
 
         Returns:
             The first node whose writes do not fit, and the error; None if all fit.
         """
-        refused: tuple[NodeSlot, InvalidValue] | None = None
+        refused: RefusedWrites | None = None
         shared = self.order.shared
         for i in shared.order if shared is not None else range(len(self.slots)):
             slot = self.slots[i]
             try:
                 fold_into(self.channels, state, (frame[slot] if slot is not None else None) or ())
             except InvalidValue as exc:
-                refused = refused or (self.node_slots[i], exc)
+                refused = refused or RefusedWrites(self.node_slots[i], exc)
         return refused
 
     def all_writes(self, frame: Frame) -> list[tuple[str, Json]]:
@@ -443,13 +460,11 @@ class StatePlan:
         for i, slot in enumerate(slots):
             for write in (frame[slot] if slot is not None else None) or ():
                 by_name.setdefault(write[0], {}).setdefault(i, []).append(write)
-        return [
-            write
-            for name, of in by_name.items()
-            for i in order.ranks(order.writers[name]).order
-            if i in of
-            for write in of[i]
-        ]
+        writes: list[tuple[str, Json]] = []
+        for name, by_position in by_name.items():
+            for i in order.ranks(order.writers[name]).order:
+                writes += by_position.get(i, ())
+        return writes
 
 
 def _total(channel: Channel | None) -> bool:

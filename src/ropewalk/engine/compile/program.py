@@ -326,7 +326,7 @@ class Builder:
             return _region_step(step, node_slot, None)
         # Otherwise each feature wraps what is there so far, from the op outwards.
         in_plan = plan is not None and node_slot.writes_slot is not None
-        write = plan.keeper(node_slot) if plan is not None and in_plan else policy.state_writer(self.channels)
+        write = plan.write_keeper(node_slot) if plan is not None and in_plan else policy.state_writer(self.channels)
         write_own = None
         if node.writes is not None:
             updates = self.expr(node.writes, scope)
@@ -404,7 +404,7 @@ class Builder:
                 # Each write fits the state that its node saw, but not all of them together: blame the first.
                 refused = plan.fold_each(frame, dict(frame[STATE]))
                 if refused is not None:
-                    raise node_failure(refused[1], refused[0], frame) from refused[1]
+                    raise node_failure(refused.error, refused.node_slot, frame) from refused.error
                 raise
             frame[LOG].extend(writes)
             return Yield(result(frame), frame[LOG])

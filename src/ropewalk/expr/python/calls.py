@@ -1,4 +1,9 @@
-"""Calls and local functions of Python as closures over a frame."""
+"""Calls and local functions of Python as closures over a frame (`__init__.py` of this folder explains both).
+
+A call of a built-in or imported function, or of a method, finds its function when the closure is made; only a call of a
+value of the program looks at the value. Every function of the language takes the Evaluation first, to spend its budget.
+`expressions.py` calls these functions through its table EXPRESSIONS, which the end of this file completes.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +24,7 @@ from .values import UNBOUND
 # --- calls ---------------------------------------------------------------------------------------
 
 Arguments = Callable[[Frame], tuple[list[Any], dict[str, Any]]]
+"""Evaluates the arguments of a call: the positional ones, and those with a keyword."""
 
 
 def _arguments(node: ast.Call, scope: Scope) -> Arguments:
@@ -54,6 +60,7 @@ def _arguments(node: ast.Call, scope: Scope) -> Arguments:
 
 
 def _call(node: ast.Call, scope: Scope) -> Getter:
+    """Return the closure of a call: of a function known by its name, of a method, or of a value of the program."""
     function = _direct_function(node.func, scope)
     if function is not None:
         return _direct_call(node, function, scope)
@@ -88,6 +95,7 @@ def _module_function(path: str) -> Callable[..., Any] | None:
 
 
 def _direct_call(node: ast.Call, function: Callable[..., Any], scope: Scope) -> Getter:
+    """Return the closure of a call of a function that is known when the closure is made."""
     if not node.keywords and not any(isinstance(part, ast.Starred) for part in node.args):
         parts = [expression(part, scope) for part in node.args]
         if len(parts) == 1:
@@ -104,6 +112,7 @@ def _direct_call(node: ast.Call, function: Callable[..., Any], scope: Scope) -> 
 
 
 def _method_call(node: ast.Call, target: ast.Attribute, scope: Scope) -> Getter:
+    """Return the closure of `holder.name(...)`: a method of the table, or a function that is a member of the holder."""
     if target.attr.startswith("_"):
         raise Unsupported(target, f"members that begin with an underscore are not supported: {target.attr}")
     holder, name, arguments = expression(target.value, scope), target.attr, _arguments(node, scope)
@@ -212,6 +221,7 @@ class _Binder:
             raise TypeError(f"{self.name}() got an unexpected keyword argument '{next(iter(rest))}'")
 
     def _check_bound(self, frame: Frame) -> None:
+        """Raise TypeError, in the words of Python, for parameters that got no argument."""
         for names, first, kind in (
             (self.positional, 2, "positional"),
             (self.named, 2 + len(self.positional), "keyword-only"),

@@ -1,4 +1,7 @@
-"""Expressions of Python as closures over a frame.
+"""Expressions of Python as closures over a frame (`__init__.py` of this folder explains both).
+
+The function for a kind of expression returns the closure that evaluates it. `frame[0]` is the Evaluation, which keeps
+the budget.
 
 To add a kind of expression, write a function that takes the node and the scope, and name it in EXPRESSIONS.
 """

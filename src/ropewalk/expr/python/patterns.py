@@ -1,4 +1,8 @@
-"""The patterns of `match` as closures that test a value and bind names."""
+"""The patterns of `match` as closures that test a value and bind names.
+
+`statements.py` compiles each `case` with `compile_pattern`. The closure gets the frame and the value of the subject,
+returns True if the value matches, and then has stored the names of the pattern in the frame.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from .operations import member
 from .scope import Frame, Scope, Setter, Unsupported
 
 Matches: TypeAlias = Callable[[Frame, Any], bool]
+"""Returns True if a value matches a pattern, and binds the names of the pattern in the frame."""
 
 
 def compile_pattern(node: ast.pattern, scope: Scope) -> Matches:

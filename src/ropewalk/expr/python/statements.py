@@ -1,7 +1,8 @@
-"""Statements of Python as closures over a frame.
+"""Statements of Python as closures over a frame (`__init__.py` of this folder explains both).
 
-A statement returns None, or how it leaves its block: `BREAK`, `CONTINUE` or a `Return`. To add a kind of statement,
-write a function that takes the node and the scope, and name it in STATEMENTS.
+The function for a kind of statement, such as `_if`, returns the closure that executes the statement. The closure
+returns None, or how the statement leaves its block: `BREAK`, `CONTINUE`, or a Leave with the value of a `return`. To
+add a kind of statement, write a function that takes the node and the scope, and name it in STATEMENTS.
 """
 
 from __future__ import annotations
@@ -22,7 +23,12 @@ from .values import UNBOUND, Refused
 
 
 class Leave:
-    """A way to leave a block other than by its end."""
+    """A way to leave a block other than by its end.
+
+    Attributes:
+        kind: `return`, `break` or `continue`.
+        value: The value of a `return`.
+    """
 
     __slots__ = ("kind", "value")
 
@@ -33,6 +39,7 @@ class Leave:
 BREAK: Final = Leave("break")
 CONTINUE: Final = Leave("continue")
 Run: TypeAlias = Callable[[Frame], Leave | None]
+"""Executes a statement or a block in a frame; returns how it leaves, or None at its end."""
 
 
 def block(nodes: Sequence[ast.stmt], scope: Scope) -> Run:
