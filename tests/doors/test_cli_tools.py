@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from patience import patience
 from ropewalk.doors.cli.commands import COMMANDS, GROUPS, help_page, program
 
 SERVER = shutil.which("mcp-server-time")
@@ -160,7 +161,7 @@ def test_help_answers_at_once_and_imports_nothing_heavy():
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
         took.append(time.perf_counter() - began)
         assert done.returncode == 0, done.stderr
-    assert min(took) < 0.3
+    assert min(took) < patience(0.3)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -445,7 +445,7 @@ class App:
             ValidationFailed: The arguments do not match the schema of the tool.
             ToolError: The call failed.
         """
-        return await call_tool(self.runner, self.toolbox, tool_id, args, on_progress, request)
+        return await call_tool(self.jobs, self.runner, tool_id, args, on_progress, request)
 
     def as_tool(self, source: Source, *, name: str | None = None, description: str | None = None) -> Tool:
         """Return a tool that runs a definition, to be registered in a toolbox.

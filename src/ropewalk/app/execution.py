@@ -19,7 +19,6 @@ from .preflight import check_variables
 
 if TYPE_CHECKING:
     from ..tools.runner import Runner
-    from ..tools.toolbox import Toolbox
     from .context import Context
     from .current import JobOptions
     from .jobs import Jobs
@@ -63,8 +62,8 @@ async def prepare_run(
 
 
 async def call_tool(
+    jobs: Jobs,
     runner: Runner,
-    toolbox: Toolbox,
     tool_id: str,
     args: dict[str, Json] | None,
     on_progress: Any,
@@ -73,8 +72,8 @@ async def call_tool(
     """Call one tool as `App.call_tool` documents it.
 
     Args:
+        jobs: Has the tools. The server of an unknown one is connected first, and a saved plan read.
         runner: Makes the call.
-        toolbox: The tools; the server of an unknown one is connected first.
         tool_id: The id of the tool.
         args: The arguments by name.
         on_progress: `async` function that receives each `ProgressEvent`, or None.
@@ -88,6 +87,8 @@ async def call_tool(
         ValidationFailed: The arguments do not match the schema of the tool.
         ToolError: The call failed.
     """
+    toolbox = jobs.context.toolbox
+    await jobs.offer_saved_plan(tool_id)
     if toolbox.is_missing(tool_id):
         await toolbox.connect_for([tool_id])
     bound = runner.bind(tool_id)

@@ -229,6 +229,32 @@ class Jobs:
         output = cards.output_of(loaded)
         return Tool(own, description, input_schema_of(flow), output, namespace=namespace, handler=handler)
 
+    async def find_tool(self, tool_id: str) -> Tool:
+        """Return a tool by its id, connecting its server, or reading the saved plan that it is.
+
+        Args:
+            tool_id: The id of the tool.
+
+        Returns:
+            The tool.
+
+        Raises:
+            ToolNotFound: There is no such tool.
+        """
+        await self.offer_saved_plan(tool_id)
+        return await self.context.toolbox.find(tool_id)
+
+    async def offer_saved_plan(self, tool_id: str) -> None:
+        """Register the saved plans as tools, if the tool is one of them.
+
+        Args:
+            tool_id: The id of a tool that is about to be used.
+        """
+        from .saved_plans import PLANS, register_saved_plans
+
+        if tool_id.startswith(f"{PLANS}:"):
+            await register_saved_plans(self)
+
     async def connect_for(self, flow: Flow) -> None:
         """Connect the servers of the tools that a flow calls, unless they are connected.
 

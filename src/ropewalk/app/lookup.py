@@ -15,7 +15,10 @@ from ..notations.records import ChainObject, CompositionObject
 from ..values import did_you_mean, is_json
 
 STORED: Final = ("chain", "composition")
-"""The kinds of definitions that a store holds by id."""
+"""The kinds of definitions that a store holds by an id of their own."""
+_LOADED_BY_ID: Final = (*STORED, "plan")
+_SAVED_PLAN: Final = "plans:"
+"""The start of the id of the tool that a saved plan is."""
 _KIND_OF_RECORD: Final[dict[type, str]] = {ChainObject: "chain", CompositionObject: "composition"}
 _PATH: Final = r"[/\\\n]|\.(ya?ml|json|py|md)$"
 
@@ -33,7 +36,8 @@ def stored_kind(store: Store, source: Mapping[str, Any]) -> str | None:
     kind = _KIND_OF_RECORD.get(type(source))
     metadata = source["metadata"]
     if kind is None and isinstance(metadata, Mapping) and "runCount" in metadata:
-        same = [known for known in _with_id(store, source.get("id")) if known.document["nodes"] == source.get("nodes")]
+        nodes = source.get("nodes")
+        same = [known for known in _with_id(store, source.get("id"), STORED) if known.document["nodes"] == nodes]
         kind = same[0].kind if len(same) == 1 else None
     return kind
 
@@ -43,7 +47,7 @@ def find_definition(store: Store, source: Any, missing: NotFound) -> Definition:
 
     Args:
         store: The store that is searched.
-        source: The id, or anything else that could not be loaded.
+        source: The id, also that of the tool of a saved plan, or anything else that could not be loaded.
         missing: Why it could not be loaded.
 
     Returns:
@@ -51,15 +55,19 @@ def find_definition(store: Store, source: Any, missing: NotFound) -> Definition:
 
     Raises:
         NotFound: No stored definition has this id; `missing` itself where the source is a path.
-        InvalidFlow: A chain and a composition both have this id.
+        InvalidFlow: Definitions of several kinds have this id.
     """
     check_id(source, missing)
-    result = _with_id(store, source)
+    if source.startswith(_SAVED_PLAN):
+        result = _with_id(store, source.removeprefix(_SAVED_PLAN), ("plan",))
+    else:
+        result = _with_id(store, source, _LOADED_BY_ID)
     if len(result) > 1:
-        message = f"a chain and a composition have the id {source!r}; pass the object of one of them instead"
+        kinds = " and ".join(f"a {definition.kind}" for definition in result)
+        message = f"{kinds} have the id {source!r}; pass the object of one of them, or plans:NAME for a saved plan"
         raise InvalidFlow([Problem(path="", message=message)])
     if not result:
-        ids = [definition.id for kind in STORED for definition in store.list_definitions(kind)]
+        ids = [definition.id for kind in _LOADED_BY_ID for definition in store.list_definitions(kind)]
         raise NotFound("file or stored definition", source, suggestion=missing.suggestion or did_you_mean(source, ids))
     return result[0]
 
@@ -78,10 +86,10 @@ def check_id(source: Any, missing: NotFound) -> None:
         raise missing
 
 
-def _with_id(store: Store, id: Any) -> list[Definition]:
+def _with_id(store: Store, id: Any, kinds: tuple[str, ...]) -> list[Definition]:
     if not can_be(id):
         return []
-    result = (store.get_definition(kind, id) for kind in STORED)
+    result = (store.get_definition(kind, id) for kind in kinds)
     return [definition for definition in result if definition is not None]
 
 

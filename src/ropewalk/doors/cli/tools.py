@@ -19,7 +19,7 @@ import orjson
 from cyclopts import Parameter, validators
 
 from ...config.project import read_config
-from ...errors import InvalidInput, InvalidValue, NotFound
+from ...errors import InvalidInput, InvalidValue, NotFound, StoreError
 from ...select.options import THRESHOLD
 from ...select.tool_card import category_of
 from ...source.document import visible
@@ -31,7 +31,7 @@ from .main import FAILED, Answer, UsageError
 from .options import Input, Json, Project, StoreAddress
 from .output import columns, duration, first_line, moment, notify
 from .questions import ask_on_terminal
-from .session import Interrupts, directory, with_app
+from .session import Interrupts, directory, with_app, without_tools
 from .store import instant
 
 if TYPE_CHECKING:
@@ -58,14 +58,35 @@ def ls(*, json: Json = False, project: Project = None) -> Answer:
         from ...app.presenters import tool_list
 
         await all_connected(app)
+        unread = await _add_saved_plans(app, project)
         tools = sorted(app.toolbox.list(), key=lambda t: t.id)
         data = tool_list(app.toolbox, tools)
         rows = [(t.id, first_line(t.description or "")) for t in tools]
         text = [columns(("TOOL", "DESCRIPTION"), rows) if rows else _none(directory(None, project))]
-        text += _failure_lines(app)
+        text += [*_failure_lines(app), *unread]
         return Answer(data=data, text="\n".join(text))
 
     return with_app(work, project=project, store="memory")
+
+
+async def _add_saved_plans(app: App, project: Path | None) -> list[str]:
+    """Offer the saved plans of the project as tools of an app whose store is in memory.
+
+    The project's store is only read: it is not created, and no old run is deleted.
+
+    Returns:
+        A line that says why the plans could not be read, if so.
+    """
+    from ...app.saved_plans import KIND, register_saved_plans
+
+    try:
+        async with without_tools(project, None) as stored:
+            for definition in stored.store.list_definitions(KIND):
+                app.store.put_definition(definition)
+        await register_saved_plans(app.jobs)
+    except StoreError as error:
+        return [visible(f"! saved plans: {failure_text(str(error), Door.CLI)}")]
+    return []
 
 
 def _failure_lines(app: App) -> list[str]:
@@ -91,7 +112,9 @@ def show(tool_id: str, /, *, json: Json = False, project: Project = None) -> Ans
     """Show one tool: its description and schemas."""
 
     async def work(app: App, _: Interrupts) -> Answer:
-        result = (await app.toolbox.find(tool_id)).to_dict()
+        if tool_id.startswith("plans:"):
+            await _add_saved_plans(app, project)
+        result = (await app.jobs.find_tool(tool_id)).to_dict()
         text = visible(orjson.dumps(result, option=orjson.OPT_INDENT_2).decode())
         return Answer(data=result, text=text)
 
@@ -121,14 +144,16 @@ def call(
         raise UsageError("--input must be a JSON object: the tool's arguments by name")
     arguments = {**(values or {}), **read_pairs(pairs, "argument")}
 
+    is_saved_plan = tool_id.startswith("plans:")
+
     async def work(app: App, _: Interrupts) -> Answer:
         ask_on_terminal(app)
-        await app.toolbox.find(tool_id)
+        await app.jobs.find_tool(tool_id)
         value = await app.call_tool(tool_id, arguments, on_progress=None if json else _progress, request=request)
         text = value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
         return Answer(data={"tool": tool_id, "result": value}, text=visible(text))
 
-    return with_app(work, project=project, store="memory" if request is None else None)
+    return with_app(work, project=project, store=None if request is not None or is_saved_plan else "memory")
 
 
 def _progress(event: Any) -> None:
@@ -238,6 +263,21 @@ _Namespace: TypeAlias = Annotated[
 ]
 
 
+def _nothing_selected(
+    query: str, among: str, near: list[dict[str, Any]], threshold: float | None, explain: bool
+) -> list[str]:
+    """Say why no tool was selected, and what would come nearest."""
+    if not query.strip():
+        return ["no tool: the request is empty"]
+    if not near:
+        return [f"no fitting tool{among}; none has anything of the request"]
+    if explain:
+        limit = f"{THRESHOLD if threshold is None else threshold:g}"
+        lines = [line for item in near for line in _score_lines(item, query)]
+        return [f"no fitting tool{among}; below the threshold of {limit}:", *lines]
+    return [f"no fitting tool{among}; --explain shows what comes nearest, a lower --threshold takes it"]
+
+
 def select(
     query: str,
     /,
@@ -268,7 +308,10 @@ def select(
         raise UsageError(str(error)) from error
 
     async def work(app: App, _: Interrupts) -> Answer:
+        from ...app.saved_plans import register_saved_plans
+
         await app.connect()
+        await register_saved_plans(app.jobs)
         _check_names(app, namespace, category, exclude)
         requested = {name: value for name, value in options.items() if value is not None}
         try:
@@ -282,18 +325,9 @@ def select(
         else:
             text = [columns(("SCORE", "TOOL", "DESCRIPTION"), rows)] if rows else []
         if not rows:
-            # An empty answer helps nobody: name the reason, and what would come nearest.
-            text = ["no fitting tool" + (" among those left" if category or namespace or exclude else "")]
+            among = " among those left" if category or namespace or exclude else ""
             near = app.selector.select(query, {**requested, "threshold": 0})["results"] if threshold != 0 else []
-            if not query.strip():
-                text = ["no tool: the request is empty"]
-            elif not near:
-                text[0] += "; none has anything of the request"
-            elif explain:
-                text[0] += f"; below the threshold of {THRESHOLD if threshold is None else threshold:g}:"
-                text += [line for item in near for line in _score_lines(item, query)]
-            else:
-                text[0] += "; --explain shows what comes nearest, a lower --threshold takes it"
+            text = _nothing_selected(query, among, near, threshold, explain)
         text += _failure_lines(app)
         return Answer(data={**result.to_dict(), "failures": failures}, text="\n".join(text))
 

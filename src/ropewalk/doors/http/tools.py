@@ -9,6 +9,7 @@ from fastapi import APIRouter, HTTPException, Path, Query
 from pydantic import Field
 
 from ...app.presenters import tool_list
+from ...app.saved_plans import register_saved_plans
 from ...tools.tool import Tool
 from ...values import check_json
 from . import models
@@ -41,6 +42,7 @@ async def ls(
     answered yet; their tools are missing until they do.
     """
     connecting = await app.toolbox.connect_within(_PATIENCE)
+    await register_saved_plans(app.jobs)
     # In a thread: there may be a hundred thousand.
     result, total = await asyncio.to_thread(_matching, app.toolbox.list(), text.casefold(), after)
     page = result[:limit]
@@ -74,6 +76,7 @@ async def select(body: SelectionBody, app: Served) -> Answer:
     Tools of servers that have not answered yet are missing.
     """
     await app.toolbox.connect_within(_PATIENCE)
+    await register_saved_plans(app.jobs)
     least: dict[str, Any] = {} if body.threshold is None else {"threshold": body.threshold}
     query = check_json(body.query, "query")
     # In a thread: the first request reads every tool.
@@ -84,13 +87,13 @@ async def select(body: SelectionBody, app: Served) -> Answer:
 @router.get("/{tool_id:path}", summary="Get a tool", response_model=models.Tool)
 async def get(tool_id: ToolId, app: Served) -> Answer:
     """Return one tool with its schemas."""
-    return Answer((await app.toolbox.find(tool_id)).to_dict())
+    return Answer((await app.jobs.find_tool(tool_id)).to_dict())
 
 
 @router.post("/{tool_id:path}", summary="Call a tool", response_model=models.Called)
 async def call(tool_id: ToolId, body: Arguments, app: Served) -> Answer:
     """Call one tool, with its validation, timeout, retries, cache and limits."""
-    if tool_id.startswith(OWN) or str((await app.toolbox.find(tool_id)).id).startswith(OWN):
+    if tool_id.startswith(OWN) or str((await app.jobs.find_tool(tool_id)).id).startswith(OWN):
         raise HTTPException(403, f"{tool_id} is a part of agents and not called by itself; run an agent instead")
     value = await app.call_tool(tool_id, check_json(body.arguments, "arguments"))
     return Answer({"tool": tool_id, "result": value})

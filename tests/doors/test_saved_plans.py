@@ -1,0 +1,66 @@
+"""A saved plan is a tool and a definition for every later process: Python, the command line and HTTP."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ropewalk import App
+from ropewalk.errors import NotFound
+
+pytestmark = pytest.mark.anyio
+
+TOOLS = '''
+from ropewalk import tool
+
+@tool(annotations={"readOnlyHint": True})
+async def get_order(id: int) -> dict[str, int]:
+    """Get an order."""
+    return {"id": id}
+'''
+CODE = "id: int\nreturn await get_order(id=id)"
+
+
+async def save(home: Path) -> None:
+    (home / "saved_plan_tools.py").write_text(TOOLS)
+    (home / "ropewalk.toml").write_text('[tools]\nmodules = ["saved_plan_tools"]\n')
+    async with App.open(home) as app:
+        answer = await app.plans.save_plan("look", CODE, "Look at an order.")
+        assert answer["status"] == "saved"
+
+
+@pytest.mark.parametrize("source", ["look", "plans:look"])
+async def test_a_saved_plan_is_run_by_its_id(tmp_path: Path, source: str) -> None:
+    await save(tmp_path)
+    async with App.open(tmp_path) as app:
+        assert (await app.run(source, {"id": 3})).result == {"id": 3}
+        assert (await app.validate(source)).problems == ()
+
+
+async def test_a_saved_plan_is_called_as_a_tool(tmp_path: Path) -> None:
+    await save(tmp_path)
+    async with App.open(tmp_path) as app:
+        assert await app.call_tool("plans:look", {"id": 4}) == {"id": 4}
+        with pytest.raises(NotFound, match="did you mean 'look'"):
+            await app.run("loook", {"id": 3})
+
+
+def test_the_command_line_lists_shows_selects_and_calls_it(project: Any) -> None:
+    import asyncio
+
+    asyncio.run(save(project.home))
+    assert "plans:look  Look at an order." in project("tools", "ls").out
+    shown = json.loads(project("tools", "show", "plans:look").out)
+    assert shown["inputSchema"]["required"] == ["id"]
+    assert "plans:look" in project("tools", "select", "look at an order", "--threshold", "0").out
+    assert json.loads(project("tools", "call", "plans:look", "id=5").out) == {"id": 5}
+
+
+def test_listing_tools_creates_no_store(project: Any) -> None:
+    (project.home / "saved_plan_tools.py").write_text(TOOLS)
+    (project.home / "ropewalk.toml").write_text('[tools]\nmodules = ["saved_plan_tools"]\n')
+    assert "get_order" in project("tools", "ls").out
+    assert not (project.home / ".ropewalk").exists()
