@@ -70,7 +70,7 @@ def ls(*, json: Json = False, project: Project = None) -> Answer:
 
 
 async def _add_saved_plans(app: App, project: Path | None) -> list[str]:
-    """Offer the saved plans of the project as tools of an app whose store is in memory.
+        Why the plans could not be read, as a line; none if they were read.
 
     The project's store is only read: it is not created, and no old run is deleted.
 
