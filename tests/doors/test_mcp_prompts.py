@@ -119,7 +119,7 @@ def test_a_prompt_that_waits_asks_the_user_and_a_new_one_is_announced(
     )
 
     async def elicit(_: Any, params: Any) -> types.ElicitResult:
-        return types.ElicitResult(action="accept", content={"confirm": params.message == "Really?"})
+        return types.ElicitResult(action="accept", content={"confirm": params.message.startswith("Really?")})
 
     async def case() -> None:
         announced = asyncio.Event()

@@ -60,6 +60,21 @@ CAPABILITY_OF: Final = {
 """The capability that a client needs to be asked with a method."""
 
 
+def announced_capabilities(client: CallClient | None) -> dict[str, Json]:
+    """Return what a handshake tells a server that a client can be asked.
+
+    Args:
+        client: The client, or None.
+
+    Returns:
+        Elicitation, sampling and roots, as far as the client has them. Changes of roots are not passed on.
+    """
+    if client is None:
+        return {}
+    known = {name: client.capabilities[name] for name in CAPABILITY_OF.values() if name in client.capabilities}
+    return {**known, "roots": {}} if "roots" in known else known
+
+
 def only_client(clients: Iterable[CallClient | None]) -> CallClient | None:
     """Return the client that all these calls belong to; None if there is none, or more than one.
 

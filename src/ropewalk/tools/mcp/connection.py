@@ -139,6 +139,7 @@ class Connection:
         on_death: Called once, with the connection and the reason.
         relay: Gets the notifications for clients. With it, the server may also ask the client of a call.
         local: Answers the server for calls that have no client of their own.
+        announced: What a handshake tells the server that the client of its calls can be asked, in a gateway.
 
     Attributes:
         opened: Set once the connection is usable or has failed.
@@ -157,8 +158,10 @@ class Connection:
         on_death: Callable[[Connection, Exception], None],
         relay: OnNotification | None = None,
         local: CallClient | None = None,
+        announced: Mapping[str, Json] | None = None,
     ) -> None:
         self.config = config
+        self._announced = announced
         self._local = local
         self.era = era
         self._relay = relay
@@ -193,6 +196,11 @@ class Connection:
             return
         self._requests.add(request)
         self._inbox.put_nowait(request)
+
+    @property
+    def is_idle(self) -> bool:
+        """True while no request waits for an answer."""
+        return not self._requests
 
     def stop(self) -> None:
         """Fail the waiting requests and end the process group; await the owner task for the end."""
@@ -241,7 +249,12 @@ class Connection:
             self._transport() as (read, write),
             ClientSession(
                 dispatcher=make_dispatcher(
-                    read, write, self._progress, self.malformed, self._relay and self._relay_notification
+                    read,
+                    write,
+                    self._progress,
+                    self.malformed,
+                    self._relay and self._relay_notification,
+                    None if self._relay is None else self._announced,
                 ),
                 message_handler=on_message,
                 client_info=_client_info(),

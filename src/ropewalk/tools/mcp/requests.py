@@ -294,7 +294,12 @@ class MalformedTools:
 
 
 def make_dispatcher(
-    read: Any, write: Any, progress: ProgressTokens, malformed: MalformedTools, relay: OnNotification | None = None
+    read: Any,
+    write: Any,
+    progress: ProgressTokens,
+    malformed: MalformedTools,
+    relay: OnNotification | None = None,
+    announced: Mapping[str, Json] | None = None,
 ) -> JSONRPCDispatcher[Any]:
     """Return the dispatcher of a session with a server.
 
@@ -304,8 +309,9 @@ def make_dispatcher(
         progress: Gets the progress notifications.
         malformed: Takes the malformed tools out of lists.
         relay: Gets the notifications that a gateway passes on. Without it they are dropped.
+        announced: The capabilities that a handshake announces; None for those of the session.
     """
-    dispatcher: JSONRPCDispatcher[Any] = _dispatcher_type()(read, write, progress, malformed, relay)
+    dispatcher: JSONRPCDispatcher[Any] = _dispatcher_type()(read, write, progress, malformed, relay, announced)
     return dispatcher
 
 
@@ -321,11 +327,13 @@ def _dispatcher_type() -> Any:
             progress: ProgressTokens,
             malformed: MalformedTools,
             relay: OnNotification | None,
+            announced: Mapping[str, Json] | None,
         ) -> None:
             super().__init__(read, write)
             self._progress = progress
             self._malformed = malformed
             self._relay = relay
+            self._announced = announced
 
         async def send_raw_request(
             self, method: str, params: Mapping[str, Any] | None, opts: Any = None, **more: Any
@@ -333,6 +341,8 @@ def _dispatcher_type() -> Any:
             if method == "server/discover" and opts:
                 # Drop the SDK's limit of 10 s: `connect_timeout` limits the whole handshake.
                 opts = {key: value for key, value in opts.items() if key != "timeout"}
+            if method == "initialize" and self._announced is not None:
+                params = {**(params or {}), "capabilities": self._announced}
             if self._relay is not None:
                 params = _on_behalf(params)
             answer = await super().send_raw_request(method, params, opts, **more)

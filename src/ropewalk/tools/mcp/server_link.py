@@ -10,18 +10,21 @@ import contextlib
 import importlib.util
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import Final
+from typing import Final, TypeAlias
+
+import orjson
 
 from ...errors import ConfigError, install_command
 from ...values import Json
 from ..child_process import without_control_characters
-from .call_client import CallClient
+from .call_client import CallClient, announced_capabilities
 from .config import ServerConfig
 from .connection import Connection, copy_error
 from .listing import Definition, Judge
 from .login_errors import Reason
+from .negotiation import LEGACY
 from .requests import OnNotification
 
 log = logging.getLogger("ropewalk.mcp")
@@ -32,8 +35,15 @@ _MAX_PAUSE: Final = 5.0
 _CLOSE_TIMEOUT: Final = 15.0  # seconds an owner may take to end before it is cancelled
 
 
+_Place: TypeAlias = tuple[asyncio.AbstractEventLoop, bytes]
+"""The event loop of a connection, and the capabilities that it announced, as JSON."""
+
+
 class ServerLink:
-    """One configured server and its connections, at most one per event loop.
+    """One configured server and its connections: one per event loop.
+
+    In a gateway, a server of an older revision gets one for each set of capabilities that clients have, because it
+    learns them in the handshake only. The first one, which announced nothing, is closed when another takes over.
 
     Args:
         config: The server.
@@ -71,7 +81,8 @@ class ServerLink:
         self._failures, self._lost = failures, lost
         self._publish, self._judge, self._on_lost = publish, judge, on_lost
         self._first_schemas: dict[str, Json] = {}
-        self._connections: dict[asyncio.AbstractEventLoop, Connection] = {}
+        self._connections: dict[_Place, Connection] = {}
+        self._main: dict[asyncio.AbstractEventLoop, bytes] = {}  # the key of requests without a client, by loop
         self._owners: dict[asyncio.AbstractEventLoop, set[asyncio.Task[None]]] = {}
         self._failed_attempts = 0
         self._not_before = 0.0  # on the monotonic clock
@@ -81,12 +92,13 @@ class ServerLink:
         """True while an attempt has neither succeeded nor failed."""
         return any(not connection.opened.is_set() for connection in self._connections.values())
 
-    async def connect(self, *, now: bool = False) -> Connection:
+    async def connect(self, client: CallClient | None = None, *, now: bool = False) -> Connection:
         """Return a usable connection of the running loop; concurrent callers share one attempt.
 
         After a failed attempt the next one waits: 0.2 s, doubling, at most 5 s.
 
         Args:
+            client: The client on whose behalf the request is made, if any.
             now: Do not wait after a failed attempt.
 
         Raises:
@@ -95,31 +107,51 @@ class ServerLink:
             TimeoutError: The server did not finish the handshake in time.
         """
         loop = asyncio.get_running_loop()
-        connection = self._connections.get(loop)
+        announced = announced_capabilities(self._local() if client is None else client)
+        if client is not None:
+            if self.era is None:
+                await self.connect(now=now)
+            if self.era != LEGACY or self._relay() is None:
+                client = None
+        key = self._main.setdefault(loop, _key(announced)) if client is None else _key(announced)
+        connection = self._connections.get((loop, key))
         if connection is None or connection.error is not None:
             self._forget_closed_loops()
             pause = 0.0 if now else max(0.0, self._not_before - time.monotonic())
-            connection = self._open(loop, pause)
+            connection = self._open(loop, pause, announced, key)
         if not connection.is_ready:
             await connection.opened.wait()
         if connection.error is not None:
             raise copy_error(connection.error)
+        self._retire_main(loop, key)
         return connection
+
+    def _retire_main(self, loop: asyncio.AbstractEventLoop, key: bytes) -> None:
+        """Let the connection of a client replace the first one, if that is idle: a server should not run twice."""
+        main = self._connections.get((loop, self._main[loop]))
+        if self._main[loop] == key or main is None or not main.is_idle or self._local() is not None:
+            return
+        if self._main[loop] == _key({}):
+            self._main[loop] = key
+            del self._connections[loop, _key({})]
+            main.stop()
 
     def stop(self) -> set[asyncio.Task[None]]:
         """Begin to close every connection, and return the owner tasks on the running loop."""
         running_loop = asyncio.get_running_loop()
         self._forget_closed_loops()
-        for loop, connection in list(self._connections.items()):
+        for (loop, key), connection in list(self._connections.items()):
             if loop is running_loop:
                 connection.stop()
-                del self._connections[loop]
+                del self._connections[loop, key]
             else:
                 with contextlib.suppress(RuntimeError):  # that loop closes at this very moment
                     loop.call_soon_threadsafe(connection.stop)
         return set(self._owners.get(running_loop, ()))
 
-    def _open(self, loop: asyncio.AbstractEventLoop, delay: float) -> Connection:
+    def _open(
+        self, loop: asyncio.AbstractEventLoop, delay: float, announced: Mapping[str, Json], key: bytes
+    ) -> Connection:
         if importlib.util.find_spec("mcp") is None:
             raise ConfigError(f"{self.config} needs the mcp package: {install_command('mcp')}")
         connection = Connection(
@@ -131,8 +163,9 @@ class ServerLink:
             self._take_failure,
             self._relay(),
             self._local(),
+            announced,
         )
-        self._connections[loop] = connection
+        self._connections[loop, key] = connection
         self._lost.discard(self.config.name)
         owners = self._owners.setdefault(loop, set())
         task = connection.start(delay)
@@ -166,9 +199,14 @@ class ServerLink:
         self._not_before = time.monotonic() + pause
 
     def _forget_closed_loops(self) -> None:
-        for loop in [loop for loop in self._connections if loop.is_closed()]:
-            self._connections.pop(loop).abandon()
+        for loop, key in [place for place in self._connections if place[0].is_closed()]:
+            self._connections.pop((loop, key)).abandon()
             self._owners.pop(loop, None)
+            self._main.pop(loop, None)
+
+
+def _key(announced: Mapping[str, Json]) -> bytes:
+    return orjson.dumps(announced, option=orjson.OPT_SORT_KEYS)
 
 
 def _list_reasons(left_out: dict[str, str]) -> str:

@@ -24,6 +24,7 @@ from ...errors import ConfigError, NotFound
 from ...values import Json, did_you_mean
 from ..backends.route import normalise_mcp
 from ..tool import ProgressEvent, StreamEvent
+from .call_client import CLIENT
 from .config import ServerConfig, server_config
 from .listing import Definition, Judge
 from .local_client import LocalClient, OnElicit, OnSample
@@ -322,7 +323,7 @@ class McpServers:
         for is_last_attempt in (False, True):
             if loop in self._closed:
                 raise ConnectionError(f"{link.config} was closed; connect() opens it again")
-            connection = await link.connect()
+            connection = await link.connect(CLIENT.get())
             request = make_request()
             connection.submit(request)
             try:
