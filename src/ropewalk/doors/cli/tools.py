@@ -70,12 +70,12 @@ def ls(*, json: Json = False, project: Project = None) -> Answer:
 
 
 async def _add_saved_plans(app: App, project: Path | None) -> list[str]:
-        Why the plans could not be read, as a line; none if they were read.
+    """Offer the saved plans of the project as tools of an app whose store is in memory.
 
     The project's store is only read: it is not created, and no old run is deleted.
 
     Returns:
-        A line that says why the plans could not be read, if so.
+        One line with the reason if the plans could not be read, otherwise none.
     """
     from ...app.saved_plans import KIND, register_saved_plans
 
