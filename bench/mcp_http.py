@@ -8,11 +8,12 @@ revision 2026-07-28 from the same client over kept connections, and must give th
 a call of a function. With Ropewalk it is a durable run of a flow with one step: it is in the store when the client has
 the answer.
 
-- latency: one call after another on one connection. A sample is the median of a batch.
+- latency: one call after another on one connection, in short batches. The ratio is that of the medians of all calls.
 - throughput: calls per second with 16 connections, each with a call in flight.
+- cpu: the CPU time of the server per call of that sample; other work on the machine hardly changes it.
 - memory: the peak of the resident size during a call with a result of 50 MB, above the resident size before it.
 
-The servers alternate within each round, and the ratio is the median of the rounds' ratios.
+The servers alternate within each round. The other ratios are the medians of the rounds' ratios.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ from typing import Any, Final
 
 COMMAND: Final = str(Path(sys.executable).with_name("ropewalk"))
 CONNECTIONS: Final = 16
-BATCH: Final = 50  # calls of a sample of latency
+BATCH: Final = 10  # calls of a sample of latency
+BATCHES: Final = 6  # of each server in a round
 LARGE: Final = 50_000_000  # bytes
 VERSION: Final = "2026-07-28"
 META: Final = {
@@ -189,19 +191,19 @@ async def connected(port: int, count: int) -> AsyncIterator[list[Connection]]:
             connection.close()
 
 
-async def latency(port: int) -> float:
-    """Return the median time of a call, in seconds."""
+async def latency(port: int) -> list[float]:
+    """Return the times of the calls of a batch, in seconds."""
     times = []
     async with connected(port, 1) as (connection,):
         for number in range(BATCH):
             begun = time.perf_counter()
             await echo(connection, f"text {number}")
             times.append(time.perf_counter() - begun)
-    return median(times)
+    return times
 
 
-async def throughput(port: int, seconds: float) -> float:
-    """Return the calls per second with one call in flight on each connection."""
+async def throughput(port: int, process: int, seconds: float) -> tuple[float, float]:
+    """Return the calls per second with one call in flight on each connection, and the CPU seconds of a call."""
     calls = 0
 
     async def keep_calling(connection: Connection) -> None:
@@ -211,9 +213,9 @@ async def throughput(port: int, seconds: float) -> float:
             calls += 1
 
     async with connected(port, CONNECTIONS) as connections:
-        begun = time.perf_counter()
+        begun, spent = time.perf_counter(), _cpu_time(process)
         await asyncio.gather(*map(keep_calling, connections))
-        return calls / (time.perf_counter() - begun)
+        return calls / (time.perf_counter() - begun), (_cpu_time(process) - spent) / calls
 
 
 async def memory(port: int, process: int) -> float:
@@ -225,6 +227,12 @@ async def memory(port: int, process: int) -> float:
         if len(body) < LARGE:
             raise SystemExit(f"a wrong answer: {body[:500]!r}")
         return (_size(process, "VmHWM") - before) / 1000
+
+
+def _cpu_time(process: int) -> float:
+    """Return the CPU time of a process with all its threads, in seconds."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _reset_peak(process: int) -> None:
@@ -240,24 +248,30 @@ def _size(process: int, field: str) -> int:
 
 async def measure(running: dict[str, tuple[int, int]], rounds: int, seconds: float, large: bool) -> dict[str, Any]:
     """Measure the servers in turn and return the figures."""
-    samples: dict[str, dict[str, list[float]]] = {name: {"latency": [], "throughput": []} for name in running}
+    keys = ("latency", "throughput", "cpu")
+    samples: dict[str, dict[str, list[float]]] = {name: {key: [] for key in keys} for name in running}
     figures: dict[str, Any] = {name: {} for name in running}
-    for port, _ in running.values():
-        await throughput(port, seconds)  # warm up
+    for port, process in running.values():
+        await throughput(port, process, seconds)  # warm up
     for number in range(rounds):
         # An idle server closes its connections after some seconds: each sample opens its own.
         order = sorted(running, reverse=bool(number % 2))
+        for name in order * BATCHES:
+            samples[name]["latency"] += await latency(running[name][0])
         for name in order:
-            samples[name]["latency"].append(await latency(running[name][0]))
-        for name in order:
-            samples[name]["throughput"].append(await throughput(running[name][0], seconds))
+            calls, cpu = await throughput(*running[name], seconds)
+            samples[name]["throughput"].append(calls)
+            samples[name]["cpu"].append(cpu)
     for name, (port, process) in running.items():
         figures[name]["latency_ms"] = round(1000 * median(samples[name]["latency"]), 2)
         figures[name]["calls_per_second"] = round(median(samples[name]["throughput"]))
+        figures[name]["cpu_ms"] = round(1000 * median(samples[name]["cpu"]), 2)
         if large:
             figures[name]["memory_mb"] = round(await memory(port, process))
     if len(running) > 1:
-        for measured in ("latency", "throughput"):
+        medians = {name: median(samples[name]["latency"]) for name in running}
+        figures["latency_ratio"] = round(medians["ropewalk"] / medians["fastmcp"], 2)
+        for measured in ("throughput", "cpu"):
             pairs = zip(samples["ropewalk"][measured], samples["fastmcp"][measured], strict=True)
             figures[f"{measured}_ratio"] = round(median(ours / theirs for ours, theirs in pairs), 2)
     return figures
