@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 
@@ -13,6 +13,13 @@ from ropewalk.config.settings import PlanSettings
 from ropewalk.errors import InvalidInput, RunEnded
 
 pytestmark = pytest.mark.anyio
+
+
+class Person(TypedDict):
+    """What `user` gives."""
+
+    id: int
+    name: str
 
 
 class Shop:
@@ -345,3 +352,22 @@ async def test_a_run_that_lost_its_process_keeps_its_budget(shop: Shop, tmp_path
         answer: Any = await later.plans.resume_run(waiting["runId"], {"event": "go"})
     assert answer["status"] == "failed"
     assert len(shop.calls) == 3
+
+
+async def test_the_type_of_a_recorded_value_is_known(tmp_path: Path) -> None:
+    @tool
+    async def user(id: int) -> Person:
+        """Look up a person."""
+        return {"id": id, "name": "Ann"}
+
+    async with App(str(tmp_path / "runs.db"), tools=[user]) as app:
+        run: Any = await app.plans.run_plan("person = await user(id=1)\nreturn person")
+        for place in (f"{run['runId']}/result", f"{run['runId']}/user_1"):
+            wrong: Any = await app.plans.check_plan(f"x = 1\nreturn value({place!r}).nme")
+            (problem,) = wrong["problems"]
+            assert problem["line"] == 2
+            assert "has no member 'nme'; it has: id, name; did you mean name?" in problem["message"]
+            done: Any = await app.plans.run_plan(f"return value({place!r}).name.upper()")
+            assert done["result"] == "ANN"
+        unknown: Any = await app.plans.check_plan("return value('nothing/result').nme")
+        assert unknown["ok"]

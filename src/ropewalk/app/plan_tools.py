@@ -134,6 +134,16 @@ def names_in(code: str) -> set[str]:
     return names
 
 
+def values_in(code: str) -> set[str]:
+    """Return the places of recorded values that a program reads by literal texts: `value("RUN/NODE")`."""
+    try:
+        calls = nodes_by_type(parse(code)).get(ast.Call, ())
+    except Rejected:
+        return set()
+    named = (call.args[0] for call in calls if getattr(call.func, "id", "") == "value" and call.args)
+    return {part.value for part in named if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+
+
 def servers_in(code: str, toolbox: Toolbox) -> list[str]:
     """Return the ids of tools that a program may mean on servers that are not connected yet."""
     spaces = {re.sub(r"\W", "_", space): space for space in toolbox.spaces}

@@ -28,13 +28,13 @@ from ..values import Json, check_json
 from .facts import facts_of_definition, facts_of_tool
 from .pinned_definition import pinned_definition, require_run
 from .plan_callers import RecordedCallChanged, RecordedCaller, apply_limits
-from .plan_tools import python_name, servers_in, with_tools
+from .plan_tools import python_name, servers_in, values_in, with_tools
 from .preflight import check_input
 from .run_budget import read_budget
 from .runs.queries import RunService
 from .runs.undo import undo
 from .runs.undone import undo_offer, undo_report
-from .saved_plans import KIND, RESULT, register_saved_plan, register_saved_plans, store_plan
+from .saved_plans import KIND, RESULT, recorded_schema, register_saved_plan, register_saved_plans, store_plan
 
 if TYPE_CHECKING:
     from .context import Context
@@ -160,6 +160,8 @@ class Plans:
         if input:
             document["inputs"] = sorted(input)
         document = dict(with_tools(document, toolbox, self.context.plans.effects))
+        if places := values_in(code):
+            document["values"] = await run_sync_in_thread(self.context.store, lambda: self._schemas_of(places))
         asked = _ASKED[self.approve if approve is None else approve]
         for entry in document["tools"].values():
             if facts_of_tool(self.context, entry["id"]).effect in asked:
@@ -177,6 +179,11 @@ class Plans:
         except InvalidInput as error:
             problems = list(error.problems)
         return loaded, problems
+
+    def _schemas_of(self, places: set[str]) -> dict[str, Json]:
+        """Return the JSON Schemas of recorded values, as far as they are known."""
+        schemas = {place: recorded_schema(self.context, place) for place in sorted(places)}
+        return {place: schema for place, schema in schemas.items() if schema is not None}
 
     # --- run -----------------------------------------------------------------------------------
 

@@ -8,12 +8,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import InvalidFlow, NotFound
+from ..ir import nodes_of
 from ..journal.address import run_sync_in_thread
-from ..journal.protocol import Definition
+from ..journal.protocol import Definition, Entry, RunRow
 from ..notations.registry import value_in
+from ..ops import Call
 from ..tools.tool import Tool
 from ..tools.world import SPACE
 from ..values import Json
+from .pinned_definition import pinned_definition
 
 if TYPE_CHECKING:
     from .context import Context
@@ -91,6 +94,34 @@ def recorded_value(context: Context, place: str) -> Json:
     Raises:
         NotFound: There is no such run, or it recorded no such value.
     """
+    row, entry = _find_recorded(context, place)
+    return value_in(row.result, row.kind) if entry is None else entry.data  # type: ignore[arg-type]
+
+
+def recorded_schema(context: Context, place: str) -> dict[str, Json] | None:
+    """Return the JSON Schema of the value at `RUN/NODE`; None if nothing is known of it, or if there is no such value.
+
+    The schema is that of the tool that was called, or of the result of the definition.
+    """
+    try:
+        row, entry = _find_recorded(context, place)
+        loaded = pinned_definition(context, row)
+    except (NotFound, InvalidFlow):
+        return None
+    if entry is None:
+        return context.definitions.cards.output_of(loaded)
+    node = next((node for node in nodes_of(loaded.flow.body) if node.id == entry.node), None)
+    card = context.definitions.cards(node.op.tool) if node is not None and isinstance(node.op, Call) else None
+    schema = card.output_schema if card is not None else None
+    return schema if isinstance(schema, dict) else None
+
+
+def _find_recorded(context: Context, place: str) -> tuple[RunRow, Entry | None]:
+    """Return the run of `RUN/NODE` and the entry of the node; None for the result of the run.
+
+    Raises:
+        NotFound: There is no such run, or it recorded no such value.
+    """
     run_id, node = place, ""
     while "/" in run_id:  # ids of runs and paths of nodes may contain slashes
         run_id, _, last = run_id.rpartition("/")
@@ -99,8 +130,8 @@ def recorded_value(context: Context, place: str) -> Json:
         if row is None:
             continue
         if node == RESULT and isinstance(row.result, dict):
-            return value_in(row.result, row.kind)
+            return row, None
         for entry in context.history(run_id):
             if entry.path == node and entry.kind in ("call", "node", "signal"):
-                return entry.data
+                return row, entry
     raise NotFound("value", place)

@@ -32,7 +32,7 @@ def type_problems(document: Mapping[str, Any], cards: Cards) -> tuple[list[Probl
         return [], []
     tools = {name: PlanTool.read(entry) for name, entry in (document.get("tools") or {}).items()}
     program = Program(code, tree, tools, (inputs or {}).get("properties", {}), document.get("function") is True)
-    check = TypeCheck(program, cards, inputs)
+    check = TypeCheck(program, cards, inputs, document.get("values"))
     try:
         check.run()
     except RecursionError:

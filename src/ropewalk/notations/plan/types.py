@@ -66,14 +66,21 @@ class TypeCheck:
         program: The program.
         cards: Gives the schemas of a tool by its id, or None.
         inputs: The JSON Schema of the input, or None.
+        values: The JSON Schemas of values that other runs recorded, by `RUN/NODE`.
 
     Attributes:
         problems: What is wrong, each at its place.
         warnings: What is probably wrong.
     """
 
-    def __init__(self, program: Program, cards: Cards, inputs: Mapping[str, Any] | None) -> None:
-        self.program, self.cards = program, cards
+    def __init__(
+        self,
+        program: Program,
+        cards: Cards,
+        inputs: Mapping[str, Any] | None,
+        values: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.program, self.cards, self._values = program, cards, values or {}
         self.problems: list[PlanError] = []
         self.warnings: list[PlanError] = []
         self.functions: dict[str, Functions] = {node.name: node for node in program.all(*FUNCTIONS_OF_PROGRAMS)}
@@ -473,6 +480,9 @@ class TypeCheck:
         path = program.path(node.func)
         if path == "call_tool":
             return self._named_tool(node, env)
+        if program.world_call(node) == "value" and node.args and isinstance(node.args[0], ast.Constant):
+            schema = self._values.get(str(node.args[0].value))
+            return Sub(schema, schema) if schema else None
         if isinstance(node.func, ast.Name) and node.func.id in self.functions and node.func.id not in env:
             return self._local(self.functions[node.func.id], node, env)
         if path.startswith("asyncio."):
