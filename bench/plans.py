@@ -3,6 +3,7 @@
     python bench/plans.py random --count 20000 --seed 0
     python bench/plans.py compile --count 500
     python bench/plans.py kills --count 200
+    python bench/plans.py chain --count 50
     python bench/plans.py corpus
     python bench/plans.py gold --set nestful=DIR --set bfcl=DIR --set tau=DIR --set seal=DIR
     python bench/plans.py mutants --count 2000 --set nestful=DIR ...
@@ -11,6 +12,7 @@
 
 `random` executes each program with asyncio and as a plan and compares result, calls, printed text and error. `compile`
 measures parsing, compiling and checking. `kills` kills the process before every call of each program and resumes it.
+`chain` compares the run time of plans with chains of the same calls.
 `corpus` compiles the programs of `tests/plans/corpus`. `gold` and `mutants` take the folder of each data set:
 `plans_sets.py` and `plans_simulators.py` name their sources. `size` counts programs and stubs. `monty` times the check
 of the same programs by Ropewalk and by Monty (`pip install pydantic-monty`).
@@ -20,18 +22,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+import plans_chain
 import plans_corpus
 import plans_gold
+import plans_kills
 import plans_monty
 import plans_mutants
 import plans_random
@@ -40,7 +42,6 @@ import plans_simulators
 import plans_size
 from plans.oracle import World, tools_of
 from plans.programs import Writer
-from plans.test_plan_kills import calls_of, execute, programs
 from ropewalk import App
 
 
@@ -55,29 +56,6 @@ async def measure_compile(count: int) -> None:
             took.append(1000 * (time.perf_counter() - began))
     percentiles = statistics.quantiles(took, n=100)
     print(f"{count} programs: p50 {statistics.median(took):.2f} ms, p99 {percentiles[98]:.2f} ms")
-
-
-def kill(count: int, seconds: float) -> bool:
-    """Kill the process of each program before every call and resume it; return True if every run ended like Python."""
-    runs = same_calls = same_result = done = 0
-    ends = time.monotonic() + seconds
-    for code, python in programs(count):
-        if time.monotonic() > ends:
-            break
-        done += 1
-        for die_at in range(len(python["calls"])):
-            with tempfile.TemporaryDirectory() as name:
-                folder = Path(name)
-                (folder / "code.py").write_text(code)
-                execute(folder, die_at, "before")
-                execute(folder, -1, "before")
-                runs += 1
-                same_calls += calls_of(folder) == [[tool, args] for tool, args in python["calls"]]
-                same_result += json.loads((folder / "outcome.json").read_text()) == [True, python["result"]]
-    print(
-        f"{done} programs, {runs} kills: {same_calls} runs made exactly Python's calls, {same_result} gave its result"
-    )
-    return same_calls == same_result == runs
 
 
 SETS: dict[str, Callable[[Path], Iterator[plans_gold.Gold]]] = {
@@ -112,10 +90,13 @@ def folder_of_set(text: str) -> tuple[str, Path]:
     return name, Path(folder)
 
 
+PARTS = ("random", "compile", "kills", "chain", "corpus", "gold", "mutants", "size", "monty")
+
+
 def main() -> None:
     """Run the part that the command line names; exit with 1 if an aim is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["random", "compile", "kills", "corpus", "gold", "mutants", "size", "monty"])
+    parser.add_argument("part", choices=PARTS)
     parser.add_argument("--count", type=int, default=500, help="programs")
     parser.add_argument("--seed", type=int, default=0, help="the first seed of random programs")
     parser.add_argument("--seconds", type=float, default=86_400, help="stop `random` and `kills` after this time")
@@ -128,7 +109,9 @@ def main() -> None:
     if options.part == "compile":
         asyncio.run(measure_compile(options.count))
     elif options.part == "kills":
-        raise SystemExit(not kill(options.count, options.seconds))
+        raise SystemExit(not plans_kills.measure(options.count, options.seconds))
+    elif options.part == "chain":
+        asyncio.run(plans_chain.measure(options.count))
     elif options.part == "corpus":
         raise SystemExit(not asyncio.run(plans_corpus.report()))
     elif options.part == "gold":

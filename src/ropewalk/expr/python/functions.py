@@ -198,6 +198,12 @@ def _no_exit(exits: Json) -> Json:
     return all(exit is None for exit in exits)
 
 
+@function("py:first_exit", 1)
+def _first_exit(exits: Json) -> Json:
+    """Return the first exit of a list that is taken; null for none."""
+    return next((exit for exit in exits if exit is not None), None)
+
+
 @function("py:overlapped", 2)
 def _overlapped(exits: Json, names: Json) -> Json:
     """Return the state after steps that overlapped: that of Python, which stops at the first step that fails.

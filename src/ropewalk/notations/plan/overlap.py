@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Final
 
-from ...expr.ast import NULL, Arr, Expr, Fn, Lit, Obj
+from ...expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Ref
 from ...expr.python.piece import EXIT
 from ...ir import Graph, Node, refs_inside, siblings_read
 from ...ops import Block
@@ -48,10 +48,10 @@ def emit_overlap(
     place, overlap = todo[start], _Overlap(emitter, env, context)
     for step in _steps(emitter.program, todo[start:end]):
         overlap.add(step)
-    result, names = overlap.result(env)
+    result, names = overlap.result(env) if context.guarded else overlap.result_of_success()
     block = Block(body=Graph(nodes=tuple(overlap.region.nodes), result=result))
     id = emitter.node(region, block, "overlap", place)
-    emitter.bind(env, id, names)
+    env.update((name, Value(output(id, name), raw=name in overlap.given and not context.guarded)) for name in names)
     return end, raise_unless_guarded(emitter, Exit(output(id, EXIT), frozenset(("raise",))), region, context, place)
 
 
@@ -153,7 +153,9 @@ class _Overlap:
         self.emitter, self.context = emitter, context.collecting()
         self.env, self.region = dict(env), Region()
         self.steps: list[_Step] = []
+        self.given: dict[str, Ref] = {}  # for each name that holds what a tool gave, that value
         self._step_of: dict[str, int] = {}
+        self._held: dict[str, Value] = {}
 
     def add(self, statements: list[ast.stmt]) -> None:
         """Emit one step: a call, or statements without one."""
@@ -164,6 +166,7 @@ class _Overlap:
         nodes = self.region.nodes[count:]
         needs = self._needs_of(nodes)
         self.region.nodes[count:] = [self._gated(node, needs) for node in nodes]
+        self._note_given(statements[0] if is_call else None, count)
         self._step_of |= dict.fromkeys((node.id for node in nodes), len(self.steps))
         names = {name: value for name, value in self.env.items() if value is not before.get(name)}
         self.steps.append(_Step(NULL if exit is None else exit.expr, names, needs, is_call))
@@ -187,6 +190,20 @@ class _Overlap:
             self.env[target] = value
         return exit
 
+    def _note_given(self, statement: ast.stmt | None, count: int) -> None:
+        """Note that the target of a call holds what the tool gave, so that its schema stays known."""
+        target = _target_of(statement) if statement is not None else None
+        if target is None:
+            self.given = {name: value for name, value in self.given.items() if self.env[name] is self._held[name]}
+            return
+        self.given.pop(target, None)
+        for index, node in enumerate(self.region.nodes[count:], count):
+            if self.env[target].expr == output(node.id, "v") and isinstance(node.result, Obj):
+                given = ("given", output(node.id))
+                self.region.nodes[index] = replace(node, result=Obj((*node.result.fields, given)))
+                self.given[target] = output(node.id, "given")
+        self._held[target] = self.env[target]
+
     def _needs_of(self, nodes: list[Node]) -> set[int]:
         read = {id for node in nodes for id in siblings_read(refs_inside(node))}
         direct = {self._step_of[id] for id in read if id in self._step_of}
@@ -196,6 +213,13 @@ class _Overlap:
         """Return a node that does not run where a value that it needs is missing."""
         exits = [self.steps[step].exit for step in sorted(needs) if self.steps[step].exit != NULL]
         return replace(node, gate=Fn("py:no_exit", (Arr(tuple(exits)),))) if exits else node
+
+    def result_of_success(self) -> tuple[Obj, list[str]]:
+        """Return the value of the region where a failure fails the run: the first failure, and the names at the end."""
+        names = sorted({name for step in self.steps for name in step.names})
+        exit = Fn("py:first_exit", (Arr(tuple(step.exit for step in self.steps)),))
+        values = [(name, self.given.get(name) or self.env[name].packed) for name in names]
+        return Obj(((EXIT, exit), *values)), names
 
     def result(self, old: Environment) -> tuple[Obj | Fn, list[str]]:
         """Return the value of the region, the first failure with the names at that moment, and the names."""
