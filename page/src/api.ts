@@ -19,7 +19,7 @@ export type Ending = { status: string; error: Json; endTime: string | null; spen
 /** The facts about a flow that asks for an approval. */
 export type Facts = {
   flow: string; kind: string; effect: string; maxCalls: number | null; secrets: string[];
-  tools: { tool: string; effect: string; undo: string | null; isFlow: boolean; calls: number | null }[];
+  tools: { tool: string; effect: string; undo: string | null; isFlow: boolean; known: boolean; calls: number | null }[];
   loops: { node: string; limit: number | null }[]; waits: { node: string }[];
 };
 export type UndoStep = { path: string; of: string; tool: string; error?: string | null };

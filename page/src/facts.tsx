@@ -15,8 +15,8 @@ export function Facts({ of }: { of: FlowFacts[] }) {
               {flow.tools.map((tool) => (
                 <tr key={tool.tool}>
                   <td><code>{tool.tool}</code></td>
-                  <td>{tool.effect === "destructive" ? <strong>{tool.effect}</strong> : tool.effect}</td>
-                  <td>{tool.undo ?? (tool.effect === "read" ? "" : tool.isFlow ? "of its steps" : "none")}</td>
+                  <td>{tool.effect === "destructive" ? <strong>{tool.effect}</strong> : tool.effect}{!tool.known && " (tool not known here)"}</td>
+                  <td>{tool.undo ?? (tool.effect === "read" ? "" : tool.isFlow ? "of its steps" : tool.known ? "none" : "")}</td>
                   <td>{tool.calls === null ? "no limit" : `at most ${tool.calls.toLocaleString()}`}</td>
                 </tr>
               ))}

@@ -27,6 +27,19 @@ nodes: [{id: ask, type: wait, approval: "Ship it?"}, {id: up, type: tool, tool: 
 """
 
 
+UNDOABLE = '''
+@tool
+def refund(sum: int) -> str:
+    """Pay back."""
+    return "paid back"
+
+@tool(undo=refund, annotations={"destructiveHint": True})
+def charge(sum: int) -> int:
+    """Charge a sum."""
+    return sum
+'''
+
+
 def waiting(project: Any) -> None:
     project.write("order.yaml", ORDER)
     assert project("run", "order.yaml", "--input", '{"order": 7}', "--id", "o7").code == 4
@@ -90,6 +103,22 @@ def test_a_run_whose_tools_have_changed_is_told_at_the_line_of_its_file_while_th
     file.write_text(ASK.replace("Ship it?", "Ship it now?"))
     done = project("resume", "a")
     assert "nodes[1].params: required argument 'words' of tool 'upper' is missing" in done.err.splitlines()
+
+
+def test_whoever_decides_sees_what_the_flow_may_do(project):
+    tools = project.home / "rw_cli_tools.py"
+    tools.write_text(tools.read_text() + UNDOABLE)
+    project.write("ask.yaml", ASK.replace("}]", "}, {id: paid, type: tool, tool: charge, params: {sum: 3}}]"))
+    assert project("run", "ask.yaml", "--id", "a").code == 4
+    shown = project("runs", "show", "a").out
+    facts = shown[shown.index("Facts about ask (chain):") :].splitlines()[:4]
+    assert facts[1:] == [
+        "  Calls: at most 2",
+        "    charge  destructive, undo with refund, at most 1",
+        "    upper  write, no undo, at most 1",
+    ]
+    tools.write_text("broken(")  # the run is shown nevertheless, without what its tools say
+    assert "    charge  write, not known here, at most 1" in project("runs", "show", "a").out
 
 
 def test_a_refusal_fails_the_run(project):

@@ -116,7 +116,7 @@ def test_what_asks_shows_its_facts_and_a_rejection_is_undone_by_policy(tmp_path:
         waiting = await until(client, "/api/runs/r/waiting", lambda answer: bool(answer["waiting"]))
         [facts] = waiting["facts"]
         assert facts["tools"] == [
-            {"tool": "order", "effect": "write", "undo": "cancel", "isFlow": False, "calls": 1},
+            {"tool": "order", "effect": "write", "undo": "cancel", "isFlow": False, "known": True, "calls": 1},
         ]
         assert (await client.get("/api/runs/r")).json()["facts"] == [facts]
         await client.post("/api/runs/r/approve", json={"approved": False})

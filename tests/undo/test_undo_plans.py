@@ -9,7 +9,7 @@ import pytest
 
 from ropewalk import App, tool
 from ropewalk.app.plan_operations import call_operation
-from ropewalk.config.settings import PlanSettings
+from ropewalk.config.settings import PlanSettings, UndoSettings
 from ropewalk.errors import NothingToUndo, RunUndone
 from ropewalk.testing import ScriptedModel, results_in, wants
 
@@ -97,18 +97,19 @@ async def test_a_corrected_run_owns_the_calls_that_it_takes_over(tmp_path: Path)
     shop = Shop()
     async with open_app(shop, tmp_path) as app:
         app.context.plans = PlanSettings(approve="none")
+        app.context.undo = UndoSettings(policy="on_failure")
         waits = CODE.replace("await fail()", "await approve('Ship?')")
         await app.plans.run_plan(waits, run_id="r")
         corrected: Any = await app.plans.resume_run("r", code=CODE, new_id="s")
-        assert (corrected["status"], corrected["corrects"]) == ("failed", "r")
-        await app.plans.undo_run("s")
+        assert (corrected["status"], corrected["corrects"], corrected["undo"]["status"]) == ("failed", "r", "undone")
+        assert app.store.undo_due() == []  # the first run, which was stopped, included
     assert shop.book == ["order a", "order c", "cancel c", "cancel a"]
 
 
 async def test_with_a_policy_the_answer_reports_the_undo(tmp_path: Path) -> None:
     shop = Shop()
     async with open_app(shop, tmp_path) as app:
-        app.context.undo = type(app.context.undo)(policy="on_failure")
+        app.context.undo = UndoSettings(policy="on_failure")
         answer: Any = await app.plans.run_plan(CODE)
     assert (answer["status"], answer["undo"]["status"]) == ("failed", "undone")
     assert shop.book[2:] == ["cancel c", "cancel a"]

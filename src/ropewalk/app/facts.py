@@ -7,12 +7,14 @@ from the graph (`check/facts.py`) and the toolbox; interfaces only render it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..check.facts import Facts, ToolFacts, facts_of, facts_text, tool_text
 from ..engine.flow_tool import flow_tool_of
 from ..errors import RopewalkError
 from ..journal.protocol import RunRow
+from ..notations.writing import DIRECTORY_NAMESPACES
 from ..tools.annotations import effect_of
 from ..tools.undo import undo_of
 from ..values import Json
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from .loaded import Loaded
 
 _PROGRAM_OPERATIONS: Final = ("ropewalk:run_plan", "ropewalk:resume_run")
+_NO_TOOLBOX: Final = ("ropewalk", *DIRECTORY_NAMESPACES)
+"""The namespaces of tools that no toolbox has: those of Ropewalk itself, and of the directory of an experience."""
 _MOST_FLOWS: Final = 10  # of one run, whose facts are shown at once
 
 
@@ -47,18 +51,19 @@ def facts_of_tool(context: Context, tool_id: str) -> ToolFacts:
     if known.flow is None or known.effect != "write":
         return known
     effect = facts_of(known.flow, lambda inner: _facts_of_tool_alone(context, inner)).effect
-    return ToolFacts(effect=effect, flow=known.flow, undo=known.undo)
+    return replace(known, effect=effect)
 
 
 def _facts_of_tool_alone(context: Context, tool_id: str) -> ToolFacts:
     """Return the facts of a tool without a look inside the flow that it may be."""
     tool = context.toolbox.get(tool_id)
-    flow, undo = flow_tool_of(tool), undo_of(tool, context.toolbox.undos)
+    flow, undo = flow_tool_of(tool), undo_of(tool, context.toolbox.undos) or context.toolbox.undos.get(tool_id)
     return ToolFacts(
         effect=effect_of(tool, context.plans.effects, id=tool_id),
         flow=None if flow is None else flow.flow,
         undo=None if undo is None else undo.tool,
         runs_programs=tool_id in _PROGRAM_OPERATIONS,
+        known=tool is not None or tool_id.partition(":")[0] in _NO_TOOLBOX,
     )
 
 
@@ -70,7 +75,9 @@ def tool_text_of(context: Context, tool_id: str) -> str:
         tool_id: The id of the tool.
     """
     known = facts_of_tool(context, tool_id)
-    return tool_text({"effect": known.effect, "undo": known.undo, "isFlow": known.flow is not None})
+    return tool_text(
+        {"effect": known.effect, "undo": known.undo, "isFlow": known.flow is not None, "known": known.known}
+    )
 
 
 def facts_for_approval(context: Context, run_id: str, waits: Iterable[Mapping[str, Any]]) -> list[dict[str, Json]]:

@@ -37,12 +37,14 @@ class ToolFacts:
         flow: The flow that a call runs, if the tool is one.
         undo: The tool that takes a call back, if there is one.
         runs_programs: A call can run a program that makes any number of calls.
+        known: The tool is known here; of others only the configuration says something.
     """
 
     effect: Effect = "write"
     flow: Flow | None = None
     undo: str | None = None
     runs_programs: bool = False
+    known: bool = True
 
 
 Known: TypeAlias = Callable[[str], ToolFacts]
@@ -53,9 +55,9 @@ class Facts:
     """The tools, loops, secrets and waits of a flow.
 
     Attributes:
-        tools: The tools as `{tool, effect, undo, isFlow, calls}`. `undo` names the tools that take the calls back;
-            None if some call has no undo. The steps of a flow without an undo are undone instead. `calls` is an upper
-            bound, or None.
+        tools: The tools as `{tool, effect, undo, isFlow, known, calls}`; `calls` is an upper bound, or None. `undo`
+            names the tools that take the calls back; None if some call has no undo. The steps of a flow without an undo
+            are undone instead.
         max_calls: The most calls of tools in one run, those of inner flows included; None without a bound.
         loops: The loops whose number of iterations only the run knows, as `{node, at, limit}`.
         secrets: The names of the secrets that the flow reads.
@@ -126,6 +128,8 @@ def tool_text(tool: Mapping[str, Any]) -> str:
 
 
 def _undo_text(tool: Mapping[str, Any]) -> str:
+    if not tool["known"]:
+        return f", undo with {tool['undo']}, not known here" if tool["undo"] else ", not known here"
     if tool["undo"]:
         return f", undo with {tool['undo']}"
     # Nothing of a read is to undo, and a flow has the undos of its steps.
@@ -147,6 +151,7 @@ def facts_of(flow: Flow, known: Known) -> Facts:
             "effect": known(tool).effect,
             "undo": reader.undo_of(tool),
             "isFlow": known(tool).flow is not None,
+            "known": known(tool).known,
             "calls": calls[tool],
         }
         for tool in sorted(calls)

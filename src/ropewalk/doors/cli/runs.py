@@ -36,7 +36,7 @@ from .options import Json, Project, StoreAddress
 from .output import columns, duration, first_line, moment, notify
 from .progress_counts import MARKS, REUSED, RunCounts, attempt_failed, is_new_wait, line, waits_for
 from .rerun import case_text, in_quick_time
-from .session import Interrupts, unknown_run, with_app, without_tools
+from .session import Interrupts, facts_with_tools, unknown_run, with_app, without_tools
 from .signals import store_options, wait_lines
 from .store import instant
 from .undo import undo_lines
@@ -175,6 +175,8 @@ def show(
         details = app.runs.get(run_id, after=after, limit=page_size)
         if details is None:
             raise unknown_run(app, run_id)
+        if details["facts"]:
+            details["facts"] = facts_with_tools(app, run_id, project)
         # Without a request for a page, a long run shows its failed and its last steps.
         abridged = page_size is not None and limit is None and not after
 

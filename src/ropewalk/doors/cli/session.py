@@ -27,6 +27,7 @@ from ...errors import (
     ConfigError,
     ModelError,
     NotFound,
+    RopewalkError,
     RunStopped,
     StoreError,
     describe_exception,
@@ -414,15 +415,40 @@ def unknown_run(app: App, run_id: str) -> NotFound:
     return NotFound("run", run_id, suggestion=suggestion, why=reason)
 
 
+def facts_with_tools(app: App, run_id: str, project: Path | None) -> list[dict[str, Any]]:
+    """Return the facts about the flows of a run that ask for an approval, with what the project's tools say.
+
+    Args:
+        app: An App without tools.
+        run_id: The run.
+        project: The project of the command line. Default: that of the run.
+
+    Returns:
+        The facts; without what the tools say, if the project cannot be opened.
+    """
+    from ...app.app import App
+
+    folder = project or _folder_of_run(app.store, app.runs.outermost(run_id))
+    try:
+        return App.open(folder, store=app.store, home=Path.cwd()).runs.facts(run_id)
+    except RopewalkError:
+        return app.runs.facts(run_id)
+
+
+def _folder_of_run(store: Store, run_id: str) -> Path:
+    """Return the project that a run was started in, or the working directory if that is gone."""
+    row = store.get_run(run_id)
+    recorded = (row.context or {}).get("project") if row is not None else None
+    return Path(recorded) if recorded and Path(recorded).is_dir() else Path.cwd()
+
+
 def _open_project_of_run(run_id: str, address: str | None, engine: Literal["local", "dbos"] | None) -> App:
     """Open the App of the project that a run was started in, or of the working directory if that is gone."""
     from ...app.app import App
 
     viewer = without_tools(None, address)
     try:
-        row = viewer.store.get_run(run_id)
-        recorded = (row.context or {}).get("project") if row is not None else None
-        folder = Path(recorded) if recorded and Path(recorded).is_dir() else Path.cwd()
+        folder = _folder_of_run(viewer.store, run_id)
         return App.open(folder, store=viewer.store, home=Path.cwd(), engine=engine)
     except BaseException:
         viewer.store.close()
