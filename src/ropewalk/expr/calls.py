@@ -18,7 +18,6 @@ from . import (
     functions,  # noqa: F401 - they fill the table
     reshape,  # noqa: F401 - they fill the table
 )
-from . import functions as encoding  # noqa: F401 - they fill the table
 from .accessors import Getter, constant_getter
 from .ast import Arr, Each, Expr, Fn, Lit, Obj, Path, Ref, Var, children
 from .closures import SPECIAL

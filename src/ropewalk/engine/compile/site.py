@@ -321,20 +321,20 @@ class CompileContext:
     def _watched(self) -> bool:
         return self.builder.watched and not self.node_slot.node.meta.hidden
 
-    def _in_one(self, bound: Any) -> Callable[[Any], Awaitable[Json]]:
+    def _call_in_one_coroutine(self, bound: Any) -> Callable[[Any], Awaitable[Json]]:
         """Return a direct call as one coroutine for wrappers; it has an exact timeout if a policy depends on it."""
         if self.node_slot.has_attempts:
-            return self._in_time(bound)
+            return self._call_in_time(bound)
         self.node_slot.limit = bound.timeout
         self.builder.soonest(bound.timeout)
         return calls.plain(bound.direct)
 
-    def _in_time(self, bound: Any) -> Callable[[Any], Awaitable[Json]]:
+    def _call_in_time(self, bound: Any) -> Callable[[Any], Awaitable[Json]]:
         return calls.in_time(bound.direct, bound.timeout, self.node_slot.tool or "")
 
     def _object_of(self, expr: Expr) -> Getter:
         get = self.expr(expr)
-        return get if isinstance(expr, Obj) else _object(get)
+        return get if isinstance(expr, Obj) else _require_object(get)
 
     def remember(self, kind: str, decide: Getter, /) -> Getter:
         # A decision may depend on a secret, so a run with secrets decides again instead of journaling it.
@@ -363,7 +363,7 @@ class CompileContext:
         looked_at = approval and self.node_slot.node.id in self.builder.approvals
         from .waits import wait  # imported only by flows that wait
 
-        return wait(_text(self.expr(text)), approval, seconds, self.node_slot, self.builder.durable, looked_at)
+        return wait(_require_text(self.expr(text)), approval, seconds, self.node_slot, self.builder.durable, looked_at)
 
     def call(
         self, tool: str, args: Expr, unrecorded: Expr | None = None, content: bool = False, undo: Any = None, /
@@ -373,7 +373,7 @@ class CompileContext:
         try:
             bound = self.builder.bind(tool)
         except ToolError as exc:
-            return Step(whole, _fails(exc))
+            return Step(whole, _raise_on_call(exc))
         node_slot.repeatable = getattr(bound, "repeatable", False)
         if content:
             from ...tools.mcp.negotiation import with_content
@@ -394,7 +394,7 @@ class CompileContext:
         if self.builder.durable:
             target: durable.Send | durable.HandlerCall
             if more is not None:
-                target = _sending(self._sender(bound), more)
+                target = _send_with_unrecorded(self._sender(bound), more)
             elif bound.direct is not None:
                 target = durable.HandlerCall(bound.direct, bound.timeout)
             else:
@@ -408,13 +408,13 @@ class CompileContext:
         if more is not None:
             get = _merge_objects(get, more)
         if node_slot.undo is not None:
-            return Step(whole, _undoable(self._sender(bound), get, node_slot, slow))
+            return Step(whole, _call_with_undo(self._sender(bound), get, node_slot, slow))
         if bound.direct is not None and not self.builder.secrets:
-            return Step(get, self._in_one(bound))
+            return Step(get, self._call_in_one_coroutine(bound))
         if self._watched:
             send = self._sender(bound)
-            return Step(whole, _redacted(send, get, slow))
-        return Step(whole, _keyed(bound, get, node_slot, slow))
+            return Step(whole, _call_and_redact(send, get, slow))
+        return Step(whole, _call_with_key(bound, get, node_slot, slow))
 
     def _undo(self, tool: str, undo: Any, bound: Any, content: bool) -> Any:
         if undo is None and getattr(bound, "undo", None) is None:
@@ -441,7 +441,7 @@ def _place_of(bound: Any) -> Callable[[Frame, NodeSlot], str]:
     return path_of if getattr(bound, "per_attempt", False) else key_of
 
 
-def _keyed(bound: Any, get: Getter, node_slot: NodeSlot, slow: bool) -> Callable[[Frame], Awaitable[Json]]:
+def _call_with_key(bound: Any, get: Getter, node_slot: NodeSlot, slow: bool) -> Callable[[Frame], Awaitable[Json]]:
     place = _place_of(bound)
 
     async def call(frame: Frame) -> Json:
@@ -452,7 +452,9 @@ def _keyed(bound: Any, get: Getter, node_slot: NodeSlot, slow: bool) -> Callable
     return call
 
 
-def _undoable(send: durable.Send, get: Getter, node_slot: NodeSlot, slow: bool) -> Callable[[Frame], Awaitable[Json]]:
+def _call_with_undo(
+    send: durable.Send, get: Getter, node_slot: NodeSlot, slow: bool
+) -> Callable[[Frame], Awaitable[Json]]:
     """Make a call whose undo the run keeps in memory."""
 
     async def call(frame: Frame) -> Json:
@@ -466,7 +468,7 @@ def _undoable(send: durable.Send, get: Getter, node_slot: NodeSlot, slow: bool) 
     return call
 
 
-def _redacted(send: durable.Send, get: Getter, slow: bool) -> Callable[[Frame], Awaitable[Json]]:
+def _call_and_redact(send: durable.Send, get: Getter, slow: bool) -> Callable[[Frame], Awaitable[Json]]:
     async def run(frame: Frame) -> Json:
         args = await evaluated(get, frame) if slow else get(frame)
         return cast(Json, frame[RUN].redact(await send(frame, args)))
@@ -474,14 +476,14 @@ def _redacted(send: durable.Send, get: Getter, slow: bool) -> Callable[[Frame], 
     return run
 
 
-def _fails(exc: ToolError) -> Callable[[Frame], Awaitable[Json]]:
+def _raise_on_call(exc: ToolError) -> Callable[[Frame], Awaitable[Json]]:
     async def run(frame: Frame) -> Json:
         raise type(exc)(exc.tool_id, exc.op, exc.reason)
 
     return run
 
 
-def _object(get: Getter) -> Getter:
+def _require_object(get: Getter) -> Getter:
     def arguments(frame: Frame) -> dict[str, Json]:
         value = get(frame)
         if value is None:
@@ -497,12 +499,12 @@ def _merge_objects(get: Getter, more: Getter) -> Getter:
     return lambda frame: {**get(frame), **more(frame)}
 
 
-def _sending(send: durable.Send, more: Getter) -> durable.Send:
+def _send_with_unrecorded(send: durable.Send, more: Getter) -> durable.Send:
     """Add arguments to a journaled call that are not part of its digest, evaluated only when the call is made."""
     return lambda frame, args: send(frame, {**args, **more(frame)})
 
 
-def _text(get: Getter) -> Getter:
+def _require_text(get: Getter) -> Getter:
     def text(frame: Frame) -> str:
         value = get(frame)
         if type(value) is not str or not value.strip():

@@ -1,1 +1,1 @@
-"""TODO journal/postgres."""
+"""The store in Postgres, and the tables that workers share: their registry, chunks of maps, and schedules."""

@@ -1,1 +1,1 @@
-"""TODO journal/sqlite."""
+"""The store in a SQLite file, the database under it, and the checks of damaged files."""
