@@ -95,7 +95,7 @@ def recorded_value(context: Context, place: str) -> Json:
         NotFound: There is no such run, or it recorded no such value.
     """
     row, entry = _find_recorded(context, place)
-    return value_in(row.result, row.kind) if entry is None else entry.data  # type: ignore[arg-type]
+    return value_in(row.result, row.kind) if entry is None else entry.data
 
 
 def recorded_schema(context: Context, place: str) -> dict[str, Json] | None:

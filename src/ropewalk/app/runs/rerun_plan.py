@@ -133,10 +133,11 @@ def failures(instances: Instances) -> Iterator[Failure]:
         for instance in region.nodes.values():
             last, on_error = instance.last, instance.node.policy.on_error
             fact = last.facts.get("attempt")
-            is_handled = on_error is not None and not on_error.deferred
-            if fact is not None and (fact.data["due"] is not None or (is_handled and not on_error.reported)):
+            if on_error is not None and on_error.deferred:
+                on_error = None  # a later node raises the failure again
+            if fact is not None and (fact.data["due"] is not None or (on_error is not None and not on_error.reported)):
                 continue  # a retry is due, or an error strategy handled it
-            is_fatal = fatal and not (fact is not None and is_handled)
+            is_fatal = fatal and not (fact is not None and on_error is not None)
             if fact is not None or ("call_failed" in last.facts and "call" not in last.facts) or _is_refused(last):
                 yield Failure(last, is_fatal)
             waiting += ((inner, is_fatal) for inner in last.inside.values())
