@@ -21,10 +21,12 @@ from ...expr.python.functions import UNBOUND_MARK
 from ...expr.python.piece import EXIT
 from ...ir import Flow, Graph, Node, bodies, node_parts, nodes_of, refs_inside
 from ...ops import Compute
-from .portable_expressions import APPROVAL, Names, NotPortable, Portable, condition, translate
+from .portable_expressions import APPROVAL, WRITTEN, Names, NotPortable, Portable, condition, is_written, translate
 from .write_types import NONE, UNKNOWN, Certain, either, of_schema, of_value
 
 _PREFIX: Final = "py:"
+_CERTAIN: Final = frozenset(("==", "!=", "!", "&&", "||", "?:", "in", "has", "exists", "coalesce", "${}", "[]"))
+"""The operators and functions that cannot fail for the arguments that a translation gives them."""
 _UNBOUND: Final = Lit(UNBOUND_MARK)
 
 
@@ -298,7 +300,7 @@ def _may_fail(expr: Expr) -> bool:
     """Return True if evaluating an expression may fail, so that it has to be evaluated exactly where it stands."""
     if isinstance(expr, Each):
         return True
-    if isinstance(expr, Fn) and expr.name in ("+", "-", "*", "neg", "sum"):
+    if isinstance(expr, Fn) and expr.name not in _CERTAIN:
         return True
     return any(map(_may_fail, children(expr)))
 
@@ -335,6 +337,8 @@ def _run(statements: Sequence[ast.stmt], names: Names) -> Portable | None:
         match node:
             case ast.Pass() | ast.Import() | ast.ImportFrom() | ast.Expr(value=ast.Constant()):
                 continue
+            case ast.FunctionDef(name=name) if is_written(node):
+                names[name] = WRITTEN
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 names[name] = translate(value, names)
             case ast.AnnAssign(target=ast.Name(id=name), value=value):

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, NoReturn
 
 from ...expr.ast import NULL, Arr, Each, Expr, Fn, Lit, Obj, Var, binary, select
 from ...fast_dataclass import dataclass
+from .write_functions import FUNCTIONS
 from .write_types import BOOL, INT, LIST, NUMBER, TEXT, UNKNOWN, Certain, either, of_value
 
 APPROVAL: Final = "Approval"
@@ -26,6 +28,34 @@ _METHODS: Final = {
     "endswith": ("endsWith", 1, BOOL),
 }
 """The function of each method of texts, the number of its arguments, and its value."""
+
+
+_WRITTEN: Final = {
+    "same": ("==", BOOL),
+    "lt": ("<", BOOL),
+    "le": ("<=", BOOL),
+    "gt": (">", BOOL),
+    "ge": (">=", BOOL),
+    "add": ("+", UNKNOWN),
+    "subtract": ("-", NUMBER),
+    "multiply": ("*", NUMBER),
+    "divide": ("/", NUMBER),
+    "remainder": ("%", NUMBER),
+    "length": ("length", INT),
+    "lower": ("lower", UNKNOWN),
+    "upper": ("upper", UNKNOWN),
+    "trim": ("trim", UNKNOWN),
+    "first_of": ("coalesce", UNKNOWN),
+    "concat": ("concat", LIST),
+    "flatten": ("flatten", LIST),
+    "join": ("join", TEXT),
+    "contains": ("contains", BOOL),
+    "keys": ("keys", LIST),
+    "smallest": ("min", UNKNOWN),
+    "largest": ("max", UNKNOWN),
+    "average": ("avg", UNKNOWN),
+}
+"""What the functions of written plans stand for: `write_functions` has their meaning in Python."""
 
 
 class NotPortable(Exception):
@@ -45,6 +75,8 @@ class Portable:
 
 
 Names = dict[str, Portable]
+WRITTEN: Final = Portable(Lit("function of a written plan"), Certain(frozenset(("function",))))
+"""The value of the name of a function of written plans (`is_written`)."""
 
 
 def translate(node: ast.expr, names: Mapping[str, Portable]) -> Portable:
@@ -245,6 +277,8 @@ def _text(node: ast.JoinedStr, names: Mapping[str, Portable]) -> Portable:
 
 
 def _call(node: ast.Call, names: Mapping[str, Portable]) -> Portable:
+    if isinstance(node.func, ast.Name) and names.get(node.func.id) == WRITTEN and not node.keywords:
+        return _written(node.func.id, node, names)
     if isinstance(node.func, ast.Attribute) and not node.keywords:
         known = _METHODS.get(node.func.attr)
         values = [translate(part, names) for part in (node.func.value, *node.args)]
@@ -266,6 +300,36 @@ def _call(node: ast.Call, names: Mapping[str, Portable]) -> Portable:
         if value.certain.is_a("list") and value.certain.items is not None and value.certain.items.is_number:
             return Portable(Fn("sum", (value.expr,)), NUMBER)
     _refuse(node, "this call has no equal, or the types of its arguments are not certain")
+
+
+def _written(name: str, node: ast.Call, names: Mapping[str, Portable]) -> Portable:
+    """Return the operation of the expression language that a function of a written plan stands for."""
+    values = [translate(part, names) for part in node.args]
+    args = tuple(value.expr for value in values)
+    if name in ("at", "has"):
+        path = [arg.value for arg in args[1:] if isinstance(arg, Lit)]
+        if len(path) == len(args) - 1:
+            member = args[0]
+            for step in path:
+                member = select(member, step)
+            # A missing member is None in the program.
+            return Portable(Fn("has", (member,)), BOOL) if name == "has" else Portable(Fn("coalesce", (member,)))
+    if name in _WRITTEN:
+        operator, certain = _WRITTEN[name]
+        return Portable(Fn(operator, args), certain)
+    if name == "text":
+        return Portable(Fn("${}", args), TEXT)
+    _refuse(node, f"{name} has no equal here")
+
+
+def is_written(node: ast.stmt) -> bool:
+    """Return True for a local function that has the text of a function of written plans."""
+    return isinstance(node, ast.FunctionDef) and ast.dump(node) == _syntax_of(node.name)
+
+
+@lru_cache(maxsize=128)
+def _syntax_of(name: str) -> str:
+    return ast.dump(ast.parse(FUNCTIONS[name]).body[0]) if name in FUNCTIONS else ""
 
 
 def _comprehension(node: ast.ListComp, names: Mapping[str, Portable]) -> Portable:

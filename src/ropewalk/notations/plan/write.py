@@ -74,7 +74,9 @@ class PlanWriter(LoopWriter):
             if self.is_kept(name):
                 lines.set(self.state[name], initial)
         result = self.region(body, here, "result")
-        if not (isinstance(result.node, ast.Constant) and result.node.value is None):
+        # The value of a last expression would be the result.
+        is_null = isinstance(result.node, ast.Constant) and result.node.value is None
+        if not is_null or _ends_in_expression(lines.lines):
             lines.add(f"return {ast.unparse(result.node)}")
         limit = [f"{self.slots} = asyncio.Semaphore({self.limit})\n"] if self.slots else []
         return "\n".join([*with_needed(sorted(self.needed)), *limit, "\n".join(lines.lines)]) + "\n"
@@ -440,3 +442,8 @@ def _reads_prev(nodes: list[Node], result: Expr) -> bool:
         if node.gate is None and node.when is None:
             return False
     return any(ref.root == "prev" for ref in refs(result))
+
+
+def _ends_in_expression(lines: list[str]) -> bool:
+    body = ast.parse("\n".join(lines)).body
+    return bool(body) and isinstance(body[-1], ast.Expr)
