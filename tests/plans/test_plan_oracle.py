@@ -277,7 +277,7 @@ REFUSED = {
     "import os": "import of os is not supported",
     "import asyncio\nasyncio.Queue()": "asyncio.Queue is not supported; keep the items in a list",
     "import asyncio\nasync def f(xs):\n    for x in asyncio.as_completed(xs):\n        await x\nawait f([])": (
-        "asyncio.as_completed is not supported; gather the calls"
+        "gather takes calls, or a list of calls that a comprehension makes"
     ),
     "x = eval('1')": "eval is not supported; compute the value with an expression",
     "open('f')": "open is not supported; call a tool that reads or writes files",
