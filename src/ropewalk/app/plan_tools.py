@@ -14,6 +14,7 @@ from ..errors import InvalidFlow, Problem
 from ..notations.plan.check import type_problems
 from ..notations.plan.compile import Rejected, parse
 from ..notations.plan.facts import nodes_by_type
+from ..notations.plan.program import python_name
 from ..tools.annotations import effect_of
 from ..tools.tool import Tool
 from ..tools.toolbox import Toolbox
@@ -23,11 +24,6 @@ if TYPE_CHECKING:
     from .definitions import Definitions
     from .loaded import Loaded
     from .preflight import Cards
-
-
-def python_name(tool_id: str) -> str:
-    """Return how a plan names a tool: `server:my-tool` is `server.my_tool`."""
-    return ".".join(re.sub(r"\W", "_", part) for part in tool_id.split(":", 1))
 
 
 def with_tools(

@@ -21,6 +21,7 @@ from ..events import Event
 from ..ir import nodes_of
 from ..journal.address import run_sync_in_thread
 from ..journal.protocol import ENDS, Entry, RunRow
+from ..notations.plan.program import python_name
 from ..notations.records import Outcome, outcome
 from ..source.document import shortened, visible
 from ..tools.stubs import stub
@@ -28,7 +29,7 @@ from ..values import Json, check_json
 from .facts import facts_of_definition, facts_of_tool
 from .pinned_definition import pinned_definition, require_run
 from .plan_callers import RecordedCallChanged, RecordedCaller, apply_limits
-from .plan_tools import python_name, servers_in, values_in, with_tools
+from .plan_tools import servers_in, values_in, with_tools
 from .preflight import check_input
 from .run_budget import read_budget
 from .runs.queries import RunService

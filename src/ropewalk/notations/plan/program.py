@@ -307,6 +307,11 @@ class Program:
         return did_you_mean(name, [*more, *self.tools, *self.functions, *KNOWN])
 
 
+def python_name(tool_id: str) -> str:
+    """Return how a plan names a tool: `server:my-tool` is `server.my_tool`."""
+    return ".".join(re.sub(r"\W", "_", part) for part in tool_id.split(":", 1))
+
+
 def imported_names(imports: Iterable[ast.Import | ast.ImportFrom]) -> dict[str, str]:
     """Return what the imports of a program bind: `{"Counter": "collections.Counter", "m": "math"}`."""
     names: dict[str, str] = {"asyncio": "asyncio", "json": "json", "math": "math"}

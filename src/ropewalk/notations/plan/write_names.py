@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from .program import KNOWN, imported_names
+from .program import KNOWN, imported_names, python_name
 from .write_functions import FUNCTIONS
 
 _RESERVED: Final = frozenset((*keyword.kwlist, *keyword.softkwlist, *KNOWN, *imported_names(()), *dir(builtins)))
@@ -25,11 +25,6 @@ _USED: Final = frozenset(
 """The names of Python that written programs use themselves."""
 _MOST_COLUMNS: Final = 110
 _INDENT: Final = "    "
-
-
-def python_name(tool_id: str) -> str:
-    """Return how a plan names a tool: `server:my-tool` is `server.my_tool`."""
-    return ".".join(re.sub(r"\W", "_", part) for part in tool_id.split(":", 1))
 
 
 def is_name(text: str) -> bool:
