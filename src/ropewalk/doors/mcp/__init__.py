@@ -1,8 +1,10 @@
-"""The MCP door: flows and tools as the tools of an MCP server, and many MCP servers behind one.
+"""The MCP server: flows and tools as tools of MCP clients, and many MCP servers behind one (the gateway).
 
-`Catalogue` knows what is offered: flows (`flows.py`), tools of the toolbox and, as they are, those of the
-configured MCP servers (`tools.py`), `find_tools` in place of a long list (`find.py`). `server.py` makes one
-server object of it that speaks both eras of the protocol, over stdio (`stdio.py`) or HTTP (`http.py`).
-Refused here: running, checking and choosing anything: the app does. To offer something else, write a source
-(`offer.Source`) and give it to the catalogue.
+`Catalogue` (`catalogue.py`) knows what is offered: flows (`flows.py`), tools of the toolbox and of the configured MCP
+servers (`tool_source.py`), and the operations on plans (`plans.py`). `gateway.py` offers `find_tools` and `call_tool` in
+place of a long list. `prompts.py`, `resources.py` and `tasks.py` offer flows and runs in the other forms of the protocol.
+`server.py` makes one server object of these, which speaks every supported revision over stdio or HTTP (`transports.py`).
+
+This package runs, checks and selects nothing: the app does. To offer something else, write another source of tools and
+give it to the catalogue.
 """
