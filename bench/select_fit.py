@@ -28,7 +28,7 @@ from ropewalk.select import hybrid
 from ropewalk.select import hybrid as weights
 from ropewalk.select.candidates import Candidates
 from ropewalk.select.embedding import MiniLM, Vectors, model_text
-from ropewalk.select.hybrid import CANDIDATES, NAMES, chances, evidence, size_of
+from ropewalk.select.hybrid import CANDIDATES, FEATURES, chance_by_way, log_size, match_evidence
 from ropewalk.select.index import Index
 from ropewalk.select.query import Reading, read_request
 from ropewalk.select.tool_card import card_of
@@ -86,7 +86,7 @@ def case(index: Index, vectors: Vectors | None, query: dict[str, Any]) -> Case:
     names = [index.cards[slot].key for slot in slots]
     gold = set().union(*right(query))
     good = np.array([name in gold for name in names], float)
-    return Case(query, names, hybrid.measure(found, slots, near), reading.shares, good)
+    return Case(query, names, hybrid.measure_features(found, slots, near), reading.shares, good)
 
 
 def fit(sets: list[list[Case]], used: list[int], rounds: int = 150) -> np.ndarray:
@@ -127,7 +127,7 @@ def fit(sets: list[list[Case]], used: list[int], rounds: int = 150) -> np.ndarra
 
 def likely(one: Case, found: np.ndarray) -> np.ndarray:
     """How likely each candidate is, in each way to read the request."""
-    return chances(one.features @ found, one.shares) if one.names else np.zeros((1, 0))
+    return chance_by_way(one.features @ found, one.shares) if one.names else np.zeros((1, 0))
 
 
 def ranked(one: Case, found: np.ndarray) -> list[str]:
@@ -185,7 +185,7 @@ def sure(parts: list[Asked], found: np.ndarray) -> dict[str, float]:
     for part in parts:
         for cases, have in ((part.own, HAVE_A_TOOL), (part.foreign, 1 - HAVE_A_TOOL)):
             kept = [c for c in cases if c.names]
-            rows += [(*evidence(c.features @ found, c.shares, usual), size_of(part.tools)) for c in kept]
+            rows += [(*match_evidence(c.features @ found, c.shares, usual), log_size(part.tools)) for c in kept]
             labels += [float(have == HAVE_A_TOOL and c.good[first_five(c, found)].any()) for c in kept]
             share += [have / max(1, len(kept))] * len(kept)
     x, y, w = np.c_[np.ones(len(rows)), np.array(rows)], np.array(labels), np.array(share)
@@ -219,11 +219,11 @@ def main() -> None:
     given = parser.parse_args()
     sets = [load(folder) for folder in given.folders]
     models = [None] if given.minilm is None else [None, Once(MiniLM(given.minilm or None))]
-    tables: dict[str, dict[str, float]] = {"PLAIN": weights.PLAIN, "MODEL": weights.MODEL_WEIGHTS}
-    certain = dict(weights.SURE)
+    tables: dict[str, dict[str, float]] = {"PLAIN": weights.WEIGHTS_WITHOUT_MODEL, "MODEL": weights.WEIGHTS_WITH_MODEL}
+    certain = dict(weights.CALIBRATION)
     for model in models:
         name = "plain" if model is None else "model"
-        used = [n for n, what in enumerate(NAMES) if model is not None or "model" not in what]
+        used = [n for n, what in enumerate(FEATURES) if model is not None or "model" not in what]
         parts = asked(sets, model)
         cases = [of[0].own for of in parts]
         print(f"-- {name}")
@@ -239,7 +239,7 @@ def main() -> None:
             report(f"{one.name}, fitted on all", have, found)
         apart = parts if given.sure is None else asked(sets[: given.sure], model)
         certain[name] = sure([part for of in apart for part in of], found)
-        tables[name.upper()] = {NAMES[n]: round(float(found[n]), 3) for n in used if found[n] > 0.001}
+        tables[name.upper()] = {FEATURES[n]: round(float(found[n]), 3) for n in used if found[n] > 0.001}
     if given.write:
         write(tables, certain, [one.name for one in sets], given.sure)
 

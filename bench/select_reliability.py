@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ropewalk.select.hybrid import evidence, size_of
+from ropewalk.select.hybrid import log_size, match_evidence
 from select_data import Set
 from select_fit import HAVE_A_TOOL, NAMES, Asked, Case, asked, first_five, fit, sure
 
@@ -37,8 +37,8 @@ def rows_of(part: Asked, found: np.ndarray, table: dict[str, float]) -> list[tup
 
 def scored(one: Case, tools: int, found: np.ndarray, table: dict[str, float]) -> tuple[float, float, float]:
     """The best result's score, and whether the right tool is first, and among the first five."""
-    five, value = evidence(one.features @ found, one.shares, table["usual"])
-    z = table["bias"] + table["five"] * five + table["value"] * value + table["size"] * size_of(tools)
+    five, value = match_evidence(one.features @ found, one.shares, table["usual"])
+    z = table["bias"] + table["five"] * five + table["value"] * value + table["size"] * log_size(tools)
     order = first_five(one, found)
     return 1 / (1 + float(np.exp(-z))), float(one.good[order[0]]), float(one.good[order].any())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ropewalk.errors import InvalidFlow, Problem
-from ropewalk.source.document import attach
+from ropewalk.source.document import with_places
 from ropewalk.source.load import load
 
 TEXT = "a:\n  b c:\n    d: 1\n  $x: 1\n  it's: 1\n  \\: 1\n"
@@ -48,7 +48,7 @@ call: &c
 def test_a_fault_behind_an_alias_is_told_where_it_is_written_with_the_place_of_the_alias(
     problem: Problem, line: int, at: str, alias: str | None
 ) -> None:
-    (told,) = attach([problem], load(ALIASED, name="c.yaml"))
+    (told,) = with_places([problem], load(ALIASED, name="c.yaml"))
     assert told.place is not None
     assert (told.place.line, told.place.text[told.place.column - 1 :][: len(at)]) == (line, at)
     assert told.message == problem.message + (f" (through the alias {alias})" if alias else "")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ropewalk.workers.dbos_adapter import Json
+from ropewalk.workers.dbos_adapter import JsonSerializer
 
 SOURCE = Path(__file__).parents[1] / "src" / "ropewalk"
 UNSAFE_MODULES = {"cloudpickle", "dill", "jsonpickle", "pickle", "shelve"}
@@ -46,7 +46,7 @@ def test_the_queue_of_workers_holds_json() -> None:
         def __reduce__(self) -> object:
             return (os.abort, ())
 
-    queue = Json()
+    queue = JsonSerializer()
     assert queue.deserialize(queue.serialize({"run": ["r", 1, None]})) == {"run": ["r", 1, None]}
     with pytest.raises(ValueError, match=r"unexpected character|invalid"):
         queue.deserialize(pickle.dumps(Hostile(), 0).decode("latin-1"))

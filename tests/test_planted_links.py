@@ -15,7 +15,7 @@ from ropewalk.journal.address import open_store
 from ropewalk.journal.sqlite.store import SqliteStore
 from ropewalk.source.load import create_file, replace_file
 from ropewalk.tools.mcp.listing import Definition
-from ropewalk.tools.pins import FILE, Pins
+from ropewalk.tools.pins import LOCK_FILE, Pins
 
 WEIGH = Definition(name="weigh", description="Weighs.", input_schema={"type": "object"})
 
@@ -29,29 +29,29 @@ def victim(tmp_path: Path) -> Path:
 
 
 def approve(home: Path) -> None:
-    pins = Pins(home / FILE)
+    pins = Pins(home / LOCK_FILE)
     pins.approve("scale", [WEIGH])
     pins.write()
 
 
-@pytest.mark.parametrize("name", [FILE, f"{FILE}.new", f".{FILE}.new"])
+@pytest.mark.parametrize("name", [LOCK_FILE, f"{LOCK_FILE}.new", f".{LOCK_FILE}.new"])
 def test_approving_pins_follows_no_link(victim: Path, name: str) -> None:
     home = victim.parent / "home"
     (home / name).symlink_to(victim)
     approve(home)
     assert victim.read_text() == "mine"
-    assert not (home / FILE).is_symlink()
+    assert not (home / LOCK_FILE).is_symlink()
     found = Pins.read(home)
     assert found is not None
     assert found.names("scale") == ["weigh"]
-    assert {one.name for one in home.iterdir()} == {FILE, name}
+    assert {one.name for one in home.iterdir()} == {LOCK_FILE, name}
 
 
 def test_a_link_that_wins_the_race_for_the_name_is_not_followed(victim: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even a name that is guessed right fails instead of being written through."""
     home = victim.parent / "home"
     monkeypatch.setattr("secrets.token_hex", lambda size: "guessed")
-    (home / f".{FILE}.guessed.new").symlink_to(victim)
+    (home / f".{LOCK_FILE}.guessed.new").symlink_to(victim)
     with pytest.raises(FileExistsError):
         approve(home)
     assert victim.read_text() == "mine"
@@ -139,4 +139,4 @@ def test_two_that_approve_at_once_leave_a_whole_file(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert Pins.read(tmp_path) is not None
-    assert [one.name for one in tmp_path.iterdir()] == [FILE]
+    assert [one.name for one in tmp_path.iterdir()] == [LOCK_FILE]

@@ -44,7 +44,7 @@ def test_a_mark_holds_no_secret() -> None:
 
 def test_a_mark_and_what_is_beside_it_spell_no_secret() -> None:
     redaction = Redaction({"tok-1": "$secret.A", "x$secret.A": "$secret.B"})
-    assert not redaction.finds(redaction.text("xtok-1"))
+    assert not redaction.has_secret(redaction.text("xtok-1"))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ropewalk.config.secrets import Known, Secrets, note, says_secret, secrets_of, without
+from ropewalk.config.secrets import ProcessSecrets, Secrets, is_secret_name, redact_text, remember_secrets, secrets_of
 
 SAYS = ["GITHUB_TOKEN", "X-Api-Key", "apiKey", "dbPassword", "PGPASSWORD", "Authorization", "Cookie", "AWS_SECRET_KEY"]
 SAYS_NOT = ["HOME", "LOG_LEVEL", "Accept", "monkey", "REGION", "KEYBOARD", "author", "TOKENIZERS", "compass"]
@@ -12,12 +12,12 @@ SAYS_NOT = ["HOME", "LOG_LEVEL", "Accept", "monkey", "REGION", "KEYBOARD", "auth
 
 @pytest.mark.parametrize("name", SAYS)
 def test_a_name_with_such_a_word_says_secret(name: str) -> None:
-    assert says_secret(name)
+    assert is_secret_name(name)
 
 
 @pytest.mark.parametrize("name", SAYS_NOT)
 def test_a_word_that_only_looks_like_one_does_not(name: str) -> None:
-    assert not says_secret(name)
+    assert not is_secret_name(name)
 
 
 def test_a_setting_is_secret_by_its_own_name_or_by_that_of_its_variable() -> None:
@@ -26,12 +26,14 @@ def test_a_setting_is_secret_by_its_own_name_or_by_that_of_its_variable() -> Non
     secrets = secrets_of(settings, read)
     assert secrets.read == {"ghp_12345", "/srv/data", "%2Fsrv%2Fdata"}
     assert secrets.named == {"abcdef123", "ghp_12345"}
-    assert secrets.out_of({"ghp_12345": ["Bearer abcdef123", "/srv/data"]}) == {"***": ["Bearer ***", "/srv/data"]}
-    assert secrets.hidden("at /srv/data with ghp_12345") == "at *** with ***"
+    assert secrets.redact_value({"ghp_12345": ["Bearer abcdef123", "/srv/data"]}) == {
+        "***": ["Bearer ***", "/srv/data"]
+    }
+    assert secrets.redact_error("at /srv/data with ghp_12345") == "at *** with ***"
 
 
 def test_a_secret_that_holds_another_one_goes_as_a_whole() -> None:
-    assert without("it is abcdef-long", ["abcdef", "abcdef-long"]) == "it is ***"
+    assert redact_text("it is abcdef-long", ["abcdef", "abcdef-long"]) == "it is ***"
 
 
 def test_a_secret_is_found_in_json_as_it_is_spelled_there() -> None:
@@ -41,9 +43,9 @@ def test_a_secret_is_found_in_json_as_it_is_spelled_there() -> None:
 
 
 def test_a_log_knows_what_was_used_and_what_the_environment_calls_secret() -> None:
-    note(["used-before", "tiny"])
-    known = Known({"MY_TOKEN": "of-the-environment", "HOME": "/home/somebody"})
-    assert {"used-before", "of-the-environment"} <= set(known.marks)
-    assert not {"tiny", "/home/somebody"} & set(known.marks)
-    note(["used-later"])
-    assert "used-later" in known.marks
+    remember_secrets(["used-before", "tiny"])
+    known = ProcessSecrets({"MY_TOKEN": "of-the-environment", "HOME": "/home/somebody"})
+    assert {"used-before", "of-the-environment"} <= set(known.replacements)
+    assert not {"tiny", "/home/somebody"} & set(known.replacements)
+    remember_secrets(["used-later"])
+    assert "used-later" in known.replacements

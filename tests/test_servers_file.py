@@ -33,20 +33,20 @@ def test_a_key_near_a_known_one_is_an_error_of_that_server(tmp_path, given, said
     column = (tmp_path / ".mcp.json").read_text().index(f'"{key}"') + 1
     assert config.failures == {"a": f"{tmp_path / '.mcp.json'}:1:{column}: {said}"}
     assert list(config.servers) == ["b"]
-    assert not config.doubts
+    assert not config.warnings
 
 
 def test_keys_of_other_programs_and_comments_are_left_alone(tmp_path):
     foreign = {"type": "stdio", "transport": "stdio", "autoApprove": [], "alwaysAllow": [], "envFile": ".env"}
     config = read(tmp_path, {"a": {"command": "x", "description": "d", **foreign, "_note": 1, "$schema": "s", "//": 2}})
-    assert (config.failures, config.doubts) == ({}, ())
+    assert (config.failures, config.warnings) == ({}, ())
     assert list(config.servers) == ["a"]
 
 
 def test_any_other_unknown_key_is_a_warning(tmp_path, caplog):
     config = read(tmp_path, {"a": {"command": "x", "zzz": 1}})
     assert list(config.servers) == ["a"]
-    assert config.doubts[0].startswith(
+    assert config.warnings[0].startswith(
         f"{tmp_path / '.mcp.json'}:1:39: server 'a': unknown key 'zzz' is not read; known are"
     )
     App.open(tmp_path, store="memory")
@@ -70,7 +70,7 @@ def test_a_provider_without_tools_is_told(tmp_path, caplog):
     (tmp_path / "ropewalk.toml").write_text('[providers.p]\nurl = "http://127.0.0.1:1"\n')
     assert (
         read_config(tmp_path)
-        .doubts[0]
+        .warnings[0]
         .endswith("ropewalk.toml:1: [providers.p] has no tools: it needs tools or an openapi document")
     )
     App.open(tmp_path, store="memory")

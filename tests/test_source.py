@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ropewalk.errors import InvalidFlow, NotFound, Place, Problem
-from ropewalk.source.document import attach, render
+from ropewalk.source.document import render_problem, with_places
 from ropewalk.source.load import load
 from ropewalk.source.locations import Limits
 
@@ -246,24 +246,24 @@ def test_a_path_leads_through_an_alias_into_what_it_names():
 
 def test_an_unknown_key_is_shown_at_the_key_and_a_value_at_the_value():
     document = load("nodes: []\nmod: fast\n", name="c.yaml")
-    key, value = attach(
+    key, value = with_places(
         [Problem(path="mod", message="unknown key", suggestion="mode"), Problem(path="mod", message="bad")], document
     )
     assert key.place is not None
     assert value.place is not None
     assert (key.place.column, value.place.column) == (1, 6)
-    assert render(key) == "c.yaml:2:1: mod: unknown key; did you mean mode?\n    mod: fast\n    ^"
+    assert render_problem(key) == "c.yaml:2:1: mod: unknown key; did you mean mode?\n    mod: fast\n    ^"
 
 
 def test_a_problem_that_has_a_place_keeps_it():
     own = Place("other.py", 3, 4, "text")
-    assert attach([Problem(path="a", message="m", place=own)], load("a: 1\n"))[0].place is own
+    assert with_places([Problem(path="a", message="m", place=own)], load("a: 1\n"))[0].place is own
 
 
 def test_the_caret_stands_under_wide_combining_and_tabbed_text():
     text = 'a: "漢e\u0301\t$x"\n'
-    problem = attach([Problem(path="a", message="m", column=5)], load(text, name="c.yaml"))[0]
-    source, caret = render(problem).splitlines()[1:]
+    problem = with_places([Problem(path="a", message="m", column=5)], load(text, name="c.yaml"))[0]
+    source, caret = render_problem(problem).splitlines()[1:]
     assert source == '    a: "漢e\u0301\t$x"'
     # two cells for the ideograph, one for e, none for its accent, then the tab itself
     assert caret == "    " + " " * 4 + "  " + " " + "\t" + "^"
@@ -271,12 +271,12 @@ def test_the_caret_stands_under_wide_combining_and_tabbed_text():
 
 def test_a_document_cannot_drive_the_terminal():
     problem = Problem(path="a\x1b[2J", message="m\u202e", place=Place("f\x9b", 1, 1, "\x1b]0;owned\x07"))
-    assert not any(c in render(problem) for c in "\x1b\x9b\x07\u202e")
+    assert not any(c in render_problem(problem) for c in "\x1b\x9b\x07\u202e")
 
 
 def test_a_very_long_line_is_shown_around_the_place():
     document = load(json.dumps({"a": ["x" * 50] * 1000, "b": 1}), name="c.json")
-    out = render(Problem(path="b", message="m", place=document.locate("b")))
+    out = render_problem(Problem(path="b", message="m", place=document.locate("b")))
     source, caret = out.splitlines()[1:]
     assert len(source) < 140
     assert source[caret.index("^")] == "1"
@@ -315,7 +315,7 @@ resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
 from ropewalk.errors import InvalidFlow
 from ropewalk.source.load import load
 from ropewalk.source import yaml_reader as yaml_text
-from ropewalk.source.document import render
+from ropewalk.source.document import render_problem
 for name, make in BOMBS.items():
     file = Path(sys.argv[1]) / name
     file.write_text(eval(make))
@@ -324,7 +324,7 @@ for name, make in BOMBS.items():
         load(file)
         text = "read"
     except InvalidFlow as error:
-        text = render(error.problems[0])
+        text = render_problem(error.problems[0])
     spent = time.process_time() - began
     first = text.splitlines()[0].removeprefix(sys.argv[1] + "/")
     print(f"{spent:.3f}\\t{first}", flush=True)
@@ -404,4 +404,4 @@ def test_any_text_is_read_or_refused_with_a_place(text):
             load(text + "\n", name=name)
         except InvalidFlow as error:
             problems = error.problems
-        assert all(p.place is not None and render(p) for p in problems)
+        assert all(p.place is not None and render_problem(p) for p in problems)

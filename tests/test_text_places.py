@@ -15,7 +15,7 @@ from ropewalk import App, ExpressionError
 from ropewalk.doors.errors import problems_of
 from ropewalk.errors import InvalidFlow, Problem
 from ropewalk.expr import parse
-from ropewalk.source.document import render
+from ropewalk.source.document import render_problem
 from ropewalk.source.load import load
 
 HEAD = "kind: chain\nname: c\nnodes:\n  - id: c\n    type: tool\n    tool: echo\n"
@@ -46,7 +46,7 @@ def is_told(folder: Path, marked: str, says: str, name: str = "c.yaml") -> None:
     for one in found:
         assert one.place is not None
         assert one.place.column <= len(one.place.text) + 1, "the caret stands beyond its line"
-        assert render(one).splitlines()[1].strip() == one.place.text.strip()
+        assert render_problem(one).splitlines()[1].strip() == one.place.text.strip()
 
 
 CONDITIONS = [

@@ -14,7 +14,7 @@ from builder.tools_for_flows import bad, count, fetch, search
 from ropewalk import flow
 from ropewalk.builder.flow import FlowBuilder
 from ropewalk.errors import InvalidFlow
-from ropewalk.source.document import render
+from ropewalk.source.document import render_problem
 
 Mistake = Callable[[FlowBuilder, Any], object]
 
@@ -30,7 +30,7 @@ def told(mistake: Mistake) -> str:
     assert first <= problem.place.line < first + len(lines)
     assert problem.place.text == linecache.getline(__file__, problem.place.line).rstrip("\n")
     assert problem.path.startswith(f"test_builder_mistakes.py:{problem.place.line}")
-    assert problem.place.text.strip() in render(problem)
+    assert problem.place.text.strip() in render_problem(problem)
     return str(problem)
 
 

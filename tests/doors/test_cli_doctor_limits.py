@@ -16,7 +16,7 @@ import pytest
 from faults.scene import Scene
 from patience import patience
 from ropewalk.journal.address import open_store
-from ropewalk.journal.postgres.session import target
+from ropewalk.journal.postgres.session import parse_target
 from ropewalk.journal.protocol import NewRun
 
 
@@ -38,7 +38,7 @@ def findings(scene: Scene, *more: str) -> dict[str, tuple[str, str]]:
 def test_a_postgres_store_that_is_locked_is_named_and_the_rest_is_looked_at(tmp_path: Path, postgres_url: str) -> None:
     scene = Scene(tmp_path / "project", store=postgres_url)
     asyncio.run(fill(postgres_url))
-    where = target(postgres_url)
+    where = parse_target(postgres_url)
     with psycopg.connect(**where.parameters) as holder:
         holder.execute(f"LOCK TABLE {where.schema}.run IN ACCESS EXCLUSIVE MODE")
         found = findings(scene, "--runs")

@@ -15,10 +15,10 @@ import pytest
 
 from ropewalk.app.app import App
 from ropewalk.config.modules import import_tools
-from ropewalk.config.project import find, flow_files, read_config
+from ropewalk.config.project import find_config_file, flow_files, read_config
 from ropewalk.errors import ConfigError, RopewalkError, StoreError
 from ropewalk.journal.address import file_of, open_store
-from ropewalk.source.document import render
+from ropewalk.source.document import render_problem
 from ropewalk.source.load import load
 
 COMMAND = Path(sys.executable).with_name("ropewalk")
@@ -138,7 +138,7 @@ def test_a_projects_file_that_is_no_file_is_told(tmp_path: Path) -> None:
     file = tmp_path / "ropewalk.toml"
     file.mkdir()
     with pytest.raises(ConfigError, match="must be a file; it is a directory"):
-        find(tmp_path)
+        find_config_file(tmp_path)
     file.rmdir()
     file.symlink_to(file)
     with pytest.raises(ConfigError, match="must be a file; it is a link that leads to itself"):
@@ -203,7 +203,7 @@ def test_what_is_no_file_is_told_where_a_document_is_meant(
     STRANGE[what](Path("c.yaml"))
     with pytest.raises(RopewalkError) as caught:
         load(Path("c.yaml"))
-    shown = "\n".join(map(render, getattr(caught.value, "problems", ()))) or str(caught.value)
+    shown = "\n".join(map(render_problem, getattr(caught.value, "problems", ()))) or str(caught.value)
     assert shown.startswith(said.format("c.yaml"))
 
 

@@ -305,11 +305,11 @@ def test_what_a_restart_has_changed_is_refused_before_it_is_called_once(served: 
 
 async def pin(served: Served) -> None:
     from ropewalk.app.app import App
-    from ropewalk.tools.pins import FILE, Pins
+    from ropewalk.tools.pins import LOCK_FILE, Pins
 
     async with App.open(served.home, store="memory") as app:
         await app.connect()
-        pins = Pins(served.home / FILE)
+        pins = Pins(served.home / LOCK_FILE)
         pins.approve("scale", app.toolbox.mcp.tools("scale"))
         pins.write()
 

@@ -16,7 +16,7 @@ from ropewalk.app.app import App
 from ropewalk.errors import StoreError
 from ropewalk.journal.address import open_store
 from ropewalk.journal.memory import MemoryStore
-from ropewalk.journal.postgres.session import target
+from ropewalk.journal.postgres.session import parse_target
 from ropewalk.journal.postgres.store import PostgresStore
 from ropewalk.journal.sqlite.store import SqliteStore
 
@@ -130,7 +130,7 @@ def test_no_error_shows_a_password(url: str) -> None:
 
 
 def test_what_libpq_knows_is_passed_on_and_no_password_is_shown() -> None:
-    where = target(
+    where = parse_target(
         "postgresql://me:s%40cret@a,b:6000/db?sslmode=verify-full&sslrootcert=/ca.pem&connect_timeout=3"
         "&target_session_attrs=read-write&schema=mine"
     )

@@ -151,7 +151,7 @@ def test_run_does_not_end_over_entries_that_failed_unseen(tmp_path: Path, disk: 
             for i in range(40):
                 log.append(Entry(f"note{i}", "node"))
             # The thread has them, and waits for the lock.
-            await until(lambda: log._inbox._in_thread == 1 and store._writer._queue.empty())
+            await until(lambda: log._batch._batches_in_thread == 1 and store._writer._queue.empty())
             end = asyncio.ensure_future(log.finish("completed", None))
             await until(lambda: not store._writer._queue.empty())
         # The disk has failed once and works again; the loop has heard of neither.

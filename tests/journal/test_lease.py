@@ -13,43 +13,43 @@ from pathlib import Path
 import apsw
 
 from ropewalk.journal.protocol import NewRun
-from ropewalk.journal.sql.leases import Owner, boottime, judge, me, started
+from ropewalk.journal.sql.leases import Owner, boottime, owner_state, start_time_of, this_process
 from ropewalk.journal.sqlite.store import SqliteStore
 
 
 def test_this_process_is_alive_and_itself() -> None:
-    assert judge(me()) == "live"
-    assert me().pid == os.getpid()
-    assert Owner.load(me().dump()) == me()
-    assert str(me()).endswith(f"(pid {os.getpid()})")
+    assert owner_state(this_process()) == "live"
+    assert this_process().pid == os.getpid()
+    assert Owner.load(this_process().dump()) == this_process()
+    assert str(this_process()).endswith(f"(pid {os.getpid()})")
 
 
 def test_nobody_is_dead() -> None:
-    assert judge(None) == "dead"
+    assert owner_state(None) == "dead"
 
 
 def test_process_that_ended_is_dead_even_before_its_parent_looks() -> None:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    owner = dataclasses.replace(me(), pid=process.pid, started=started(process.pid) or "")
-    assert judge(owner) == "live"
+    owner = dataclasses.replace(this_process(), pid=process.pid, started=start_time_of(process.pid) or "")
+    assert owner_state(owner) == "live"
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # It is a zombie now.
-    assert judge(owner) == "dead"
+    assert owner_state(owner) == "dead"
     process.communicate()
-    assert judge(owner) == "dead"
+    assert owner_state(owner) == "dead"
 
 
 def test_pid_that_was_given_to_another_process_is_dead() -> None:
-    assert judge(dataclasses.replace(me(), started="1")) == "dead"
+    assert owner_state(dataclasses.replace(this_process(), started="1")) == "dead"
 
 
 def test_owner_from_before_the_machine_started_anew_is_dead() -> None:
-    assert judge(dataclasses.replace(me(), boot="another")) == "dead"
+    assert owner_state(dataclasses.replace(this_process(), boot="another")) == "dead"
 
 
 def test_owner_out_of_sight_is_unknown() -> None:
-    assert judge(dataclasses.replace(me(), host="faraway")) == "unknown"
-    assert judge(dataclasses.replace(me(), space="pid:[1]")) == "unknown"
+    assert owner_state(dataclasses.replace(this_process(), host="faraway")) == "unknown"
+    assert owner_state(dataclasses.replace(this_process(), space="pid:[1]")) == "unknown"
 
 
 LEASE = 10.0

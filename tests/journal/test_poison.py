@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from ropewalk.journal.postgres.session import Session, target
+from ropewalk.journal.postgres.session import Session, parse_target
 from ropewalk.journal.postgres.store import PostgresStore
 from ropewalk.journal.protocol import NewRun
-from ropewalk.journal.sql.leases import me
+from ropewalk.journal.sql.leases import this_process
 from ropewalk.journal.sql.recovery import count_death, is_suspect
 from ropewalk.journal.sqlite.store import SqliteStore
 
@@ -44,7 +44,7 @@ def connection(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     if request.param == "sqlite":
         made: Any = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
     else:
-        made = Session(target(url))
+        made = Session(parse_target(url))
     yield made
     made.close()
 
@@ -70,7 +70,7 @@ def test_the_count_is_that_of_a_model(connection: Any, recoveries: int) -> None:
             entries[id] += 1
         ids, isolates = rnd.sample(sorted(entries), rnd.randint(1, 4)), rnd.random() < 0.7
         blamed = not isolates or len({root_of(id) for id in ids}) == 1
-        counted = count_death(connection, numbers_of(connection, ids), me(), recoveries, isolates=isolates)
+        counted = count_death(connection, numbers_of(connection, ids), this_process(), recoveries, isolates=isolates)
         for id, number in zip(ids, numbers_of(connection, ids), strict=True):
             recorded = sum(count for part, count in entries.items() if part == id or part.startswith(f"{id}/"))
             deaths, before = known.get(id, (0, -1))
@@ -89,6 +89,6 @@ def test_the_count_is_that_of_a_model(connection: Any, recoveries: int) -> None:
 
 
 def test_a_run_that_nobody_owned_has_no_deaths(connection: Any) -> None:
-    assert count_death(connection, [], me(), 3) == {}
+    assert count_death(connection, [], this_process(), 3) == {}
     assert not is_suspect(connection, "r0", 3)
     assert not is_suspect(connection, "unknown", 3)

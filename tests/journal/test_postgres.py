@@ -16,7 +16,7 @@ from postgres_server import PostgresServer
 from ropewalk.errors import StoreError
 from ropewalk.journal.postgres import session
 from ropewalk.journal.postgres import store as postgres_writer
-from ropewalk.journal.postgres.session import Session, target
+from ropewalk.journal.postgres.session import Session, parse_target
 from ropewalk.journal.postgres.store import PostgresStore, examine
 from ropewalk.journal.protocol import Definition, Entry, NewRun
 
@@ -216,8 +216,8 @@ def test_a_process_that_is_paused_within_a_transaction_does_not_keep_its_runs(
         store = PostgresStore(url)
         log = await store.open(new())
         await log.release()
-        monkeypatch.setattr(session, "PAUSE", 0.3)
-        paused = Session(target(url))
+        monkeypatch.setattr(session, "IDLE_TRANSACTION_SECONDS", 0.3)
+        paused = Session(parse_target(url))
         paused.execute("BEGIN")
         if rows:
             paused.executemany("UPDATE lease SET beat = beat WHERE run > ?", [(0,)] * rows)
@@ -266,7 +266,7 @@ def test_a_fact_that_comes_twice_in_a_batch_follows_its_kind(store: PostgresStor
 
 def test_large_batches_are_cut_into_statements(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
-        monkeypatch.setattr(postgres_writer, "_BYTES", 100_000)
+        monkeypatch.setattr(postgres_writer, "_MAX_STATEMENT_BYTES", 100_000)
         log = await store.open(new())
         await asyncio.gather(*[log.append(Entry(f"n{i}", "call", data="x" * 50_000)) for i in range(30)])
         assert [e.path for e in store.history("r")] == [f"n{i}" for i in range(30)]

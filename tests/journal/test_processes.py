@@ -19,8 +19,8 @@ from places import faults, opened
 from patience import patience
 from ropewalk.errors import RunBusy
 from ropewalk.journal.protocol import Entry, NewRun
-from ropewalk.journal.sql.leases import me
-from ropewalk.journal.sql.log import Claim, UncertainCommit, acquire
+from ropewalk.journal.sql.leases import this_process
+from ropewalk.journal.sql.log import Claim, UncertainOwner, claim_run
 
 pytestmark = pytest.mark.process
 
@@ -171,7 +171,7 @@ def test_many_processes_write_at_once_and_none_is_locked_out(place: str, child: 
 
 def elsewhere(place: str, beat: float) -> None:
     """Make the run `r` owned by a process on another host, last heard of at `beat`."""
-    owner = dataclasses.replace(me(), host="faraway", boot="other").dump()
+    owner = dataclasses.replace(this_process(), host="faraway", boot="other").dump()
     store = opened(place)
     store._writer.run(lambda c: c.execute("UPDATE lease SET owner = ?, beat = ?", (owner, beat)))
     store.close()
@@ -209,13 +209,13 @@ def test_owner_that_beats_at_the_last_moment_keeps_its_run(place: str) -> None:
     run(begun(place))
     elsewhere(place, beat=time.time() - 3600)
     store = opened(place)
-    doubt = store._writer.run(lambda c: acquire(c, "r", 10.0, False, None, 1.0))
-    assert isinstance(doubt, UncertainCommit)
+    doubt = store._writer.run(lambda c: claim_run(c, "r", 10.0, False, None, 1.0))
+    assert isinstance(doubt, UncertainOwner)
     elsewhere(place, beat=time.time() - 3599)
-    again = store._writer.run(lambda c: acquire(c, "r", 10.0, False, doubt, 1.0))
-    assert isinstance(again, UncertainCommit)
+    again = store._writer.run(lambda c: claim_run(c, "r", 10.0, False, doubt, 1.0))
+    assert isinstance(again, UncertainOwner)
     assert again.beat != doubt.beat
-    assert isinstance(store._writer.run(lambda c: acquire(c, "r", 10.0, False, again, 1.0)), Claim)
+    assert isinstance(store._writer.run(lambda c: claim_run(c, "r", 10.0, False, again, 1.0)), Claim)
     store.close()
 
 

@@ -50,7 +50,7 @@ LIVE = {"entry": 1, "held": 0, "blob": 0, "signal": 0, "lease": 1, "run": 1}
 def test_no_transaction_of_a_slow_store_deletes_more_rows_than_stated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "TARGET", 0.0)
+    monkeypatch.setattr(batches, "TARGET_SECONDS", 0.0)
     store = SqliteStore(tmp_path / "store.db")
     asyncio.run(fill(store))
     connection, changes = store._writer.connection, list[int]()
@@ -74,7 +74,7 @@ def test_no_transaction_of_a_slow_store_deletes_more_rows_than_stated(
 def test_transactions_grow_while_they_are_quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = []
     for target in (0.0, 30.0):
-        monkeypatch.setattr(batches, "TARGET", target)
+        monkeypatch.setattr(batches, "TARGET_SECONDS", target)
         store = SqliteStore(tmp_path / f"{target}.db")
         asyncio.run(fill(store))
         commits = 0
@@ -98,14 +98,14 @@ def test_a_batch_shrinks_again_when_its_transactions_become_slow(monkeypatch: py
     monkeypatch.setattr(batches.time, "sleep", lambda seconds: None)
     sizes = batches.Batches()
     for _ in range(20):
-        sizes.observe(batches.TARGET / 10)
+        sizes.observe(batches.TARGET_SECONDS / 10)
     assert sizes.size(50) == 50 * batches.MAX_FACTOR
-    sizes.observe(batches.TARGET / 2)
+    sizes.observe(batches.TARGET_SECONDS / 2)
     assert sizes.size(50) == 50 * batches.MAX_FACTOR  # neither quick nor slow
-    sizes.observe(batches.TARGET * 2)
+    sizes.observe(batches.TARGET_SECONDS * 2)
     assert sizes.size(50) == 25 * batches.MAX_FACTOR
     for _ in range(20):
-        sizes.observe(batches.TARGET * 2)
+        sizes.observe(batches.TARGET_SECONDS * 2)
     assert sizes.size(50) == 50
 
 
@@ -120,7 +120,7 @@ def test_a_postgres_store_keeps_nothing_of_what_is_pruned(postgres_url: str) -> 
 def test_what_an_interrupted_call_leaves_is_deleted_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "TARGET", 0.0)
+    monkeypatch.setattr(batches, "TARGET_SECONDS", 0.0)
     store = SqliteStore(tmp_path / "store.db")
     asyncio.run(fill(store))
     connection, commits = store._writer.connection, 0

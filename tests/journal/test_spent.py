@@ -15,7 +15,7 @@ from engine.lab import call, flow, job, line, resumed
 from ropewalk.engine.engine import Engine
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.journal.protocol import Entry, NewRun, Store
-from ropewalk.journal.sql.leases import me
+from ropewalk.journal.sql.leases import this_process
 from ropewalk.testing import ScriptedTools, hangs
 
 BEGAN = 1_000_000.0  # when the process that died made the run its own
@@ -41,7 +41,7 @@ async def died(place: str, *recorded: Entry, spent: float = 0.0, beat: float = 0
     for one in recorded:
         await log.append(one)
     await log.release()
-    gone = dataclasses.replace(me(), pid=4_000_000).dump()
+    gone = dataclasses.replace(this_process(), pid=4_000_000).dump()
     row = (gone, BEGAN + beat, spent)
     store._writer.run(lambda c: c.execute("UPDATE lease SET owner = ?, beat = ?, spent = ?", row))
     store.close()

@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from ropewalk.errors import StoreError
-from ropewalk.journal.postgres.session import Session, target
+from ropewalk.journal.postgres.session import Session, parse_target
 from ropewalk.journal.postgres.store import PostgresStore
 from ropewalk.journal.protocol import Entry, Store
 from ropewalk.journal.sql.upkeep import Migrations
@@ -51,8 +51,8 @@ def old_sqlite(path: Path, number: int) -> str:
 
 
 def old_postgres(url: str, number: int) -> str:
-    session = Session(target(url))
-    schema = target(url).schema
+    session = Session(parse_target(url))
+    schema = parse_target(url).schema
     session.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     session.execute(
         "CREATE TABLE migration (number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied DOUBLE PRECISION NOT NULL)"

@@ -98,11 +98,11 @@ def test_closing_writes_what_is_left_though_the_thread_was_called_meanwhile(path
         log.append(Entry("last", "call", data=1))
         writer = store._writer
         with writer.lock:
-            writer.nudge()  # the thread is on its way to the lock
+            writer.wake_once()  # the thread is on its way to the lock
             closing = threading.Thread(target=store.close)
             closing.start()
             await until(lambda: bool(writer.refusal))
-            writer.nudge()  # comes after the call to end
+            writer.wake_once()  # comes after the call to end
         closing.join()
         assert [entry.path for entry in SqliteStore(path).history("r")] == ["last"]
 
@@ -178,10 +178,10 @@ def test_nothing_runs_while_no_run_is_open(path: Path) -> None:
         assert store._writer._thread is None
         log = await store.open(new())
         await asyncio.sleep(0.05)
-        assert store._writer._timed
+        assert store._writer._wakes_by_itself
         await log.finish("completed", None)
         store._writer.watch._linger = 0.0  # Its patience for the next run, a second, is over.
-        await until(lambda: not store._writer._timed)
+        await until(lambda: not store._writer._wakes_by_itself)
         ticks = store._writer.watch._next_look
         await asyncio.sleep(0.05)
         assert store._writer.watch._next_look == ticks

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
-from ropewalk.tools.snapshots import Snapshot, plain
+from ropewalk.tools.snapshots import Snapshot, copy_plain
 
 VALUES: dict[str, Any] = {"rows": [{"a": 1}, {"a": 2}], "one": {"deep": {"x": [1]}}, "n": 5, "s": "text", "none": None}
 
@@ -44,7 +44,7 @@ READERS = {
     "popitem": lambda s: dict([s.popitem() for _ in range(len(s))]),
     "setdefault": lambda s: {key: s.setdefault(key, 0) for key in s},
     "match": lambda s: _matched(s),
-    "plain": plain,
+    "plain": copy_plain,
     "eval of repr": lambda s: eval(repr(s)),
 }
 
@@ -150,7 +150,7 @@ LISTS = {
     "filter": lambda rows: [row for row in rows if row is not rows],
     "deque": lambda rows: list(collections.deque(rows)),
     "itemgetter": lambda rows: list(operator.itemgetter(0, 1, 2, 3)(rows)),
-    "plain": plain,
+    "plain": copy_plain,
     "extended": lambda rows: [].__iadd__(rows),
     "repr": lambda rows: eval(repr(rows)),
 }

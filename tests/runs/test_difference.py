@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ropewalk import App
-from ropewalk.app.runs.compare import MOST, values
+from ropewalk.app.runs.compare import MAX_DIFFERENCES, value_differences
 from ropewalk.errors import NotFound
 from ropewalk.journal.protocol import Store
 from ropewalk.testing import ScriptedTools, fails
@@ -44,14 +44,14 @@ def fails_first() -> ScriptedTools:
 
 
 def test_what_differs_is_told_by_place_and_no_more_than_can_be_read() -> None:
-    assert values({"a": [1, {"b": None}]}, {"a": [1, {"b": 0}], "c": 1}) == [
+    assert value_differences({"a": [1, {"b": None}]}, {"a": [1, {"b": 0}], "c": 1}) == [
         {"path": "a[1].b", "a": None, "b": 0},
         {"path": "c", "b": 1},
     ]
-    assert values([1, 2], [1]) == [{"path": "[1]", "a": 2}]
-    assert values(True, 1) == [{"path": "", "a": True, "b": 1}]
-    assert values({}, {}) == []
-    many = values(list(range(100)), [])
-    assert (len(many), many[-1]) == (MOST + 1, {"path": "", "more": 100 - MOST})
-    (long,) = values("x" * 10_000, "")
+    assert value_differences([1, 2], [1]) == [{"path": "[1]", "a": 2}]
+    assert value_differences(True, 1) == [{"path": "", "a": True, "b": 1}]
+    assert value_differences({}, {}) == []
+    many = value_differences(list(range(100)), [])
+    assert (len(many), many[-1]) == (MAX_DIFFERENCES + 1, {"path": "", "more": 100 - MAX_DIFFERENCES})
+    (long,) = value_differences("x" * 10_000, "")
     assert len(long["a"]) < 300

@@ -10,7 +10,7 @@ import pytest
 
 from ropewalk import App
 from ropewalk.app.runs.statistics import tool_stats
-from ropewalk.app.runs.steps import summary
+from ropewalk.app.runs.steps import run_summary
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.journal.protocol import Store
 
@@ -89,9 +89,9 @@ async def test_the_duration_in_lists_is_that_of_the_run_itself(store: Store) -> 
     wait = {"kind": "chain", "nodes": [{"id": "w", "type": "wait", "event": "go"}]}
     async with App(store) as app:
         await app.run(wait, run_id="r", park=True)
-        assert summary(app.runs.list()[0])["duration"] is None
+        assert run_summary(app.runs.list()[0])["duration"] is None
         app.runs.send("r", "go")
         done = await app.resume("r")
         [row], told = app.runs.list(), app.runs.get("r")
-    assert summary(row)["duration"] == told["duration"] == pytest.approx(done.to_dict()["duration"], abs=50)
+    assert run_summary(row)["duration"] == told["duration"] == pytest.approx(done.to_dict()["duration"], abs=50)
     assert told["duration"] < told["elapsed"]

@@ -11,7 +11,7 @@ import pytest
 
 from patience import patience
 from ropewalk import App
-from ropewalk.app.runs.retention import EVERY, Keeper, tidy
+from ropewalk.app.runs.retention import MIN_INTERVAL, RetentionThread, delete_expired
 from ropewalk.config.project import read_config
 from ropewalk.config.settings import Retention
 from ropewalk.errors import ConfigError
@@ -37,21 +37,21 @@ def ids(store: Store) -> list[str]:
 async def test_what_is_too_old_goes_once_an_hour(store: Store) -> None:
     await fill(store)
     now, kept = time.time(), Retention(days=30, runs=None)
-    assert tidy(store, kept, now + 29 * DAY) == 0
-    assert tidy(store, kept, now + 29 * DAY + EVERY - 1) == 0
-    assert tidy(store, kept, now + 31 * DAY) == 25
+    assert delete_expired(store, kept, now + 29 * DAY) == 0
+    assert delete_expired(store, kept, now + 29 * DAY + MIN_INTERVAL - 1) == 0
+    assert delete_expired(store, kept, now + 31 * DAY) == 25
     assert ids(store) == ["live"]
 
 
 async def test_what_is_too_much_goes_and_the_turn_is_taken_once(store: Store) -> None:
     await fill(store)
     now, kept = time.time(), Retention(days=None, runs=3)
-    assert tidy(store, kept, now) == 22
+    assert delete_expired(store, kept, now) == 22
     assert ids(store) == ["r24", "r23", "r22", "live"]
     await fill_more(store)
-    assert tidy(store, kept, now + EVERY - 1) == 0, "once an hour"
-    assert tidy(store, kept, now + EVERY) == 1
-    assert tidy(store, Retention(days=None, runs=None), now + 9 * EVERY) == 0
+    assert delete_expired(store, kept, now + MIN_INTERVAL - 1) == 0, "once an hour"
+    assert delete_expired(store, kept, now + MIN_INTERVAL) == 1
+    assert delete_expired(store, Retention(days=None, runs=None), now + 9 * MIN_INTERVAL) == 0
 
 
 async def fill_more(store: Store) -> None:
@@ -61,7 +61,7 @@ async def fill_more(store: Store) -> None:
 async def test_it_ends_when_it_is_told_to(store: Store) -> None:
     await fill(store)
     rounds = iter([False, False, True])
-    assert tidy(store, Retention(days=None, runs=1), time.time(), lambda: next(rounds)) == 20
+    assert delete_expired(store, Retention(days=None, runs=1), time.time(), lambda: next(rounds)) == 20
 
 
 def test_an_app_that_closes_soon_does_it_then(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_an_app_that_closes_soon_does_it_then(tmp_path: Path) -> None:
 def test_a_store_that_stays_open_is_tidied_in_a_thread(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
     asyncio.run(fill(store))
-    keeper = Keeper(store, Retention(days=None, runs=1), first=0.0)
+    keeper = RetentionThread(store, Retention(days=None, runs=1), first_delay=0.0)
     end = time.monotonic() + patience(20)
     while len(ids(store)) > 2 and time.monotonic() < end:
         time.sleep(0.01)
@@ -100,7 +100,7 @@ def test_a_store_that_is_away_is_told_when_it_stays_away(tmp_path: Path, caplog:
     caplog.set_level(logging.INFO, "ropewalk.retention")
     store = SqliteStore(tmp_path / "store.db")
     store.close()
-    keeper = Keeper(store, Retention(days=None, runs=1), first=0.0, again=0.0)
+    keeper = RetentionThread(store, Retention(days=None, runs=1), first_delay=0.0, retry_delay=0.0)
     end = time.monotonic() + patience(20)
     while len(caplog.records) < 2 and time.monotonic() < end:
         time.sleep(0.01)

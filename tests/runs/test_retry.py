@@ -10,7 +10,7 @@ import pytest
 from engine.lab import call, each, flow, line, node, obj, out
 from ropewalk import App
 from ropewalk.app.runs import rerun
-from ropewalk.app.runs.steps import endings, steps
+from ropewalk.app.runs.steps import earlier_endings, steps
 from ropewalk.errors import NotFound, NothingToRetry, PartOfRun, RunBusy, StoreError
 from ropewalk.expr.ast import Lit, Ref
 from ropewalk.ir import Graph, OnError, Policy
@@ -130,9 +130,9 @@ def test_a_failed_step_that_a_dead_retry_left_twice_is_shown_once() -> None:
         Entry("#1", "ending", "", {"status": "failed", "failed": [failed], "failedCount": 1}, "", 3.0, 3.0),
         Entry("#2", "ending", "", {"status": "failed", "failed": [failed], "failedCount": 1}, "", 4.0, 4.0),
     ]
-    assert [len(ending["failed"]) for ending in endings(history)] == [1, 0]
+    assert [len(ending["failed"]) for ending in earlier_endings(history)] == [1, 0]
     still_there = Entry("b", "call_failed", "b", {"message": "no"}, "", 1.0, 2.0)
-    assert [len(ending["failed"]) for ending in endings([*history, still_there])] == [0, 0]
+    assert [len(ending["failed"]) for ending in earlier_endings([*history, still_there])] == [0, 0]
 
 
 async def test_retries_begin_with_the_first_attempt_again(store: Store) -> None:

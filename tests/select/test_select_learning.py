@@ -64,21 +64,21 @@ def test_a_memory_that_requests_came_to_and_went_from_is_as_one_of_those_left() 
     uses = [ToolUse(tool=f"tool {n % 5}", request=request, successes=1, at=float(n)) for n, request in enumerate(asked)]
     changed = Memory([])
     for use in uses:
-        changed.put(use)
-        changed.put(use)
-    changed.forget("tool 3")
+        changed.remember(use)
+        changed.remember(use)
+    changed.forget_tool("tool 3")
     for use in uses[:30]:
-        changed.drop(use.tool, use.request)
+        changed.forget_request(use.tool, use.request)
     fresh = Memory([use for use in uses[30:] if use.tool != "tool 3"])
     assert fresh.places.keys() == changed.places.keys() == {f"tool {n}" for n in (0, 1, 2, 4)}
     for request in ("a train to Rome", "play the piano and then the guitar, if the customer has an invoice"):
         reading = Reading(index, read_request(request))
         for known, place in fresh.places.items():
-            one, other = fresh.recall(reading), changed.recall(reading)
+            one, other = fresh.evidence_for(reading), changed.evidence_for(reading)
             assert one is not None
             assert other is not None
-            assert one.value[:, place] == pytest.approx(other.value[:, changed.places[known]], abs=1e-4)
-            assert one.alike[place] == pytest.approx(other.alike[changed.places[known]], abs=1e-4)
+            assert one.total[:, place] == pytest.approx(other.total[:, changed.places[known]], abs=1e-4)
+            assert one.likeness[place] == pytest.approx(other.likeness[changed.places[known]], abs=1e-4)
 
 
 def test_a_tool_asked_once_does_not_come_before_those_whose_turn_has_not_come() -> None:
@@ -110,17 +110,17 @@ def test_the_likest_of_many_requests_is_found_when_others_came_and_went() -> Non
     asked = [" ".join(words) for words in combinations(subjects, 3)]
     memory = Memory([ToolUse(tool=request, request=request, successes=1, at=1.0) for request in asked])
     for request in asked[::2]:
-        memory.forget(request)
+        memory.forget_tool(request)
     assert memory.places.keys() == set(asked[1::2])
     for request in asked[1::2]:
-        recalled = memory.recall(Reading(index, read_request(request)))
+        recalled = memory.evidence_for(Reading(index, read_request(request)))
         assert recalled is not None
-        assert memory.tools[int(recalled.alike.argmax())] == request
-        assert memory.tools[int(recalled.value[0, :-1].argmax())] == request
-        assert recalled.alike.max() == pytest.approx(1.0, abs=1e-3)
-    nothing = memory.recall(Reading(index, read_request("🎻 ∎")))
+        assert memory.tools[int(recalled.likeness.argmax())] == request
+        assert memory.tools[int(recalled.total[0, :-1].argmax())] == request
+        assert recalled.likeness.max() == pytest.approx(1.0, abs=1e-3)
+    nothing = memory.evidence_for(Reading(index, read_request("🎻 ∎")))
     assert nothing is not None
-    assert nothing.value.max() < 0.1
+    assert nothing.total.max() < 0.1
 
 
 def test_memory_is_bounded_and_rates_are_not_forgotten(tmp_path: Path) -> None:

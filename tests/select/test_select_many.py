@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from ropewalk.select import candidates
-from ropewalk.select.candidates import CLAUSES, Candidates
+from ropewalk.select.candidates import MAX_RATED_BY_CLAUSE, Candidates
 from ropewalk.select.index import Index
 from ropewalk.select.query import Reading, read_request
 from ropewalk.select.selector import Selector
 from ropewalk.select.tool_card import card_of
 
-MANY = 2 * CLAUSES + 500
+MANY = 2 * MAX_RATED_BY_CLAUSE + 500
 VERBS = ["paint", "sell", "polish", "carry", "fold", "stack", "label", "rinse", "sort", "wrap", "weigh", "mend"]
 THINGS = ["lantern", "violin", "saddle", "pebble", "thimble", "barrel", "anchor", "trellis", "kettle", "ribbon"]
 WANTED: list[dict[str, Any]] = [
@@ -86,7 +86,7 @@ def test_the_words_of_a_tool_say_what_the_postings_of_the_request_say(request_: 
     slots = found.find(None, 64)
     assert found._postings_kept is not None
     assert len(slots)
-    seen, had = found._hits_seen(slots), found._hits_by_tool(slots)
+    seen, had = found._matches_from_postings(slots), found._matches_from_tools(slots)
 
     def rows(hits: Any) -> list[Any]:
         return sorted(zip(*(one.tolist() for one in hits), strict=True))
@@ -100,7 +100,7 @@ def test_words_that_are_not_looked_up_count_among_the_candidates(monkeypatch: py
     tools = [*_filler(300), *WANTED]
     asked = "polish a lantern and tell me the weather forecast for the city"
     whole = Selector(tools, learn=False).select(asked, threshold=0).results
-    monkeypatch.setattr(candidates, "LOOKED_UP", 60)
+    monkeypatch.setattr(candidates, "MAX_POSTINGS", 60)
     few = Selector(tools, learn=False).select(asked, threshold=0).results
     assert [one["name"] for one in few[:2]] == [one["name"] for one in whole[:2]]
     assert few[0]["matches"]["terms"] == whole[0]["matches"]["terms"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from registry import TOOLS, definition, names
 
-from ropewalk.select.hybrid import CANDIDATES, chances, evidence
+from ropewalk.select.hybrid import CANDIDATES, chance_by_way, match_evidence
 from ropewalk.select.selector import Selector
 
 SEVERAL = (
@@ -27,15 +27,15 @@ def test_each_clause_brings_the_tool_it_needs() -> None:
 def test_a_way_of_small_share_cannot_outdo_one_of_large_share() -> None:
     """SELECT-CLAUSES-1"""
     values = np.array([[5.0, 0.0], [0.0, 50.0]])
-    likely = chances(values, np.array([0.9, 0.1]))
+    likely = chance_by_way(values, np.array([0.9, 0.1]))
     assert likely.sum() == pytest.approx(1.0)
     assert likely.sum(0)[0] > 0.89
 
 
 def test_the_best_of_a_few_is_not_likely_because_they_are_few() -> None:
     """SELECT-SURE-1"""
-    few, _ = evidence(np.full((1, 3), 2.0), np.ones(1), 2.0)
-    many, _ = evidence(np.full((1, CANDIDATES), 2.0), np.ones(1), 2.0)
+    few, _ = match_evidence(np.full((1, 3), 2.0), np.ones(1), 2.0)
+    many, _ = match_evidence(np.full((1, CANDIDATES), 2.0), np.ones(1), 2.0)
     assert few == pytest.approx(3 / CANDIDATES)
     assert many == pytest.approx(5 / CANDIDATES)
 

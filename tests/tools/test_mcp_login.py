@@ -16,7 +16,7 @@ import httpx2
 import pytest
 
 from ropewalk import Runner, Toolbox
-from ropewalk.config.secrets import Known
+from ropewalk.config.secrets import ProcessSecrets
 from ropewalk.errors import ConfigError, ExecutionFailed
 from ropewalk.tools.mcp.auth_settings import auth_settings
 from ropewalk.tools.mcp.login_errors import LoginRequired
@@ -125,7 +125,7 @@ def test_no_text_shows_a_token(server: HttpServer, state: Path) -> None:
     asyncio.run(case())
     tokens = json.loads(next(state.glob("*.json")).read_bytes())["tokens"]
     shown = f"{tokens['access_token']} {tokens['refresh_token']}"
-    assert Known({}).redaction.text(shown) == "*** ***", "logs and journals hide both"
+    assert ProcessSecrets({}).redaction.text(shown) == "*** ***", "logs and journals hide both"
 
 
 def test_a_token_that_the_server_ended_is_refreshed_without_a_person(server: HttpServer) -> None:

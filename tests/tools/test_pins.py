@@ -23,7 +23,7 @@ from ropewalk.errors import (
     ValidationFailed,
 )
 from ropewalk.tools.mcp.listing import Definition
-from ropewalk.tools.pins import FILE, Pins
+from ropewalk.tools.pins import LOCK_FILE, Pins
 from ropewalk.tools.toolbox import Toolbox
 
 from .mcp_lab import SERVERS, HttpServer, free_port
@@ -44,7 +44,7 @@ def kinds(pins: Pins, server: str, *now: Definition) -> list[tuple[str, str]]:
 
 
 def test_what_was_approved_may_be_used_and_nothing_else(tmp_path: Path) -> None:
-    pins = Pins(tmp_path / FILE, {"scale": {"weigh": definition()}})
+    pins = Pins(tmp_path / LOCK_FILE, {"scale": {"weigh": definition()}})
     assert kinds(pins, "scale", definition()) == []
     assert kinds(pins, "scale", definition(description=EVIL)) == [("weigh", "changed")]
     assert kinds(pins, "scale", definition(title="Weigh")) == [("weigh", "changed")]
@@ -64,7 +64,7 @@ def test_the_reason_says_what_has_changed() -> None:
         description=EVIL,
         input_schema={"type": "object", "properties": {"note": {"type": "string"}}},
     )
-    [said] = Pins(Path(FILE), {"scale": {"weigh": before}}).refused("scale", [now]).values()
+    [said] = Pins(Path(LOCK_FILE), {"scale": {"weigh": before}}).refused("scale", [now]).values()
     assert "has changed since it was approved: " in said
     assert f'description was "Weighs a rope." and is "{EVIL[:40]}' in said
     assert 'inputSchema.properties is new: {"note":{"type":"string"}}' in said
@@ -73,7 +73,7 @@ def test_the_reason_says_what_has_changed() -> None:
 
 def test_approved_tools_are_read_back_and_a_file_changed_by_hand_is_refused(tmp_path: Path) -> None:
     assert Pins.read(tmp_path) is None
-    pins = Pins(tmp_path / FILE)
+    pins = Pins(tmp_path / LOCK_FILE)
     whole = definition("tare", title="Tare", output_schema={"type": "object"}, annotations={"title": "T"})
     pins.approve("scale", [definition(), whole])
     pins.write()
@@ -82,7 +82,7 @@ def test_approved_tools_are_read_back_and_a_file_changed_by_hand_is_refused(tmp_
     assert again.differences("scale", [definition(), whole]) == []
     again.approve("scale", [whole], only="weigh")  # which is gone
     assert again.names("scale") == ["tare"]
-    text = (tmp_path / FILE).read_text()
+    text = (tmp_path / LOCK_FILE).read_text()
     for wrong, said in (
         (text.replace("Weighs", "Steals"), "scale:tare: its sha256 does not fit"),
         (text[:-20], "not JSON"),
@@ -90,7 +90,7 @@ def test_approved_tools_are_read_back_and_a_file_changed_by_hand_is_refused(tmp_
         (text.replace('"version": 1', '"version": 2'), "not a lock file"),
         (text.replace('"inputSchema"', '"inputSchemas"'), "scale:tare: inputSchema is missing"),
     ):
-        (tmp_path / FILE).write_text(wrong)
+        (tmp_path / LOCK_FILE).write_text(wrong)
         with pytest.raises(ConfigError, match=said):
             Pins.read(tmp_path)
 
@@ -111,7 +111,7 @@ def approved(project: Path) -> None:
     async def approve() -> None:
         async with App.open(project, store="memory") as app:
             await app.connect()
-            pins = Pins(project / FILE)
+            pins = Pins(project / LOCK_FILE)
             pins.approve("scale", app.toolbox.mcp.tools("scale"))
             pins.write()
 
@@ -257,7 +257,7 @@ def test_over_http_the_process_behind_the_address_may_be_another_one_at_any_time
 
 
 def test_a_schema_that_a_restart_has_changed_is_what_arguments_are_held_against(shifty: Path) -> None:
-    (shifty / FILE).unlink()
+    (shifty / LOCK_FILE).unlink()
     takes = {"type": "object", "properties": {"rope": {"type": "integer"}}, "required": ["rope"]}
     say(shifty, {**PLAIN, "inputSchema": takes}, DIE)
 
@@ -299,7 +299,7 @@ def test_a_renamed_or_added_tool_is_not_there(shifty: Path) -> None:
 def test_a_server_that_takes_the_name_of_a_pinned_tool_is_refused_it(shifty: Path, tmp_path: Path) -> None:
     async def case() -> None:
         toolbox = Toolbox(mcp={"other": {"command": sys.executable, "args": [str(SERVERS / "odd.py")]}})
-        toolbox.pins = Pins(tmp_path / FILE, {"scale": {"echo": definition("echo")}})
+        toolbox.pins = Pins(tmp_path / LOCK_FILE, {"scale": {"echo": definition("echo")}})
         async with toolbox:
             assert "other:echo" not in toolbox.ids()
             assert toolbox.ids() == []
@@ -323,7 +323,7 @@ def with_pets(pins: Pins | None, **said: str) -> Toolbox:
 
 
 def test_the_tools_of_an_openapi_document_are_pinned_with_where_their_requests_go(tmp_path: Path) -> None:
-    pins = Pins(tmp_path / FILE)
+    pins = Pins(tmp_path / LOCK_FILE)
     pins.approve("pets", with_pets(None).provider.definitions("pets"))
     pins.write()
     read = Pins.read(tmp_path)
@@ -334,12 +334,12 @@ def test_the_tools_of_an_openapi_document_are_pinned_with_where_their_requests_g
     moved = with_pets(read, url="https://evil.example")
     assert moved.ids() == []
     assert 'request was "GET https://pets.example/pets" and is "GET https://evil.example/pets"' in str(moved.failures)
-    unknown = with_pets(Pins(tmp_path / FILE, {"scale": {"weigh": definition()}}))
+    unknown = with_pets(Pins(tmp_path / LOCK_FILE, {"scale": {"weigh": definition()}}))
     assert unknown.failures["pets:list"] == "has not been approved"
 
 
 def test_what_a_project_says_itself_of_a_provider_needs_no_pin(tmp_path: Path) -> None:
     toolbox = Toolbox()
-    toolbox.pins = Pins(tmp_path / FILE, {"scale": {"weigh": definition()}})
+    toolbox.pins = Pins(tmp_path / LOCK_FILE, {"scale": {"weigh": definition()}})
     toolbox.add_provider("own", {"url": "https://own.example", "tools": [{"name": "t", "inputSchema": {}}]})
     assert toolbox.ids() == ["own:t"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 
 from faults.scene import STEPS, Scene, ended, kill
-from ropewalk.journal.postgres.session import target
+from ropewalk.journal.postgres.session import parse_target
 
 MORE_TOOLS = '''
 
@@ -98,8 +98,8 @@ class Crew(Scene):
                     raise
 
     def _drop_dbos_schema(self) -> None:
-        with psycopg.connect(**target(self.url).parameters, autocommit=True) as connection:
-            connection.execute(f"DROP SCHEMA IF EXISTS {target(self.url).schema}_dbos CASCADE")  # type: ignore[arg-type]
+        with psycopg.connect(**parse_target(self.url).parameters, autocommit=True) as connection:
+            connection.execute(f"DROP SCHEMA IF EXISTS {parse_target(self.url).schema}_dbos CASCADE")  # type: ignore[arg-type]
 
 
 __all__ = ["STEPS", "Crew", "ended", "kill"]

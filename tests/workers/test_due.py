@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ropewalk.journal.postgres.schedules import TimetableRow
-from ropewalk.workers.schedules import decide, due_times, next_due
+from ropewalk.workers.schedules import decide_due_times, due_times, next_due
 
 BERLIN = "Europe/Berlin"
 ZONES = (BERLIN, "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "America/St_Johns", "UTC")
@@ -83,14 +83,14 @@ def row(catch_up: str, first: float) -> TimetableRow:
 def test_due_times_before_a_worker_was_connected_are_handled_as_the_schedule_says(
     catch_up: str, started: list[int], became: list[str]
 ) -> None:
-    decision = decide(row(catch_up, 60), now=245, connected=200, run_id=lambda name, at: f"{name}/{at}")
+    decision = decide_due_times(row(catch_up, 60), now=245, connected=200, run_id=lambda name, at: f"{name}/{at}")
     assert [due.timestamp() for due in decision.start] == started
-    assert [(one.due, one.became) for one in decision.missed] == list(zip([60, 120, 180], became, strict=True))
+    assert [(one.due, one.outcome) for one in decision.missed] == list(zip([60, 120, 180], became, strict=True))
     assert decision.next.timestamp() == 300
 
 
 @pytest.mark.parametrize("catch_up", ["run_once", "skip", "run_all"])
 def test_due_times_that_a_connected_worker_handles_late_all_start_a_run(catch_up: str) -> None:
-    decision = decide(row(catch_up, 60), now=245, connected=0, run_id=lambda name, at: f"{name}/{at}")
+    decision = decide_due_times(row(catch_up, 60), now=245, connected=0, run_id=lambda name, at: f"{name}/{at}")
     assert [due.timestamp() for due in decision.start] == [60, 120, 180, 240]
     assert not decision.missed

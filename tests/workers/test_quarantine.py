@@ -21,7 +21,7 @@ class Place:
         self.task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
-        place = self._quarantine.alone if self._suspect else self._quarantine.shared
+        place = self._quarantine.run_alone if self._suspect else self._quarantine.run_with_others
         async with place(self._id, **self._suspect):  # type: ignore[operator]
             self._log.append(self._id)
             await self.leave.wait()

@@ -9,7 +9,7 @@ import pytest
 
 from ropewalk.journal.postgres.store import PostgresStore
 from ropewalk.journal.postgres.worker_registry import WorkerRegistry, WorkerRow
-from ropewalk.journal.sql.leases import me
+from ropewalk.journal.sql.leases import this_process
 
 
 class SlowFleet(WorkerRegistry):
@@ -17,8 +17,8 @@ class SlowFleet(WorkerRegistry):
 
     meanwhile: Callable[[], object] = staticmethod(lambda: None)
 
-    def workers(self) -> list[WorkerRow]:
-        rows = super().workers()
+    def list_workers(self) -> list[WorkerRow]:
+        rows = super().list_workers()
         self.meanwhile()
         return rows
 
@@ -26,7 +26,7 @@ class SlowFleet(WorkerRegistry):
 @pytest.fixture
 def slow(postgres_url: str) -> Iterator[SlowFleet]:
     store = PostgresStore(postgres_url)
-    made = SlowFleet(store.where)
+    made = SlowFleet(store.target)
     yield made
     made.close()
     store.close()
@@ -34,31 +34,31 @@ def slow(postgres_url: str) -> Iterator[SlowFleet]:
 
 @pytest.fixture
 def other(slow: SlowFleet) -> Iterator[WorkerRegistry]:
-    made = WorkerRegistry(slow.where)
+    made = WorkerRegistry(slow.target)
     yield made
     made.close()
 
 
-def register_dead(fleet: WorkerRegistry) -> None:
+def register_dead(registry: WorkerRegistry) -> None:
     """Register a worker whose process is gone: another one has its pid by now."""
-    fleet.beat("w", "{}")
-    gone = dataclasses.replace(me(), started="1").dump()
-    fleet.do(lambda session: session.execute("UPDATE worker SET owner = ?", (gone,)))
+    registry.record_heartbeat("w", "{}")
+    gone = dataclasses.replace(this_process(), started="1").dump()
+    registry.run_in_transaction(lambda session: session.execute("UPDATE worker SET owner = ?", (gone,)))
 
 
 def test_a_worker_that_beats_between_the_look_and_the_removal_stays(slow: SlowFleet, other: WorkerRegistry) -> None:
     register_dead(other)
-    slow.meanwhile = lambda: other.beat("w", "{}")
-    assert slow.reap() == []
-    assert [worker.id for worker in other.workers()] == ["w"]
+    slow.meanwhile = lambda: other.record_heartbeat("w", "{}")
+    assert slow.reap_dead_workers() == []
+    assert [worker.id for worker in other.list_workers()] == ["w"]
     slow.meanwhile = lambda: None
     register_dead(other)
-    assert slow.reap() == ["w"]
-    assert other.workers() == []
+    assert slow.reap_dead_workers() == ["w"]
+    assert other.list_workers() == []
 
 
 def test_of_two_that_find_a_worker_dead_one_removes_it(slow: SlowFleet, other: WorkerRegistry) -> None:
     register_dead(other)
     removed: list[str] = []
-    slow.meanwhile = lambda: removed.extend(other.reap())
-    assert (slow.reap(), removed) == ([], ["w"])
+    slow.meanwhile = lambda: removed.extend(other.reap_dead_workers())
+    assert (slow.reap_dead_workers(), removed) == ([], ["w"])

@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import psycopg
 
-from ropewalk.journal.postgres.session import target
+from ropewalk.journal.postgres.session import parse_target
 
 from .crew import Crew, ended, kill
 
@@ -148,7 +148,7 @@ def test_what_the_engine_holds_of_a_run_goes_with_it(crew: Start) -> None:
 
 
 def held(scene: Crew, more: str = "") -> list[str]:
-    where = target(scene.url)
+    where = parse_target(scene.url)
     with psycopg.connect(**where.parameters) as connection:
         query = f"SELECT workflow_uuid FROM {where.schema}_dbos.workflow_status WHERE true{more}"
         return [id for (id,) in connection.execute(query)]  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ import pytest
 
 from ropewalk.errors import StoreError
 from ropewalk.workers import dbos_contract
-from ropewalk.workers.dbos_adapter import package
+from ropewalk.workers.dbos_adapter import import_dbos
 
 from .crew import Crew
 
@@ -62,7 +62,7 @@ def test_a_release_that_lacks_a_name_is_refused_by_it(monkeypatch: pytest.Monkey
     owner, name = owner_of(path)
     monkeypatch.delattr(owner, name)
     with pytest.raises(StoreError, match=rf"lacks .*\b{re.escape(path)}\b") as refused:
-        package()
+        import_dbos()
     assert f"DBOS {version('dbos')} lacks" in str(refused.value)
     assert "pip install 'dbos==3.4.*'" in str(refused.value)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import psycopg
 
 from ropewalk import App
-from ropewalk.journal.postgres.session import target
+from ropewalk.journal.postgres.session import parse_target
 
 from .crew import Crew
 
@@ -102,7 +102,7 @@ def test_a_queue_begins_no_more_runs_in_a_period_than_its_limit(crew: Start) -> 
     runs = asyncio.run(submit())
     scene.hire(2)
     assert {scene.until_ended(run) for run in runs} == {"completed"}
-    where = target(scene.url)
+    where = parse_target(scene.url)
     with psycopg.connect(**where.parameters) as connection:
         taken = connection.execute(  # by the clock of the server
             f"SELECT started_at_epoch_ms FROM {where.schema}_dbos.workflow_status"  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ import pytest
 
 from postgres_server import PostgresServer, fresh
 from ropewalk import App
-from ropewalk.journal.postgres.session import Session, target
+from ropewalk.journal.postgres.session import Session, parse_target
 
 from .crew import Crew, kill
 from .cut import Cable
@@ -85,7 +85,7 @@ nodes:
 
 
 def mishaps(scene: Crew) -> list[tuple[int, ...]]:
-    with closing(Session(target(scene.url))) as session:
+    with closing(Session(parse_target(scene.url))) as session:
         return [tuple(row) for row in session.execute("SELECT run, deaths FROM mishap WHERE deaths > 0").fetchall()]
 
 

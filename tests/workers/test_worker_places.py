@@ -17,7 +17,7 @@ import pytest
 from patience import patience
 from postgres_server import PostgresServer, fresh
 from ropewalk import App
-from ropewalk.journal.postgres.session import target
+from ropewalk.journal.postgres.session import parse_target
 
 from .crew import Crew
 
@@ -32,7 +32,7 @@ Start = Callable[..., Crew]
 
 def sql(scene: Crew, query: str, *values: object) -> list[Any]:
     """Run a statement in the schema of the store; `{dbos}` is that of DBOS."""
-    where = target(scene.url)
+    where = parse_target(scene.url)
     with psycopg.connect(**where.parameters, autocommit=True) as connection:
         connection.execute(f"SET search_path TO {where.schema}")  # type: ignore[arg-type]
         cursor = connection.execute(query.replace("{dbos}", f"{where.schema}_dbos"), values)  # type: ignore[arg-type]

@@ -14,11 +14,11 @@ import sqlalchemy.exc
 from patience import patience
 from ropewalk.config.settings import WorkerSettings
 from ropewalk.errors import Fenced
-from ropewalk.journal.postgres.session import Session, target
+from ropewalk.journal.postgres.session import Session, parse_target
 from ropewalk.journal.postgres.store import PostgresStore
-from ropewalk.journal.postgres.worker_registry import BEAT, WorkerRegistry
+from ropewalk.journal.postgres.worker_registry import RECORD_HEARTBEAT, WorkerRegistry
 from ropewalk.journal.protocol import NewRun
-from ropewalk.journal.sql.leases import me
+from ropewalk.journal.sql.leases import this_process
 from ropewalk.workers import dbos_adapter
 from ropewalk.workers.dispatches import Dispatches
 from ropewalk.workers.heartbeat import Heartbeat, driver_errors
@@ -26,7 +26,7 @@ from ropewalk.workers.heartbeat import Heartbeat, driver_errors
 
 @pytest.fixture
 def client(postgres_url: str) -> Iterator[dbos_adapter.Client]:
-    made = dbos_adapter.Client(target(postgres_url), is_patient=False)
+    made = dbos_adapter.Client(parse_target(postgres_url), is_patient=False)
     yield made
     made.close()
 
@@ -39,27 +39,29 @@ async def until(holds: Callable[[], bool], most: float = 60) -> None:
 
 
 def pulse_of(
-    fleet: WorkerRegistry, round_: Callable[[], object] = lambda: None, lost: Callable[[bool], None] = lambda _: None
+    registry: WorkerRegistry, round_: Callable[[], object] = lambda: None, lost: Callable[[bool], None] = lambda _: None
 ) -> Heartbeat:
     def look() -> None:
         round_()
 
-    return Heartbeat(fleet, "one", {"queues": []}, longest_block=60, lost=lost, reaped=lambda _: None, round_=look)
+    return Heartbeat(
+        registry, "one", {"queues": []}, longest_block=60, on_lost=lost, on_reaped=lambda _: None, after_look=look
+    )
 
 
 @pytest.mark.anyio
 async def test_a_worker_whose_connections_are_all_in_use_dispatches_when_one_is_free(
     postgres_url: str, client: dbos_adapter.Client
 ) -> None:
-    store, fleet = PostgresStore(postgres_url), WorkerRegistry(target(postgres_url), lease=0.5)
+    store, registry = PostgresStore(postgres_url), WorkerRegistry(parse_target(postgres_url), lease=0.5)
     await (await store.open(NewRun(id="x", kind="chain", name="x", context={"queue": "default"}))).release()
-    dispatches = Dispatches(fleet, client, WorkerSettings())
+    dispatches = Dispatches(registry, client, WorkerSettings())
     failures: list[Exception] = []
     found: list[str] = []
 
     def renew() -> None:
         try:
-            found.extend(dispatches.renew())
+            found.extend(dispatches.dispatch_missing())
         except Exception as error:
             failures.append(error)
             raise
@@ -67,7 +69,7 @@ async def test_a_worker_whose_connections_are_all_in_use_dispatches_when_one_is_
     with ExitStack() as held:
         engine = client.pool
         connections = [held.enter_context(engine.connect()) for _ in range(engine.pool.size())]  # type: ignore[attr-defined]
-        pulse = pulse_of(WorkerRegistry(target(postgres_url), lease=0.5), renew)
+        pulse = pulse_of(WorkerRegistry(parse_target(postgres_url), lease=0.5), renew)
         pulse.start()
         try:
             await until(lambda: bool(failures))
@@ -78,7 +80,7 @@ async def test_a_worker_whose_connections_are_all_in_use_dispatches_when_one_is_
             await until(lambda: found == ["x"])
         finally:
             await asyncio.to_thread(pulse.stop)
-    fleet.close()
+    registry.close()
     store.close()
 
 
@@ -92,7 +94,7 @@ async def test_an_unexpected_error_ends_neither_thread(postgres_url: str, caplog
         rounds += 1
         raise LookupError("nobody thought of this")
 
-    pulse = pulse_of(WorkerRegistry(target(postgres_url), lease=0.5), fail)
+    pulse = pulse_of(WorkerRegistry(parse_target(postgres_url), lease=0.5), fail)
     pulse.start()
     try:
         await until(lambda: rounds >= 3)
@@ -109,7 +111,7 @@ async def test_a_worker_hears_that_it_was_given_up_if_the_first_answer_was_lost(
     """Its heartbeat made its row again, and the server crashed before it answered: the next heartbeat finds a row."""
     PostgresStore(postgres_url).close()
     losses: list[bool] = []
-    pulse = pulse_of(WorkerRegistry(target(postgres_url), lease=0.5), lost=losses.append)
+    pulse = pulse_of(WorkerRegistry(parse_target(postgres_url), lease=0.5), lost=losses.append)
     pulse.start()
     try:
         await asyncio.sleep(0.5)
@@ -117,10 +119,10 @@ async def test_a_worker_hears_that_it_was_given_up_if_the_first_answer_was_lost(
 
         def give_up(session: Session) -> None:
             session.execute("DELETE FROM worker WHERE id = 'one'")
-            session.execute(BEAT, ("one", me().dump(), "{}"))
+            session.execute(RECORD_HEARTBEAT, ("one", this_process().dump(), "{}"))
 
-        others = WorkerRegistry(target(postgres_url))
-        await asyncio.to_thread(others.do, give_up)
+        others = WorkerRegistry(parse_target(postgres_url))
+        await asyncio.to_thread(others.run_in_transaction, give_up)
         others.close()
         await until(lambda: bool(losses))
         before = pulse.until
@@ -135,7 +137,7 @@ async def test_nothing_begins_between_being_sure_again_and_hearing_of_the_loss(p
     """The loop is busy as the worker is given up: what is ready to go on before it hears of that must wait."""
     PostgresStore(postgres_url).close()
     heard: list[str] = []
-    pulse = pulse_of(WorkerRegistry(target(postgres_url), lease=0.5), lost=lambda _: heard.append("lost"))
+    pulse = pulse_of(WorkerRegistry(parse_target(postgres_url), lease=0.5), lost=lambda _: heard.append("lost"))
     pulse.start()
 
     async def go_on() -> None:
@@ -147,8 +149,8 @@ async def test_nothing_begins_between_being_sure_again_and_hearing_of_the_loss(p
 
     try:
         task = asyncio.create_task(go_on())  # ready before the loss is
-        others = WorkerRegistry(target(postgres_url))
-        others.do(lambda s: s.execute("DELETE FROM worker WHERE id = 'one'"))
+        others = WorkerRegistry(parse_target(postgres_url))
+        others.run_in_transaction(lambda s: s.execute("DELETE FROM worker WHERE id = 'one'"))
         others.close()
         time.sleep(3)  # noqa: ASYNC251 - a tool that holds the loop, while the thread hears of the loss
         await task

@@ -13,7 +13,7 @@ from ropewalk.journal.postgres.store import PostgresStore
 from ropewalk.journal.postgres.worker_registry import WorkerRegistry
 from ropewalk.journal.protocol import NewRun
 from ropewalk.journal.sql.lease_watch import OrphanFinder
-from ropewalk.journal.sql.leases import Owner, me
+from ropewalk.journal.sql.leases import Owner, this_process
 
 from .crew import Crew, kill
 from .test_worker_runs import WHO
@@ -37,9 +37,9 @@ def test_a_run_whose_own_process_lives_is_left_to_it(crew: Start) -> None:
     scene = crew(WHO)
     running = scene.start("run", "chain.yaml", "--engine", "local", "--id", "x")
     scene.until(lambda: "long" in scene.started())
-    fleet = WorkerRegistry(PostgresStore(scene.url).where)
-    assert fleet.collect(OrphanFinder(lease=0.0)) == []
-    fleet.close()
+    registry = WorkerRegistry(PostgresStore(scene.url).target)
+    assert registry.release_orphaned_runs(OrphanFinder(lease=0.0)) == []
+    registry.close()
     (scene.folder / "go").touch()
     assert running.wait(50) == 0
 
@@ -49,8 +49,8 @@ class Seen:
 
     def __init__(self, url: str, **context: Any) -> None:
         self.url, self.now = url, 100.0
-        self.fleet, self.strays = (
-            WorkerRegistry(PostgresStore(url).where),
+        self.registry, self.strays = (
+            WorkerRegistry(PostgresStore(url).target),
             OrphanFinder(lease=10.0, clock=lambda: self.now),
         )
         asyncio.run(self._begin(context))
@@ -62,11 +62,11 @@ class Seen:
         self.sql("UPDATE lease SET owner = ?, beat = 1", FAR.dump())
 
     def sql(self, query: str, *values: Any) -> None:
-        self.fleet.do(lambda session: session.execute(query, values))
+        self.registry.run_in_transaction(lambda session: session.execute(query, values))
 
     def look(self, after: float) -> list[Owner]:
         self.now += after
-        return self.fleet.collect(self.strays)
+        return self.registry.release_orphaned_runs(self.strays)
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def seen(postgres_url: str) -> Any:
 
     yield make
     for one in made:
-        one.fleet.close()
+        one.registry.close()
 
 
 def test_an_owner_on_another_host_is_gone_when_its_lease_was_still_for_its_time(seen: Callable[..., Seen]) -> None:
@@ -109,10 +109,12 @@ def test_an_owner_that_beats_between_the_look_and_the_write_keeps_its_run(seen: 
     there = seen(project="/p")
     assert there.look(after=1) == []
     there.now += 11
-    other = WorkerRegistry(PostgresStore(there.url).where)
+    other = WorkerRegistry(PostgresStore(there.url).target)
     beat = "UPDATE lease SET beat = 2"
-    freed = there.fleet.do(
-        lambda session: there.strays.free(Between(session, lambda: other.do(lambda s: s.execute(beat))), 1)  # type: ignore[arg-type]
+    freed = there.registry.run_in_transaction(
+        lambda session: there.strays.release(
+            Between(session, lambda: other.run_in_transaction(lambda s: s.execute(beat))), 1
+        )  # type: ignore[arg-type]
     )
     assert freed == {}
     other.close()
@@ -125,9 +127,12 @@ def test_runs_of_living_processes_hide_none_of_one_that_is_gone(seen: Callable[.
     there.sql(
         f"INSERT INTO run ({columns}) SELECT 'l' || n, 'chain', '', '', 0, 'running' FROM generate_series(1, 1500) AS n"
     )
-    there.sql("INSERT INTO lease (run, owner, epoch, beat) SELECT seq, ?, 1, 1 FROM run WHERE id <> 'r'", me().dump())
+    there.sql(
+        "INSERT INTO lease (run, owner, epoch, beat) SELECT seq, ?, 1, 1 FROM run WHERE id <> 'r'",
+        this_process().dump(),
+    )
     there.sql("UPDATE run SET context = (SELECT context FROM run WHERE id = 'r') WHERE id = 'l1500'")
-    there.sql("UPDATE lease SET owner = ? WHERE run = (SELECT seq FROM run WHERE id = 'r')", me().dump())
+    there.sql("UPDATE lease SET owner = ? WHERE run = (SELECT seq FROM run WHERE id = 'r')", this_process().dump())
     there.sql("UPDATE lease SET owner = ? WHERE run = (SELECT seq FROM run WHERE id = 'l1500')", FAR.dump())
     assert there.look(after=1) == []
     assert there.look(after=11) == [FAR]
@@ -157,9 +162,9 @@ def test_a_run_of_a_program_with_tools_of_its_own_is_not_taken_from_it(crew: Sta
             running.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await running
-        fleet = WorkerRegistry(PostgresStore(scene.url).where)
-        assert fleet.waiting() == {}
-        fleet.close()
+        registry = WorkerRegistry(PostgresStore(scene.url).target)
+        assert registry.count_waiting_runs() == {}
+        registry.close()
 
     asyncio.run(main())
     assert scene.status("x") == "running"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import orjson
 
-from ropewalk.journal.postgres.session import target
+from ropewalk.journal.postgres.session import parse_target
 from ropewalk.journal.postgres.worker_registry import WorkerRegistry
 from ropewalk.workers.dbos_adapter import code_version
 
@@ -18,11 +18,11 @@ def test_doctor_and_runs_show_name_the_other_version(crew: Callable[..., Crew]) 
     scene = crew(WHO)
     (scene.folder / "go").touch()
     scene.submit("chain.yaml", "--id", "x")
-    others = WorkerRegistry(target(scene.url), lease=600)
+    others = WorkerRegistry(parse_target(scene.url), lease=600)
     about = orjson.dumps({"concurrency": 1, "queues": ["default"], "version": "ropewalk-7"}).decode()
     try:
         for words in (["runs", "show", "x"], ["doctor"]):
-            others.beat("other", about)
+            others.record_heartbeat("other", about)
             done = scene.run(*words)
             assert "Ropewalk 7.x and this is 0.x" in done.out, done
         assert code_version() == "ropewalk-0"
@@ -30,5 +30,5 @@ def test_doctor_and_runs_show_name_the_other_version(crew: Callable[..., Crew]) 
         assert "Ropewalk 7.x" not in scene.run("runs", "show", "x").out
         assert scene.until_ended("x") == "completed"
     finally:
-        others.leave("other")
+        others.remove_worker("other")
         others.close()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ..agents.model import ModelClient
     from ..workers.workers import Workers
-    from .runs.retention import Keeper
+    from .runs.retention import RetentionThread
 
 
 class Context:
@@ -94,7 +94,7 @@ class Context:
             toolbox.on_sample = partial(answer_model_request, self)
         self._store: Store | None = None
         self._engine: Engine | None = None
-        self._keeper: Keeper | None = None
+        self._keeper: RetentionThread | None = None
 
     def _rate_limiter(self) -> Any:
         if not self.settings.rates:
@@ -119,9 +119,9 @@ class Context:
             self._store = address
             # A store that was handed over open is pruned by whoever opened it.
             if self.retention is not None and address.durable and self._address is not address:
-                from .runs.retention import Keeper
+                from .runs.retention import RetentionThread
 
-                self._keeper = Keeper(address, self.retention)
+                self._keeper = RetentionThread(address, self.retention)
         return self._store
 
     @property

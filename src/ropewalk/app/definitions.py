@@ -91,7 +91,7 @@ class Definitions:
         if str(source).endswith(".py") and isfile(source):
             message = f"a Python file is not a document; name the flow in it: {source}:NAME"
             raise InvalidFlow([Problem(path="", message=f"{source}: {message}")])
-        from ..source.document import attach
+        from ..source.document import with_places
         from ..source.load import load
         from ..source.locations import Limits as DocumentLimits
 
@@ -112,7 +112,7 @@ class Definitions:
                 files = check_files(calls_of(exc.flow.body), root)
             reported = {problem.path for problem in exc.problems}
             more = [problem for problem in files if problem.path not in reported]
-            error = InvalidFlow(attach([*exc.problems, *more], document), exc.flow)
+            error = InvalidFlow(with_places([*exc.problems, *more], document), exc.flow)
             error.file = document
             raise error from None
 
@@ -186,10 +186,10 @@ class Definitions:
         Returns:
             True for a recorded test.
         """
-        from ..config.project import stamp
+        from ..config.project import change_stamp
         from ..source.load import load
 
-        now = stamp(file)
+        now = change_stamp(file)
         known = self._tests.get(file)
         if known is not None and known[0] == now:
             return known[1]
@@ -399,10 +399,10 @@ class Definitions:
         if not problems and not warnings:
             return Checked(problems=(), warnings=())
         # Only problems need the places of the document, so a sound definition does not read its file again.
-        from ..source.document import attach
+        from ..source.document import with_places
 
         file = loaded.file or self._origin(loaded)
-        return Checked(problems=tuple(attach(problems, file)), warnings=tuple(attach(warnings, file)))
+        return Checked(problems=tuple(with_places(problems, file)), warnings=tuple(with_places(warnings, file)))
 
     def _check_directory(self, loaded: Loaded, must_exist: bool) -> Iterable[Problem]:
         """Check the files that are the tools of an experience; without a directory it has none."""
@@ -421,10 +421,10 @@ class Definitions:
             return None
         from pathlib import Path
 
-        from ..config.toml import named
+        from ..config.toml import display_path
 
         with suppress(InvalidFlow, NotFound):
-            result = self.load(Path(named(Path(loaded.origin))))
+            result = self.load(Path(display_path(Path(loaded.origin))))
             return result.file if result.fingerprint == loaded.fingerprint else None
         return None
 
@@ -476,7 +476,7 @@ class Definitions:
         """
         if error.flow is None:
             return error
-        from ..source.document import attach
+        from ..source.document import with_places
 
         await connect(error.flow)
         directory = None if error.file is None else _directory_of(error.file)
@@ -489,10 +489,10 @@ class Definitions:
             max_nesting=self.limits.nesting,
         )
         known = set(error.problems)
-        merged = merge_problems(error.problems, attach(checked.problems, error.file))
+        merged = merge_problems(error.problems, with_places(checked.problems, error.file))
         complete = InvalidFlow(merged, error.flow)
         # A mistake that is a problem of the document needs no warning of the check.
-        warnings = merge_problems(error.problems, attach(checked.warnings, error.file))
+        warnings = merge_problems(error.problems, with_places(checked.warnings, error.file))
         complete.warnings = tuple(warning for warning in warnings if warning not in known)
         return complete
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from ..config.modules import import_tools
 from ..config.project import read_config
-from ..config.toml import named as shown
-from ..config.toml import stands
+from ..config.toml import display_path as shown
+from ..config.toml import file_exists
 from ..errors import ConfigError, InvalidTool, Place, Problem
-from ..source.document import render
+from ..source.document import render_problem
 from ..tools.tool import Tool, tool_of
 from ..tools.toolbox import Toolbox
 
@@ -66,7 +66,7 @@ def open_project(
             toolbox.register(item)
         except InvalidTool as error:
             raise ConfigError(str(error), place=_definition_place(item)) from error
-    if stands(config.directory / LOCK):  # something else there must not pass for "nothing is pinned"
+    if file_exists(config.directory / LOCK):  # something else there must not pass for "nothing is pinned"
         from ..tools.pins import Pins
 
         toolbox.pins = Pins.read(config.directory)
@@ -79,7 +79,7 @@ def open_project(
         sync=named.sync,
         limits=config.limits,
         engine=engine or named.engine,
-        settings=config.workplace,
+        settings=config.worker_settings,
         secrets=config.secrets,
     )
     context = app.context
@@ -123,19 +123,19 @@ def _open_sources(config: Config, toolbox: Toolbox) -> None:
                 arguments["openapi"] = Path(shown(Path(provider.openapi)))
             toolbox.add_provider(name, arguments)
         except ConfigError as error:  # nor one provider
-            toolbox.failures[name] = "\n".join(map(render, error.problems))
+            toolbox.failures[name] = "\n".join(map(render_problem, error.problems))
         except InvalidTool as error:
             toolbox.failures[name] = str(error)
     for name, source in config.backends.items():
         try:
             toolbox.add_source(source.kind, name, source.settings)
         except ConfigError as error:
-            toolbox.failures[name] = "\n".join(render(_placed(source, problem)) for problem in error.problems)
+            toolbox.failures[name] = "\n".join(render_problem(_placed(source, problem)) for problem in error.problems)
         except InvalidTool as error:
             toolbox.failures[name] = str(error)
     for name, reason in config.failures.items():
         toolbox.failures[name] = reason
-    for doubt in config.doubts:
+    for doubt in config.warnings:
         import logging
 
         logging.getLogger("ropewalk.config").warning("%s", doubt)

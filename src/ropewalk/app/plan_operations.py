@@ -19,7 +19,7 @@ from ..notations.records import outcome
 from ..schema import compile_schema
 from ..tools.backends.route import Args, EngineGetter, OnProgress, Route, Routed
 from ..tools.tool import Tool
-from ..tools.world import SPACE
+from ..tools.world import NAMESPACE
 from ..values import Json
 from .plans import Plans, problem_of_program
 from .run_budget import BudgetedCaller, RunBudget, budget_of_run, read_budget
@@ -138,10 +138,10 @@ OPERATIONS: Final[dict[str, Operation]] = {
         ),
     )
 }
-IDS: Final = tuple(f"{SPACE}:{name}" for name in OPERATIONS if name != "undo_run")
+IDS: Final = tuple(f"{NAMESPACE}:{name}" for name in OPERATIONS if name != "undo_run")
 """The ids of the operations as tools of agents. The programs of an agent are parts of its run, which is undone as a
 whole."""
-STORE: Final = f"{SPACE}:store_plan"
+STORE: Final = f"{NAMESPACE}:store_plan"
 """The tool that stores an approved plan. Programs cannot call it."""
 _SAVE: Final = """
 answer = await approve(question)
@@ -301,19 +301,19 @@ def install_operations(context: Context, jobs: Jobs) -> None:
             operation.name,
             operation.description,
             operation.schema,
-            namespace=SPACE,
+            namespace=NAMESPACE,
             annotations={"readOnlyHint": True} if operation.reads else None,
             handler=PlanHandler(plans, operation),
         )
         for operation in OPERATIONS.values()
-        if f"{SPACE}:{operation.name}" in IDS
+        if f"{NAMESPACE}:{operation.name}" in IDS
     ]
 
     async def store(name: str, code: str, description: str) -> Json:
         return await plans.save_plan(name, code, description)
 
     schema = OPERATIONS["save_plan"].schema
-    tools.append(Tool("store_plan", "Stores an approved plan.", schema, namespace=SPACE, handler=store))
+    tools.append(Tool("store_plan", "Stores an approved plan.", schema, namespace=NAMESPACE, handler=store))
     for tool in tools:
         if context.toolbox.get(tool.id) is None:
             context.toolbox.register(tool)

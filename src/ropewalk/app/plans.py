@@ -23,7 +23,7 @@ from ..journal.address import run_sync_in_thread
 from ..journal.protocol import ENDS, Entry, RunRow
 from ..notations.plan.program import python_name
 from ..notations.records import Outcome, outcome
-from ..source.document import shortened, visible
+from ..source.document import replace_invisible, shorten
 from ..tools.stubs import stub
 from ..values import Json, check_json
 from .facts import facts_of_definition, facts_of_tool
@@ -454,7 +454,7 @@ class Plans:
         status, run_id = str(data["status"]), str(data["runId"])
         answer: dict[str, Json] = {"status": status, "runId": run_id}
         if data.get("printed"):
-            answer["printed"] = shortened(str(data["printed"]), self.context.plans.max_result)
+            answer["printed"] = shorten(str(data["printed"]), self.context.plans.max_result)
         if status == "waiting":
             answer["waitingFor"] = data.get("waitingFor") or []
             # The person who decides sees in the answer what the program may do.
@@ -492,7 +492,7 @@ class Plans:
         message = str(error.get("message") or "")
         named = re.match(r"line (\d+): ", message)
         line = int(named[1]) if named else _line(node.meta.source) if node is not None else None
-        text = visible(lines[line - 1].strip()) if line is not None and 0 < line <= len(lines) else None
+        text = replace_invisible(lines[line - 1].strip()) if line is not None and 0 < line <= len(lines) else None
         if named and error.get("tool") is not None:  # a failed call needs neither the line nor the class again
             message = message[named.end() :].partition(": ")[2]
         failed = {"line": line, "text": text, "message": message, "tool": error.get("tool"), "kind": error.get("kind")}
@@ -550,7 +550,7 @@ def problem_of_program(code: str, problem: Problem) -> dict[str, Json]:
     if line is None or not 0 < line <= len(lines):
         return {"line": line, "column": None, "message": f"{problem.path}: {message}" if problem.path else message}
     text = lines[line - 1].replace("\t", " ")
-    caret = f"line {line}, column {column}: {message}\n    {visible(text)}\n    {' ' * (column - 1)}^"
+    caret = f"line {line}, column {column}: {message}\n    {replace_invisible(text)}\n    {' ' * (column - 1)}^"
     return {"line": line, "column": column, "message": message, "text": caret}
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..journal.protocol import Definition, RunRow, iso
 from ..values import Json
-from .runs.liveness import flags
-from .runs.steps import summary
+from .runs.liveness import liveness_flags
+from .runs.steps import run_summary
 
 if TYPE_CHECKING:
     from ..tools.tool import Tool
@@ -29,7 +29,7 @@ def run_line(row: RunRow, liveness: str | None, current: str | None = None) -> d
     Returns:
         The summary of the run, with its liveness as boolean fields.
     """
-    return {**summary(row, current), **flags(liveness)}
+    return {**run_summary(row, current), **liveness_flags(liveness)}
 
 
 def tool_list(toolbox: Toolbox, tools: Iterable[Tool]) -> dict[str, Any]:

@@ -67,9 +67,9 @@ class Preview:
             lines.append("  none")
         lines += ["", *self.facts.text().rstrip().split("\n")]
         if self.warnings:
-            from ..source.document import render
+            from ..source.document import render_problem
 
-            lines += ["", *(f"warning: {render(warning)}" for warning in self.warnings)]
+            lines += ["", *(f"warning: {render_problem(warning)}" for warning in self.warnings)]
         return "\n".join(lines) + "\n"
 
 

@@ -14,7 +14,7 @@ from ..journal.protocol import Definition, Entry, RunRow
 from ..notations.registry import value_in
 from ..ops import Call
 from ..tools.tool import Tool
-from ..tools.world import SPACE
+from ..tools.world import NAMESPACE
 from ..values import Json
 from .pinned_definition import pinned_definition
 
@@ -85,7 +85,7 @@ def value_tool(context: Context) -> Tool:
         "required": ["place"],
     }
     text = "The value of a node of another run, by the text of its handle: RUN/NODE, or RUN/result."
-    return Tool("value", text, schema, namespace=SPACE, handler=read)
+    return Tool("value", text, schema, namespace=NAMESPACE, handler=read)
 
 
 def recorded_value(context: Context, place: str) -> Json:

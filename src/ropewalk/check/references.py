@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from ..config.secrets import refused
+from ..config.secrets import refusal_message
 from ..expr.ast import Arr, Each, Expr, Fn, Lit, Obj, Path, Ref, Var, brief, refs, show
 from ..ir import Flow, Graph, Node, bodies, parts
 from ..ops import Branch
@@ -319,7 +319,7 @@ class ReadScope:
         name = str(ref.path[0])
         if self.secrets is not None and name not in self.secrets:
             near = did_you_mean(name, self.secrets)
-            self.add_problem(refused(name), at, suggestion=near, column=ref.column, keyword=SECRET)
+            self.add_problem(refusal_message(name), at, suggestion=near, column=ref.column, keyword=SECRET)
         return Secret(name), ref.path[1:]
 
     def _undone(self, ref: Ref, at: ExprPath) -> tuple[Type, Path] | None:

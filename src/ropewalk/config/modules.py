@@ -1,6 +1,7 @@
-"""Importing the Python modules that `[tools] modules` names, and taking their tools.
+"""Import the Python modules that `[tools] modules` names, and collect their tools.
 
-This runs the user's code with the user's rights; nothing else in this room does.
+`App.open` calls `import_tools`. This runs the user's code with the user's rights; nothing else in this package does.
+The other functions find the module's file and explain a failed import.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 from ..errors import ConfigError, Place, describe_exception
 from ..values import did_you_mean
 from .settings import Config
-from .toml import TomlFile, named, raise_all
+from .toml import TomlFile, display_path, raise_all
 
 _MARKER = "__ropewalk_tool__"
 
@@ -42,64 +43,64 @@ def import_tools(config: Config, is_tool: Callable[[Any], bool] = is_marked) -> 
     Raises:
         ConfigError: Modules cannot be imported. It names each, at the failing line of the project's code.
     """
-    home = str(config.directory)
-    if config.modules and home not in sys.path:
-        sys.path.insert(0, home)
+    directory = str(config.directory)
+    if config.modules and directory not in sys.path:
+        sys.path.insert(0, directory)
     tools: list[Any] = []
-    failed: list[ConfigError] = []
+    errors: list[ConfigError] = []
     for name in config.modules:
         try:
             with redirect_stdout(sys.stderr):  # standard output belongs to the result of the command
-                module = _import(name, config)
+                module = _import_module(name, config)
         except ConfigError as error:
-            failed.append(error)
+            errors.append(error)
             continue
         for value in vars(module).values():
             if is_tool(value) and not any(value is known for known in tools):
                 tools.append(value)
-    raise_all(failed)
+    raise_all(errors)
     return tools
 
 
-def _import(name: str, config: Config) -> ModuleType:
+def _import_module(name: str, config: Config) -> ModuleType:
     if not all(name.split(".")) or any(sign in name for sign in "/\\\0"):
-        raise _invalid_name(name, config)
-    own = _own_file(name, config.directory)
-    if own is None and _module_of_path(name, config) is not None:
-        raise _missing(name, config)  # Importing `t.py` would import `t` first.
+        raise _invalid_name_error(name, config)
+    project_file = _own_file(name, config.directory)
+    if project_file is None and _module_of_path(name, config) is not None:
+        raise _not_found_error(name, config)  # Importing `t.py` would import `t` first.
     try:
-        known = sys.modules.get(name)
-        if known is not None and own is not None and not _is_file(known, own):
+        imported = sys.modules.get(name)
+        if imported is not None and project_file is not None and not _comes_from(imported, project_file):
             # Another project in this process has a module of this name. Keep both.
-            return _load(f"{name}@{config.directory}", own)
+            return _load_under_name(f"{name}@{config.directory}", project_file)
         importlib.invalidate_caches()
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
-            raise _missing(name, config) from None
-        raise _failed(name, error, config) from error
+            raise _not_found_error(name, config) from None
+        raise _import_error(name, error, config) from error
     except (Exception, SystemExit) as error:  # a module can raise anything while it is imported
-        raise _failed(name, error, config) from error
+        raise _import_error(name, error, config) from error
 
 
-def _own_file(name: str, home: Path) -> Path | None:
-    base = home.joinpath(*name.split("."))
+def _own_file(name: str, directory: Path) -> Path | None:
+    base = directory.joinpath(*name.split("."))
     for file in (base.with_name(base.name + ".py"), base / "__init__.py"):
         if os.path.isfile(file):  # Path.is_file would raise for a name that is too long
             return file
     return None
 
 
-def _is_file(module: ModuleType, file: Path) -> bool:
+def _comes_from(module: ModuleType, file: Path) -> bool:
     loaded = getattr(module, "__file__", None)
     return loaded is not None and Path(loaded).resolve() == file.resolve()
 
 
-def _load(name: str, file: Path) -> ModuleType:
+def _load_under_name(name: str, file: Path) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
-    inside = [str(file.parent)] if file.name == "__init__.py" else None
-    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=inside)
+    package_folder = [str(file.parent)] if file.name == "__init__.py" else None
+    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=package_folder)
     if spec is None or spec.loader is None:
         raise ImportError(f"cannot load {file}")
     module = importlib.util.module_from_spec(spec)
@@ -119,50 +120,52 @@ def _module_of_path(name: str, config: Config) -> str | None:
     return module if fits and _own_file(module, config.directory) is not None else None
 
 
-def _invalid_name(name: str, config: Config) -> ConfigError:
+def _invalid_name_error(name: str, config: Config) -> ConfigError:
     stem = name.replace("\\", "/").rstrip("/").rpartition("/")[2].removesuffix(".py")
     right = stem if stem and all(stem.split(".")) and "\0" not in stem else "mytools"
     module = _module_of_path(name, config)
     if module is not None:
         message = f"[tools] modules: {name!r} is a file; its module is {module!r}"
-        return ConfigError(message, place=_setting(config))
+        return ConfigError(message, place=_place_of_setting(config))
     return ConfigError(
         f"[tools] modules: {name!r} is not the name of a module; write a name such as {right!r} or "
         f"'package.{right}', which is searched for in {config.directory} and on the Python path",
-        place=_setting(config),
+        place=_place_of_setting(config),
     )
 
 
-def _missing(name: str, config: Config) -> ConfigError:
+def _not_found_error(name: str, config: Config) -> ConfigError:
     here = [p.stem for p in config.directory.glob("*.py")] + [
         p.parent.name for p in config.directory.glob("*/__init__.py")
     ]
     near = _module_of_path(name, config) or did_you_mean(name, here)
     hint = f"; did you mean {near}?" if near else f"; it is searched for in {config.directory} and on the Python path"
-    return ConfigError(f"[tools] modules: there is no module {name!r}{hint}", place=_setting(config))
+    return ConfigError(f"[tools] modules: there is no module {name!r}{hint}", place=_place_of_setting(config))
 
 
-def _failed(name: str, error: BaseException, config: Config) -> ConfigError:
+def _import_error(name: str, error: BaseException, config: Config) -> ConfigError:
     message = f"[tools] modules: importing {name!r} failed: {describe_exception(error)}"
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
-        place = Place(named(Path(error.filename)), error.lineno, error.offset or 1, (error.text or "").rstrip())
+        place = Place(display_path(Path(error.filename)), error.lineno, error.offset or 1, (error.text or "").rstrip())
         return ConfigError(f"[tools] modules: importing {name!r} failed: {error.msg}", place=place)
     frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).is_relative_to(config.directory)]
     if not frames:
-        return ConfigError(message, place=_setting(config))
-    last = frames[-1]
-    file, line = named(Path(last.filename)), last.lineno or 1
-    return ConfigError(message, place=Place(file, line, (last.colno or 0) + 1, _line(Path(last.filename), line)))
+        return ConfigError(message, place=_place_of_setting(config))
+    frame = frames[-1]
+    file, line = display_path(Path(frame.filename)), frame.lineno or 1
+    return ConfigError(
+        message, place=Place(file, line, (frame.colno or 0) + 1, _source_line(Path(frame.filename), line))
+    )
 
 
-def _line(file: Path, number: int) -> str:
+def _source_line(file: Path, number: int) -> str:
     try:
         return file.read_text(encoding="utf-8", errors="replace").splitlines()[number - 1]
     except (OSError, IndexError):  # gone or changed meanwhile: the place is still useful
         return ""
 
 
-def _setting(config: Config) -> Place | None:
+def _place_of_setting(config: Config) -> Place | None:
     if config.file is None:
         return None
-    return TomlFile(config.file).place(("tools", "modules"))
+    return TomlFile(config.file).place_of(("tools", "modules"))

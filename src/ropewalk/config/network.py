@@ -92,14 +92,14 @@ def exemption(text: str) -> Exemption:
         ConfigError: It is not a host name, an IP address or a range.
     """
     wrong = f"{text!r} is not a host name, an IP address or a range such as 10.0.0.0/8, with or without :port"
-    if (range_ := _range(text)) is not None:
+    if (range_ := _in_range(text)) is not None:
         return Exemption(None, range_, None)
     match = _PORT.search(text)
     host, port = (text, None) if match is None else (text[: match.start()], int(match[1]))
     if port is not None and not 0 < port < 65536:
         raise ConfigError(wrong)
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if (ranged := _range(bare)) is not None:
+    if (ranged := _in_range(bare)) is not None:
         return Exemption(None, ranged, port)
     name = host.lower().rstrip(".")
     # A name made of numbers only is an address in a form that we do not read: 127.1, 0x7f.1, 2130706433.
@@ -108,7 +108,7 @@ def exemption(text: str) -> Exemption:
     return Exemption(name, None, port)
 
 
-def _range(text: str) -> _Range | None:
+def _in_range(text: str) -> _Range | None:
     try:
         return ipaddress.ip_network(text, strict=False)
     except ValueError:

@@ -23,8 +23,8 @@ from ..fast_dataclass import dataclass
 from ..redaction import MARK, Redaction
 from ..values import Json
 
-SHORTEST: Final = 6
-NEVER: Final = "ROPEWALK_TOKEN"
+MIN_LENGTH: Final = 6
+SERVER_TOKEN: Final = "ROPEWALK_TOKEN"
 """The variable that no definition may read."""
 _WORDS: Final = frozenset(
     ("apikey", "auth", "authorization", "authtoken", "cookie", "credential", "credentials", "dsn", "jwt", "key",
@@ -39,7 +39,7 @@ _HARMLESS: Final = frozenset(
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SCHEME: Final = re.compile(r"(?:bearer|basic|token) +", re.I)
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_known: set[str] = set()
+_remembered: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,26 +54,28 @@ class Secrets:
     read: frozenset[str] = frozenset()
     named: frozenset[str] = frozenset()
 
-    def hidden(self, text: str) -> str:
+    def redact_error(self, text: str) -> str:
         """Return an error text without the secrets."""
-        return without(text, self.read | self.named)
+        return redact_text(text, self.read | self.named)
 
-    def out_of(self, value: Json) -> Json:
+    def redact_value(self, value: Json) -> Json:
         """Return a value without the secrets in `named`."""
         return _redaction(self.named).value(value) if self.named else value
 
-    def out_of_bytes(self, body: bytes) -> bytes:
+    def redact_bytes(self, body: bytes) -> bytes:
         """Return bytes, mostly of text, without the secrets in `named`."""
-        return without(body.decode("utf-8", "surrogateescape"), self.named).encode("utf-8", "surrogateescape")
+        return redact_text(body.decode("utf-8", "surrogateescape"), self.named).encode("utf-8", "surrogateescape")
 
     def are_in(self, json: bytes) -> bool:
         """Return True if JSON text may contain a secret in `named`. This is cheap, so call it before parsing."""
         # An escape can be any letter: `\u0074` is a t, and some servers write `\/` for every slash.
-        return bool(self.named) and (b"\\" in json or _redaction(self.named).finds(json.decode("utf-8", "replace")))
+        return bool(self.named) and (
+            b"\\" in json or _redaction(self.named).has_secret(json.decode("utf-8", "replace"))
+        )
 
 
 def secrets_of(settings: Mapping[str, str], read: Mapping[str, Mapping[str, str]]) -> Secrets:
-    """Return the secrets among the settings of a server, and remember them for `Known`.
+    """Return the secrets among the settings of a server, and remember them for `ProcessSecrets`.
 
     Args:
         settings: The settings of `env` or `headers`, with variables replaced by their values.
@@ -82,13 +84,13 @@ def secrets_of(settings: Mapping[str, str], read: Mapping[str, Mapping[str, str]
     named: set[str] = set()
     for name, value in settings.items():
         variables = read.get(name, {})
-        if says_secret(name):
+        if is_secret_name(name):
             scheme = _SCHEME.match(value)
             named |= {value[scheme.end() :] if scheme else value, *variables.values()}
-        named |= {secret for variable, secret in variables.items() if says_secret(variable)}
+        named |= {secret for variable, secret in variables.items() if is_secret_name(variable)}
     every = {secret for variables in read.values() for secret in variables.values()}
-    secrets = Secrets(_long(every), _long(named))
-    note(secrets.named)
+    secrets = Secrets(_spellings_of_all(every), _spellings_of_all(named))
+    remember_secrets(secrets.named)
     return secrets
 
 
@@ -97,7 +99,7 @@ def spellings(secret: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((secret, orjson.dumps(secret)[1:-1].decode(), quote(secret, safe=""))))
 
 
-def says_secret(name: str) -> bool:
+def is_secret_name(name: str) -> bool:
     """Return True if a setting or variable of this name is secret: GITHUB_TOKEN, X-Api-Key, dbPassword."""
     return name not in _HARMLESS and any(word.lower() in _WORDS for word in _WORD.findall(name))
 
@@ -115,46 +117,46 @@ def secret_names(names: Iterable[str]) -> frozenset[str]:
     for name in result:
         if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
             raise ConfigError(f"secrets: {name!r} is not the name of an environment variable")
-        if name == NEVER:
+        if name == SERVER_TOKEN:
             raise ConfigError(f"secrets: {name} is the token of the server, which no definition may read")
     return frozenset(result)
 
 
-def refused(name: str) -> str:
+def refusal_message(name: str) -> str:
     """Return the message that a definition may not read this secret, with the setting that allows it."""
-    if name == NEVER:
+    if name == SERVER_TOKEN:
         return f"$secret.{name} is the token of the server, which no definition may read"
     return f'$secret.{name} may not be read; add "{name}" to `allow` under [secrets], or to App(secrets=[...])'
 
 
-def note(secrets: Iterable[str]) -> None:
-    """Remember secrets for `Known`."""
-    _known.update(_long(secrets))
+def remember_secrets(secrets: Iterable[str]) -> None:
+    """Remember secrets for `ProcessSecrets`."""
+    _remembered.update(_spellings_of_all(secrets))
 
 
-class Known:
+class ProcessSecrets:
     """The secrets for logs: every one that this process has used, and those that the environment names."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = _long(value for name, value in environ.items() if says_secret(name))
+        self._environ = _spellings_of_all(value for name, value in environ.items() if is_secret_name(name))
         self._redaction = Redaction()
         self._built_from = -1
 
     @property
-    def marks(self) -> dict[str, str]:
+    def replacements(self) -> dict[str, str]:
         """The replacement of each secret."""
-        return dict.fromkeys(self._environ | _known, MARK)
+        return dict.fromkeys(self._environ | _remembered, MARK)
 
     @property
     def redaction(self) -> Redaction:
         """The object that removes all secrets from texts and values."""
-        if self._built_from != len(_known):
-            self._built_from = len(_known)
-            self._redaction = _redaction(self._environ | _known)
+        if self._built_from != len(_remembered):
+            self._built_from = len(_remembered)
+            self._redaction = _redaction(self._environ | _remembered)
         return self._redaction
 
 
-def without(text: str, secrets: Iterable[str]) -> str:
+def redact_text(text: str, secrets: Iterable[str]) -> str:
     """Return the text with `***` in place of each secret."""
     return _redaction(frozenset(secrets)).text(text)
 
@@ -164,5 +166,5 @@ def _redaction(secrets: frozenset[str]) -> Redaction:
     return Redaction(dict.fromkeys(sorted(secrets), MARK))
 
 
-def _long(secrets: Iterable[str]) -> frozenset[str]:
-    return frozenset(spelling for secret in secrets if len(secret) >= SHORTEST for spelling in spellings(secret))
+def _spellings_of_all(secrets: Iterable[str]) -> frozenset[str]:
+    return frozenset(spelling for secret in secrets if len(secret) >= MIN_LENGTH for spelling in spellings(secret))

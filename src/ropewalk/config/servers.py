@@ -31,7 +31,7 @@ from .settings import (
     Schedule,
     WorkerLimits,
     WorkerSettings,
-    fill,
+    fill_variables,
 )
 from .toml import (
     PROVIDER_KEYS,
@@ -40,12 +40,11 @@ from .toml import (
     SCHEDULE_KEYS,
     SECTIONS,
     SERVER_KEYS,
-    WORDS,
-    Check,
     TomlFile,
+    ValueType,
+    display_path,
+    file_exists,
     is_text,
-    named,
-    stands,
 )
 
 SERVERS_FILE: Final = ".mcp.json"
@@ -66,74 +65,74 @@ _FILLED_AT_CONNECT: Final = ("env", "headers", "auth")  # so that the one who co
 
 
 def read_servers(
-    table: TomlFile, home: Path, environ: Mapping[str, str], failures: dict[str, str], doubts: list[str]
+    table: TomlFile, directory: Path, environ: Mapping[str, str], failures: dict[str, str], warnings: list[str]
 ) -> dict[str, McpServer]:
     """Read the MCP servers: those of the `mcpServers` file first, then the tables `[mcp.NAME]`, which replace them.
 
     Args:
         table: ropewalk.toml.
-        home: The directory of the project.
+        directory: The directory of the project.
         environ: The environment variables that `${NAME}` reads.
         failures: Gets the servers that cannot be used, and why.
-        doubts: Gets what is odd about the other servers.
+        warnings: Gets what is odd about the other servers.
 
     Returns:
         The usable servers by name.
     """
-    section = dict(table.table(("mcp",)))
+    section = dict(table.get_table(("mcp",)))
     file_name = section.pop("file", None) if not isinstance(section.get("file"), dict) else None
     servers: dict[str, McpServer] = {}
 
     # A fault in the file breaks one server: other programs may need what we cannot read.
-    with table.noting():
-        file = _servers_file(table, file_name, home)
+    with table.collecting_errors():
+        file = _find_servers_file(table, file_name, directory)
         if file is not None:
             document, entries = _read_servers_file(file)
             for name, written in entries.items():
                 settings = written
                 if isinstance(written, dict):
                     settings = {key: value for key, value in written.items() if key not in _OTHER_FORMS}
-                problem = _problem(document, name, settings)
+                problem = _problem_of_entry(document, name, settings)
                 if problem is not None:
                     failures[name] = problem
                     continue
                 if name not in section:
                     for key in _unknown_keys(settings):
                         message = f"unknown key {key!r} is not read; known are: {', '.join(SERVER_KEYS)}"
-                        doubts.append(f"{_position(document, name, key)}: server {name!r}: {message}")
-                _add_server(servers, failures, name, settings, file.parent, environ)
+                        warnings.append(f"{_position(document, name, key)}: server {name!r}: {message}")
+                _add_unless_disabled(servers, failures, name, settings, file.parent, environ)
 
     # A fault in ropewalk.toml is an error.
     for name, settings in section.items():
-        with table.noting():
+        with table.collecting_errors():
             if not isinstance(settings, dict):
-                raise table.unknown(("mcp", name), ("file",))
-            values = table.check(("mcp", name), SERVER_KEYS)
+                raise table.unknown_key_error(("mcp", name), ("file",))
+            values = table.check_table(("mcp", name), SERVER_KEYS)
             if ("command" in values) == ("url" in values):
-                table.wrong(("mcp", name), f"[mcp.{name}] needs either a command or a url")
+                table.raise_at(("mcp", name), f"[mcp.{name}] needs either a command or a url")
             servers.pop(name, None)
             failures.pop(name, None)
-            _add_server(servers, failures, name, values, home, environ)
+            _add_unless_disabled(servers, failures, name, values, directory, environ)
     return servers
 
 
-def _servers_file(table: TomlFile, name: Any, home: Path) -> Path | None:
+def _find_servers_file(table: TomlFile, name: Any, directory: Path) -> Path | None:
     """Return the `mcpServers` file that is named, or else the default one if it exists."""
-    at = ("mcp", "file")
+    key_path = ("mcp", "file")
     if name is not None and not is_text(name):
-        table.wrong(at, "[mcp] file: must be text, the path of an mcpServers JSON file")
-    file = home / (name or SERVERS_FILE)
-    if stands(file):
+        table.raise_at(key_path, "[mcp] file: must be text, the path of an mcpServers JSON file")
+    file = directory / (name or SERVERS_FILE)
+    if file_exists(file):
         return file
     if name is not None:
-        table.wrong(at, f"[mcp] file: {name!r} does not exist in {home}")
+        table.raise_at(key_path, f"[mcp] file: {name!r} does not exist in {directory}")
     return None
 
 
 def _read_servers_file(path: Path) -> tuple[Document, dict[str, Any]]:
     """Read an `mcpServers` JSON file, and return it with its servers; its other keys belong to other programs."""
     try:
-        document = load(path, name=named(path), form="json", limits=_FILE_LIMITS)
+        document = load(path, name=display_path(path), form="json", limits=_FILE_LIMITS)
     except InvalidFlow as error:
         raise ConfigError(error.problems) from None
     repetition = document.repeated.get((_SERVERS,))
@@ -166,7 +165,7 @@ def _unknown_keys(settings: Mapping[str, Any]) -> Iterator[str]:
             yield key
 
 
-def _problem(document: Document, name: str, settings: Any) -> str | None:
+def _problem_of_entry(document: Document, name: str, settings: Any) -> str | None:
     """Return what is wrong with one server of the file, and where, or None."""
     for path, place in document.repeated.items():
         if path[:2] == (_SERVERS, name):
@@ -191,20 +190,20 @@ def _settings_problem(settings: Mapping[str, Any]) -> tuple[str | None, str] | N
         return None, "needs either a command or a url"
     if settings.get("type") == "sse":
         return "type", "type sse is the transport of 2024; use the server's streamable HTTP address"
-    for key, check in SERVER_KEYS.items():
+    for key, value_type in SERVER_KEYS.items():
         if key == "trust" and isinstance(settings.get(key), bool):
             continue  # the key of another program, which says nothing about hints
-        if key in settings and not check(settings[key]):
-            return key, f"{key} must be {WORDS[check]}"
+        if key in settings and not value_type.accepts(settings[key]):
+            return key, f"{key} must be {value_type.expected}"
     return None
 
 
-def _add_server(
+def _add_unless_disabled(
     servers: dict[str, McpServer],
     failures: dict[str, str],
     name: str,
     settings: Mapping[str, Any],
-    home: Path,
+    directory: Path,
     environ: Mapping[str, str],
 ) -> None:
     """Add a server to `servers`, or to `failures` if it reads a variable that is not set."""
@@ -220,12 +219,12 @@ def _add_server(
         command=values["command"],
         args=tuple(values["args"] or ()),
         env=values["env"] or {},
-        cwd=str(home / (values["cwd"] or "")) if values["command"] else None,
+        cwd=str(directory / (values["cwd"] or "")) if values["command"] else None,
         url=values["url"],
         headers=values["headers"] or {},
         auth=values["auth"],
         sampling=settings.get("sampling"),
-        roots=tuple(str(home / root) for root in values["roots"] or ()),
+        roots=tuple(str(directory / root) for root in values["roots"] or ()),
         timeout=settings.get("timeout"),
         connect_timeout=settings.get("connect_timeout"),
         mode=settings.get("mode"),
@@ -238,23 +237,23 @@ def _unset_message(unset: KeyError) -> str:
 
 
 def read_providers(
-    table: TomlFile, home: Path, environ: Mapping[str, str], failures: dict[str, str], doubts: list[str]
+    table: TomlFile, directory: Path, environ: Mapping[str, str], failures: dict[str, str], warnings: list[str]
 ) -> dict[str, Provider]:
     """Read the `[providers.NAME]` tables.
 
     Args:
         table: ropewalk.toml.
-        home: The directory of the project.
+        directory: The directory of the project.
         environ: The environment variables that `${NAME}` reads.
         failures: Gets the providers that read a variable which is not set, and why they cannot be used.
-        doubts: Gets what is odd about the other providers.
+        warnings: Gets what is odd about the other providers.
 
     Returns:
         The usable providers by name.
     """
     providers: dict[str, Provider] = {}
-    for name in table.table(("providers",)):
-        with table.noting():
+    for name in table.get_table(("providers",)):
+        with table.collecting_errors():
             values = _check_provider(table, name)
             tools = tuple(values.pop("tools", ()))
             if not values.pop("enabled", True):
@@ -265,22 +264,22 @@ def read_providers(
                 failures[name] = _unset_message(unset)
                 continue
             if "openapi" in filled and not filled["openapi"].startswith(("http://", "https://")):
-                filled["openapi"] = str(home / filled["openapi"])
+                filled["openapi"] = str(directory / filled["openapi"])
             if not tools and "openapi" not in filled:
-                place = table.place(("providers", name))
+                place = table.place_of(("providers", name))
                 message = f"[providers.{name}] has no tools: it needs tools or an openapi document"
-                doubts.append(f"{place.file}:{place.line}: {message}")
+                warnings.append(f"{place.file}:{place.line}: {message}")
             providers[name] = Provider(name=name, tools=tools, **filled)
     return providers
 
 
 def _check_provider(table: TomlFile, name: str) -> dict[str, Any]:
-    at = ("providers", name)
-    values = table.check(at, PROVIDER_KEYS)
+    key_path = ("providers", name)
+    values = table.check_table(key_path, PROVIDER_KEYS)
     if "url" not in values and "openapi" not in values:
-        table.wrong(at, f"[providers.{name}] needs a url or an openapi document")
+        table.raise_at(key_path, f"[providers.{name}] needs a url or an openapi document")
     if "tools" in values and "openapi" in values:
-        table.wrong(at, f"[providers.{name}] takes its tools from openapi or from tools, not both")
+        table.raise_at(key_path, f"[providers.{name}] takes its tools from openapi or from tools, not both")
     return values
 
 
@@ -293,20 +292,20 @@ def read_backends(table: TomlFile, environ: Mapping[str, str], failures: dict[st
         failures: Gets the backends that read a variable which is not set, and why they cannot be used.
     """
     sources: dict[str, BackendSource] = {}
-    for name in table.table(("backends",)):
-        with table.noting():
+    for name in table.get_table(("backends",)):
+        with table.collecting_errors():
             # The tool ids of a backend begin with its name, so no server or provider may have the same name.
-            settings = dict(table.table(("backends", name)))
+            settings = dict(table.get_table(("backends", name)))
             kind = settings.pop("kind", None)
             enabled = settings.pop("enabled", True)
             for other in ("mcp", "providers"):
                 if name in table.data.get(other, {}):
-                    table.wrong(("backends", name), f"[backends.{name}] has the name of [{other}.{name}]; rename it")
+                    table.raise_at(("backends", name), f"[backends.{name}] has the name of [{other}.{name}]; rename it")
             if not is_text(kind):
                 message = f'[backends.{name}] kind: must be text, such as kind = "shell": which kind of backend this is'
-                table.wrong(("backends", name, "kind"), message)
+                table.raise_at(("backends", name, "kind"), message)
             if not isinstance(enabled, bool):
-                table.wrong(("backends", name, "enabled"), f"[backends.{name}] enabled: must be true or false")
+                table.raise_at(("backends", name, "enabled"), f"[backends.{name}] enabled: must be true or false")
             if not enabled:
                 continue
             # An unset variable disables this backend only; the others still work.
@@ -321,7 +320,7 @@ def read_backends(table: TomlFile, environ: Mapping[str, str], failures: dict[st
 
 
 def _place_of_key(table: TomlFile, name: str, key: str) -> Place:
-    return table.place(("backends", name, *key.split(".")) if key else ("backends", name))
+    return table.place_of(("backends", name, *key.split(".")) if key else ("backends", name))
 
 
 def _fill_variables(value: Any, environ: Mapping[str, str]) -> Any:
@@ -330,7 +329,7 @@ def _fill_variables(value: Any, environ: Mapping[str, str]) -> Any:
         return [_fill_variables(item, environ) for item in value]
     if isinstance(value, dict):
         return {key: _fill_variables(item, environ) for key, item in value.items()}
-    return fill(value, environ) if isinstance(value, str) else value
+    return fill_variables(value, environ) if isinstance(value, str) else value
 
 
 def _fill_setting(key: str, value: Any, environ: Mapping[str, str]) -> Any:
@@ -343,62 +342,64 @@ _RESERVED_PREFIX: Final = "_"
 T = TypeVar("T")
 
 
-def read_workplace(table: TomlFile) -> WorkerSettings:
+def read_worker_settings(table: TomlFile) -> WorkerSettings:
     """Read `[workers]`, every `[queues.NAME]`, `[limits.tools.PATTERN]` and `[schedules.NAME]`."""
-    queues = _read_each(table, ("queues",), _queue)
-    rates = _read_each(table, ("limits", "tools"), _rate)
-    schedules = _read_each(table, ("schedules",), _schedule)
-    terms = WorkerLimits(**table.check(("workers",), SECTIONS["workers"]))
-    return WorkerSettings(terms=terms, queues=queues, rates=rates, schedules=schedules)
+    queues = _read_each(table, ("queues",), _read_queue)
+    rates = _read_each(table, ("limits", "tools"), _read_rate)
+    schedules = _read_each(table, ("schedules",), _read_schedule)
+    limits = WorkerLimits(**table.check_table(("workers",), SECTIONS["workers"]))
+    return WorkerSettings(limits=limits, queues=queues, rates=rates, schedules=schedules)
 
 
-def _read_each(table: TomlFile, at: tuple[str, ...], read: Callable[[TomlFile, str], T]) -> dict[str, T]:
-    """Read every table inside the one at `at`, by name."""
+def _read_each(table: TomlFile, key_path: tuple[str, ...], read: Callable[[TomlFile, str], T]) -> dict[str, T]:
+    """Read every table inside the one at `key_path`, by name."""
     results = {}
-    with table.noting():
-        for name in table.table(at):
-            with table.noting():
+    with table.collecting_errors():
+        for name in table.get_table(key_path):
+            with table.collecting_errors():
                 results[name] = read(table, name)
     return results
 
 
-def _queue(table: TomlFile, name: str) -> Queue:
-    at = ("queues", name)
+def _read_queue(table: TomlFile, name: str) -> Queue:
+    key_path = ("queues", name)
     if name.startswith(_RESERVED_PREFIX):
-        with table.noting():
-            table.wrong(at, f"[queues.{name}]: names that begin with {_RESERVED_PREFIX} are not free")
-    queue = Queue(**table.check(at, QUEUE_KEYS))
+        with table.collecting_errors():
+            table.raise_at(key_path, f"[queues.{name}]: names that begin with {_RESERVED_PREFIX} are not free")
+    queue = Queue(**table.check_table(key_path, QUEUE_KEYS))
     if queue.concurrency and queue.worker_concurrency and queue.worker_concurrency > queue.concurrency:
         message = f"[queues.{name}] worker_concurrency: at most the concurrency, which is {queue.concurrency}"
-        table.wrong((*at, "worker_concurrency"), message)
+        table.raise_at((*key_path, "worker_concurrency"), message)
     return queue
 
 
-def _rate(table: TomlFile, name: str) -> Rate:
-    at = ("limits", "tools", name)
-    return Rate(**_check_required(table, at, RATE_KEYS, "per_second"), where=_locate_keys(table, at))
+def _read_rate(table: TomlFile, name: str) -> Rate:
+    key_path = ("limits", "tools", name)
+    return Rate(**_check_required(table, key_path, RATE_KEYS, "per_second"), where=_locate_keys(table, key_path))
 
 
-def _schedule(table: TomlFile, name: str) -> Schedule:
-    at = ("schedules", name)
-    queue = table.table(at).get("queue")
+def _read_schedule(table: TomlFile, name: str) -> Schedule:
+    key_path = ("schedules", name)
+    queue = table.get_table(key_path).get("queue")
     queues = table.data.get("queues", {})
     if is_text(queue) and isinstance(queues, dict) and queue not in queues:
-        with table.noting():
-            table.wrong((*at, "queue"), f"[schedules.{name}] queue: [queues.{queue}] is not defined")
-    values = _check_required(table, at, SCHEDULE_KEYS, "cron", "flow")
-    return Schedule(**values, where=_locate_keys(table, at))
+        with table.collecting_errors():
+            table.raise_at((*key_path, "queue"), f"[schedules.{name}] queue: [queues.{queue}] is not defined")
+    values = _check_required(table, key_path, SCHEDULE_KEYS, "cron", "flow")
+    return Schedule(**values, where=_locate_keys(table, key_path))
 
 
-def _locate_keys(table: TomlFile, at: tuple[str, ...]) -> Location:
-    return lambda key: table.place((*at, key))
+def _locate_keys(table: TomlFile, key_path: tuple[str, ...]) -> Location:
+    return lambda key: table.place_of((*key_path, key))
 
 
-def _check_required(table: TomlFile, at: tuple[str, ...], known: Mapping[str, Check], *required: str) -> dict[str, Any]:
-    missing = [key for key in required if key not in table.table(at)]
+def _check_required(
+    table: TomlFile, key_path: tuple[str, ...], key_types: Mapping[str, ValueType], *required: str
+) -> dict[str, Any]:
+    missing = [key for key in required if key not in table.get_table(key_path)]
     if missing:
-        with table.noting():
-            table.check(at, known)
+        with table.collecting_errors():
+            table.check_table(key_path, key_types)
         verb = "is" if len(missing) == 1 else "are"
-        table.wrong(at, f"[{'.'.join(at)}] {' and '.join(missing)} {verb} missing")
-    return table.check(at, known)
+        table.raise_at(key_path, f"[{'.'.join(key_path)}] {' and '.join(missing)} {verb} missing")
+    return table.check_table(key_path, key_types)

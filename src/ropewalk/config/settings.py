@@ -1,7 +1,7 @@
 """Everything that can be configured, as frozen data.
 
 `Config` is the whole; the other classes are its parts: limits, retention, workers, MCP servers,
-providers, backends and what `ropewalk mcp` offers. `fill` is the one place that gives `${NAME}`
+providers, backends and what `ropewalk mcp` offers. `fill_variables` is the one place that gives `${NAME}`
 and `${NAME:-default}` a meaning. To add a setting, add a field here and its key to the tables of
 keys in toml.py.
 """
@@ -148,7 +148,7 @@ class WorkerSettings:
         schedules: The schedules by name.
     """
 
-    terms: WorkerLimits = WorkerLimits()
+    limits: WorkerLimits = WorkerLimits()
     queues: Mapping[str, Queue] = field(default_factory=dict)
     rates: Mapping[str, Rate] = field(default_factory=dict)
     schedules: Mapping[str, Schedule] = field(default_factory=dict)
@@ -334,7 +334,7 @@ class Config:
         store: The address of the journal; None means the default.
         sync: How the journal writes to disk.
         engine: Who executes runs: "local" (this process) or "dbos" (workers).
-        workplace: The settings of workers.
+        worker_settings: The settings of workers, queues and schedules.
         retention: Which finished runs are kept; None keeps all.
         allow_hosts: Hosts that an address from data may name although they are not public.
         claude: Settings of the model.
@@ -344,7 +344,7 @@ class Config:
         secrets: The environment variables that `$secret` may read.
         http_secrets: Those of them that definitions sent over HTTP may read, too.
         failures: Why servers, providers and backends cannot be used, by name.
-        doubts: What is odd about the others.
+        warnings: What is odd about the servers, providers and backends that can be used.
     """
 
     directory: Path
@@ -356,7 +356,7 @@ class Config:
     store: str | None = field(default=None, repr=False)  # it may contain a password
     sync: Literal["normal", "full"] = "normal"
     engine: Literal["local", "dbos"] = "local"
-    workplace: WorkerSettings = field(default_factory=WorkerSettings)
+    worker_settings: WorkerSettings = field(default_factory=WorkerSettings)
     limits: Limits = field(default_factory=Limits)
     retention: Retention | None = field(default_factory=Retention)
     allow_hosts: tuple[str, ...] = ()
@@ -367,7 +367,7 @@ class Config:
     secrets: tuple[str, ...] = ()
     http_secrets: tuple[str, ...] = ()
     failures: Mapping[str, str] = field(default_factory=dict)
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 TRUST_HINTS: Final = "hints"
@@ -376,7 +376,7 @@ TRUST_HINTS: Final = "hints"
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
-def fill(text: str, environ: Mapping[str, str], used: dict[str, str] | None = None) -> str:
+def fill_variables(text: str, environ: Mapping[str, str], used: dict[str, str] | None = None) -> str:
     """Replace each `${NAME}` and `${NAME:-default}` of a text. Values are not read again.
 
     Args:

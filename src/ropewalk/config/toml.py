@@ -1,8 +1,9 @@
 """`ropewalk.toml`: the keys of its tables, and a reader that knows the place of each key.
 
-The tables of keys (`SECTIONS`, `SERVER_KEYS`, ...) name a check for each key, and `WORDS` says what a
-check accepts. To add a setting, add its key to a table here and a field to settings.py. The TOML
-reader of Python gives no positions, so `TomlFile` searches the lines when something is wrong.
+The tables of keys (`SECTIONS`, `SERVER_KEYS`, ...) name the `ValueType` of each key: which values are right, and the
+words for them in messages. `project.py` and `servers.py` read their sections with it. To add a setting, add its key to
+a table here and a field to settings.py. The TOML reader of Python gives no positions, so `TomlFile` searches the lines
+when something is wrong.
 """
 
 from __future__ import annotations
@@ -12,16 +13,29 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn
 
 from ..errors import ConfigError, InvalidFlow, Place
+from ..fast_dataclass import dataclass
 from ..source.load import decoded, is_file
 from ..source.locations import Lines
 from ..values import MAX_DEPTH, did_you_mean
 from .settings import CATCH_UP, MODES, RESOURCES, TRUST_HINTS
 
-Check: TypeAlias = Callable[[Any], bool]
+
+@dataclass(frozen=True, slots=True)
+class ValueType:
+    """The kind of value that a key takes.
+
+    Args:
+        expected: The words for it, in messages.
+        accepts: Returns True for a right value.
+    """
+
+    expected: str
+    accepts: Callable[[Any], bool]
 
 
 def is_text(value: Any) -> bool:
@@ -29,245 +43,187 @@ def is_text(value: Any) -> bool:
     return isinstance(value, str) and value != ""
 
 
-def _texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(v, str) for v in value)
+def _is_number(value: Any) -> bool:
+    # In Python, True and False are integers.
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _text_table(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(v, str) for v in value.values())
+def _is_above_zero(value: Any) -> bool:
+    return _is_number(value) and 0 < value < float("inf")
 
 
-def _auth(value: Any) -> bool:
-    """Return True for a kind of authorization, or a table with its settings; the server's configuration checks them."""
-    return is_text(value) or isinstance(value, dict)
+def _is_integer_from(lowest: int, value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= lowest
 
 
-def _tables(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(v, dict) for v in value)
+def _is_list_of(kind: type, value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, kind) for item in value)
 
 
-def _seconds(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf")
+def _is_table_of(accepts: Callable[[Any], bool], value: Any) -> bool:
+    return isinstance(value, dict) and all(map(accepts, value.values()))
 
 
-def _seconds_or_zero(value: Any) -> bool:
-    return _seconds(value) or (value == 0 and not isinstance(value, bool))
+def _is_undo(value: Any) -> bool:
+    """Return True for the id of a tool that undoes another one, or a table with the id and its arguments."""
+    if not isinstance(value, dict):
+        return is_text(value)
+    return is_text(value.get("tool")) and isinstance(value.get("args", {}), dict) and value.keys() <= {"tool", "args"}
 
 
-def _count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
-
-
-def _count_or_zero(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _flag(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _catch_up(value: Any) -> bool:
-    return value in CATCH_UP
-
-
-def _depth(value: Any) -> bool:
-    return _count(value) and value <= MAX_DEPTH
-
-
-def _positive_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf")
-
-
-def _anything(value: Any) -> bool:
-    return True
-
-
-def _mode(value: Any) -> bool:
-    return value in MODES
-
-
-def _trust(value: Any) -> bool:
-    return bool(value == TRUST_HINTS)
-
-
-def _sync(value: Any) -> bool:
-    return value in ("normal", "full")
-
-
-def _engine(value: Any) -> bool:
-    return value in ("local", "dbos")
-
-
-def _approve(value: Any) -> bool:
-    return value in ("destructive", "writes", "none")
-
-
-def _save(value: Any) -> bool:
-    return value in ("ask", "allow")
-
-
-def is_sampling(value: Any) -> bool:
-    """Return True for a boolean, or a table of limits of requests to the model."""
-    if isinstance(value, dict):
-        return value.keys() <= {"max_tokens", "max_requests"} and all(map(_count, value.values()))
-    return isinstance(value, bool)
-
-
-def _resources(value: Any) -> bool:
-    return isinstance(value, list) and all(item in RESOURCES for item in value)
-
-
-def _parallel(value: Any) -> bool:
-    return value in ("none", "reads", "all")
-
-
-def _effects(value: Any) -> bool:
-    return isinstance(value, dict) and all(effect in ("read", "write", "destructive") for effect in value.values())
-
-
-def _policy(value: Any) -> bool:
-    return value in ("on_request", "on_failure")
-
-
-def _undos(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        is_text(undo)
-        or (
-            isinstance(undo, dict)
-            and is_text(undo.get("tool"))
-            and isinstance(undo.get("args", {}), dict)
-            and undo.keys() <= {"tool", "args"}
-        )
-        for undo in value.values()
-    )
-
-
-def _retention(value: Any) -> bool:
+def _is_retention(value: Any) -> bool:
     if value is False:
         return True
-    checks = {"days": _seconds, "runs": _count}
-    return isinstance(value, dict) and all(key in checks and checks[key](inner) for key, inner in value.items())
+    types = {"days": _SECONDS, "runs": _COUNT}
+    return isinstance(value, dict) and all(key in types and types[key].accepts(inner) for key, inner in value.items())
 
 
-WORDS: Final[dict[Check, str]] = {
-    is_text: "text",
-    _texts: "a list of texts",
-    _text_table: "a table of texts",
-    _tables: "a list of tables",
-    _seconds: "a number of seconds above 0",
-    _count: "a whole number above 0",
-    _count_or_zero: "a whole number from 0",
-    _seconds_or_zero: "a number of seconds, 0 or more",
-    _depth: f"a whole number from 1 to {MAX_DEPTH}",
-    _flag: "true or false",
-    _retention: "{days = 30, runs = 10000}, either of them, or false",
-    _positive_number: "a number above 0",
-    _sync: '"normal" or "full"',
-    _engine: '"local" or "dbos"',
-    _mode: f"one of {', '.join(MODES)}",
-    is_sampling: "true, false or {max_tokens = 1000, max_requests = 100}, either of them",
-    _resources: f"a list of: {', '.join(RESOURCES)}",
-    _trust: f'"{TRUST_HINTS}", or left out',
-    _approve: '"destructive", "writes" or "none"',
-    _save: '"ask" or "allow"',
-    _parallel: '"none", "reads" or "all"',
-    _effects: 'a table of tool ids or patterns, each with "read", "write" or "destructive"',
-    _policy: '"on_request" or "on_failure"',
-    _undos: 'a table of tool ids, each with the id of a tool or {tool = "...", args = {...}}',
-    _auth: "a kind of authorization, or a table with its settings",
-    _catch_up: f"one of {', '.join(CATCH_UP)}",
+def _is_sampling(value: Any) -> bool:
+    """Return True for a boolean, or a table of limits of requests to the model."""
+    if isinstance(value, dict):
+        return value.keys() <= {"max_tokens", "max_requests"} and all(map(_COUNT.accepts, value.values()))
+    return isinstance(value, bool)
+
+
+def _one_of(*values: str) -> ValueType:
+    quoted = [f'"{value}"' for value in values]
+    return ValueType(f"{', '.join(quoted[:-1])} or {quoted[-1]}", lambda value: value in values)
+
+
+_ANYTHING: Final = ValueType("anything", lambda value: True)
+_TEXT: Final = ValueType("text", is_text)
+_TEXTS: Final = ValueType("a list of texts", partial(_is_list_of, str))
+_TEXT_TABLE: Final = ValueType("a table of texts", partial(_is_table_of, lambda value: isinstance(value, str)))
+_TABLES: Final = ValueType("a list of tables", partial(_is_list_of, dict))
+_FLAG: Final = ValueType("true or false", lambda value: isinstance(value, bool))
+_POSITIVE_NUMBER: Final = ValueType("a number above 0", _is_above_zero)
+_SECONDS: Final = ValueType("a number of seconds above 0", _is_above_zero)
+_SECONDS_OR_ZERO: Final = ValueType(
+    "a number of seconds, 0 or more", lambda value: _is_above_zero(value) or (_is_number(value) and value == 0)
+)
+_COUNT: Final = ValueType("a whole number above 0", partial(_is_integer_from, 1))
+_COUNT_OR_ZERO: Final = ValueType("a whole number from 0", partial(_is_integer_from, 0))
+_DEPTH: Final = ValueType(
+    f"a whole number from 1 to {MAX_DEPTH}", lambda value: _is_integer_from(1, value) and value <= MAX_DEPTH
+)
+# The configuration of the server checks the settings of the table.
+_AUTH: Final = ValueType(
+    "a kind of authorization, or a table with its settings", lambda value: is_text(value) or isinstance(value, dict)
+)
+SAMPLING: Final = ValueType("true, false or {max_tokens = 1000, max_requests = 100}, either of them", _is_sampling)
+_RETENTION: Final = ValueType("{days = 30, runs = 10000}, either of them, or false", _is_retention)
+_EFFECTS: Final = ValueType(
+    'a table of tool ids or patterns, each with "read", "write" or "destructive"',
+    partial(_is_table_of, lambda value: value in ("read", "write", "destructive")),
+)
+_UNDOS: Final = ValueType(
+    'a table of tool ids, each with the id of a tool or {tool = "...", args = {...}}', partial(_is_table_of, _is_undo)
+)
+
+SERVER_KEYS: Final[dict[str, ValueType]] = {
+    "command": _TEXT,
+    "args": _TEXTS,
+    "env": _TEXT_TABLE,
+    "cwd": _TEXT,
+    "url": _TEXT,
+    "headers": _TEXT_TABLE,
+    "auth": _AUTH,
+    "roots": _TEXTS,
+    "sampling": SAMPLING,
+    "timeout": _SECONDS,
+    "connect_timeout": _SECONDS,
+    "mode": ValueType(f"one of {', '.join(MODES)}", lambda value: value in MODES),
+    "trust": ValueType(f'"{TRUST_HINTS}", or left out', lambda value: bool(value == TRUST_HINTS)),
+    "enabled": _FLAG,
 }
-SERVER_KEYS: Final[dict[str, Check]] = {
-    "command": is_text,
-    "args": _texts,
-    "env": _text_table,
-    "cwd": is_text,
-    "url": is_text,
-    "headers": _text_table,
-    "auth": _auth,
-    "roots": _texts,
-    "sampling": is_sampling,
-    "timeout": _seconds,
-    "connect_timeout": _seconds,
-    "mode": _mode,
-    "trust": _trust,
-    "enabled": _flag,
+PROVIDER_KEYS: Final[dict[str, ValueType]] = {
+    "url": _TEXT,
+    "openapi": _TEXT,
+    "tools": _TABLES,
+    "headers": _TEXT_TABLE,
+    "timeout": _SECONDS,
+    "read_only": _TEXTS,
+    "enabled": _FLAG,
 }
-PROVIDER_KEYS: Final[dict[str, Check]] = {
-    "url": is_text,
-    "openapi": is_text,
-    "tools": _tables,
-    "headers": _text_table,
-    "timeout": _seconds,
-    "read_only": _texts,
-    "enabled": _flag,
+QUEUE_KEYS: Final[dict[str, ValueType]] = {
+    "concurrency": _COUNT,
+    "worker_concurrency": _COUNT,
+    "limit": _COUNT,
+    "period": _SECONDS,
 }
-QUEUE_KEYS: Final[dict[str, Check]] = {
-    "concurrency": _count,
-    "worker_concurrency": _count,
-    "limit": _count,
-    "period": _seconds,
+RATE_KEYS: Final[dict[str, ValueType]] = {"per_second": _POSITIVE_NUMBER, "burst": _COUNT}
+SCHEDULE_KEYS: Final[dict[str, ValueType]] = {
+    "cron": _TEXT,
+    "flow": _TEXT,
+    "input": _ANYTHING,
+    "timezone": _TEXT,
+    "queue": _TEXT,
+    "catch_up": ValueType(f"one of {', '.join(CATCH_UP)}", lambda value: value in CATCH_UP),
 }
-RATE_KEYS: Final[dict[str, Check]] = {"per_second": _positive_number, "burst": _count}
-SCHEDULE_KEYS: Final[dict[str, Check]] = {
-    "cron": is_text,
-    "flow": is_text,
-    "input": _anything,
-    "timezone": is_text,
-    "queue": is_text,
-    "catch_up": _catch_up,
-}
-SECTIONS: Final[dict[str, dict[str, Check]]] = {
-    "tools": {"modules": _texts},
+SECTIONS: Final[dict[str, dict[str, ValueType]]] = {
+    "tools": {"modules": _TEXTS},
     "mcp_server": {
-        "flows": _texts,
-        "stored": _flag,
-        "tools": _flag,
-        "gateway": _flag,
-        "prefix": _flag,
-        "max_listed": _count_or_zero,
-        "instructions": is_text,
-        "wait_for_servers": _seconds_or_zero,
-        "task_only": _texts,
-        "prompts": _texts,
-        "resources": _resources,
+        "flows": _TEXTS,
+        "stored": _FLAG,
+        "tools": _FLAG,
+        "gateway": _FLAG,
+        "prefix": _FLAG,
+        "max_listed": _COUNT_OR_ZERO,
+        "instructions": _TEXT,
+        "wait_for_servers": _SECONDS_OR_ZERO,
+        "task_only": _TEXTS,
+        "prompts": _TEXTS,
+        "resources": ValueType(
+            f"a list of: {', '.join(RESOURCES)}",
+            lambda value: isinstance(value, list) and all(item in RESOURCES for item in value),
+        ),
     },
     "plans": {
-        "offer": _flag,
-        "approve": _approve,
-        "save": _save,
-        "decide": _flag,
-        "parallel": _parallel,
-        "max_result": _count,
-        "effects": _effects,
+        "offer": _FLAG,
+        "approve": _one_of("destructive", "writes", "none"),
+        "save": _one_of("ask", "allow"),
+        "decide": _FLAG,
+        "parallel": _one_of("none", "reads", "all"),
+        "max_result": _COUNT,
+        "effects": _EFFECTS,
     },
-    "undo": {"policy": _policy, "attempts": _count, "delay": _seconds_or_zero, "tools": _undos},
-    "network": {"allow": _texts},
-    "store": {"url": is_text, "sync": _sync, "engine": _engine, "retention": _retention},
+    "undo": {
+        "policy": _one_of("on_request", "on_failure"),
+        "attempts": _COUNT,
+        "delay": _SECONDS_OR_ZERO,
+        "tools": _UNDOS,
+    },
+    "network": {"allow": _TEXTS},
+    "store": {
+        "url": _TEXT,
+        "sync": _one_of("normal", "full"),
+        "engine": _one_of("local", "dbos"),
+        "retention": _RETENTION,
+    },
     "workers": {
-        "concurrency": _count,
-        "lease": _seconds,
-        "grace": _seconds,
-        "recoveries": _count,
-        "longest_block": _seconds,
+        "concurrency": _COUNT,
+        "lease": _SECONDS,
+        "grace": _SECONDS,
+        "recoveries": _COUNT,
+        "longest_block": _SECONDS,
     },
     "claude": {
-        "model": is_text,
-        "base_url": is_text,
-        "max_tokens": _count,
-        "max_retries": _count_or_zero,
-        "timeout": _seconds,
-        "stream": _flag,
-        "prompt_cache": _flag,
+        "model": _TEXT,
+        "base_url": _TEXT,
+        "max_tokens": _COUNT,
+        "max_retries": _COUNT_OR_ZERO,
+        "timeout": _SECONDS,
+        "stream": _FLAG,
+        "prompt_cache": _FLAG,
     },
-    "secrets": {"allow": _texts, "http": _texts},
+    "secrets": {"allow": _TEXTS, "http": _TEXTS},
     "limits": {
-        "tools": _anything,  # a table; `read_workplace` checks it
-        "tool_timeout": _seconds,
-        "nodes": _count,
-        "nesting": _depth,
-        "file_size": _count,
-        "aliases": _count,
+        "tools": _ANYTHING,  # a table; `read_worker_settings` checks it
+        "tool_timeout": _SECONDS,
+        "nodes": _COUNT,
+        "nesting": _DEPTH,
+        "file_size": _COUNT,
+        "aliases": _COUNT,
     },
 }
 _LINE_KEY = re.compile(
@@ -280,7 +236,7 @@ _ITEM = re.compile(r"'([^']*)'")
 _LINE_TABLE = re.compile(r"^\s*\[(?!\[)([^\]]+)\]")
 
 
-def stands(file: Path) -> bool:
+def file_exists(file: Path) -> bool:
     """Return True if the file exists.
 
     Raises:
@@ -289,12 +245,12 @@ def stands(file: Path) -> bool:
     try:
         return is_file(file)
     except FileExistsError as error:
-        raise ConfigError(f"{named(file)} {error}") from None
+        raise ConfigError(f"{display_path(file)} {error}") from None
     except PermissionError as error:
-        raise ConfigError(f"{named(file)}: cannot check if it exists: {error.strerror}") from error
+        raise ConfigError(f"{display_path(file)}: cannot check if it exists: {error.strerror}") from error
 
 
-def named(file: Path) -> str:
+def display_path(file: Path) -> str:
     """Return the path of a file for messages: relative to the working directory if the file is below it."""
     here = Path.cwd()
     return os.path.relpath(file, here) if file.is_relative_to(here) else str(file)
@@ -316,26 +272,26 @@ class TomlFile:
     """
 
     def __init__(self, path: Path | None) -> None:
-        self.name = "" if path is None else named(path)
+        self.name = "" if path is None else display_path(path)
         self.text = ""
         self.data: dict[str, Any] = {}
-        self._noted: list[ConfigError] = []
+        self._collected: list[ConfigError] = []
         if path is not None:
-            self._read(path, self.name)
+            self._load(path, self.name)
 
     @contextmanager
-    def noting(self) -> Iterator[None]:
+    def collecting_errors(self) -> Iterator[None]:
         """Collect a ConfigError of the block, for `raise_noted`."""
         try:
             yield
         except ConfigError as error:
-            self._noted.append(error)
+            self._collected.append(error)
 
-    def raise_noted(self) -> None:
+    def raise_collected(self) -> None:
         """Raise the collected errors as one ConfigError."""
-        raise_all(self._noted)
+        raise_all(self._collected)
 
-    def _read(self, path: Path, name: str) -> None:
+    def _load(self, path: Path, name: str) -> None:
         try:
             raw = decoded(path.read_bytes(), name).removeprefix("\ufeff")
             self.text = raw.replace("\r\n", "\n").replace("\r", "\n")
@@ -345,11 +301,11 @@ class TomlFile:
         except InvalidFlow as error:
             raise ConfigError(error.problems) from None
         except tomllib.TOMLDecodeError as error:
-            raise self._syntax(error) from None
+            raise self._syntax_error(error) from None
         except RecursionError:
-            raise self._deep() from None
+            raise self._depth_error() from None
 
-    def _syntax(self, error: tomllib.TOMLDecodeError) -> ConfigError:
+    def _syntax_error(self, error: tomllib.TOMLDecodeError) -> ConfigError:
         """Turn an error of tomllib into ours, with a place and without Python's notation."""
         lines = self.text.splitlines()
         position = re.search(r"\(at line (\d+), column (\d+)\)$", str(error))
@@ -364,7 +320,7 @@ class TomlFile:
         place = Place(self.name, max(line, 1), max(column, 1), text)
         return ConfigError(message[:1].lower() + message[1:], place=place)
 
-    def _deep(self) -> ConfigError:
+    def _depth_error(self) -> ConfigError:
         """Find where brackets are nested too deeply: tomllib gives no place for it."""
         depth = 0
         for token in _BRACKETS.finditer(self.text):
@@ -374,68 +330,70 @@ class TomlFile:
                 return ConfigError(f"nested deeper than {MAX_DEPTH}", place=place)
         return ConfigError(f"nested deeper than {MAX_DEPTH}", place=Place(self.name, 1, 1))
 
-    def table(self, at: tuple[str, ...]) -> dict[str, Any]:
+    def get_table(self, key_path: tuple[str, ...]) -> dict[str, Any]:
         """Return the table at a path of keys, such as ("mcp", "files"); an empty one if there is none.
 
         Raises:
             ConfigError: Something on the path is not a table.
         """
         table = self.data
-        for depth, part in enumerate(at, 1):
+        for depth, part in enumerate(key_path, 1):
             table = table.get(part, {})
             if not isinstance(table, dict):
-                name = ".".join(at[:depth])
-                self.wrong(at[:depth], f"{name} must be a table: [{name}]")
+                name = ".".join(key_path[:depth])
+                self.raise_at(key_path[:depth], f"{name} must be a table: [{name}]")
         return table
 
-    def check(self, at: tuple[str, ...], keys: Mapping[str, Check]) -> dict[str, Any]:
+    def check_table(self, key_path: tuple[str, ...], keys: Mapping[str, ValueType]) -> dict[str, Any]:
         """Return a copy of the table at a path, with every key known and every value accepted.
 
         Args:
-            at: The path of keys.
-            keys: The known keys, with their checks.
+            key_path: The path of keys.
+            keys: The known keys, with the types of their values.
 
         Raises:
             ConfigError: All that is wrong in the table.
         """
-        table = self.table(at)
+        table = self.get_table(key_path)
         errors = []
         for key, value in table.items():
             if key not in keys:
-                errors.append(self.unknown((*at, key), keys))
-            elif not keys[key](value):
-                message = f"[{'.'.join(at)}] {key}: must be {WORDS[keys[key]]}"
-                errors.append(ConfigError(message, place=self.place((*at, key))))
+                errors.append(self.unknown_key_error((*key_path, key), keys))
+            elif not keys[key].accepts(value):
+                message = f"[{'.'.join(key_path)}] {key}: must be {keys[key].expected}"
+                errors.append(ConfigError(message, place=self.place_of((*key_path, key))))
         raise_all(errors)
         return dict(table)
 
-    def unknown(self, at: tuple[str, ...], known: Mapping[str, Any] | tuple[str, ...]) -> ConfigError:
+    def unknown_key_error(
+        self, key_path: tuple[str, ...], known_keys: Mapping[str, Any] | tuple[str, ...]
+    ) -> ConfigError:
         """Return the error for an unknown key, with what was probably meant."""
-        suggestion = did_you_mean(at[-1], known)
-        hint = f"did you mean {suggestion}?" if suggestion else f"known are: {', '.join(known)}"
-        inside = f"[{'.'.join(at[:-1])}] " if len(at) > 1 else ""
-        return ConfigError(f"{inside}unknown key {at[-1]!r}; {hint}", place=self.place(at))
+        suggestion = did_you_mean(key_path[-1], known_keys)
+        hint = f"did you mean {suggestion}?" if suggestion else f"known are: {', '.join(known_keys)}"
+        section = f"[{'.'.join(key_path[:-1])}] " if len(key_path) > 1 else ""
+        return ConfigError(f"{section}unknown key {key_path[-1]!r}; {hint}", place=self.place_of(key_path))
 
-    def wrong(self, at: tuple[str, ...], message: str) -> NoReturn:
+    def raise_at(self, key_path: tuple[str, ...], message: str) -> NoReturn:
         """Raise ConfigError with a message and the place of a key."""
-        raise ConfigError(message, place=self.place(at))
+        raise ConfigError(message, place=self.place_of(key_path))
 
-    def place(self, at: tuple[str, ...]) -> Place:
+    def place_of(self, key_path: tuple[str, ...]) -> Place:
         """Return the place of the line that sets a key, or of the nearest table around it."""
         lines = self.text.splitlines()
         # Look for the whole path first, then for shorter beginnings of it.
-        for length in range(len(at), 0, -1):
-            inside: tuple[str, ...] = ()
+        for length in range(len(key_path), 0, -1):
+            table_path: tuple[str, ...] = ()
             for number, line in enumerate(lines, 1):
                 match = _LINE_TABLE.match(line)
                 if match:
-                    inside = path = _key_parts(f"[{match[1]}]")
+                    table_path = path = _key_parts(f"[{match[1]}]")
                 else:
                     match = _LINE_KEY.match(line)
                     if not match:
                         continue
-                    path = inside + _key_parts(f"{match[1]} = 0")
-                if path[:length] == at[:length]:
+                    path = table_path + _key_parts(f"{match[1]} = 0")
+                if path[:length] == key_path[:length]:
                     return Place(self.name, number, match.start(1) + 1, line)
         return Place(self.name, 1, 1, lines[0] if lines else "")
 

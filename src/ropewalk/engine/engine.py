@@ -131,7 +131,7 @@ class RecoveryStore(Protocol):
             run_id: The run.
         """
 
-    def bury(self, row: Any, recoveries: int) -> int | None:
+    def hand_back_dead_run(self, row: Any, recoveries: int) -> int | None:
         """Count the death of the process of a run, and park the run if it has killed too many.
 
         Args:

@@ -204,13 +204,13 @@ class Run(TaskDeadline):
             names: The secrets that the run may read.
             known: The secrets of the outer run; None for a run of its own.
         """
-        from ..config.secrets import SHORTEST, note  # imported only by flows that read secrets
+        from ..config.secrets import MIN_LENGTH, remember_secrets  # imported only by flows that read secrets
 
         self.allowed, self.secrets = names, Redaction() if known is None else known
         values = {name: os.environ.get(name, "") for name in sorted(names)}
-        note(values.values())  # the logs of this process redact them, too
+        remember_secrets(values.values())  # the logs of this process redact them, too
         for name, value in values.items():
-            if len(value) >= SHORTEST:
+            if len(value) >= MIN_LENGTH:
                 self.secrets.add(value, f"$secret.{name}")
 
     def secret(self, name: str) -> str:
@@ -220,9 +220,9 @@ class Run(TaskDeadline):
             ExpressionError: The run may not read it, or it is not set.
         """
         if name not in self.allowed or self.secrets is None:
-            from ..config.secrets import refused
+            from ..config.secrets import refusal_message
 
-            raise ExpressionError(refused(name))
+            raise ExpressionError(refusal_message(name))
         value = os.environ.get(name)
         if value is None:
             raise ExpressionError(f"$secret.{name}: the environment variable {name} is not set")

@@ -26,7 +26,7 @@ from ..fast_dataclass import dataclass
 from ..values import did_you_mean
 from .memory import MemoryStore
 from .protocol import Store
-from .sql.leases import Owner, judge
+from .sql.leases import Owner, owner_state
 from .sql.rows import Connection, fetch
 from .sql.store import SqlStore
 from .sql.writer import Writer
@@ -443,7 +443,7 @@ def _runs(source_db: Writer, lease: float) -> Iterator[tuple[int, str, bool, boo
     last = 0
     while page := source_db.read(lambda c, last=last: fetch(c, _RUNS, (last,))):  # type: ignore[misc]
         for seq, id, part, status, owner, beat in page:
-            verdict = judge(Owner.load(owner) if owner else None) if status == "running" else "dead"
+            verdict = owner_state(Owner.load(owner) if owner else None) if status == "running" else "dead"
             yield seq, id, bool(part), verdict == "live" or (verdict == "unknown" and 0 <= time.time() - beat <= lease)
         last = page[-1][0]
 

@@ -26,7 +26,7 @@ import orjson
 from ..content import contents, hashes_of
 from ..errors import Fenced, JournalConflict, NotFound, RunBusy, RunEnded, RunUndone, StoreError
 from ..values import Json, check_json
-from .news import Hear
+from .news import NewsCallback
 from .open_waits import match_signals
 from .protocol import (
     DECISIONS,
@@ -430,7 +430,7 @@ class MemoryStore(MemoryDefinitions, MemoryUses):
             record = self._runs.get(run_id)
             return [] if record is None else list(record.signals)
 
-    def hear(self, callback: Hear, /) -> Callable[[], None] | None:
+    def hear(self, callback: NewsCallback, /) -> Callable[[], None] | None:
         return None
 
     def prune(

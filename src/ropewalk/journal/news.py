@@ -21,4 +21,4 @@ class News:
     run: str
 
 
-Hear: TypeAlias = Callable[[News], None]
+NewsCallback: TypeAlias = Callable[[News], None]

@@ -53,11 +53,11 @@ class Selection:
         request = context.get("request")
         if request is None or result.get("status") == "waiting":
             return
-        from .hybrid import outcomes
+        from .hybrid import tool_outcomes
 
         def learn_from_history() -> None:
-            tool_outcomes = outcomes(job.flow, self._store().history(job.new.id), result)
-            self.record(request, tool_outcomes, context.get("source") or "")
+            outcomes = tool_outcomes(job.flow, self._store().history(job.new.id), result)
+            self.record(request, outcomes, context.get("source") or "")
 
         await run_sync_in_thread(self._store(), learn_from_history)
 

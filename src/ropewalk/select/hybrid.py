@@ -1,13 +1,16 @@
 """The `hybrid` strategy: find candidates in the index, measure their features, rank them, explain the best.
 
+`select_hybrid` is what `selector.py` calls for this strategy, which is the default one; `rank` is its main part.
+
 A request is read in several ways, as a whole and clause by clause, because each clause may need its own tool. Every
-way measures each candidate by the same features (NAMES); their weights add up to a score. The score of the best
-result is calibrated: it is the share of requests with such a result whose tool was among the first five.
+way measures each candidate by the same FEATURES; their weights add up to a value, and a softmax turns the values into
+chances. The score of the best result is calibrated: it is the share of requests with such a result whose tool was among
+the first five.
 
-`cut`, `allowed_tools` and `shape_results` serve the documented strategies (`legacy`) too. `outcomes` reads from the
-history of a run which tools succeeded, for the selector to learn from.
+`keep_best`, `allowed_tools` and `shape_results` serve the documented strategies (`legacy.py`), too. `tool_outcomes`
+reads from the history of a run which tools succeeded, for the selector to learn from.
 
-To add a feature, add its name to NAMES and its measure to `measure`, and fit the weights again with
+To add a feature, add its name to FEATURES and its measure to `measure_features`, and fit the weights again with
 `bench/select_fit.py`.
 """
 
@@ -28,17 +31,16 @@ from ..journal.protocol import Entry
 from ..ops import MODEL, calls_of
 from ..values import Json
 from .candidates import Candidates
-from .index import BITS, FIELD_BITS, TELLING, Index, pairs_of, signature
-from .memory import Memory, Recalled
+from .index import BITS, FIELD_BITS, NAME_OR_DESCRIPTION, Index, pairs_of, signature
+from .memory import Memory, RememberedEvidence
 from .options import Options
 from .query import CLAUSES_OF, Reading, Request
 from .tool_card import FIELDS
 from .usage import Rate
 
 Array: TypeAlias = np.ndarray[Any, Any]
-RankedSlots: TypeAlias = list[tuple[float, int, int]]  # (score, slot, place in the ranking), best first
 
-NAMES: Final = (
+FEATURES: Final = (
     "coverage",
     "only in parameters",
     "exact words",
@@ -54,23 +56,23 @@ NAMES: Final = (
 )
 
 
-def measure(candidates: Candidates, slots: Array, near: Array | None = None) -> Array:
+def measure_features(candidates: Candidates, slots: Array, similarity_by_model: Array | None = None) -> Array:
     """Return the features of each slot for each way to read the request.
 
     Args:
         candidates: The tools that were compared.
         slots: The slots to measure.
-        near: By slot, the similarity under a model.
+        similarity_by_model: By slot, the similarity under a model.
 
     Returns:
         An array of shape (ways, slots, len(NAMES)).
     """
     index, reading = candidates.index, candidates.reading
-    ways, terms, count = reading.ways, len(reading.worth), len(slots)
+    ways, terms, count = reading.way_weights, len(reading.word_weights), len(slots)
     variant, column, impacts, fields = candidates.matches(slots)
     likeness = reading.likeness[variant]
-    in_name_or_description, described, in_parameters = _OF_FIELDS.take(fields, axis=1)
-    cell = reading.places[variant] * count + column
+    in_name_or_description, described, in_parameters = _FIELD_FLAGS.take(fields, axis=1)
+    cell = reading.positions[variant] * count + column
     name_and_description_words: Array = np.zeros((5, terms * count), np.float32)
     name_and_description_words[0, cell] = likeness
     name_and_description_words[1, cell] = in_parameters * likeness
@@ -80,47 +82,47 @@ def measure(candidates: Candidates, slots: Array, near: Array | None = None) -> 
     name_and_description_words[4, cell] = described * likeness
     name_and_description_words[2] = name_and_description_words[0] == 1.0
     name_and_description_words = name_and_description_words.reshape(5, terms, count)
-    out: Array = np.zeros((len(NAMES), len(ways), count), np.float32)
-    inside = reading.inside.astype(np.float32)
-    out[:3] = (ways / np.maximum(reading.way_worth, 1e-30)[:, None]) @ name_and_description_words[:3]
+    out: Array = np.zeros((len(FEATURES), len(ways), count), np.float32)
+    inside = reading.has_word.astype(np.float32)
+    out[:3] = (ways / np.maximum(reading.way_totals, 1e-30)[:, None]) @ name_and_description_words[:3]
     # A word that few candidates have separates them, however many other tools have it.
     rare = np.log((count + 1) / (name_and_description_words[0].sum(1) + 0.5)) * reading.weights
     weighted_matches = (inside * np.maximum(rare, 0)) @ name_and_description_words[3]
     out[3] = weighted_matches / np.maximum(weighted_matches.max(1, keepdims=True, initial=0.0), 1e-6)
     out[4] = _tool_covered(
-        reading, reading.words[variant], column, reading.rare[variant] * in_name_or_description, count
+        reading, reading.last_variant[variant], column, reading.rarity[variant] * in_name_or_description, count
     )
-    out[4] /= index.telling(slots)
-    out[5] = inside @ name_and_description_words[4] / (index.described[slots] + 3.0)
-    _letters(candidates, slots, out)
+    out[4] /= index.informativeness(slots)
+    out[5] = inside @ name_and_description_words[4] / (index.description_lengths[slots] + 3.0)
+    _measure_letters(candidates, slots, out)
     out[8] = reading.way_vectors @ index.vectors[slots].T
     out[9] = out[8] - out[8].max(1, keepdims=True, initial=0.0)
-    if near is not None:
-        out[10] = near[slots]
-        out[11] = out[10] - float(near.max(initial=0.0))
+    if similarity_by_model is not None:
+        out[10] = similarity_by_model[slots]
+        out[11] = out[10] - float(similarity_by_model.max(initial=0.0))
     return out.transpose(1, 2, 0)
 
 
 def _tool_covered(reading: Reading, word: Array, column: Array, rare: Array, count: int) -> Array:
     """How much of what a tool's name and description say each way says, the rarer words counting more: of each match
     the word as in Reading.words, the tool, and what the word tells there."""
-    alike: Array = np.zeros((len(reading.inside), len(reading.terms)), np.float32)
-    way, variant = reading.inside[:, reading.places].nonzero()
-    alike[way, reading.words[variant]] = reading.likeness[variant]  # of the same word the most alike comes last
-    had: Array = np.zeros((len(reading.terms), count), np.float32)
+    alike: Array = np.zeros((len(reading.has_word), len(reading.term_numbers)), np.float32)
+    way, variant = reading.has_word[:, reading.positions].nonzero()
+    alike[way, reading.last_variant[variant]] = reading.likeness[variant]  # of the same word the most alike comes last
+    had: Array = np.zeros((len(reading.term_numbers), count), np.float32)
     had[word, column] = rare
     covered: Array = alike @ had
     return covered
 
 
-def _letters(candidates: Candidates, slots: Array, out: Array) -> None:
+def _measure_letters(candidates: Candidates, slots: Array, out: Array) -> None:
     """Measure the neighbouring word pairs that each way shares with a tool, and the share of the name's trigrams."""
     index = candidates.index
     marks, pairs = _request_bits(candidates.reading)
     rows = b"".join([bits.to_bytes(BITS // 8) for bits in (*marks, *pairs)])
     request_bits: Array = np.frombuffer(rows, np.uint64).reshape(2, len(marks), -1)
     request_bits = request_bits.transpose(0, 2, 1).reshape(2 * BITS // 64, len(marks))
-    theirs = index.marks.take(slots, axis=0).T.copy()
+    theirs = index.signatures.take(slots, axis=0).T.copy()
     shared = np.bitwise_count(theirs[:, None] & request_bits[:, :, None])
     shared_counts = shared.reshape(2, BITS // 64, len(marks), len(slots)).sum(1, np.uint16)
     max_pairs = [[min(bits.bit_count() + 1, 8)] for bits in pairs]
@@ -130,14 +132,14 @@ def _letters(candidates: Candidates, slots: Array, out: Array) -> None:
 
 def _request_bits(reading: Reading) -> tuple[list[int], list[int]]:
     """Return the bits of the trigrams and of the word pairs of each way to read the request."""
-    ways, terms = len(reading.inside), reading.request.terms
+    ways, terms = len(reading.has_word), reading.request.terms
     marks, pairs = [0] * ways, [0] * ways
     first = int(ways > 1)  # the way that is the first clause; before it the whole, where that is another one
-    for term, bits in zip(terms, reading.letters, strict=True):
+    for term, bits in zip(terms, reading.trigram_bits, strict=True):
         for clause in CLAUSES_OF[term.clauses] if bits else ():
             marks[clause + first] |= bits
     for a, b in reading.request.pairs:
-        bits = _pair(terms[a].stem, terms[b].stem)
+        bits = _pair_signature(terms[a].stem, terms[b].stem)
         for clause in CLAUSES_OF[terms[a].clauses & terms[b].clauses]:
             pairs[clause + first] |= bits
     if first:
@@ -146,20 +148,20 @@ def _request_bits(reading: Reading) -> tuple[list[int], list[int]]:
 
 
 @lru_cache(maxsize=50_000)
-def _pair(first: str, second: str) -> int:
+def _pair_signature(first: str, second: str) -> int:
     return signature(pairs_of([first, second]))
 
 
 # By the bits of the fields whether a word is in the name or the description, in the description, in parameters.
-_OF_FIELDS: Final[Array] = np.array(
-    [[bits & some > 0 for bits in range(1 << FIELD_BITS)] for some in (TELLING, 2, 12)], np.float32
+_FIELD_FLAGS: Final[Array] = np.array(
+    [[bits & some > 0 for bits in range(1 << FIELD_BITS)] for some in (NAME_OR_DESCRIPTION, 2, 12)], np.float32
 )
 
 
 # Weights of the features, fitted by `bench/select_fit.py` on metatool, bfcl, sealtools, toolbench, alpaca,
 # tmdb, spotify, acebench, livemcp and nestful, each counting the same. PLAIN is without an embedding model,
 # MODEL_WEIGHTS with one; SURE, the calibration, is fitted on metatool, bfcl and sealtools.
-PLAIN: Final[dict[str, float]] = {
+WEIGHTS_WITHOUT_MODEL: Final[dict[str, float]] = {
     "coverage": 1.102,
     "only in parameters": 3.914,
     "exact words": 0.846,
@@ -171,7 +173,7 @@ PLAIN: Final[dict[str, float]] = {
     "meaning": 2.425,
     "best meaning": 2.142,
 }
-MODEL_WEIGHTS: Final[dict[str, float]] = {
+WEIGHTS_WITH_MODEL: Final[dict[str, float]] = {
     "coverage": 0.696,
     "only in parameters": 3.73,
     "exact words": 0.652,
@@ -185,20 +187,21 @@ MODEL_WEIGHTS: Final[dict[str, float]] = {
     "model": 3.914,
     "best model": 3.097,
 }
-SURE: Final[dict[str, dict[str, float]]] = {
+CALIBRATION: Final[dict[str, dict[str, float]]] = {
     "plain": {"bias": -1.55, "five": 3.794, "value": 0.424, "size": -0.353, "usual": 0.989},
     "model": {"bias": -1.875, "five": 2.839, "value": 0.525, "size": -0.285, "usual": 0.713},
 }
 
 
-CANDIDATES: Final = 64
-SURE_AGAIN: Final = 12.0  # how fast a request becomes one that was asked before,
-LIKE_BEFORE: Final = 0.5  # and how like it must be for even chances
-LAST: Final = 0.5  # the share of the least chance that tools have which only remembered requests brought in
-MOST_SEEN: Final = 10_000
-NEXT: Final = 0.99  # how sure what comes after the candidates is at most, against the last of them
-RECALLED: Final = 30  # tools that were asked something like it, and are looked at too
-FALL: Final = 0.08  # by which power of its chance, against the best one's, a result is less sure
+CANDIDATES: Final = 64  # tools that are measured
+# Confidence that a request repeats a remembered one: a logistic curve of their similarity, with this slope and middle.
+REPETITION_STEEPNESS: Final = 12.0
+REPETITION_LIKENESS: Final = 0.5
+NEW_TOOL_SHARE: Final = 0.5  # chance of tools that only remembered requests brought in, as a share of the lowest chance
+MAX_FITTED_SIZE: Final = 10_000  # the largest number of tools that the calibration was fitted on
+NEXT_RANKING_SHARE: Final = 0.99  # best score of a second ranking, as a share of the last score of the first
+MAX_REMEMBERED_TOOLS: Final = 30  # tools of similar remembered requests that join the candidates
+SCORE_POWER: Final = 0.08  # a score falls with this power of the chance of its tool, as a share of the best chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,12 +220,12 @@ class Ranking:
 @lru_cache(maxsize=2)
 def weight_row(with_model: bool) -> Array:
     """Return the weights in the order of NAMES."""
-    table = MODEL_WEIGHTS if with_model else PLAIN
-    return np.array([table.get(name, 0.0) for name in NAMES])
+    table = WEIGHTS_WITH_MODEL if with_model else WEIGHTS_WITHOUT_MODEL
+    return np.array([table.get(name, 0.0) for name in FEATURES])
 
 
 @lru_cache(maxsize=2)
-def _single(with_model: bool) -> Array:
+def _weight_row_float32(with_model: bool) -> Array:
     return weight_row(with_model).astype(np.float32)
 
 
@@ -230,9 +233,9 @@ def rank(
     index: Index,
     reading: Reading,
     allowed: Array | None = None,
-    near: Array | None = None,
+    similarity_by_model: Array | None = None,
     memory: Memory | None = None,
-    after: Ranking | None = None,
+    previous: Ranking | None = None,
     limit: int = CANDIDATES,
 ) -> Ranking:
     """Rank the tools of an index for a request.
@@ -241,50 +244,52 @@ def rank(
         index: The tools.
         reading: The request.
         allowed: By slot, True if the tool may be chosen; None for all.
-        near: By slot, the similarity under a model.
+        similarity_by_model: By slot, the similarity under a model.
         memory: The requests that tools answered before.
-        after: An earlier ranking; its tools are left out, and all scores are lower than its last one.
+        previous: An earlier ranking; its tools are left out, and all scores are lower than its last one.
         limit: The most tools to rank.
     """
-    candidates = Candidates(index, reading)
-    slots = candidates.find(allowed, limit, near)
-    if after is not None:
-        slots = np.setdiff1d(slots, after.slots)
-    recalled = memory.recall(reading) if memory is not None else None
+    candidates, has_model = Candidates(index, reading), similarity_by_model is not None
+    slots = candidates.find(allowed, limit, similarity_by_model)
+    if previous is not None:
+        slots = np.setdiff1d(slots, previous.slots)
+    recalled = memory.evidence_for(reading) if memory is not None else None
     added: Array | None = None
-    with_memory: Joined | None = None
+    with_remembered: WithRemembered | None = None
     if memory is not None and recalled is not None:
-        with_memory = add_remembered(index, memory, recalled, slots, allowed)
-        slots, added = with_memory.slots, recalled.value[:, with_memory.places]
+        with_remembered = add_remembered(index, memory, recalled, slots, allowed)
+        slots, added = with_remembered.slots, recalled.total[:, with_remembered.places]
     if not len(slots):
-        return Ranking(slots, np.zeros(0, np.float32), np.zeros((0, len(NAMES)), np.float32), candidates)
+        return Ranking(slots, np.zeros(0, np.float32), np.zeros((0, len(FEATURES)), np.float32), candidates)
     # Words and features give the first chances; memory lifts some tools.
-    measured = measure(candidates, slots, near)
-    words = measured @ _single(near is not None)
-    shares = chances(words, reading.shares)
+    features = measure_features(candidates, slots, similarity_by_model)
+    values = features @ _weight_row_float32(has_model)
+    shares = chance_by_way(values, reading.shares)
     chance = shares.sum(0)
-    if added is not None and with_memory is not None:
-        shares = chances(words + with_memory.lifts, reading.shares)
-        chance = lifted(chance, shares.sum(0), with_memory)
-        chance = reordered(chance, chances(words + added, reading.shares).sum(0), np.array(with_memory.places) >= 0)
+    if added is not None and with_remembered is not None:
+        shares = chance_by_way(values + with_remembered.lifts, reading.shares)
+        chance = lift_remembered(chance, shares.sum(0), with_remembered)
+        chance = reorder_used(
+            chance, chance_by_way(values + added, reading.shares).sum(0), np.array(with_remembered.places) >= 0
+        )
     best_way = shares.argmax(0)
     order = (-chance).argsort(kind="stable")
-    choice = len(index) if allowed is None else int(allowed.sum())
-    sure = sureness(words, reading.shares, choice, near is not None, shares if added is None else None)
+    tool_count = len(index) if allowed is None else int(allowed.sum())
+    best_score = confidence(values, reading.shares, tool_count, has_model, shares if added is None else None)
     columns = np.arange(len(slots))
-    if recalled is not None and added is not None and with_memory is not None:
-        place = with_memory.places[order[0]]
-        like = float(recalled.alike[place]) if place >= 0 else 0.0
-        sure = max(sure, _logistic(SURE_AGAIN * (like - LIKE_BEFORE)))
+    if recalled is not None and added is not None and with_remembered is not None:
+        place = with_remembered.places[order[0]]
+        like = float(recalled.likeness[place]) if place >= 0 else 0.0
+        best_score = max(best_score, _logistic(REPETITION_STEEPNESS * (like - REPETITION_LIKENESS)))
         added = added[best_way, columns]
-    if after is not None:
-        sure = NEXT * after.scores.item(-1)
+    if previous is not None:
+        best_score = NEXT_RANKING_SHARE * previous.scores.item(-1)
     # The score falls with a power of the chance, so that good second results keep a good score.
-    scores = sure * (chance[order] / chance[order[0]]) ** FALL
-    return Ranking(slots[order], scores, measured[best_way, columns], candidates, order, near is not None, added)
+    scores = best_score * (chance[order] / chance[order[0]]) ** SCORE_POWER
+    return Ranking(slots[order], scores, features[best_way, columns], candidates, order, has_model, added)
 
 
-class Joined(NamedTuple):
+class WithRemembered(NamedTuple):
     """Candidates and the tools that remembered requests add to them: all arrays in the order of `slots`."""
 
     slots: Array
@@ -293,7 +298,9 @@ class Joined(NamedTuple):
     is_new: Array  # True if it is not a candidate by its words
 
 
-def add_remembered(index: Index, memory: Memory, recalled: Recalled, slots: Array, allowed: Array | None) -> Joined:
+def add_remembered(
+    index: Index, memory: Memory, recalled: RememberedEvidence, slots: Array, allowed: Array | None
+) -> WithRemembered:
     """Add the tools for which remembered requests say most to some slots, and decide which of them are lifted.
 
     Every source lifts one tool at most in each way to read the request: that for which requests say most, of those it
@@ -303,12 +310,16 @@ def add_remembered(index: Index, memory: Memory, recalled: Recalled, slots: Arra
     for slot in slots.tolist():
         card = index.cards[slot]
         places[slot] = memory.places.get(card.key, -1) if card is not None else -1
-    values = recalled.beyond_doubt
+    values = recalled.above_chance
     best = values[:, :-1].max(0)
-    likest = best.argsort()[::-1] if allowed is not None else best.argpartition(-min(RECALLED, len(best)))[-RECALLED:]
+    likest = (
+        best.argsort()[::-1]
+        if allowed is not None
+        else best.argpartition(-min(MAX_REMEMBERED_TOOLS, len(best)))[-MAX_REMEMBERED_TOOLS:]
+    )
     more: list[int] = []
     for place in likest.tolist():
-        slot = index.slots.get(memory.tools[place]) if best[place] > 0 and len(more) < RECALLED else None
+        slot = index.slots.get(memory.tools[place]) if best[place] > 0 and len(more) < MAX_REMEMBERED_TOOLS else None
         if slot is not None and (allowed is None or allowed[slot]):
             places[slot] = place
             more.append(place)
@@ -323,10 +334,10 @@ def add_remembered(index: Index, memory: Memory, recalled: Recalled, slots: Arra
     slots_in_order = sorted(places)
     at = [places[slot] for slot in slots_in_order]
     lifts = np.where([place in chosen for place in at], values[:, at], 0.0)
-    return Joined(np.array(slots_in_order, slots.dtype), at, lifts, ~np.isin(slots_in_order, slots))
+    return WithRemembered(np.array(slots_in_order, slots.dtype), at, lifts, ~np.isin(slots_in_order, slots))
 
 
-def lifted(chance: Array, raised: Array, some: Joined) -> Array:
+def lift_remembered(chance: Array, raised: Array, with_remembered: WithRemembered) -> Array:
     """Return the chances of candidates when only some are lifted.
 
     The others keep their order, whatever a lift does to the ways of reading a request: together they have what the
@@ -335,19 +346,21 @@ def lifted(chance: Array, raised: Array, some: Joined) -> Array:
     Args:
         chance: The chance of each without memory.
         raised: The chance of each with what is remembered added to the lifted ones.
-        some: Which are lifted, and which are new.
+        with_remembered: Which are lifted, and which are new.
     """
-    lifts = some.lifts.max(0, initial=0.0) > 0
-    plain = ~lifts & ~some.is_new
+    lifts = with_remembered.lifts.max(0, initial=0.0) > 0
+    plain = ~lifts & ~with_remembered.is_new
     if not plain.any():
         return raised
     scaled = chance * (raised[plain].sum() / chance[plain].sum())
-    scaled[some.is_new] = min(scaled[plain].min(), scaled[some.is_new].min(initial=1.0)) * LAST
+    scaled[with_remembered.is_new] = (
+        min(scaled[plain].min(), scaled[with_remembered.is_new].min(initial=1.0)) * NEW_TOOL_SHARE
+    )
     result: Array = np.where(lifts, np.maximum(raised, scaled), scaled)
     return result
 
 
-def reordered(chance: Array, remembered: Array, used: Array) -> Array:
+def reorder_used(chance: Array, remembered: Array, used: Array) -> Array:
     """Redistribute the chances of used tools among them, in the order of what is remembered."""
     result = chance.copy()
     columns = used.nonzero()[0]
@@ -355,7 +368,7 @@ def reordered(chance: Array, remembered: Array, used: Array) -> Array:
     return result
 
 
-def chances(values: Array, shares: Array, other_evidence: float = 0.0) -> Array:
+def chance_by_way(values: Array, shares: Array, other_evidence: float = 0.0) -> Array:
     """Return how likely each candidate is the right tool, for each way to read the request: a softmax, weighted by its
     share."""
     best = values.max(1, keepdims=True, initial=0.0)
@@ -367,65 +380,81 @@ def chances(values: Array, shares: Array, other_evidence: float = 0.0) -> Array:
     return likely
 
 
-def evidence(values: Array, shares: Array, usual: float, known: Array | None = None) -> tuple[float, float]:
+def match_evidence(values: Array, shares: Array, usual_value: float, known: Array | None = None) -> tuple[float, float]:
     """Return the signs that a request has a tool here: the chance of the first five, and the lead of the best value."""
     missing = max(0, CANDIDATES - values.shape[1])
-    likely = chances(values, shares, missing * math.exp(usual)) if missing or known is None else known
+    likely = chance_by_way(values, shares, missing * math.exp(usual_value)) if missing or known is None else known
     chance = likely.sum(0)
     best = chance.argmax()
     way = values[likely[:, best].argmax()]
     chance.sort()
-    five = sum(chance[-5:].tolist())
-    ordered = np.concatenate((way, np.full(missing, usual))) if missing else way.copy()
+    first_five = sum(chance[-5:].tolist())
+    ordered = np.concatenate((way, np.full(missing, usual_value))) if missing else way.copy()
     ordered.sort()
     middle = (ordered.item((len(ordered) - 1) // 2) + ordered.item(len(ordered) // 2)) / 2
-    return five, way.item(best) - middle
+    return first_five, way.item(best) - middle
 
 
-def sureness(values: Array, shares: Array, choice: int, with_model: bool, known: Array | None = None) -> float:
-    """Return how likely a tool for the request is among the first five, chosen from `choice` tools."""
-    sure = SURE["model" if with_model else "plain"]
-    five, value = evidence(values, shares, sure["usual"], known)
-    return _logistic(sure["bias"] + sure["five"] * five + sure["value"] * value + sure["size"] * size_of(choice))
+def confidence(values: Array, shares: Array, tool_count: int, with_model: bool, known: Array | None = None) -> float:
+    """Return how likely a tool for the request is among the first five, chosen from `tool_count` tools."""
+    calibration = CALIBRATION["model" if with_model else "plain"]
+    five, value = match_evidence(values, shares, calibration["usual"], known)
+    return _logistic(
+        calibration["bias"]
+        + calibration["five"] * five
+        + calibration["value"] * value
+        + calibration["size"] * log_size(tool_count)
+    )
 
 
-def size_of(choice: int) -> float:
+def log_size(tool_count: int) -> float:
     """Return the logarithm of a number of tools, limited to the range of the fit."""
-    return math.log(max(1, min(choice, MOST_SEEN)))
+    return math.log(max(1, min(tool_count, MAX_FITTED_SIZE)))
 
 
 def _logistic(z: float) -> float:
     return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, z))))
 
 
-RECENT: Final = 1.05  # by how much a tool may be behind one that was not used recently, and still stand before it
+RECENT_FACTOR: Final = (
+    1.05  # by how much a tool may be behind one that was not used recently, and still stand before it
+)
+
+
+class RankedSlot(NamedTuple):
+    """A result: its score, the slot of its tool, and its place in the ranking before success rates were counted."""
+
+    score: float
+    slot: int
+    place: int
 
 
 def keep_best(
     index: Index, scores: Array, slots: Array, rates: Mapping[str, Rate], options: Options, setbacks: bool = False
-) -> tuple[list[tuple[float, int, int]], int]:
-    """Return the best slots as (score, slot, place), and how many match.
+) -> tuple[list[RankedSlot], int]:
+    """Return the best slots, at most `options.max_results`, and how many match.
 
     Past success counts, and equal scores are ordered by name. With `setbacks` only failures count.
     """
     rated = []
     cards = index.cards
     limit, threshold = options.max_results, options.threshold
-    total, near = 0, len(scores)
-    if not rates and not options.recent:  # nothing moves a score: who is far behind need not be looked at
-        total = near = int(np.count_nonzero((scores.round(4) >= threshold) & (scores > 0)))
+    total, close = 0, len(scores)
+    # Without rates nothing changes the order, so slots far behind the last result are left out.
+    if not rates and not options.recent:
+        total = close = int(np.count_nonzero((scores.round(4) >= threshold) & (scores > 0)))
         if total > limit:
-            near = int(np.count_nonzero(scores >= scores.item(limit - 1) - 1e-4))
-    for place, (score, slot) in enumerate(zip(scores[:near].tolist(), slots[:near].tolist(), strict=True)):
+            close = int(np.count_nonzero(scores >= scores.item(limit - 1) - 1e-4))
+    for place, (score, slot) in enumerate(zip(scores[:close].tolist(), slots[:close].tolist(), strict=True)):
         card = cards[slot]
         assert card is not None
         rate = rates.get(card.key)
         value = score if rate is None else score * rate.setback if setbacks else min(1.0, score * rate.factor)
         if value > 0 and round(value, 4) >= threshold:  # as it is shown: a score equal to the threshold is enough
-            order = value * RECENT if options.recent and is_recent(index, slot, options) else value
+            order = value * RECENT_FACTOR if options.recent and is_recent(index, slot, options) else value
             rated.append((-round(order, 4), card.key, value, slot, place))
     rated.sort()
-    return [(value, slot, place) for _, _, value, slot, place in rated[:limit]], total or len(rated)
+    return [RankedSlot(value, slot, place) for _, _, value, slot, place in rated[:limit]], total or len(rated)
 
 
 def is_recent(index: Index, slot: int, options: Options) -> bool:
@@ -446,13 +475,13 @@ def allowed_tools(index: Index, options: Options) -> Array | None:
     ):
         if names is not None:
             is_listed = np.zeros(index.size, np.bool_)
-            is_listed[_slots(index, names, place)] = True
+            is_listed[_slots_named(index, names, place)] = True
             is_allowed &= is_listed
-    is_allowed[_slots(index, options.exclude_tools, None)] = False
-    return is_allowed & index.alive[: index.size]
+    is_allowed[_slots_named(index, options.exclude_tools, None)] = False
+    return is_allowed & index.is_alive[: index.size]
 
 
-def _slots(index: Index, names: Iterable[str], place: dict[str, set[int]] | None) -> list[int]:
+def _slots_named(index: Index, names: Iterable[str], place: dict[str, set[int]] | None) -> list[int]:
     """Return the slots with these names: ids or names of tools, or names of a place."""
     slots = set[int]()
     for name in names:
@@ -470,7 +499,7 @@ PAST_SUCCESS: Final = "past success"  # what it added to a score; with it, what 
 USED_RECENTLY: Final = "used recently"  # what it would have added: only the place changes
 
 
-def add_moved(reasons: dict[str, Json], success: float, recently: float) -> None:
+def add_score_changes(reasons: dict[str, Json], success: float, recently: float) -> None:
     """Add to the reasons of a result what moved it after the ranking."""
     features = reasons["features"]
     assert isinstance(features, dict)
@@ -489,13 +518,13 @@ def fields_of(bits: int) -> list[Json]:
     return [*_FIELDS_OF[bits]]
 
 
-def explained(ranking: Ranking, places: list[int]) -> list[dict[str, Json]]:
+def explain_results(ranking: Ranking, places: list[int]) -> list[dict[str, Json]]:
     """Return the reasons for the results at these places: the matching words, their fields, and the part of each
     feature."""
     assert ranking.order is not None
     columns = ranking.order[places]
     reading = ranking.candidates.reading
-    variant, column, _, fields = ranking.candidates.hits
+    variant, column, _, fields = ranking.candidates.last_matches
     result_of = np.zeros(len(ranking.order), np.intp)
     result_of[columns] = np.arange(1, len(places) + 1)
     result = result_of[column]
@@ -503,7 +532,7 @@ def explained(ranking: Ranking, places: list[int]) -> list[dict[str, Json]]:
     variant = variant[ours]
     hits: list[dict[int, tuple[float, int]]] = [{} for _ in places]
     for term, n, like, bits in zip(
-        reading.places[variant].tolist(), result[ours].tolist(),
+        reading.positions[variant].tolist(), result[ours].tolist(),
         reading.likeness[variant].astype(np.float64).round(2).tolist(), fields[ours].tolist(), strict=True,
     ):  # the most alike come last  # fmt: skip
         having = hits[n - 1]
@@ -512,10 +541,10 @@ def explained(ranking: Ranking, places: list[int]) -> list[dict[str, Json]]:
     adds = (ranking.features[columns] * weight_row(ranking.with_model)).round(3).tolist()
     learnt_of = [0.0] * len(places) if ranking.added is None else ranking.added[columns].round(3).tolist()
     words = [term.plain for term in reading.request.terms]
-    return [_reason(*hit_and_parts, words) for hit_and_parts in zip(hits, adds, learnt_of, strict=True)]
+    return [_explain_result(*hit_and_parts, words) for hit_and_parts in zip(hits, adds, learnt_of, strict=True)]
 
 
-def _reason(
+def _explain_result(
     having: dict[int, tuple[float, int]], adds: list[float], learnt: float, words: list[str]
 ) -> dict[str, Json]:
     """The reasons of one result: of each word it has, by its place, how alike and where; and what each feature adds."""
@@ -525,7 +554,7 @@ def _reason(
         like, bits = having[place]
         entry[words[place]] = {"likeness": like, "fields": fields_of(bits)}
         everywhere |= bits
-    features: dict[str, Json] = {name: value for name, value in zip(NAMES, adds, strict=True) if value}
+    features: dict[str, Json] = {name: value for name, value in zip(FEATURES, adds, strict=True) if value}
     if learnt:
         features[ASKED_BEFORE] = learnt
     return {"strategy": "hybrid", "fields": fields_of(everywhere), "terms": entry, "features": features}
@@ -535,46 +564,52 @@ def select_hybrid(
     index: Index,
     request: Request,
     options: Options,
-    near: Array | None,
+    similarity_by_model: Array | None,
     memory: Memory | None,
     rates: Mapping[str, Rate],
 ) -> tuple[list[dict[str, Json]], int]:
     """Return the results of the `hybrid` strategy, and the number of matching tools.
 
-    `near` holds the similarity of each tool by slot, `memory` past requests, `rates` the success rate of each tool.
+    Args:
+        index: The tools.
+        request: The request.
+        options: Filters and limits.
+        similarity_by_model: By slot, the similarity under an embedding model; None without a model.
+        memory: The requests that tools answered before; None to use none.
+        rates: The success rate of each tool.
     """
     reading, allowed = Reading(index, request), allowed_tools(index, options)
-    first = rank(index, reading, allowed, near, memory)
+    first = rank(index, reading, allowed, similarity_by_model, memory)
     rankings, ranked, slots = [first], first.scores.astype(np.float64), first.slots
 
     # Rank the rest separately: the first results must not depend on how many are requested.
     if options.max_results > CANDIDATES and len(first.slots):
-        rest = rank(index, reading, allowed, near, after=first, limit=options.max_results)
-        rankings.append(rest)
-        ranked = np.concatenate((ranked, rest.scores))
-        slots = np.concatenate((slots, rest.slots))
+        later = rank(index, reading, allowed, similarity_by_model, previous=first, limit=options.max_results)
+        rankings.append(later)
+        ranked = np.concatenate((ranked, later.scores))
+        slots = np.concatenate((slots, later.slots))
 
     best, total = keep_best(index, ranked, slots, rates, options, setbacks=True)
     return shape_results(index, best, ranked, _reasons(rankings, best), options, rates), total
 
 
-def _reasons(rankings: list[Ranking], results_kept: RankedSlots) -> list[dict[str, Json]]:
+def _reasons(rankings: list[Ranking], results_kept: list[RankedSlot]) -> list[dict[str, Json]]:
     """Explain each kept result; its place counts through the rankings one after the other."""
     reasons: dict[int, dict[str, Json]] = {}
     start = 0
     for ranking in rankings:
         end = start + len(ranking.slots)
-        places = [place for _, _, place in results_kept if start <= place < end]
+        places = [kept.place for kept in results_kept if start <= kept.place < end]
         if places:
-            explanations = explained(ranking, [place - start for place in places])
+            explanations = explain_results(ranking, [place - start for place in places])
             reasons.update(zip(places, explanations, strict=True))
         start = end
-    return [reasons[place] for _, _, place in results_kept]
+    return [reasons[kept.place] for kept in results_kept]
 
 
 def shape_results(
     index: Index,
-    best: RankedSlots,
+    best: list[RankedSlot],
     ranked: Array,
     reasons: list[dict[str, Json]],
     options: Options,
@@ -585,8 +620,8 @@ def shape_results(
     for (score, slot, place), reason in zip(best, reasons, strict=True):
         results.append(_result(index, slot, score, reason))
         if options.recent or rates:
-            recently = score * (RECENT - 1) if is_recent(index, slot, options) else 0.0
-            add_moved(reason, score - ranked.item(place), recently)
+            recently = score * (RECENT_FACTOR - 1) if is_recent(index, slot, options) else 0.0
+            add_score_changes(reason, score - ranked.item(place), recently)
     return results
 
 
@@ -608,11 +643,13 @@ def _result(index: Index, slot: int, score: float, matches: dict[str, Json]) -> 
 
 _MODEL_NAMESPACE: Final = MODEL.partition(":")[0] + ":"  # what agents are made of: nobody selects that
 # What is none of the tool's doing: it was never asked, or with arguments that it says it does not take.
-_NOT_ITS: Final = frozenset(("ExpressionError", "ValidationFailed", "ToolNotFound", "ToolNotApproved", "NoBackends"))
-_TURN: Final = re.compile(r"\[[^\]]*\]|@\d+$")
+_NOT_THE_TOOLS_FAULT: Final = frozenset(
+    ("ExpressionError", "ValidationFailed", "ToolNotFound", "ToolNotApproved", "NoBackends")
+)
+_ITERATION_OR_ATTEMPT: Final = re.compile(r"\[[^\]]*\]|@\d+$")
 
 
-def outcomes(flow: Flow, history: Iterable[Entry], result: Mapping[str, Json]) -> dict[str, bool]:
+def tool_outcomes(flow: Flow, history: Iterable[Entry], result: Mapping[str, Json]) -> dict[str, bool]:
     """Return, for each tool that a run called, True if its last call succeeded.
 
     Skipped nodes, nodes that are not calls, and calls that were refused before they ran do not count.
@@ -629,17 +666,17 @@ def outcomes(flow: Flow, history: Iterable[Entry], result: Mapping[str, Json]) -
             and not tool.startswith(_MODEL_NAMESPACE)
             and entry.kind in ("call", "call_failed", "attempt")
         ):
-            place = _TURN.sub("", entry.path)
-            if isinstance(entry.data, dict) and entry.kind != "call" and entry.data.get("kind") in _NOT_ITS:
+            place = _ITERATION_OR_ATTEMPT.sub("", entry.path)
+            if isinstance(entry.data, dict) and entry.kind != "call" and entry.data.get("kind") in _NOT_THE_TOOLS_FAULT:
                 continue
             if entry.kind == "call" or place not in calls:
                 calls[place] = (tool, entry.kind == "call")
     errors = result.get("errors")
     for error in errors if isinstance(errors, list) else ():
-        if isinstance(error, dict) and error.get("kind") not in _NOT_ITS:
+        if isinstance(error, dict) and error.get("kind") not in _NOT_THE_TOOLS_FAULT:
             tool, path = tools.get(str(error.get("nodeId"))), error.get("path")
             if tool is not None and not tool.startswith(_MODEL_NAMESPACE) and isinstance(path, str):
-                calls.setdefault(_TURN.sub("", path), (tool, False))
+                calls.setdefault(_ITERATION_OR_ATTEMPT.sub("", path), (tool, False))
     outcome_of: dict[str, bool] = {}
     for tool, success in calls.values():
         outcome_of[tool] = outcome_of.get(tool, True) and success

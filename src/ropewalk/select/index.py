@@ -1,10 +1,12 @@
-"""The index of tools: postings by word, with their impact worked out beforehand, and what re-ranking reads.
+"""The index of tools: which tools have a word, how much the word counts there, and what re-ranking reads.
 
-A posting says which tool has a word (by its slot), the fields it is in, one bit for each, and its BM25 impact over
-all fields. Those of a word are records of eight bytes, one after the other by slot, and so are, the other way round,
-the words of a tool: number << FIELD_BITS | fields (int32), impact (float32). One object for each word and each tool,
-none for a posting, and none that the garbage collector looks at. Tools come and go one by one, in place: no rebuild,
-no segments. Whoever calls holds the selector's lock.
+`selector.py` adds and removes tools, and holds its lock meanwhile; `candidates.py` looks words up.
+
+A *slot* is the number of a tool in the index. A *posting* says that a tool has a word: the slot, the fields that have
+it (one bit each), and its BM25 impact over all fields. Postings are records of eight bytes in one byte array for each
+word, sorted by slot: slot << FIELD_BITS | fields (int32), impact (float32). The words of a tool are kept the other way
+round: number of the word << FIELD_BITS | fields (int32), impact (float32). So there is one object for each word and
+each tool, and none for a posting. Tools come and go one by one, in place: no rebuild, no segments.
 
 The index is computed from the tools' cards alone: their words with a weight each, and the data for comparisons by
 spelling and by meaning. Many tools are indexed at once, because a numpy operation costs much the same for one tool as
@@ -27,31 +29,37 @@ from .tool_card import FIELDS, Card
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-# Weight and length normalisation of the fields of card.FIELDS, and their usual lengths. The lengths are fixed, not
-# measured: so what a word is worth stays right whatever comes and goes.
-WEIGHTS: Final[Array] = np.array((3.0, 1.6, 1.0, 0.5, 0.8))
-LEVELLING: Final[Array] = np.array((0.3, 0.6, 0.6, 0.7, 0.3))
-USUAL: Final[Array] = np.array((4.0, 14.0, 6.0, 35.0, 4.0))
-SATURATION: Final = 1.2
-OFTEN: Final = 4  # a word that is there more often says no more
+# Of each of `tool_card.FIELDS`: weight, length normalisation and usual length of BM25. The lengths are fixed, not
+# measured, so that impacts stay right when tools come and go.
+FIELD_IMPACT_WEIGHTS: Final[Array] = np.array((3.0, 1.6, 1.0, 0.5, 0.8))
+LENGTH_NORMALISATION: Final[Array] = np.array((0.3, 0.6, 0.6, 0.7, 0.3))
+USUAL_LENGTHS: Final[Array] = np.array((4.0, 14.0, 6.0, 35.0, 4.0))
+SATURATION: Final = 1.2  # of BM25
+MAX_COUNTED: Final = 4  # a word counts at most this often in a field
 
-BITS: Final = 1024  # of a signature: which of its bits are set tells the trigrams, or pairs of words, of a tool
-# What the words of a field count for meaning, and how many of them do.
+BITS: Final = 1024  # of a signature: each trigram, or pair of words, of a tool sets one bit
+# Of each field: the weight of its words for the meaning of the tool, and how many of its words count.
 _FIELD_WEIGHTS: Final[Array] = np.array((1.0, 0.7, 0.25, 0.0, 0.4), np.float32)
-_MOST_MEANT: Final[Array] = np.array((60, 80, 40, 0, 20))
+_MAX_MEANING_WORDS: Final[Array] = np.array((60, 80, 40, 0, 20))
 _FIELD_LIMITS: Final = (60, 600, 600, 1200, 60)
 
 
-class Contents(NamedTuple):
+class CardWords(NamedTuple):
     """The words of one tool: the (stem, word) of each field, and the bits of its trigrams and word pairs."""
 
     fields: list[list[tuple[str, str]]]
     bits: list[int]
 
 
-class Worth(NamedTuple):
-    """The worth of the different words of some tools, tool after tool: each word's number, its fields (one bit each)
-    and its impact; and by tool, the number of its words and of those in its description.
+class WordImpacts(NamedTuple):
+    """The different words of some tools, tool after tool.
+
+    Args:
+        numbers: Of each word its number in the index.
+        fields: Of each word the fields of the tool that have it, one bit each.
+        impacts: Of each word its BM25 impact in the tool.
+        words: Of each tool the number of its words.
+        described: Of each tool the number of words in its description.
     """
 
     numbers: Array
@@ -61,58 +69,65 @@ class Worth(NamedTuple):
     described: Array
 
 
-def contents_of(card: Card) -> Contents:
+def words_of_card(card: Card) -> CardWords:
     """Return the words of a tool that the index keeps."""
-    name, fields = _read(card)
-    bits = trigrams("".join([word.plain for word in _pieces(name)]))
+    name, fields = _read_card(card)
+    bits = trigrams("".join([word.plain for word in _without_compounds(name)]))
     for field in fields[:3]:
         bits += [BITS + bit for bit in pairs_of([stem for stem, _ in field])]
-    return Contents(fields, bits)
+    return CardWords(fields, bits)
 
 
-def lengths_of(contents: list[Contents]) -> Array:
+def lengths_of(contents: list[CardWords]) -> Array:
     """Return the number of words of each field, a row for each tool."""
     lengths: Array = np.array([[*map(len, content.fields)] for content in contents], np.int64)
     return lengths
 
 
-def worth_of(numbers: Array, lengths: Array) -> Worth:
-    """Return the BM25 worth of the words of some tools, given as numbers by tool and field."""
+def word_impacts(numbers: Array, lengths: Array) -> WordImpacts:
+    """Compute the BM25 impacts of the words of some tools.
+
+    Args:
+        numbers: The numbers of all words, by tool and field, with repetitions.
+        lengths: By tool and field, the number of words.
+    """
     tools, width = lengths.shape
-    share = WEIGHTS / (1 - LEVELLING + LEVELLING * lengths / USUAL)
-    place = np.arange(tools * width).repeat(lengths.ravel())
-    tool, field = np.divmod(place, width)
+    field_share = FIELD_IMPACT_WEIGHTS / (1 - LENGTH_NORMALISATION + LENGTH_NORMALISATION * lengths / USUAL_LENGTHS)
+    group = np.arange(tools * width).repeat(lengths.ravel())
+    tool, field = np.divmod(group, width)
+    # Sort by tool, word and field, and count how often each word is in a field.
     keys = (tool << 32 | numbers) * width + field
     keys.sort()
-    starts = _starts(keys)
+    starts = _group_starts(keys)
     counts = np.diff(starts, append=len(keys))
     words, field = np.divmod(keys[starts], width)
     tool = words >> 32
-    amounts = share[tool, field] * np.minimum(counts, OFTEN)
+    amounts = field_share[tool, field] * np.minimum(counts, MAX_COUNTED)
+    # Add up the fields of each word.
     described = np.bincount(tool[field == 1], minlength=tools)
-    starts = _starts(words)
+    starts = _group_starts(words)
     amounts = np.add.reduceat(amounts, starts) if len(starts) else amounts
     fields = np.bitwise_or.reduceat(1 << field, starts) if len(starts) else field
     words = words[starts]
     impacts = (amounts / (SATURATION + amounts)).astype(np.float32)
     numbers = (words & 0xFFFFFFFF).astype(np.int32)
-    return Worth(numbers, fields.astype(np.int32), impacts, np.bincount(words >> 32, minlength=tools), described)
+    return WordImpacts(numbers, fields.astype(np.int32), impacts, np.bincount(words >> 32, minlength=tools), described)
 
 
-def meant_by(contents: list[Contents], lengths: Array) -> Array:
+def meaning_vectors(contents: list[CardWords], lengths: Array) -> Array:
     """Return the direction in meaning of each of some tools."""
-    taken = np.minimum(lengths, _MOST_MEANT)
+    counted = np.minimum(lengths, _MAX_MEANING_WORDS)
     fields = chain.from_iterable([content.fields for content in contents])
-    cut_fields = [islice(field, limit) for field, limit in zip(fields, taken.ravel().tolist(), strict=True)]
+    cut_fields = [islice(field, limit) for field, limit in zip(fields, counted.ravel().tolist(), strict=True)]
     rows, counts = lexicon().pieces([plain for _, plain in chain.from_iterable(cut_fields)])
-    weights = np.tile(_FIELD_WEIGHTS, len(contents)).repeat(taken.ravel()) / np.maximum(counts, 1)
-    tool = np.arange(len(contents)).repeat(taken.sum(1)).repeat(counts)
+    weights = np.tile(_FIELD_WEIGHTS, len(contents)).repeat(counted.ravel()) / np.maximum(counts, 1)
+    tool = np.arange(len(contents)).repeat(counted.sum(1)).repeat(counts)
     return lexicon().each_direction(
         rows, weights.repeat(counts).astype(np.float32), np.bincount(tool, minlength=len(contents))
     )
 
 
-def _starts(keys: Array) -> Array:
+def _group_starts(keys: Array) -> Array:
     """Return the positions where a new key begins."""
     differs = np.ones(len(keys), np.bool_)
     np.not_equal(keys[1:], keys[:-1], out=differs[1:])
@@ -120,15 +135,15 @@ def _starts(keys: Array) -> Array:
     return starts
 
 
-def words_of(card: Card) -> set[str]:
+def all_words(card: Card) -> set[str]:
     """Return the words of a tool, of all fields."""
-    return {plain for field in _read(card)[1] for _, plain in field}
+    return {plain for field in _read_card(card)[1] for _, plain in field}
 
 
-def _read(card: Card) -> tuple[list[Word], list[list[tuple[str, str]]]]:
+def _read_card(card: Card) -> tuple[list[Word], list[list[tuple[str, str]]]]:
     """Return the words of a tool's name, and the (stem, word) of each field."""
     name = words(normalised(card.texts[0]), _FIELD_LIMITS[0])
-    fields = [[(word.stem, word.plain) for word in _opened(name)]]
+    fields = [[(word.stem, word.plain) for word in _with_split_words(name)]]
     fields += [
         informative_words(normalised(text), limit)
         for text, limit in zip(card.texts[1:], _FIELD_LIMITS[1:], strict=True)
@@ -136,7 +151,7 @@ def _read(card: Card) -> tuple[list[Word], list[list[tuple[str, str]]]]:
     return name, fields
 
 
-def _opened(name: list[Word]) -> list[Word]:
+def _with_split_words(name: list[Word]) -> list[Word]:
     """Return a name's words, with joined words such as `airquality` split."""
     all_words = list(name)
     for word in name if len(name) <= 3 else ():
@@ -146,7 +161,7 @@ def _opened(name: list[Word]) -> list[Word]:
     return all_words
 
 
-def _pieces(name: list[Word]) -> list[Word]:
+def _without_compounds(name: list[Word]) -> list[Word]:
     """Return the words of a name without a compound whose pieces are listed too."""
     if len(name) < 3:
         return name
@@ -192,21 +207,21 @@ def signature(bits: list[int]) -> int:
 
 FIELD_BITS: Final = len(FIELDS)
 FIELD_MASK: Final = (1 << FIELD_BITS) - 1
-TELLING: Final = 3  # the bits of name and description
+NAME_OR_DESCRIPTION: Final = 3  # the bits of name and description
 _RECORD: Final = 8  # bytes of a posting
 
 
-def unpacked(*records: bytes | bytearray) -> tuple[Array, Array]:
+def unpack_postings(*records: bytes | bytearray) -> tuple[Array, Array]:
     """Return the numbers (with the fields in the lowest FIELD_BITS) and the impacts of records, concatenated."""
     joined: Array = np.frombuffer(b"".join(records), np.int32)  # a copy: nothing is held of a list that may change
     return joined[::2], joined[1::2].view(np.float32)
 
 
-def _packed(numbers: Array, impacts: Array) -> bytes:
+def _pack_postings(numbers: Array, impacts: Array) -> bytes:
     return np.stack((numbers, impacts.view(np.int32)), axis=1).tobytes()
 
 
-def _place(posting: bytearray, key: int) -> int:
+def _record_position(posting: bytearray, key: int) -> int:
     """Return the position of a slot's record, present or not."""
     with memoryview(posting) as records, records.cast("i") as numbers:
         return bisect_left(numbers[::2], key & ~FIELD_MASK) * _RECORD
@@ -219,7 +234,7 @@ class Index:
         self.lexicon: Lexicon = lexicon()
         self.cards: list[Card | None] = []
         self.slots: dict[str, int] = {}
-        self.terms: dict[str, int] = {}
+        self.term_numbers: dict[str, int] = {}
         self.postings: list[bytearray] = []  # by the number of a word; empty where none has that number
         self.counts = array("i")  # tools that have a word, by its number
         self.by_category: dict[str, set[int]] = {}
@@ -229,24 +244,26 @@ class Index:
         # A cache of the documented SEMANTIC strategy: (version, rarities).
         self.text_rarities: tuple[int, Any] | None = None
         self._free: list[int] = []
-        self.rows: list[bytes] = []  # by slot: the words of a tool
-        self.read: dict[str, Any] = {}  # what a word of a request is here; emptied by every change
+        self.words_of_slot: list[bytes] = []  # by slot: the words of a tool
+        self.word_readings: dict[str, Any] = {}  # what a word of a request is here; emptied by every change
         self._words: list[str] = []
         self._free_terms: list[int] = []
         self.spelling = Spelling()
-        self._room(256)
+        self._resize(256)
 
-    def _room(self, room: int) -> None:
+    def _resize(self, slots: int) -> None:
         old = self._columns() if self.cards else {}
         size = self.lexicon.size
-        self.vectors = np.zeros((room, size), np.float32)
-        self._telling = np.ones(room, np.float32)
-        self._told_at = np.full(room, -1)  # the version for which that was worked out
-        self.described = np.ones(room, np.float32)
-        self.words = np.zeros(room, np.int32)
-        self.marks = np.zeros((room, 2 * BITS // 64), np.uint64)  # a signature of trigrams, and one of pairs of words
-        self.trigram_counts = np.ones(room, np.float32)
-        self.alive = np.zeros(room, np.bool_)
+        self.vectors = np.zeros((slots, size), np.float32)
+        self._informativeness = np.ones(slots, np.float32)
+        self._informativeness_version = np.full(slots, -1)  # the version for which that was worked out
+        self.description_lengths = np.ones(slots, np.float32)
+        self.word_counts = np.zeros(slots, np.int32)
+        self.signatures = np.zeros(
+            (slots, 2 * BITS // 64), np.uint64
+        )  # a signature of trigrams, and one of pairs of words
+        self.trigram_counts = np.ones(slots, np.float32)
+        self.is_alive = np.zeros(slots, np.bool_)
         for name, column in old.items():
             getattr(self, name)[: len(column)] = column
 
@@ -280,25 +297,28 @@ class Index:
         rare: Array = np.log1p((len(self.slots) - counts + 0.5) / (counts + 0.5))
         return rare
 
-    def telling(self, slots: Array) -> Array:
+    def informativeness(self, slots: Array) -> Array:
         """Return how much the names and descriptions of these tools say: the rarity of their words, plus three average
         words, so that short texts are not covered too easily. Recomputed after a change.
         """
-        stale = slots[self._told_at[slots] != self.version]
+        stale = slots[self._informativeness_version[slots] != self.version]
         if len(stale):
-            numbers, _ = unpacked(*[self.rows[slot] for slot in stale.tolist()])
-            owner: Array = np.arange(len(stale)).repeat(self.words[stale])
-            in_name_or_description = (numbers & TELLING) > 0
+            numbers, _ = unpack_postings(*[self.words_of_slot[slot] for slot in stale.tolist()])
+            owner: Array = np.arange(len(stale)).repeat(self.word_counts[stale])
+            in_name_or_description = (numbers & NAME_OR_DESCRIPTION) > 0
             amount = np.bincount(owner, self.rarities(numbers >> FIELD_BITS) * in_name_or_description, len(stale))
-            self._telling[stale] = (
+            self._informativeness[stale] = (
                 amount * (1 + 3 / np.maximum(np.bincount(owner, in_name_or_description, len(stale)), 1)) + 1e-6
             )
-            self._told_at[stale] = self.version
-        return self._telling[slots]
+            self._informativeness_version[stale] = self.version
+        return self._informativeness[slots]
 
     def fields(self, slot: int) -> dict[int, int]:
         """Return, by word of a tool, the fields that contain it."""
-        return {number >> FIELD_BITS: number & FIELD_MASK for number in unpacked(self.rows[slot])[0].tolist()}
+        return {
+            number >> FIELD_BITS: number & FIELD_MASK
+            for number in unpack_postings(self.words_of_slot[slot])[0].tolist()
+        }
 
     # --- changes ------------------------------------------------------------------------------
 
@@ -309,27 +329,27 @@ class Index:
                 self.remove(card.key)
         if not cards:
             return []
-        last = not self._free
-        slots = [self._slot(card) for card in cards]
-        self._put(slots, [contents_of(card) for card in cards], last)
-        self.alive[slots] = True
+        appends = not self._free
+        slots = [self._assign_slot(card) for card in cards]
+        self._store_words(slots, [words_of_card(card) for card in cards], appends)
+        self.is_alive[slots] = True
         self.version += 1
-        self.read.clear()
+        self.word_readings.clear()
         return slots
 
-    def _slot(self, card: Card) -> int:
+    def _assign_slot(self, card: Card) -> int:
         if self._free:
             slot = self._free.pop()
             self.cards[slot] = card
         else:
             slot = len(self.cards)
-            if slot == len(self.alive):
-                self._room(2 * slot)
+            if slot == len(self.is_alive):
+                self._resize(2 * slot)
             self.cards.append(card)
-            self.rows.append(b"")
+            self.words_of_slot.append(b"")
         self.slots[card.key] = slot
-        for place, name in self._places(card):
-            place.setdefault(name, set()).add(slot)
+        for group, name in self._groups_of(card):
+            group.setdefault(name, set()).add(slot)
         return slot
 
     def remove(self, key: str) -> bool:
@@ -340,39 +360,39 @@ class Index:
         card = self.cards[slot]
         assert card is not None
         self.cards[slot] = None
-        for place, name in self._places(card):
-            place[name].discard(slot)
-            if not place[name]:
-                del place[name]
+        for group, name in self._groups_of(card):
+            group[name].discard(slot)
+            if not group[name]:
+                del group[name]
         # Remove the postings of its words.
-        for number in unpacked(self.rows[slot])[0].tolist():
+        for number in unpack_postings(self.words_of_slot[slot])[0].tolist():
             term = number >> FIELD_BITS
             posting = self.postings[term]
-            at = _place(posting, slot << FIELD_BITS)
-            del posting[at : at + _RECORD]
+            position = _record_position(posting, slot << FIELD_BITS)
+            del posting[position : position + _RECORD]
             self.counts[term] -= 1
             if not posting:
-                self._forget(term)
-        self.spelling.drop(words_of(card))
-        self.rows[slot] = b""
-        self.alive[slot] = False
+                self._free_term(term)
+        self.spelling.drop(all_words(card))
+        self.words_of_slot[slot] = b""
+        self.is_alive[slot] = False
         self.vectors[slot] = 0
         self._free.append(slot)
         self.version += 1
-        self.read.clear()
+        self.word_readings.clear()
         return True
 
-    def _places(self, card: Card) -> list[tuple[dict[str, set[int]], str]]:
+    def _groups_of(self, card: Card) -> list[tuple[dict[str, set[int]], str]]:
         """Return the tables and keys under which a tool is found together with others."""
-        places = ((self.by_name, card.name), (self.by_category, card.category), (self.by_namespace, card.namespace))
-        return [(place, name) for place, name in places if name is not None]
+        groups = ((self.by_name, card.name), (self.by_category, card.category), (self.by_namespace, card.namespace))
+        return [(group, name) for group, name in groups if name is not None]
 
-    def _forget(self, term: int) -> None:
+    def _free_term(self, term: int) -> None:
         word = self._words[term]
-        del self.terms[word]
+        del self.term_numbers[word]
         self._free_terms.append(term)
 
-    def _term(self, word: str) -> int:
+    def _new_term(self, word: str) -> int:
         """Return a number for a new word."""
         if self._free_terms:
             number = self._free_terms.pop()
@@ -382,52 +402,54 @@ class Index:
             self._words.append(word)
             self.postings.append(bytearray())
             self.counts.append(0)
-        self.terms[word] = number
+        self.term_numbers[word] = number
         return number
 
-    def _put(self, slots: list[int], contents: list[Contents], last: bool) -> None:
+    def _store_words(self, slots: list[int], contents: list[CardWords], appends: bool) -> None:
         """Store the words of tools, all at once, because a numpy step costs about the same for one as for a hundred.
-        `last`: no tool has a slot after theirs.
+        `appends`: no tool has a slot after theirs.
         """
         positions = np.array(slots, np.int32)
         words_of_tools = [[*chain.from_iterable(content.fields)] for content in contents]
         self.spelling.put(words_of_tools)
         lengths = lengths_of(contents)
-        worth = worth_of(self._numbers([stem for content in words_of_tools for stem, _ in content]), lengths)
-        self.words[positions] = worth.words
-        rows, start = _packed(worth.numbers << FIELD_BITS | worth.fields, worth.impacts), 0
+        worth = word_impacts(
+            self._term_numbers_of([stem for content in words_of_tools for stem, _ in content]), lengths
+        )
+        self.word_counts[positions] = worth.words
+        rows, start = _pack_postings(worth.numbers << FIELD_BITS | worth.fields, worth.impacts), 0
         for slot, end in zip(slots, (worth.words.cumsum() * _RECORD).tolist(), strict=True):
-            self.rows[slot] = rows[start:end]
+            self.words_of_slot[slot] = rows[start:end]
             start = end
         order = worth.numbers.argsort(kind="stable")
         keys = positions.repeat(worth.words) << FIELD_BITS | worth.fields
-        self._post(worth.numbers[order], keys[order], worth.impacts[order], last)
-        self.described[positions] = np.maximum(1, worth.described)
-        self.vectors[positions] = meant_by(contents, lengths)
-        self.marks[positions] = marks = signatures([content.bits for content in contents], 2 * BITS)
+        self._insert_postings(worth.numbers[order], keys[order], worth.impacts[order], appends)
+        self.description_lengths[positions] = np.maximum(1, worth.described)
+        self.vectors[positions] = meaning_vectors(contents, lengths)
+        self.signatures[positions] = marks = signatures([content.bits for content in contents], 2 * BITS)
         self.trigram_counts[positions] = np.maximum(1, np.bitwise_count(marks[:, : BITS // 64]).sum(1))
 
-    def _numbers(self, stems: list[str]) -> Array:
+    def _term_numbers_of(self, stems: list[str]) -> Array:
         """Return the number of each of these words; new words get one."""
         for stem in dict.fromkeys(stems):
-            if stem not in self.terms:
-                self._term(stem)
-        numbers: Array = np.array([*map(self.terms.__getitem__, stems)], np.int64)
+            if stem not in self.term_numbers:
+                self._new_term(stem)
+        numbers: Array = np.array([*map(self.term_numbers.__getitem__, stems)], np.int64)
         return numbers
 
-    def _post(self, numbers: Array, keys: Array, impacts: Array, last: bool) -> None:
+    def _insert_postings(self, numbers: Array, keys: Array, impacts: Array, appends: bool) -> None:
         """Insert postings in the order of their slots."""
-        records, postings = _packed(keys, impacts), self.postings
+        records, postings = _pack_postings(keys, impacts), self.postings
         ends = np.append((numbers[1:] != numbers[:-1]).nonzero()[0] + 1, len(numbers)) if len(numbers) else numbers
         different = numbers[ends - 1]
         np.frombuffer(self.counts, np.int32)[different] += np.diff(ends, prepend=0).astype(np.int32)
         start = 0
         for number, end in zip(different.tolist(), ends.tolist(), strict=True):
             posting = postings[number]
-            if last:
+            if appends:
                 posting += records[start * _RECORD : end * _RECORD]
             else:
                 for n in range(start, end):
-                    at = _place(posting, keys.item(n))
-                    posting[at:at] = records[n * _RECORD : (n + 1) * _RECORD]
+                    position = _record_position(posting, keys.item(n))
+                    posting[position:position] = records[n * _RECORD : (n + 1) * _RECORD]
             start = end

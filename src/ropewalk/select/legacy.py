@@ -20,7 +20,7 @@ from ..errors import InvalidInput, Problem
 from ..fast_dataclass import dataclass
 from ..values import Json
 from .hybrid import allowed_tools, fields_of, keep_best, shape_results
-from .index import FIELD_BITS, FIELD_MASK, Index, unpacked
+from .index import FIELD_BITS, FIELD_MASK, Index, unpack_postings
 from .options import Options
 from .query import Request
 from .text import normalised, stemmer, words
@@ -223,7 +223,7 @@ def within_two_slips(question: Question) -> dict[str, dict[int, float]]:
 
     index, alike = question.index, question.alike
     if not alike and question.request.terms:
-        stems, numbers = index.spelling.stems, index.terms
+        stems, numbers = index.spelling.stems, index.term_numbers
         known = list(stems)
         for term in question.request.terms:
             alternatives = alike.setdefault(term.plain, {})
@@ -251,7 +251,7 @@ def semantic(question: Question) -> Array:
     both = np.zeros(index.size, np.float32)
     request_rarity = 0.0
     for term in question.request.terms:
-        number = index.terms.get(term.stem)
+        number = index.term_numbers.get(term.stem)
         rarity = index.rarity(index.frequency(number) if number is not None else 0)
         request_rarity += rarity
         if number is not None:
@@ -268,7 +268,7 @@ def intent(question: Question) -> Array:
     for numbers in _doing(question):
         fields: Array = np.full(index.size, _NAME | _DESCRIPTION, np.int32)
         for number in numbers:
-            having, _ = unpacked(index.postings[number])
+            having, _ = unpack_postings(index.postings[number])
             those: Array = np.zeros(index.size, np.int32)
             those[having >> FIELD_BITS] = having & FIELD_MASK
             fields &= those
@@ -287,7 +287,7 @@ def _doing(question: Question) -> list[list[int]]:
     names: list[list[int]] = []
     for text in _tools_of_intent(question):
         wholes = {word.start: word.stem for word in words(normalised(text))}  # of several pieces the whole comes last
-        numbers = [question.index.terms.get(stem) for stem in wholes.values()]
+        numbers = [question.index.term_numbers.get(stem) for stem in wholes.values()]
         if numbers and None not in numbers:
             names.append([number for number in numbers if number is not None])
     return names
@@ -369,7 +369,7 @@ def _speaking(question: Question, strategy: str, slot: int, having: dict[int, in
             matches += [(word, like, bits) for like, bits in similar]
     elif strategy == "semantic" and question.near is None:
         for term in terms:
-            number = index.terms.get(term.stem)
+            number = index.term_numbers.get(term.stem)
             bits = having.get(number, 0) & _NAME_AND_DESCRIPTION if number is not None else 0
             matches += [(term.plain, 1.0, bits)] if bits else []
     elif strategy == "intent" and question.intent is not None:
@@ -383,7 +383,7 @@ def _speaking(question: Question, strategy: str, slot: int, having: dict[int, in
 
 def _having(question: Question, number: int) -> Array:
     """Return the slots with a word in the name or description."""
-    having, _ = unpacked(question.index.postings[number])
+    having, _ = unpack_postings(question.index.postings[number])
     return having[(having & _NAME_AND_DESCRIPTION) > 0] >> FIELD_BITS
 
 
@@ -393,7 +393,7 @@ def _text_rarities(index: Index) -> Array:
     if known is None or known[0] != index.version:
         total = np.zeros(index.size, np.float64)
         for posting in index.postings:
-            having, _ = unpacked(posting)
+            having, _ = unpack_postings(posting)
             total[having[(having & _NAME_AND_DESCRIPTION) > 0] >> FIELD_BITS] += index.rarity(len(having))
         index.text_rarities = known = (index.version, total)
     return known[1]

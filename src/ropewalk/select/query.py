@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from itertools import islice
 from operator import itemgetter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -19,9 +19,9 @@ from ..fast_dataclass import dataclass
 from .index import Index, signature, trigrams
 from .text import STOP, groups, informative_words, lexicon, normalised, shortened, stemmed_words, stemmer
 
-LONGEST: Final = 6_000  # characters of a request that are read; of a longer one the beginning and the end
-MOST_WORDS: Final = 60  # different words that are looked up, the ones worth most first
-MOST_CLAUSES: Final = 8
+MAX_CHARACTERS: Final = 6_000  # characters of a request that are read; of a longer one the beginning and the end
+MAX_WORDS: Final = 60  # different words that are looked up, the ones worth most first
+MAX_CLAUSES: Final = 8
 
 _QUOTED: Final = re.compile(
     r"\"[^\"\n]{1,400}\"|“[^”\n]{1,400}”|«[^»\n]{1,400}»|(?<![\w'])'[^'\n]{1,200}'(?!\w)|`[^`\n]{1,200}`"
@@ -37,7 +37,7 @@ _FIRST_MARK: Final = r"(?<![.!?;\n][.!?;\n])[.!?;\n]*(?=\s|$)"
 _MARKS: Final = "|".join([mark + _FIRST_MARK for mark in (r"\.", "!", r"\?", ";", r"\n")])
 _CUT: Final = re.compile(rf"{_MARKS}|,\s+(?:and|then|also|but)\b|。|！|？|；")
 _SOFT_CUT: Final = re.compile(r"[,\s](?:(?<=,)\s+|(?<=\s)(?<!\s\s)\s*(?:and|then)\s+)")
-_TURNS: Final = (
+_TRANSITIONS: Final = (
     "and then",
     "and also",
     "after that",
@@ -56,21 +56,22 @@ _TURNS: Final = (
     "then,",
     "also,",
 )
-_CUT_OR_TURN: Final = re.compile(rf"{_CUT.pattern}|\b(?:{'|'.join(_TURNS)})\b")
+_CUT_OR_TRANSITION: Final = re.compile(rf"{_CUT.pattern}|\b(?:{'|'.join(_TRANSITIONS)})\b")
 _QUOTE: Final = re.compile("[\"“«'`]")  # without one of these, or without a digit, a text need not be searched for more
 _DIGIT: Final = re.compile(r"\d")
-_BEGIN: Final = itemgetter(0)
+_START_OF_SPAN: Final = itemgetter(0)
 CLAUSES_OF: Final = tuple(
-    [tuple([clause for clause in range(MOST_CLAUSES) if bits >> clause & 1]) for bits in range(1 << MOST_CLAUSES)]
+    [tuple([clause for clause in range(MAX_CLAUSES) if bits >> clause & 1]) for bits in range(1 << MAX_CLAUSES)]
 )
-"""Those of their bits."""
+"""The numbers of the clauses whose bits are set, by the number that the bits form."""
 
 _QUOTED_WEIGHT, _ADDRESS_WEIGHT, _CODE_WEIGHT, _TALK_WEIGHT = 0.35, 0.2, 0.1, 0.3
-_TALK: Final = """want need help please find give tell show know provide information info looking look wondering wonder
-interested assist assistance kindly thanks thank hello hi hey currently able possible share detail details specific
-various question questions tool tools way ways best good great really something different recently ensure require
-requires required thing things right understand explain regarding related based trying try get make take come see
-think feel hope love like able sure work going go planning plan currently important additional new user users i'm im
+_SMALL_TALK: Final = """
+want need help please find give tell show know provide information info looking look wondering wonder interested
+assist assistance kindly thanks thank hello hi hey currently able possible share detail details specific various
+question questions tool tools way ways best good great really something different recently ensure require requires
+required thing things right understand explain regarding related based trying try get make take come see think feel
+hope love like able sure work going go planning plan currently important additional new user users i'm im
 suggest recommend"""
 
 
@@ -97,25 +98,25 @@ class Request:
     stems: frozenset[str] = frozenset()
 
 
-_talk: frozenset[str] | None = None
+_small_talk: frozenset[str] | None = None
 
 
 def read_request(text: str) -> Request:
     """Return the words of a request with their weights; stop words count only if there are no others."""
-    if len(text) > LONGEST:
-        text = f"{text[: LONGEST * 2 // 3]} {text[-LONGEST // 3 :]}"
+    if len(text) > MAX_CHARACTERS:
+        text = f"{text[: MAX_CHARACTERS * 2 // 3]} {text[-MAX_CHARACTERS // 3 :]}"
     text = normalised(text)
-    spans = _light(text)
-    cuts = _clauses(text, spans)
+    spans = _low_weight_spans(text)
+    cuts = _clause_starts(text, spans)
     words: dict[str, list[Any]] = {}
-    near: list[tuple[int, int, str]] = []
-    talk = _talk_stems()
-    everything = stemmed_words(text, 2000)
-    spoken = [word for word in everything if word[1] not in STOP] or everything
-    clause, last = 0, len(cuts)
-    before: tuple[int, int, str] | None = None  # the clause, the place and the word that came before
-    for stem, plain, start in spoken:
-        while clause < last and cuts[clause] <= start:
+    neighbours: list[tuple[int, int, str]] = []
+    small_talk = _small_talk_stems()
+    all_words = stemmed_words(text, 2000)
+    counted_words = [word for word in all_words if word[1] not in STOP] or all_words
+    clause, last_clause = 0, len(cuts)
+    previous: tuple[int, int, str] | None = None  # the clause, the place and the word that came before
+    for stem, plain, start in counted_words:
+        while clause < last_clause and cuts[clause] <= start:
             clause += 1
         weight = 1.0 if len(plain) > 1 or not plain.isascii() else 0.3
         for begin, end, factor in spans:
@@ -123,7 +124,7 @@ def read_request(text: str) -> Request:
                 weight = factor
         if weight <= _CODE_WEIGHT and len(plain) < 3:
             continue  # a piece of a number or of a name that nobody could pronounce
-        if stem in talk:
+        if stem in small_talk:
             weight *= _TALK_WEIGHT
         known = words.get(stem)
         if known is None:
@@ -131,37 +132,44 @@ def read_request(text: str) -> Request:
         else:
             known[2] = max(known[2], weight)
             known[3] |= 1 << clause
-        if before is not None and before[0] == clause:
-            near.append((before[1], known[0], before[2] + plain))
-        before = (clause, known[0], plain)
+        if previous is not None and previous[0] == clause:
+            neighbours.append((previous[1], known[0], previous[2] + plain))
+        previous = (clause, known[0], plain)
     terms = [Term(stem, plain, weight, inside) for stem, (_, plain, weight, inside) in words.items()]
-    if len(terms) > MOST_WORDS:
-        remaining = sorted(range(len(terms)), key=lambda place: -terms[place].weight)[:MOST_WORDS]
-        terms, moved = [terms[place] for place in remaining], {place: n for n, place in enumerate(remaining)}
-        near = [(moved[a], moved[b], both) for a, b, both in near if a in moved and b in moved]
-    pairs = tuple(dict.fromkeys([(a, b) for a, b, _ in near]))[:120]
-    joined = {both: (a, b) for a, b, both in near if both.isascii()}
+    if len(terms) > MAX_WORDS:
+        kept_positions = sorted(range(len(terms)), key=lambda place: -terms[place].weight)[:MAX_WORDS]
+        terms, new_position = (
+            [terms[place] for place in kept_positions],
+            {place: n for n, place in enumerate(kept_positions)},
+        )
+        neighbours = [
+            (new_position[a], new_position[b], both)
+            for a, b, both in neighbours
+            if a in new_position and b in new_position
+        ]
+    pairs = tuple(dict.fromkeys([(a, b) for a, b, _ in neighbours]))[:120]
+    joined = {both: (a, b) for a, b, both in neighbours if both.isascii()}
     stems_of = stemmer().stem
     joined_stems = [(stems_of[word], *both) for word, both in islice(joined.items(), 60)]
     # Not where the second would only be an ending of the first: `email late` is no form of `email`.
     joined_stems = [
         entry for entry in joined_stems if entry[0] != terms[entry[1]].stem and entry[0] != terms[entry[2]].stem
     ]
-    stems = frozenset([word[0] for word in everything[:400]])
-    if len(everything) > 400:
+    stems = frozenset([word[0] for word in all_words[:400]])
+    if len(all_words) > 400:
         stems |= {term.stem for term in terms}
-    return Request(text, tuple(terms), pairs, tuple(joined_stems), last + 1 if terms else 1, stems)
+    return Request(text, tuple(terms), pairs, tuple(joined_stems), last_clause + 1 if terms else 1, stems)
 
 
-def _talk_stems() -> frozenset[str]:
-    global _talk
-    if _talk is None:
+def _small_talk_stems() -> frozenset[str]:
+    global _small_talk
+    if _small_talk is None:
         stem = stemmer()
-        _talk = frozenset(stem(word) for word in _TALK.split())
-    return _talk
+        _small_talk = frozenset(stem(word) for word in _SMALL_TALK.split())
+    return _small_talk
 
 
-def _light(text: str) -> list[tuple[int, int, float]]:
+def _low_weight_spans(text: str) -> list[tuple[int, int, float]]:
     """Return the stretches of a text that are values rather than words about the tool, with their weights."""
     spans: list[tuple[int, int, float]] = []
     if "/" in text or "@" in text or "www." in text.lower():
@@ -174,25 +182,25 @@ def _light(text: str) -> list[tuple[int, int, float]]:
     return spans
 
 
-def _clauses(text: str, spans: list[tuple[int, int, float]]) -> list[int]:
+def _clause_starts(text: str, spans: list[tuple[int, int, float]]) -> list[int]:
     """Return where new clauses begin. Cuts inside a quotation or after two words do not count."""
     if len(text) < 40:
         return []
     cuts: list[int] = []
-    before = 0
+    previous = 0
     lower, length = text.lower(), len(text)
     if len(lower) != length:  # a letter of some script that is two in lower case: places would not be the same
         lower = text
-    cutting = _CUT_OR_TURN if any(map(lower.__contains__, _TURNS)) else _CUT
+    cutting = _CUT_OR_TRANSITION if any(map(lower.__contains__, _TRANSITIONS)) else _CUT
     spans_found = [match.span() for pattern in (cutting, _SOFT_CUT) for match in pattern.finditer(lower)]
-    for begin, at in sorted(spans_found, key=_BEGIN):
-        if at - before < 20 or length - at < 12:
+    for begin, after in sorted(spans_found, key=_START_OF_SPAN):
+        if after - previous < 20 or length - after < 12:
             continue
         if spans and any(start < begin < end for start, end, _ in spans):
             continue
-        cuts.append(at)
-        before = at
-    while len(cuts) >= MOST_CLAUSES:  # join the shortest with its neighbour
+        cuts.append(after)
+        previous = after
+    while len(cuts) >= MAX_CLAUSES:  # join the shortest with its neighbour
         edges = [0, *cuts, len(text)]
         shortest = min(range(1, len(edges) - 1), key=lambda n: edges[n + 1] - edges[n - 1])
         del cuts[shortest - 1]
@@ -201,108 +209,141 @@ def _clauses(text: str, spans: list[tuple[int, int, float]]) -> list[int]:
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-# Of a word: what stands for it here (number, how well, and how rare that is, one after the other) and how many do; how
-# much it tells, by being rare here and in general; the rows of its vectors; the bits of its trigrams.
-_Read: TypeAlias = tuple[list[float], int, float, tuple[int, ...], int]
+
+class WordReading(NamedTuple):
+    """A word of a request as an index reads it, the same in every request.
+
+    Args:
+        variants: The words of the index that stand for it: for each its number, its likeness and its rarity, one after
+            the other.
+        variant_count: How many variants there are.
+        informativeness: How much the word tells, by being rare in this index and in general.
+        vector_rows: The rows of its vectors in the lexicon.
+        trigram_bits: The bits of its trigrams.
+    """
+
+    variants: list[float]
+    variant_count: int
+    informativeness: float
+    vector_rows: tuple[int, ...]
+    trigram_bits: int
+
 
 _ENDINGS: Final = ("s", "es", "d", "ed", "ing")
-SHARE_OF_WHOLE: Final = (
-    0.4  # what a request of several clauses counts as a whole; the rest is the clauses', by what they say
-)
+WHOLE_SHARE: Final = 0.4  # the share of all of a request; its clauses have the rest, in proportion to their weights
+# How well a variant stands for a word of the request; the word itself has 1.
 SYNONYM: Final = 0.5
-SHORTENED: Final = 0.9  # the one for the other
+SHORTENED: Final = 0.9  # a short form for the long one, or the reverse
 CORRECTED: Final = 0.9
-RELATED: Final = 0.8  # of the likeness that the lexicon gives
-LEAST_LIKE: Final = 0.55
-UNKNOWN: Final = 0.35  # a word no tool has, against the rarest there can be
-LEAST_WEIGHT_OF_LETTERS: Final = 0.2  # from what weight on a word's letters count
-MOST_READ: Final = 50_000  # words of requests that are known in an index
+RELATED: Final = 0.8  # times the likeness of the lexicon
+MIN_LIKENESS: Final = 0.55  # of the lexicon, for a related word
+UNKNOWN_WORD: Final = 0.35  # informativeness of a word that no tool has, as a share of the rarest possible word's
+MIN_LETTERS_WEIGHT: Final = 0.2  # words with a lower weight are not compared by their letters
+MAX_CACHED_WORDS: Final = 50_000  # readings of words that an index keeps
 
 
 class Reading:
-    """A request against an index: what stands for its words there, what each is worth, and its vectors.
+    """A request as one index reads it: which words of the index stand for its words, their weights, its vectors.
 
-    `terms`, `places`, `likeness` and `rare` go together: a word of the index, the place of the request's word that it
-    stands for, how well it does, and its rarity, those that do best last; `words` is of each the last one of the same
-    word of the index. `letters` are of each word of the request the bits of its trigrams.
+    A *variant* is a word of the index that stands for a word of the request: the word itself, a synonym, a correction.
+    A *way* to read the request is all of it (way 0) or one of its clauses. "Word" below is a word of the request.
+
+    Attributes:
+        term_numbers: Of each variant its number in the index. The four arrays of variants are sorted by likeness.
+        positions: Of each variant the position of the word that it stands for.
+        likeness: Of each variant how well it stands for the word, up to 1.
+        rarity: Of each variant its inverse document frequency.
+        last_variant: Of each variant the last variant with the same number.
+        word_weights: Of each word its weight in the request times its informativeness.
+        weights: Of each word its weight in the request.
+        trigram_bits: Of each word the bits of its trigrams; 0 for a word of little weight.
+        has_word: By way and word, True if the way has the word.
+        way_weights: By way and word, the weight of the word in the way.
+        only_way: Of each word the way that is the only clause with it; 0 if several clauses have it.
+        way_totals: Of each way the sum of its weights.
+        shares: Of each way its share in the score of a tool.
+        way_vectors: Of each way its direction in meaning.
     """
 
     def __init__(self, index: Index, request: Request) -> None:
         self.request = request
-        stand_ins, counts = list[float](), list[int]()
-        worth, letters, rows, pieces = list[float](), list[int](), list[int](), list[int]()
-        read = index.read
+        # Read each word; the index keeps what does not depend on the request.
+        variants, variant_counts = list[float](), list[int]()
+        word_weights, trigram_bits, rows, vector_counts = list[float](), list[int](), list[int](), list[int]()
+        cache = index.word_readings
         for term in request.terms:
-            reading_of_word = read.get(term.plain)
-            if reading_of_word is None:
-                if len(read) >= MOST_READ:  # whoever asks may have no end of words
-                    read.clear()
-                reading_of_word = read[term.plain] = self._read(index, term)
-            variants, count, telling, rows_of_word, bits = reading_of_word
-            stand_ins += variants
-            counts.append(count)
-            worth.append(term.weight * telling)
-            letters.append(bits if term.weight > LEAST_WEIGHT_OF_LETTERS else 0)
-            rows += rows_of_word
-            pieces.append(len(rows_of_word))
-        table: Array = np.array(stand_ins).reshape(-1, 3)
-        places: Array = np.arange(len(counts)).repeat(np.array(counts, np.intp))
+            word = cache.get(term.plain)
+            if word is None:
+                if len(cache) >= MAX_CACHED_WORDS:
+                    cache.clear()
+                word = cache[term.plain] = self._read_word(index, term)
+            variants += word.variants
+            variant_counts.append(word.variant_count)
+            word_weights.append(term.weight * word.informativeness)
+            trigram_bits.append(word.trigram_bits if term.weight > MIN_LETTERS_WEIGHT else 0)
+            rows += word.vector_rows
+            vector_counts.append(len(word.vector_rows))
+        # A row for each variant: its number, its likeness and its rarity.
+        table: Array = np.array(variants).reshape(-1, 3)
+        places: Array = np.arange(len(variant_counts)).repeat(np.array(variant_counts, np.intp))
         if request.joined:
             table, places = _with_joined(index, request, table, places)
         order = table[:, 1].argsort(kind="stable")
         table = table[order]
-        self.terms: Array = table[:, 0].astype(np.int32)
-        self.places: Array = places[order]
+        self.term_numbers: Array = table[:, 0].astype(np.int32)
+        self.positions: Array = places[order]
         self.likeness: Array = table[:, 1].astype(np.float32)
-        self.rare: Array = table[:, 2].astype(np.float32)
-        numbers = self.terms.tolist()
+        self.rarity: Array = table[:, 2].astype(np.float32)
+        numbers = self.term_numbers.tolist()
         last = dict(zip(numbers, range(len(numbers)), strict=True))
-        self.words: Array = np.array([*map(last.__getitem__, numbers)], np.intp)
-        self.worth: Array = np.array(worth, np.float32)
+        self.last_variant: Array = np.array([*map(last.__getitem__, numbers)], np.intp)
+        self.word_weights: Array = np.array(word_weights, np.float32)
         self.weights: Array = np.array([term.weight for term in request.terms], np.float32)
-        self.letters = letters
-        inside = [term.clauses for term in request.terms]
-        self.inside: Array = _inside(inside, request.clauses)  # of each way to read the request, whether it has a word
-        self.ways: Array = self.inside * self.worth
-        # Of each word the way that is the one clause it stands in, 0 where it stands in several.
-        self.homes: Array = np.array([*map(_HOME.__getitem__, inside)], np.intp)
-        self.way_worth: Array = self.ways.sum(1)  # what the words of each way are worth
-        if len(self.ways) > 1:
-            self.shares: Array = self.way_worth * ((1 - SHARE_OF_WHOLE) / (sum(self.way_worth.tolist()[1:]) or 1.0))
-            self.shares[0] = SHARE_OF_WHOLE
+        self.trigram_bits = trigram_bits
+        clauses_of_words = [term.clauses for term in request.terms]
+        # The weights of the words in each way to read the request, and the share of each way.
+        self.has_word: Array = _words_of_ways(clauses_of_words, request.clauses)
+        self.way_weights: Array = self.has_word * self.word_weights
+        self.only_way: Array = np.array([*map(_WAY_OF_CLAUSES.__getitem__, clauses_of_words)], np.intp)
+        self.way_totals: Array = self.way_weights.sum(1)
+        if len(self.way_weights) > 1:
+            self.shares: Array = self.way_totals * ((1 - WHOLE_SHARE) / (sum(self.way_totals.tolist()[1:]) or 1.0))
+            self.shares[0] = WHOLE_SHARE
         else:
             self.shares = np.ones(1, np.float32)
-        several: Array = np.array(pieces, np.intp)
-        shares: Array = self.inside * (self.weights / np.maximum(several, 1, dtype=np.float32))
+        # A word may have several vectors, which share its weight.
+        several: Array = np.array(vector_counts, np.intp)
+        shares: Array = self.has_word * (self.weights / np.maximum(several, 1, dtype=np.float32))
         self.way_vectors: Array = index.lexicon.directions(rows, shares.repeat(several, axis=1))
 
     @classmethod
-    def _read(cls, index: Index, term: Term) -> _Read:
+    def _read_word(cls, index: Index, term: Term) -> WordReading:
         """Return the data of a word that is the same for every request."""
         plain = cls._corrected(index, term)
         likeness_of: dict[int, float] = {}
         rare: dict[int, float] = {}
         rarest = 0.0
         for stem, likeness in cls._stand_ins(index, term.stem, plain):
-            number = index.terms.get(stem)
+            number = index.term_numbers.get(stem)
             if number is not None:
                 likeness_of[number] = max(likeness_of.get(number, 0.0), likeness)
                 rare[number] = index.rarity(index.frequency(number))
                 if likeness == 1.0 or rarest == 0.0:
                     rarest = max(rarest, rare[number] * likeness)
         general = index.lexicon.weight(plain)
-        informativeness = (rarest or UNKNOWN * index.rarity(0)) * (0.75 if general is None else general)
+        informativeness = (rarest or UNKNOWN_WORD * index.rarity(0)) * (0.75 if general is None else general)
         stand_ins = [
             number_or_value
             for number, likeness in likeness_of.items()
             for number_or_value in (number, likeness, rare[number])
         ]
-        return stand_ins, len(likeness_of), informativeness, index.lexicon.rows(plain), signature(trigrams(term.plain))
+        bits = signature(trigrams(term.plain))
+        return WordReading(stand_ins, len(likeness_of), informativeness, index.lexicon.rows(plain), bits)
 
     @staticmethod
     def _corrected(index: Index, term: Term) -> str:
         """Return the word itself, or the known word that an unknown one is a misspelling of."""
-        if term.stem in index.terms or index.lexicon.weight(term.plain) is not None:
+        if term.stem in index.term_numbers or index.lexicon.weight(term.plain) is not None:
             return term.plain
         endings = [end for end in _ENDINGS if term.plain.endswith(end)]
         if any(index.lexicon.weight(term.plain[: -len(end)]) is not None for end in endings):
@@ -317,18 +358,18 @@ class Reading:
         """Return the stems that may stand for a word, each with its similarity."""
         stems = stemmer()
         stand_ins = [(stem, 1.0)]
-        if stem not in index.terms:
+        if stem not in index.term_numbers:
             corrected = stems(plain)
             stand_ins.append((corrected, CORRECTED))
             stand_ins.extend((stems(piece), 0.8) for piece in index.lexicon.split(plain) if piece not in STOP)
             stem = corrected
-        return [*stand_ins, *_alike(stem, plain)]
+        return [*stand_ins, *_similar_stems(stem, plain)]
 
 
 def _with_joined(index: Index, request: Request, table: Array, places: Array) -> tuple[Array, Array]:
     """Add stand-ins: words of the index that two neighbouring words of the request form; each stands for both."""
     for stem, first, second in request.joined:
-        number = index.terms.get(stem, -1)
+        number = index.term_numbers.get(stem, -1)
         for place in (first, second) if number >= 0 else ():
             is_present = (table[:, 0] == number) & (places == place)
             if is_present.any():
@@ -339,10 +380,10 @@ def _with_joined(index: Index, request: Request, table: Array, places: Array) ->
     return table, places
 
 
-_HOME: Final = [clauses[0] + 1 if len(clauses) == 1 else 0 for clauses in CLAUSES_OF]
+_WAY_OF_CLAUSES: Final = [clauses[0] + 1 if len(clauses) == 1 else 0 for clauses in CLAUSES_OF]
 
 
-def _inside(inside: list[int], clauses: int) -> Array:
+def _words_of_ways(inside: list[int], clauses: int) -> Array:
     if clauses <= 1:
         return np.ones((1, len(inside)), np.bool_)
     ways = [-1, *[1 << clause for clause in range(clauses)]]  # the whole has every word
@@ -351,10 +392,10 @@ def _inside(inside: list[int], clauses: int) -> Array:
 
 
 @lru_cache(maxsize=50_000)
-def _alike(stem: str, plain: str) -> tuple[tuple[str, float], ...]:
+def _similar_stems(stem: str, plain: str) -> tuple[tuple[str, float], ...]:
     """Return the stems of words with a similar meaning, independent of the tools."""
     stems = stemmer()
     similar = [(synonym, SYNONYM) for synonym in groups().get(stem, ())]
     similar.extend((synonym, SHORTENED) for synonym in shortened().get(stem, ()))
-    similar.extend((stems(word), RELATED * like) for word, like in lexicon().near(plain) if like >= LEAST_LIKE)
+    similar.extend((stems(word), RELATED * like) for word, like in lexicon().near(plain) if like >= MIN_LIKENESS)
     return tuple(similar)

@@ -136,12 +136,12 @@ class Usage:
         rows = self._rows.setdefault(use.tool, {})
         merged = add(rows, use)
         if self._memory is not None and merged.request and merged.successes:
-            self._memory.put(merged)
+            self._memory.remember(merged)
         for dropped, sum_row in surplus_rows(rows.values()):
             del rows[dropped.request, dropped.source]
             add(rows, sum_row)
             if self._memory is not None and dropped.request:
-                self._memory.drop(dropped.tool, dropped.request, dropped.source)
+                self._memory.forget_request(dropped.tool, dropped.request, dropped.source)
         self._rates[use.tool] = rate_of(rows.values())
 
     def rate(self, tool: str) -> Rate | None:
@@ -210,7 +210,7 @@ class Usage:
             self._rows.pop(name, None)
             self._rates.pop(name, None)
             if self._memory is not None:
-                self._memory.forget(name)
+                self._memory.forget_tool(name)
         if self._keeper is not None:
             self._keeper().delete_uses(tool)
         return count

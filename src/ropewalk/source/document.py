@@ -1,8 +1,8 @@
 """A document with the places of its values, and problems as text for people.
 
-`Document.locate` finds the place of a path, `attach` gives problems their places, and `render`
+`Document.locate` finds the place of a path, `with_places` gives problems their places, and `render_problem`
 writes a problem with the source line and a caret under the column. Text from a file reaches a
-terminal only through `visible`: it replaces control characters and those that turn the writing
+terminal only through `replace_invisible`: it replaces control characters and those that turn the writing
 direction, so that a document cannot control the terminal.
 """
 
@@ -119,50 +119,50 @@ class Document:
 
     def _find(self, path: str, column: int | None, at_key: bool) -> tuple[Place, Spot | None]:
         """Return the place of a path, and the first alias on the way to it."""
-        spot, value, rest = self._root, self.data, path
+        spot, value, remaining = self._root, self.data, path
         alias: Spot | None = None
 
         # Follow the path as far as it exists: `spot` and `value` move together.
         while True:
-            if spot.names is not None and (rest or not at_key):
+            if spot.names is not None and (remaining or not at_key):
                 alias, spot = alias or spot, spot.names
-            if not rest:
+            if not remaining:
                 break
             if isinstance(value, dict):
-                key, after = _next_key(value, rest, self._key_lengths_of(value))
+                key, next_remaining = _next_key(value, remaining, self._key_lengths_of(value))
                 if key is None or key not in spot.fields:
                     break
-                spot, value, rest = spot.fields[key], value[key], after
+                spot, value, remaining = spot.fields[key], value[key], next_remaining
             elif isinstance(value, list):
-                match = _INDEX_OR_QUOTED_KEY.match(rest)
+                match = _INDEX_OR_QUOTED_KEY.match(remaining)
                 if match is None or match[2]:
                     break
                 index = int(match[1] or match[3])
                 if index >= len(spot.items):
                     break
-                spot, value, rest = spot.items[index], value[index], rest[match.end() :]
+                spot, value, remaining = spot.items[index], value[index], remaining[match.end() :]
             else:
                 break
 
         is_scalar = spot.style is not None
-        if isinstance(value, str) and column is not None and is_scalar and not rest:
+        if isinstance(value, str) and column is not None and is_scalar and not remaining:
             return self.lines.place(inside(self.text, spot, value, column)), alias
-        use_key = spot.key >= 0 and (not is_scalar or (at_key and not rest))
+        use_key = spot.key >= 0 and (not is_scalar or (at_key and not remaining))
         return self.lines.place(spot.key if use_key else spot.start), alias
 
 
-def _next_key(value: dict[str, Json], rest: str, lengths: Iterable[int]) -> tuple[str | None, str]:
+def _next_key(value: dict[str, Json], remaining: str, lengths: Iterable[int]) -> tuple[str | None, str]:
     """Return the longest key of an object that a path begins with (keys may contain dots), and the rest of the path."""
-    quoted = _INDEX_OR_QUOTED_KEY.match(rest)
+    quoted = _INDEX_OR_QUOTED_KEY.match(remaining)
     if quoted and quoted[2] is not None:
         key = _unquote(quoted[2])
-        return (key if key in value else None), rest[quoted.end() :]
-    bare = rest.removeprefix(".")
+        return (key if key in value else None), remaining[quoted.end() :]
+    bare = remaining.removeprefix(".")
     # There are few lengths. A look at each key, for each problem, would take quadratic time.
     for length in lengths:
         if length <= len(bare) and bare[length : length + 1] in ("", ".", "[") and bare[:length] in value:
             return bare[:length], bare[length:]
-    return None, rest
+    return None, remaining
 
 
 def _unquote(text: str) -> str | None:
@@ -175,7 +175,7 @@ def _unquote(text: str) -> str | None:
         return None
 
 
-def attach(problems: Iterable[Problem], document: Document | None) -> list[Problem]:
+def with_places(problems: Iterable[Problem], document: Document | None) -> list[Problem]:
     """Return the problems, each with its place in the document; those that have a place keep it.
 
     Args:
@@ -195,15 +195,15 @@ _MAX_BEFORE_CARET = 80  # the same, before the caret, where the line is longer
 _MAX_PATH = 300  # characters
 
 
-def render(problem: Problem) -> str:
+def render_problem(problem: Problem) -> str:
     """Return `file:line:column: path: message`, and below it the source line with a caret under the column."""
     place = problem.place
     if len(problem.path) > _MAX_PATH:
         problem = replace(problem, path=f"{problem.path[:_MAX_PATH]}…")
-    message = visible(shortened(str(problem)))
+    message = replace_invisible(shorten(str(problem)))
     if place is None:
         return message
-    head = f"{visible(place.file)}:{place.line}:{place.column}: {message}"
+    head = f"{replace_invisible(place.file)}:{place.line}:{place.column}: {message}"
     if not place.text.strip():
         return head
 
@@ -211,7 +211,7 @@ def render(problem: Problem) -> str:
     caret = min(place.column - 1, len(place.text))
     is_long = len(place.text) > _MAX_SOURCE_LINE
     start = max(0, caret - _MAX_BEFORE_CARET) if is_long else 0
-    line = visible(place.text[start : start + _MAX_SOURCE_LINE])
+    line = replace_invisible(place.text[start : start + _MAX_SOURCE_LINE])
     if start:
         line = "…" + line
     if start + _MAX_SOURCE_LINE < len(place.text):
@@ -224,14 +224,14 @@ def render(problem: Problem) -> str:
     return f"{head}\n    {line}\n    {padding}^"
 
 
-def shortened(text: str, limit: int = 2000, hint: str = "") -> str:
+def shorten(text: str, limit: int = 2000, hint: str = "") -> str:
     """Return the first `limit` characters of a text, the number of characters left out, and a hint where they are."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]}… ({len(text) - limit:,} more characters{hint})"
 
 
-def visible(text: str) -> str:
+def replace_invisible(text: str) -> str:
     """Replace every control, direction and surrogate character of a text, except tab and newline."""
     if text.isascii() and text.isprintable():
         return text

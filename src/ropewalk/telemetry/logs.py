@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import orjson
 
-from ..config.secrets import Known
+from ..config.secrets import ProcessSecrets
 from ..events import Event
 from ..fast_dataclass import dataclass
 from ..values import Json
@@ -93,7 +93,7 @@ class JsonLines(logging.Formatter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._secrets = Known(os.environ)
+        self._secrets = ProcessSecrets(os.environ)
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a log record as one line of JSON.
@@ -126,7 +126,7 @@ class RedactingFormatter(logging.Formatter):
 
     def __init__(self, form: str) -> None:
         super().__init__(form)
-        self._secrets = Known(os.environ)
+        self._secrets = ProcessSecrets(os.environ)
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a log record, with known secrets masked.

@@ -514,10 +514,10 @@ def _chain(steps: int, mode: str = "sequential") -> dict[str, Any]:
 def _empty_store_near(store: str | None, folder: Path) -> Iterator[tuple[str, str]]:
     """Create an empty store in the same place as another one; yield its address and the name of the place."""
     if store is not None and is_postgres(store):
-        from ..journal.postgres.session import Session, target
+        from ..journal.postgres.session import Session, parse_target
 
         name = f"ropewalk_bench_{os.getpid()}"
-        target_database = target(store)
+        target_database = parse_target(store)
         address = _with_schema(store, name)
         try:
             yield address, "postgres"

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from ..app.runs.steps import too_late
+from ..app.runs.steps import late_attempts
 from ..errors import InvalidFlow, Problem
 from ..events import Event
 from ..fast_dataclass import dataclass
 from ..journal.protocol import APPROVAL, Entry, RunRow
 from ..notations.registry import NOTATIONS, TEST, is_test
 from ..redaction import Redaction
-from ..source.document import attach
+from ..source.document import with_places
 from ..source.load import load
 from ..tools.backends.route import Args, OnProgress, Route
 from ..tools.bound_call import Bound, Rules, bind_route
@@ -312,7 +312,7 @@ async def make_case(row: RunRow, history: Iterable[Entry], loaded: Loaded, flow:
     times: dict[str, dict[str, Json]] = {}
     waits: dict[str, Json] = {}
     entries = list(history)
-    rejected = too_late(entries)
+    rejected = late_attempts(entries)
 
     # Outcomes of calls, their durations and the values of waits, by path.
     for entry in entries:
@@ -415,7 +415,7 @@ def read_case(file: Path) -> tuple[dict[str, Any], Any]:
     document = load(file)
     problems = list(_case_problems(document.data))
     if problems:
-        raise InvalidFlow(attach(problems, document))
+        raise InvalidFlow(with_places(problems, document))
     return document.data, document
 
 

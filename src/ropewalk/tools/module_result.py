@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ..errors import InvalidValue
 from ..values import NOT_JSON, Json, check_json, copy_json, did_you_mean
-from .snapshots import plain
+from .snapshots import copy_plain
 
 _METRICS: Final = ("tokens_in", "tokens_out", "cost_usd")
 _TYPE_NAMES: Final = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "nothing"}
@@ -47,7 +47,7 @@ def checked(result: Any, file: str) -> dict[str, Json]:
     try:
         module_result = copy_json(result)
         if module_result is NOT_JSON:
-            module_result = check_json(plain(result), place)
+            module_result = check_json(copy_plain(result), place)
     except RecursionError:
         raise InvalidValue(place, "nested too deep, or within itself") from None
     if type(module_result) is not dict:

@@ -23,7 +23,7 @@ from ..source.load import replace_file
 from ..values import Json, check_json
 from .mcp.listing import Definition
 
-FILE: Final = "ropewalk.lock"
+LOCK_FILE: Final = "ropewalk.lock"
 _VERSION: Final = 1
 _CHANGED: Final = "has changed since it was approved: "
 _MAX_DIFFERENCES: Final = 4  # differences of one tool
@@ -85,7 +85,7 @@ class Pins:
         Raises:
             ConfigError: The file cannot be read, has another version, or was changed by hand.
         """
-        path = directory / FILE
+        path = directory / LOCK_FILE
         try:
             text = path.read_bytes()
         except FileNotFoundError:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import orjson
 
 from ..argument_checks import wrong_type
-from ..config.secrets import Known, says_secret
+from ..config.secrets import ProcessSecrets, is_secret_name
 from ..errors import (
     ConfigError,
     ExecutionFailed,
@@ -560,7 +560,7 @@ def log_text(value: Json) -> str:
 
     Secrets are the values that this process knows as secrets, and members with names such as `password`.
     """
-    text = orjson.dumps(Known(os.environ).redaction.value(mask_secret_members(value))).decode()
+    text = orjson.dumps(ProcessSecrets(os.environ).redaction.value(mask_secret_members(value))).decode()
     return text if len(text) <= MAX_LOGGED else text[: MAX_LOGGED - 1] + "…"
 
 
@@ -568,7 +568,7 @@ def mask_secret_members(value: Any) -> Json:
     """Replace the members of objects whose names say that they are secrets."""
     if isinstance(value, dict):
         return {
-            key: MARK if says_secret(key) and item is not None else mask_secret_members(item)
+            key: MARK if is_secret_name(key) and item is not None else mask_secret_members(item)
             for key, item in value.items()
         }
     return [mask_secret_members(item) for item in value] if isinstance(value, list) else value

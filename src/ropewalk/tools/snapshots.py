@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, SupportsIndex
 
-_ABSENT: Any = object()
+_MISSING: Any = object()
 
 
-def _snapshot(value: Any) -> Any:
+def _make_snapshot(value: Any) -> Any:
     return Snapshot(value) if type(value) is dict else SnapshotList(value)
 
 
@@ -29,7 +29,7 @@ class Snapshot(dict[str, Any]):
     def _copy_item(self, key: Any) -> Any:
         value = dict.__getitem__(self, key)
         if key in self._shared:
-            value = _snapshot(value)
+            value = _make_snapshot(value)
             dict.__setitem__(self, key, value)
             self._shared.discard(key)
         return value
@@ -57,8 +57,8 @@ class Snapshot(dict[str, Any]):
             self[key] = default
         return self._copy_item(key)
 
-    def pop(self, key: str, default: Any = _ABSENT) -> Any:
-        if key not in self and default is not _ABSENT:
+    def pop(self, key: str, default: Any = _MISSING) -> Any:
+        if key not in self and default is not _MISSING:
             return default
         value = self._copy_item(key)
         del self[key]
@@ -104,11 +104,11 @@ class Snapshot(dict[str, Any]):
     __copy__ = copy
 
     def __deepcopy__(self, memo: Any) -> dict[str, Any]:
-        copied: dict[str, Any] = plain(self)
+        copied: dict[str, Any] = copy_plain(self)
         return copied
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return dict, (plain(self),)
+        return dict, (copy_plain(self),)
 
     @classmethod
     def fromkeys(cls, keys: Iterable[str], value: Any = None) -> dict[str, Any]:  # type: ignore[override]
@@ -145,7 +145,7 @@ class SnapshotList(list[Any]):
             return [self[i] for i in range(*index.indices(len(self)))]
         value = list.__getitem__(self, index)
         if self._is_shared(value, index):
-            value = _snapshot(value)
+            value = _make_snapshot(value)
             list.__setitem__(self, index, value)
         return value
 
@@ -191,14 +191,14 @@ class SnapshotList(list[Any]):
     __copy__ = copy
 
     def __deepcopy__(self, memo: Any) -> list[Any]:
-        copied: list[Any] = plain(self)
+        copied: list[Any] = copy_plain(self)
         return copied
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return list, (plain(self),)
+        return list, (copy_plain(self),)
 
 
-def plain(value: Any) -> Any:
+def copy_plain(value: Any) -> Any:
     """Copy a value into plain dicts and lists; the result of a tool may contain parts of its Snapshot.
 
     Args:
@@ -208,7 +208,7 @@ def plain(value: Any) -> Any:
         The value.
     """
     if isinstance(value, dict):
-        return {key: plain(item) for key, item in dict.items(value)}
+        return {key: copy_plain(item) for key, item in dict.items(value)}
     if isinstance(value, list):
-        return [plain(item) for item in list.__iter__(value)]
+        return [copy_plain(item) for item in list.__iter__(value)]
     return value

@@ -15,7 +15,7 @@ from typing import Final
 from ..values import Json
 from .tool import Tool
 
-SPACE: Final = "ropewalk"
+NAMESPACE: Final = "ropewalk"
 
 
 async def _now() -> Json:
@@ -45,7 +45,7 @@ _READERS: Final[dict[str, Callable[[], Awaitable[Json]]]] = {
     "uuid": _uuid,
     "random": _random,
 }
-_TEXTS: Final = {
+_DESCRIPTIONS: Final = {
     "now": "The current date and time, ISO 8601 with its UTC offset.",
     "today": "The current local date and time, ISO 8601.",
     "time": "The seconds since 1970-01-01 UTC.",
@@ -61,6 +61,6 @@ def world_tools() -> list[Tool]:
         The tools.
     """
     return [
-        Tool(name, _TEXTS[name], {"type": "object", "properties": {}}, namespace=SPACE, handler=read)
+        Tool(name, _DESCRIPTIONS[name], {"type": "object", "properties": {}}, namespace=NAMESPACE, handler=read)
         for name, read in _READERS.items()
     ]

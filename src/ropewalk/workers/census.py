@@ -2,7 +2,7 @@
 
 A run that has not ended is in exactly one place: queued with a live dispatch, executing at its owner, waiting, or
 parked. A run that only its own process or a person can continue is interrupted. Anything else is a violation; workers
-repair it (`Dispatches.renew`, `Dispatches.discard`, `Census`) and log it.
+repair it (`Dispatches.renew`, `Dispatches.discard`, `LostRunRepair`) and log it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ..fast_dataclass import dataclass
 from ..journal.postgres.session import Session, Target
 from ..journal.postgres.store import PostgresStore
 from ..journal.sql.lease_watch import runnable_by_any_worker
-from ..journal.sql.leases import Owner, judge_text
+from ..journal.sql.leases import Owner, stored_owner_state
 from ..journal.sql.rows import fetch, load
-from .dbos_adapter import is_live
+from .dbos_adapter import live_dispatch_condition
 from .dispatches import Dispatches
 
 log = logging.getLogger("ropewalk.workers")
 PLACES: Final = ("queued", "executing", "waiting", "parked", "interrupted")
-_TURN: Final = 1.0  # seconds of a running event loop, after which everything that it was given has begun
+_LOOP_TURN: Final = 1.0  # seconds of a running event loop, after which everything that it was given has begun
 _OVERDUE: Final = 5.0  # seconds that workers may take to notice that a wait is over
 
 
@@ -46,12 +46,12 @@ class Places:
     violations: list[Violation]
 
 
-def places(session: Session, where: Target, patience: float) -> Places:
+def count_places(session: Session, target: Target, patience: float) -> Places:
     """Count the unfinished runs by place.
 
     Args:
         session: A transaction.
-        where: The store.
+        target: The store.
         patience: Seconds that an owner on another host may be silent.
 
     Returns:
@@ -63,7 +63,7 @@ def places(session: Session, where: Target, patience: float) -> Places:
         session,
         "SELECT run.id, status, context, lease.owner, EXTRACT(EPOCH FROM clock_timestamp())::float8 - lease.beat,"
         " EXTRACT(EPOCH FROM clock_timestamp())::float8 - due,"
-        f" EXISTS (SELECT FROM worker WHERE worker.owner = lease.owner), {is_live(where)}"
+        f" EXISTS (SELECT FROM worker WHERE worker.owner = lease.owner), {live_dispatch_condition(target)}"
         " FROM run JOIN lease ON lease.run = seq WHERE parent IS NULL AND status IN ('running', 'waiting', 'parked')",
     )
     counts: Counter[str] = Counter()
@@ -86,13 +86,13 @@ def places(session: Session, where: Target, patience: float) -> Places:
 
 
 def _place_with_owner(text: str, silent: float, is_worker: bool, patience: float) -> tuple[str, str]:
-    verdict = judge_text(text)
+    verdict = stored_owner_state(text)
     if verdict == "live" or is_worker or (verdict == "unknown" and silent <= patience):
         return "executing", ""
     return "", f"its owner {Owner.load(text)} is gone"
 
 
-class Census:
+class LostRunRepair:
     """Repairs the runs and dispatches of one worker that it has but does not execute.
 
     Args:
@@ -116,27 +116,27 @@ class Census:
         self._loop = asyncio.get_running_loop()
         self._suspects: dict[Any, threading.Event] = {}
 
-    def look(self) -> None:
+    def repair(self) -> None:
         """Repair everything that was wrong at two looks in a row. Blocking; in the thread of the heartbeat."""
         now = time.monotonic()
         if now < self._next:
             return
         self._next = now + self._every
         executing = set(self._executing())
-        taken_runs = self._dispatches.taken_runs(self._worker, self._every)
-        idle = [dispatch for dispatch in taken_runs if dispatch[0] not in executing]
-        unheld = self._store.unheld()
-        confirmed = self._confirm([*idle, *unheld])
+        taken = self._dispatches.taken_dispatches(self._worker, self._every)
+        idle = [dispatch for dispatch in taken if dispatch.id not in executing]
+        not_open = self._store.owned_but_not_open()
+        confirmed = self._seen_twice([*idle, *not_open])
         if lost := [dispatch for dispatch in idle if dispatch in confirmed]:
-            ids = ", ".join(id for id, _ in lost)
+            ids = ", ".join(dispatch.id for dispatch in lost)
             log.warning("ended dispatches that this worker took but does not execute: %s", ids)
-            self._dispatches.end(lost)
-        for seq, id, epoch in unheld:
-            if (seq, id, epoch) in confirmed:
-                log.warning("run %s: released, because this worker owned it but does not execute it", id)
-                self._store.give_back(seq, epoch)
+            self._dispatches.cancel_lost(lost)
+        for run in not_open:
+            if run in confirmed:
+                log.warning("run %s: released, because this worker owned it but does not execute it", run.id)
+                self._store.give_back(run.seq, run.epoch)
 
-    def _confirm(self, suspects: list[Any]) -> set[Any]:
+    def _seen_twice(self, suspects: list[Any]) -> set[Any]:
         """Return the suspects that were already suspects one turn of the event loop ago.
 
         Whatever was only on its way to the event loop at the last look has arrived there by now.
@@ -149,5 +149,5 @@ class Census:
     def _next_turn(self) -> threading.Event:
         """Return an event that is set when the event loop has run for a while."""
         over = threading.Event()
-        self._loop.call_soon_threadsafe(self._loop.call_later, _TURN, over.set)
+        self._loop.call_soon_threadsafe(self._loop.call_later, _LOOP_TURN, over.set)
         return over

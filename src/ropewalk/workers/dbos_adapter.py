@@ -24,13 +24,13 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
 from ..errors import StoreError, install_command
 from ..journal.news import News
-from ..journal.postgres.session import PAUSE, Session, Target, driver, message
+from ..journal.postgres.session import IDLE_TRANSACTION_SECONDS, Session, Target, driver, notification
 from ..journal.postgres.worker_registry import WorkerRegistry
 from ..journal.sql.rows import fetch
 from .dbos_contract import check_columns, check_instance, check_package
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import sqlalchemy
 
 _REPEAT_AFTER: Final = 60.0  # seconds after which the same message is logged again
-_REMEMBERED: Final = 200  # messages
+_MAX_REMEMBERED: Final = 200  # messages
 _AWAY: Final = re.compile(
     r"OperationalError|InterfaceError|AdminShutdown|CrashShutdown|CannotConnectNow|PoolTimeout"
     r"|AwaitedWorkflowCancelled"  # its dispatch was cancelled meanwhile; the run has another one
@@ -72,7 +72,7 @@ class RepetitionFilter(logging.Filter):
         last = self._logged_at.get(text)
         if last is not None and now - last < _REPEAT_AFTER:
             return True
-        if len(self._logged_at) >= _REMEMBERED:
+        if len(self._logged_at) >= _MAX_REMEMBERED:
             self._logged_at.clear()
         self._logged_at[text] = now
         return False
@@ -96,27 +96,27 @@ def quiet_logs() -> None:
 
 
 APPLICATION: Final = "ropewalk"
-RUN: Final = "ropewalk.run"
-TICK: Final = "ropewalk.tick"
-PLAY: Final = "ropewalk.chunk"
-CHUNKS: Final = "_chunks"
-QUEUE: Final = "default"
-PRIORITY: Final = 100  # the default; priorities go from 1, which is first, to LOWEST_PRIORITY
+RUN_WORKFLOW: Final = "ropewalk.run"
+SCHEDULE_WORKFLOW: Final = "ropewalk.tick"
+CHUNK_WORKFLOW: Final = "ropewalk.chunk"
+CHUNK_QUEUE: Final = "_chunks"
+DEFAULT_QUEUE: Final = "default"
+DEFAULT_PRIORITY: Final = 100  # the default; priorities go from 1, which is first, to LOWEST_PRIORITY
 LOWEST_PRIORITY: Final = 2**31 - 1
-_SOON: Final = 0.01  # seconds from a signal to the poll, so that runs queued together are taken together
-_OFTEN: Final = 0.15  # seconds between polls of a queue in which other workers may make room
-_SELDOM: Final = 1.0  # seconds between polls of a queue without a signal
-ALIVE: Final = "('ENQUEUED', 'DELAYED', 'PENDING')"
+_POLL_AFTER_SIGNAL: Final = 0.01  # seconds from a signal to the poll, so that runs queued together are taken together
+_POLL_SHARED: Final = 0.15  # seconds between polls of a queue in which other workers may make room
+_POLL_IDLE: Final = 1.0  # seconds between polls of a queue without a signal
+LIVE_STATUSES: Final = "('ENQUEUED', 'DELAYED', 'PENDING')"
 _LONGEST_SCHEMA: Final = 58  # characters; Postgres allows 63
 _TICKS_KEPT: Final = 86_400.0  # seconds for which due times stay, so that none is handled twice
-_AT_ONCE: Final = 500  # workflows deleted together
+_DELETE_BATCH: Final = 500  # workflows deleted together
 _CONNECTIONS: Final = 4  # of a client
 _POOL_TIMEOUT: Final = 5.0  # seconds for which a client waits for a free connection
 _PATIENCE: Final = 60.0  # seconds for which a patient client waits for a server that is away
 _RETRY_PAUSE: Final = 0.2  # seconds between its attempts
 
 
-def package() -> Any:
+def import_dbos() -> Any:
     """Import DBOS and check its version.
 
     Returns:
@@ -140,15 +140,15 @@ def code_version() -> str:
     return f"{APPLICATION}-{version('ropewalk').partition('.')[0]}"
 
 
-def schema_of(where: Target) -> str:
+def dbos_schema(target: Target) -> str:
     """Return the schema of the tables of DBOS for a store."""
-    if len(where.schema) > _LONGEST_SCHEMA:
+    if len(target.schema) > _LONGEST_SCHEMA:
         message = f'with engine="dbos" a schema name has at most {_LONGEST_SCHEMA} characters'
-        raise StoreError(f"schema={where.schema}: {message}")
-    return f"{where.schema}_dbos"
+        raise StoreError(f"schema={target.schema}: {message}")
+    return f"{target.schema}_dbos"
 
 
-class Json:
+class JsonSerializer:
     """The serializer of arguments and results: readable, and never code that runs when it is read."""
 
     def serialize(self, data: Any) -> str:
@@ -164,11 +164,11 @@ class Json:
         return "ropewalk_json"
 
 
-def connections(where: Target, size: int, patience: float = 30.0) -> sqlalchemy.Engine:
+def connection_pool(target: Target, size: int, patience: float = 30.0) -> sqlalchemy.Engine:
     """Make a pool of connections to the store's database for DBOS.
 
     Args:
-        where: The store.
+        target: The store.
         size: The number of connections.
         patience: Seconds to wait for a connection when all are in use.
 
@@ -178,8 +178,8 @@ def connections(where: Target, size: int, patience: float = 30.0) -> sqlalchemy.
     import sqlalchemy
 
     def connect() -> Any:
-        connection = driver().connect(**where.parameters)
-        connection.execute(f"SET idle_in_transaction_session_timeout TO {round(PAUSE * 1000)}")
+        connection = driver().connect(**target.parameters)
+        connection.execute(f"SET idle_in_transaction_session_timeout TO {round(IDLE_TRANSACTION_SECONDS * 1000)}")
         connection.commit()  # a rollback would undo the setting
         return connection
 
@@ -197,18 +197,18 @@ class Client:
     """Queues work, from any process; blocking, safe from any thread.
 
     Args:
-        where: The store.
+        target: The store.
         is_patient: Whether to wait for a server that is away. A worker must not, because it has to notice that.
     """
 
-    def __init__(self, where: Target, *, is_patient: bool = True) -> None:
-        self._where, self._is_patient = where, is_patient
+    def __init__(self, target: Target, *, is_patient: bool = True) -> None:
+        self._target, self._is_patient = target, is_patient
         self._lock = threading.Lock()
         self._client: Any = None
         self._pool: Any = None
 
     def enqueue(
-        self, id: str, name: str, queue: str, args: Iterable[Any], *, priority: int = PRIORITY, delay: float = 0
+        self, id: str, name: str, queue: str, args: Iterable[Any], *, priority: int = DEFAULT_PRIORITY, delay: float = 0
     ) -> None:
         """Queue one workflow. An id that was queued before changes nothing.
 
@@ -217,7 +217,13 @@ class Client:
         self.enqueue_all(name, queue, {id: args}, priority=priority, delay=delay)
 
     def enqueue_all(
-        self, name: str, queue: str, args: Mapping[str, Iterable[Any]], *, priority: int = PRIORITY, delay: float = 0
+        self,
+        name: str,
+        queue: str,
+        args: Mapping[str, Iterable[Any]],
+        *,
+        priority: int = DEFAULT_PRIORITY,
+        delay: float = 0,
     ) -> None:
         """Queue several workflows in one transaction.
 
@@ -253,7 +259,7 @@ class Client:
                     raise
                 if time.monotonic() > end:
                     why = " ".join(str(error).split())
-                    away = f"{self._where.name}: could not queue a run, the server was away for {_PATIENCE:g} s"
+                    away = f"{self._target.name}: could not queue a run, the server was away for {_PATIENCE:g} s"
                     raise StoreError(f"{away} ({why})") from error
                 time.sleep(_RETRY_PAUSE)
 
@@ -262,7 +268,7 @@ class Client:
         with pool.begin() as connection:
             for id, values in args.items():
                 client.enqueue_in_transaction(connection, {**options, "workflow_id": id}, *values)
-            channel, payload = message(self._where, News(PUT, 0, queue))
+            channel, payload = notification(self._target, News(PUT, 0, queue))
             connection.exec_driver_sql("SELECT pg_notify(%s, %s)", (channel, payload))
 
     @property
@@ -276,12 +282,12 @@ class Client:
         """The client of DBOS, made when it is first needed."""
         with self._lock:
             if self._client is None:
-                dbos = package()
+                dbos = import_dbos()
                 quiet_logs()
-                prepare(self._where)
-                pool = connections(self._where, _CONNECTIONS, _POOL_TIMEOUT)
+                prepare(self._target)
+                pool = connection_pool(self._target, _CONNECTIONS, _POOL_TIMEOUT)
                 try:
-                    self._client = _client(dbos, self._where, pool, retry_connection_errors=self._is_patient)
+                    self._client = _make_client(dbos, self._target, pool, retry_connection_errors=self._is_patient)
                 except BaseException:
                     pool.dispose()
                     raise
@@ -297,12 +303,12 @@ class Client:
                 self._client = None
 
 
-def prepare(where: Target) -> None:
+def prepare(target: Target) -> None:
     """Create the tables of DBOS or migrate them; quick when they are up to date."""
-    dbos = package()
-    pool = connections(where, 2)
+    dbos = import_dbos()
+    pool = connection_pool(target, 2)
     try:
-        client = _client(dbos, where, pool, lazy=True)
+        client = _make_client(dbos, target, pool, lazy=True)
         try:
             check_instance("DBOSClient", client)
             client._sys_db.run_migrations()
@@ -312,73 +318,89 @@ def prepare(where: Target) -> None:
         pool.dispose()
 
 
-def _client(dbos: Any, where: Target, pool: sqlalchemy.Engine, **more: Any) -> Any:
+def _make_client(dbos: Any, target: Target, pool: sqlalchemy.Engine, **options: Any) -> Any:
     return dbos.DBOSClient(
         system_database_engine=pool,
-        dbos_system_schema=schema_of(where),
-        serializer=Json(),
+        dbos_system_schema=dbos_schema(target),
+        serializer=JsonSerializer(),
         application_name=APPLICATION,
-        **more,
+        **options,
     )
 
 
 # --- where a dispatch is ------------------------------------------------------------------
 
-_CURRENT: Final = "w.workflow_uuid = run.id || '@' || lease.epoch"
-_WAITING: Final = "w.status IN ('ENQUEUED', 'DELAYED')"
-_HELD: Final = "w.status = 'PENDING' AND w.executor_id IN (SELECT id FROM worker)"
+_IS_CURRENT_DISPATCH: Final = "w.workflow_uuid = run.id || '@' || lease.epoch"
+_IS_QUEUED: Final = "w.status IN ('ENQUEUED', 'DELAYED')"
+_IS_WITH_WORKER: Final = "w.status = 'PENDING' AND w.executor_id IN (SELECT id FROM worker)"
 
 
-def is_live(where: Target) -> str:
+def live_dispatch_condition(target: Target) -> str:
     """Return an SQL condition on `run` and `lease`: a dispatch of this run is queued, or with a known worker."""
-    return f"EXISTS (SELECT FROM {_table(where)} AS w WHERE {_CURRENT} AND ({_WAITING} OR {_HELD}))"
+    is_live = f"{_IS_CURRENT_DISPATCH} AND ({_IS_QUEUED} OR {_IS_WITH_WORKER})"
+    return f"EXISTS (SELECT FROM {_workflow_table(target)} AS w WHERE {is_live})"
 
 
-def is_used(where: Target) -> str:
+def any_dispatch_condition(target: Target) -> str:
     """Return an SQL condition on `run` and `lease`: this run had a dispatch at this epoch."""
-    return f"EXISTS (SELECT FROM {_table(where)} AS w WHERE {_CURRENT})"
+    return f"EXISTS (SELECT FROM {_workflow_table(target)} AS w WHERE {_IS_CURRENT_DISPATCH})"
 
 
-def find_abandoned(session: Session, where: Target) -> list[tuple[str, str]]:
-    """Return the dispatches, each an id and a workflow, whose workers are gone."""
+class Dispatch(NamedTuple):
+    """A workflow of DBOS that carries a run, a chunk or a due time to a worker.
+
+    Args:
+        id: The id of the workflow, `RUN@EPOCH` for runs and chunks.
+        workflow: The name of the workflow: one of the `..._WORKFLOW` constants.
+    """
+
+    id: str
+    workflow: str
+
+
+def find_abandoned_dispatches(session: Session, target: Target) -> list[Dispatch]:
+    """Return the dispatches that were taken by workers which no longer exist."""
     query = (
-        f"SELECT workflow_uuid, name FROM {_table(where)}"
+        f"SELECT workflow_uuid, name FROM {_workflow_table(target)}"
         " WHERE status = 'PENDING' AND executor_id NOT IN (SELECT id FROM worker)"
     )
-    return [(str(id), str(name)) for id, name in fetch(session, query)]
+    return [Dispatch(str(id), str(workflow)) for id, workflow in fetch(session, query)]
 
 
-def find_taken(session: Session, where: Target, worker: str, since: float) -> list[tuple[str, str]]:
-    """Return the dispatches, each an id and a workflow, that this worker took more than `since` seconds ago."""
+def find_taken_dispatches(session: Session, target: Target, worker: str, since: float) -> list[Dispatch]:
+    """Return the dispatches that a worker took more than `since` seconds ago and has not ended."""
     query = (
-        f"SELECT workflow_uuid, name FROM {_table(where)} WHERE status = 'PENDING' AND executor_id = ?1"
+        f"SELECT workflow_uuid, name FROM {_workflow_table(target)} WHERE status = 'PENDING' AND executor_id = ?1"
         " AND updated_at < (EXTRACT(EPOCH FROM clock_timestamp()) - CAST(?2 AS float8)) * 1000"
     )
-    return [(str(id), str(name)) for id, name in fetch(session, query, (worker, since))]
+    return [Dispatch(str(id), str(workflow)) for id, workflow in fetch(session, query, (worker, since))]
 
 
-def _table(where: Target) -> str:
-    return f"{schema_of(where)}.workflow_status"
+def _workflow_table(target: Target) -> str:
+    return f"{dbos_schema(target)}.workflow_status"
 
 
-def delete_ended_workflows(where: Target) -> int:
+def delete_ended_workflows(target: Target) -> int:
     """Delete the ended workflows of runs that no longer exist.
 
     Returns:
         How many were deleted; 0 if DBOS has no tables yet.
     """
-    table = _table(where)
+    table = _workflow_table(target)
     query = (
-        f"SELECT workflow_uuid FROM {table} AS w WHERE status NOT IN {ALIVE} AND CASE name"
-        f" WHEN '{TICK}' THEN created_at < EXTRACT(EPOCH FROM clock_timestamp()) * 1000 - {_TICKS_KEPT * 1000:.0f}"
+        f"SELECT workflow_uuid FROM {table} AS w WHERE status NOT IN {LIVE_STATUSES} AND CASE name"
+        f" WHEN '{SCHEDULE_WORKFLOW}'"
+        f" THEN created_at < EXTRACT(EPOCH FROM clock_timestamp()) * 1000 - {_TICKS_KEPT * 1000:.0f}"
         f" ELSE NOT EXISTS (SELECT FROM run WHERE id = regexp_replace(w.workflow_uuid, '@[0-9]+$', '')) END"
-        f" LIMIT {_AT_ONCE}"
+        f" LIMIT {_DELETE_BATCH}"
     )
-    registry, client, deleted = WorkerRegistry(where), Client(where), 0
+    registry, client, deleted = WorkerRegistry(target), Client(target), 0
     try:
-        if not registry.do(lambda session: fetch(session, "SELECT 1 WHERE to_regclass(?) IS NOT NULL", (table,))):
+        if not registry.run_in_transaction(
+            lambda session: fetch(session, "SELECT 1 WHERE to_regclass(?) IS NOT NULL", (table,))
+        ):
             return 0
-        while ids := [str(id) for (id,) in registry.do(lambda session: fetch(session, query))]:
+        while ids := [str(id) for (id,) in registry.run_in_transaction(lambda session: fetch(session, query))]:
             client.client.delete_workflows(ids)
             deleted += len(ids)
     finally:
@@ -391,45 +413,47 @@ class Executor:
     """DBOS in a worker's process, made and launched on the event loop that executes the runs.
 
     Args:
-        where: The store.
+        target: The store.
         id: The worker's id, which no other worker has.
         concurrency: Maximum number of runs from all queues together; None for no limit.
         is_closed: While it returns True, the worker takes nothing from the queues whose runs count.
     """
 
     def __init__(
-        self, where: Target, id: str, concurrency: int | None, is_closed: Callable[[], bool] = lambda: False
+        self, target: Target, id: str, concurrency: int | None, is_closed: Callable[[], bool] = lambda: False
     ) -> None:
-        self.id, self._where, self._concurrency, self._is_closed = id, where, concurrency, is_closed
+        self.id, self._target, self._concurrency, self._is_closed = id, target, concurrency, is_closed
         self.listener = QueueListener(())
-        self._pool = connections(where, 10)
+        self._pool = connection_pool(target, 10)
         self._dbos: Any = None
         self._executing: dict[str, None] = {}
-        self._unasked: set[str] = set()
+        self._unpolled_queues: set[str] = set()
         self._pauses: dict[str, float] = {}
         self._registrar: int | None = None  # the thread that registers queues, which reads them too
-        self._is_resting = False
+        self._takes_nothing = False
 
     @property
     def executing(self) -> list[str]:
         """The ids of the dispatches that this process executes. Safe from any thread."""
         return list(self._executing)
 
-    def launch(self, workflows: Mapping[str, Callable[..., Awaitable[Any]]], queues: Sequence[str], also: str) -> None:
+    def launch(
+        self, workflows: Mapping[str, Callable[..., Awaitable[Any]]], queues: Sequence[str], uncounted_queue: str
+    ) -> None:
         """Start to take workflows.
 
         Args:
             workflows: The function of each workflow, by name.
             queues: Names of queues; they may be registered later.
-            also: Name of a queue whose workflows do not count towards `concurrency`.
+            uncounted_queue: Name of a queue whose workflows do not count towards `concurrency`.
         """
-        dbos = package()
+        dbos = import_dbos()
         quiet_logs()
         config: dict[str, Any] = {
             "name": APPLICATION,
             "system_database_engine": self._pool,
-            "dbos_system_schema": schema_of(self._where),
-            "serializer": Json(),
+            "dbos_system_schema": dbos_schema(self._target),
+            "serializer": JsonSerializer(),
             "executor_id": self.id,
             "application_version": code_version(),
             "use_listen_notify": False,
@@ -441,11 +465,11 @@ class Executor:
         # DBOS must not restart workflows by itself: Ropewalk dispatches lost runs again.
         for name, body in workflows.items():
             dbos.DBOS.workflow(name=name, max_recovery_attempts=None)(self._count_execution(body))
-        dbos.DBOS.listen_queues([*queues, also])
-        self.listener = QueueListener([*queues, also])
+        dbos.DBOS.listen_queues([*queues, uncounted_queue])
+        self.listener = QueueListener([*queues, uncounted_queue])
         dbos.DBOS.launch()
         self._check_columns()
-        self._wake_threads_by_signal(queues, also)
+        self._wake_threads_by_signal(queues, uncounted_queue)
 
     def _check_columns(self) -> None:
         import sqlalchemy
@@ -455,12 +479,12 @@ class Executor:
             " WHERE table_schema = :schema AND table_name = 'workflow_status'"
         )
         with self._pool.connect() as connection:
-            columns = connection.execute(query, {"schema": schema_of(self._where)})
+            columns = connection.execute(query, {"schema": dbos_schema(self._target)})
             check_columns({str(name) for (name,) in columns})
 
     def _count_execution(self, body: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         """Wrap the function of a workflow so that its dispatch counts as executing until DBOS is done with it."""
-        current = package().DBOS
+        current = import_dbos().DBOS
 
         async def workflow(*args: Any) -> Any:
             id, task = str(current.workflow_id), asyncio.current_task()
@@ -476,11 +500,11 @@ class Executor:
         self.listener.wake()  # there is room for another run
 
     @property
-    def unasked(self) -> set[str]:
+    def unpolled_queues(self) -> set[str]:
         """The queues whose thread has not called `get_queue` yet, so that this worker cannot wake or limit it."""
-        return self._unasked
+        return self._unpolled_queues
 
-    def register(self, queues: Mapping[str, Mapping[str, Any]]) -> None:
+    def register_queues(self, queues: Mapping[str, Mapping[str, Any]]) -> None:
         """Register queues for all workers. Blocking; not on an event loop.
 
         Args:
@@ -490,15 +514,15 @@ class Executor:
         try:
             for name, limits in queues.items():
                 queue = self._dbos.register_queue(
-                    name, polling_interval_sec=_SOON, on_conflict="always_update", **limits
+                    name, polling_interval_sec=_POLL_AFTER_SIGNAL, on_conflict="always_update", **limits
                 )
                 check_instance("Queue", queue)
                 if name in self._pauses and {"global_concurrency", "limiter"} & set(limits):
-                    self._pauses[name] = _OFTEN
+                    self._pauses[name] = _POLL_SHARED
         finally:
             self._registrar = None
 
-    def _wake_threads_by_signal(self, queues: Sequence[str], also: str) -> None:
+    def _wake_threads_by_signal(self, queues: Sequence[str], uncounted_queue: str) -> None:
         """Make the threads of the queues wait for a signal before they poll, by replacing `get_queue`, which each calls
         first.
 
@@ -507,20 +531,20 @@ class Executor:
         """
         database, active = self._dbos._sys_db, self._dbos._active_workflows_set
         original = database.get_queue
-        names = [*queues, also]
-        self._unasked = set(names)
-        self._pauses = dict.fromkeys(names, _SELDOM)
+        names = [*queues, uncounted_queue]
+        self._unpolled_queues = set(names)
+        self._pauses = dict.fromkeys(names, _POLL_IDLE)
 
         def get_queue(name: str, *args: Any, **more: Any) -> Any:
             if name not in self._pauses or threading.get_ident() == self._registrar:
                 return original(name, *args, **more)
-            self._unasked.discard(name)
+            self._unpolled_queues.discard(name)
             self.listener.wait(name, self._pauses[name])
             queue = original(name, *args, **more)
             # A concurrency of 0 makes the thread take nothing at this poll.
             if queue is None:
                 return queue
-            if self._is_resting or (name in queues and self._is_closed()):
+            if self._takes_nothing or (name in queues and self._is_closed()):
                 queue._worker_concurrency = 0
             elif self._concurrency is not None and name in queues:
                 other_workflows = sum(active.count_for_queue(other) for other in queues if other != name)
@@ -530,16 +554,16 @@ class Executor:
 
         database.get_queue = get_queue
 
-    def rest(self) -> None:
+    def stop_taking(self) -> None:
         """Take no more workflows; those in progress continue."""
-        self._is_resting = True
+        self._takes_nothing = True
 
     def close(self) -> None:
         """Stop DBOS. Blocking, and not on the event loop of the runs. Workflows in progress belong to nobody
         afterwards.
         """
-        self.rest()
+        self.stop_taking()
         self.listener.close()
         if self._dbos is not None:
-            package().DBOS.destroy(workflow_completion_timeout_sec=0)
+            import_dbos().DBOS.destroy(workflow_completion_timeout_sec=0)
         self._pool.dispose()

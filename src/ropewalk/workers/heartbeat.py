@@ -35,16 +35,18 @@ import orjson
 from ..engine.compile.durable import describe_call
 from ..errors import Fenced, RopewalkError
 from ..fast_dataclass import dataclass
-from ..journal.postgres.session import driver, words
-from ..journal.postgres.worker_registry import BEAT, FAREWELL, WorkerRegistry
+from ..journal.postgres.session import driver, to_postgres_dialect
+from ..journal.postgres.worker_registry import MARK_DEAD, RECORD_HEARTBEAT, WorkerRegistry
 from ..journal.sql.leases import boottime as clock
-from ..journal.sql.leases import me
+from ..journal.sql.leases import this_process
 from ..tools.backends.local import threads
 
-_OWN: Final = 0.5  # of the time must be processor time, if no thread is known; otherwise the machine stood still
+_MIN_CPU_SHARE: Final = (
+    0.5  # of the time must be processor time, if no thread is known; otherwise the machine stood still
+)
 
 
-class Blocked:
+class BlockDetector:
     """Notice that the thread which calls `look` several times a second could not run for `limit` seconds.
 
     `thread` is the thread that kept the process busy, by its number in the system, as the heartbeat process saw it.
@@ -55,22 +57,22 @@ class Blocked:
         self._limit = limit
         self._looked, self._used = clock(), time.process_time()
 
-    def look(self) -> str | None:
+    def check(self) -> str | None:
         """Return a message about the block that has just ended, or None if there was none."""
         now, used = clock(), time.process_time()
         blocked, computed = now - self._looked, used - self._used
         self._looked, self._used = now, used
         thread, self.thread = self.thread, None
-        if blocked <= self._limit or (thread is None and computed < _OWN * blocked):
+        if blocked <= self._limit or (thread is None and computed < _MIN_CPU_SHARE * blocked):
             return None
-        name = culprit(thread) if thread is not None else None
+        name = tool_in_thread(thread) if thread is not None else None
         return (
             f"{name or 'a tool'} held the Python interpreter for {blocked:.1f} s, so nothing else in this worker could"
             " run; move long computations into a process of their own"
         )
 
 
-def culprit(thread: int) -> str | None:
+def tool_in_thread(thread: int) -> str | None:
     """Return the name of the tool that runs in a thread, or ran there last; None if it is unknown.
 
     Args:
@@ -101,12 +103,12 @@ def _tool_in(frame: FrameType | None) -> str | None:
 
 
 _SCRIPT: Final = Path(__file__).with_name("heartbeat_process.py")
-_CLOSING: Final = 2.0  # seconds for the process to end
+_CLOSE_SECONDS: Final = 2.0  # seconds for the process to end
 log = logging.getLogger("ropewalk.workers")
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class AcknowledgedBeat:
     """An acknowledged heartbeat.
 
     Args:
@@ -123,14 +125,14 @@ class Beat:
     thread: int | None = None
 
 
-Reading: TypeAlias = Beat | str
+Reading: TypeAlias = AcknowledgedBeat | str
 """A heartbeat, or the reason why there was none."""
 
 
 class Heart(Protocol):
     """Writes heartbeats for this process."""
 
-    def answer(self, seconds: float) -> Iterator[Reading]:
+    def answer_and_read(self, seconds: float) -> Iterator[Reading]:
         """Show that this process lives, and read the heartbeats meanwhile.
 
         Args:
@@ -154,14 +156,14 @@ class Heart(Protocol):
         ...
 
 
-def start_heart(fleet: WorkerRegistry, id: str, description: str, began: str, longest_block: float) -> Heart:
+def start_heart(registry: WorkerRegistry, id: str, description: str, began: str, longest_block: float) -> Heart:
     """Start the heartbeat of a worker.
 
     Args:
-        fleet: The workers of the store.
+        registry: The workers of the store.
         id: The worker's id.
         about: What others may know about it, as JSON.
-        began: When the worker's row was made, as `Fleet.beat` returned it.
+        began: When the worker's row was made, as `record_heartbeat` returned it.
         longest_block: Seconds for which the worker may be busy without an answer.
 
     Returns:
@@ -173,19 +175,19 @@ def start_heart(fleet: WorkerRegistry, id: str, description: str, began: str, lo
             "no heartbeat process can run here (it needs libpq and POSIX); a tool that holds the interpreter for longer"
             " than the lease costs this worker its runs"
         )
-        return _OwnHeart(fleet, id, description, began)
+        return _InProcessHeart(registry, id, description, began)
     # A connection that hangs must fail before the lease ends.
-    timeouts = {"connect_timeout": 2, "tcp_user_timeout": round(fleet.lease * 1000)}
+    timeouts = {"connect_timeout": 2, "tcp_user_timeout": round(registry.lease * 1000)}
     settings = {
         "library": library,
-        "parameters": {name: str(value) for name, value in {**fleet.where.parameters, **timeouts}.items()},
-        "setup": f"SET search_path TO {fleet.where.schema}",
-        "beat": words(BEAT),
-        "beat_values": [id, me().dump(), description],
-        "farewell": words(FAREWELL),
+        "parameters": {name: str(value) for name, value in {**registry.target.parameters, **timeouts}.items()},
+        "setup": f"SET search_path TO {registry.target.schema}",
+        "beat": to_postgres_dialect(RECORD_HEARTBEAT),
+        "beat_values": [id, this_process().dump(), description],
+        "farewell": to_postgres_dialect(MARK_DEAD),
         "farewell_values": [id],
         "began": began,
-        "lease": fleet.lease,
+        "lease": registry.lease,
         "longest_block": longest_block,
     }
     return _HeartProcess(orjson.dumps(settings))
@@ -210,7 +212,7 @@ class _HeartProcess:
         self._rest = b""
         self._ended = False
 
-    def answer(self, seconds: float) -> Iterator[Reading]:
+    def answer_and_read(self, seconds: float) -> Iterator[Reading]:
         end = clock() + seconds
         self._write(b".")
         while not self._ended:
@@ -231,7 +233,7 @@ class _HeartProcess:
     def close(self) -> None:
         self._write(b"q")
         try:
-            self._process.wait(_CLOSING)
+            self._process.wait(_CLOSE_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -249,22 +251,22 @@ class _HeartProcess:
 def _parse_reading(line: bytes) -> Reading:
     reading = orjson.loads(line)
     if "beat" in reading:
-        return Beat(reading["beat"], reading["began"], reading.get("away"), reading.get("thread"))
+        return AcknowledgedBeat(reading["beat"], reading["began"], reading.get("away"), reading.get("thread"))
     return str(reading.get("error") or reading.get("fatal"))
 
 
-class _OwnHeart:
+class _InProcessHeart:
     """Heartbeats that this process writes itself."""
 
-    def __init__(self, fleet: WorkerRegistry, id: str, description: str, began: str) -> None:
-        self._fleet = WorkerRegistry(fleet.where, fleet.lease)
+    def __init__(self, registry: WorkerRegistry, id: str, description: str, began: str) -> None:
+        self._registry = WorkerRegistry(registry.target, registry.lease)
         self._id, self._description, self._began = id, description, began
         self._failing_since: float | None = None
 
-    def answer(self, seconds: float) -> Iterator[Reading]:
+    def answer_and_read(self, seconds: float) -> Iterator[Reading]:
         before = clock()
         try:
-            began = self._fleet.beat(self._id, self._description)
+            began = self._registry.record_heartbeat(self._id, self._description)
         except driver().Error as error:
             self._failing_since = self._failing_since or before
             yield " ".join(str(error).split())
@@ -272,14 +274,14 @@ class _OwnHeart:
             away = clock() - self._failing_since if self._failing_since is not None else 0.0
             self._failing_since = None
             is_new, self._began = began != self._began, began
-            yield Beat(before, began, away if is_new else None)
+            yield AcknowledgedBeat(before, began, away if is_new else None)
         time.sleep(seconds)
 
     def has_ended(self) -> bool:
         return False
 
     def close(self) -> None:
-        self._fleet.close()
+        self._registry.close()
 
 
 def find_libpq() -> str | None:
@@ -298,43 +300,43 @@ def find_libpq() -> str | None:
     return ctypes.util.find_library("pq")
 
 
-_STEPS = 5  # looks for dead workers per lease
-_SURE = 0.8  # of a lease
-_PATIENT = 3  # failures in a row of the reaper, with a good heartbeat, before it says so
+_LOOKS_PER_LEASE = 5  # looks for dead workers per lease
+_SURE_SHARE = 0.8  # of a lease
+_FAILURES_BEFORE_WARNING = 3  # failures in a row of the reaper, with a good heartbeat, before it says so
 
 
 class Heartbeat:
     """Keep the lease of one worker.
 
     Args:
-        fleet: The workers of the store. Only this object uses it.
+        registry: The workers of the store. Only this object uses it.
         id: The worker's id.
         about: What others may know about the worker.
         longest_block: Seconds for which a tool may hold the interpreter.
-        lost: Called on the event loop when others have given this worker up; its argument is True if the database was
-            away from this worker, so that nothing died.
-        reaped: Called in the reaper's thread with the ids of dead workers.
-        round_: Called in the reaper's thread after each look.
+        on_lost: Called on the event loop when others have given this worker up. Its argument is True if the database
+            was away from this worker, so that nothing died.
+        on_reaped: Called in the reaper's thread with the ids of dead workers.
+        after_look: Called in the reaper's thread after each look.
     """
 
     def __init__(
         self,
-        fleet: WorkerRegistry,
+        registry: WorkerRegistry,
         id: str,
         description: dict[str, object],
         *,
         longest_block: float,
-        lost: Callable[[bool], None],
-        reaped: Callable[[list[str]], None],
-        round_: Callable[[], None],
+        on_lost: Callable[[bool], None],
+        on_reaped: Callable[[list[str]], None],
+        after_look: Callable[[], None],
     ) -> None:
         self.until = 0.0
-        self._fleet, self._id, self._description = fleet, id, orjson.dumps(description).decode()
-        self._longest = longest_block
-        self._lost, self._reaped, self._round = lost, reaped, round_
+        self._registry, self._id, self._description = registry, id, orjson.dumps(description).decode()
+        self._longest_block = longest_block
+        self._on_lost, self._on_reaped, self._after_look = on_lost, on_reaped, after_look
         self._loop = asyncio.get_running_loop()
-        self._blocked = Blocked(fleet.lease / 2)
-        self._sure = asyncio.Event()
+        self._blocked = BlockDetector(registry.lease / 2)
+        self._sure_again = asyncio.Event()
         self._ended = threading.Event()
         self._losses = 0
         self._is_lost = False  # others have given this worker up, and its event loop has not heard of it yet
@@ -342,8 +344,8 @@ class Heartbeat:
         self._away_since: float | None = None
         self._heart: Heart | None = None
         self._threads = [
-            threading.Thread(target=self._listen, name="ropewalk-pulse", daemon=True),
-            threading.Thread(target=self._reap, name="ropewalk-reaper", daemon=True),
+            threading.Thread(target=self._listen_repeatedly, name="ropewalk-pulse", daemon=True),
+            threading.Thread(target=self._reap_repeatedly, name="ropewalk-reaper", daemon=True),
         ]
 
     def start(self) -> None:
@@ -353,8 +355,8 @@ class Heartbeat:
             StoreError, psycopg.Error: The database refuses.
         """
         before = clock()
-        self._began = self._fleet.beat(self._id, self._description)
-        self._beaten(Beat(before, self._began))
+        self._began = self._registry.record_heartbeat(self._id, self._description)
+        self._handle_beat(AcknowledgedBeat(before, self._began))
         self._heart = self._start_heart()
         for thread in self._threads:
             thread.start()
@@ -370,8 +372,8 @@ class Heartbeat:
         """
         losses = self._losses
         while clock() >= self.until:
-            self._sure.clear()
-            await self._sure.wait()
+            self._sure_again.clear()
+            await self._sure_again.wait()
         if losses != self._losses:
             raise Fenced(run_id)
 
@@ -386,47 +388,47 @@ class Heartbeat:
     # --- the thread that talks with the heartbeat ---------------------------------------------
 
     def _start_heart(self) -> Heart:
-        return start_heart(self._fleet, self._id, self._description, self._began, self._longest)
+        return start_heart(self._registry, self._id, self._description, self._began, self._longest_block)
 
-    def _listen(self) -> None:
+    def _listen_repeatedly(self) -> None:
         while not self._ended.is_set():
             try:
                 self._listen_once()
             except Exception:  # without this thread the worker would never again be sure of its runs
                 log.exception("could not read the heartbeat; trying again")
-                self._ended.wait(self._fleet.lease / _STEPS)
+                self._ended.wait(self._registry.lease / _LOOKS_PER_LEASE)
 
     def _listen_once(self) -> None:
         assert self._heart is not None
-        for reading in self._heart.answer(self._fleet.lease / _STEPS / 2):
-            self._read(reading)
-        if message := self._blocked.look():
+        for reading in self._heart.answer_and_read(self._registry.lease / _LOOKS_PER_LEASE / 2):
+            self._handle_reading(reading)
+        if message := self._blocked.check():
             log.warning("%s", message)
         if self._heart.has_ended() and not self._ended.is_set():
             log.warning("the heartbeat process of this worker has ended; starting another one")
             self._heart.close()
             self._heart = self._start_heart()
 
-    def _read(self, reading: Reading) -> None:
-        if isinstance(reading, Beat):
-            self._beaten(reading)
+    def _handle_reading(self, reading: Reading) -> None:
+        if isinstance(reading, AcknowledgedBeat):
+            self._handle_beat(reading)
         else:
-            self._missed(reading)
+            self._handle_failure(reading)
 
-    def _beaten(self, beat: Beat) -> None:
+    def _handle_beat(self, beat: AcknowledgedBeat) -> None:
         if beat.thread is not None:
             self._blocked.thread = beat.thread
         self._began = beat.began
-        until = beat.sent + self._fleet.lease * _SURE
+        until = beat.sent + self._registry.lease * _SURE_SHARE
         if beat.away is not None:
             why = f", because it could not reach the database for {beat.away:.1f} s" if beat.away else ""
-            lease = self._fleet.lease
+            lease = self._registry.lease
             log.warning("this worker was silent for more than %s s%s; others have taken over its runs", lease, why)
             self._is_lost = True
             self._loop.call_soon_threadsafe(self._start_again, beat.away > 0, until)
         elif not self._is_lost:
             self.until = max(self.until, until)
-            self._loop.call_soon_threadsafe(self._sure.set)
+            self._loop.call_soon_threadsafe(self._sure_again.set)
         if self._away_since is not None:
             log.warning("the database is back after %.1f s", clock() - self._away_since)
             self._away_since = None
@@ -436,12 +438,12 @@ class Heartbeat:
         between.
         """
         self._losses += 1
-        self._lost(was_away)
+        self._on_lost(was_away)
         self.until = max(self.until, until)
-        self._sure.set()
+        self._sure_again.set()
         self._is_lost = False
 
-    def _missed(self, why: str) -> None:
+    def _handle_failure(self, why: str) -> None:
         if self._away_since is None:
             self._away_since = clock()
             log.warning("the database cannot be reached; this worker keeps trying, and its runs wait: %s", why)
@@ -450,24 +452,28 @@ class Heartbeat:
 
     # --- the thread that reaps ----------------------------------------------------------------
 
-    def _reap(self) -> None:
-        pause = self._fleet.lease / _STEPS
+    def _reap_repeatedly(self) -> None:
+        pause = self._registry.lease / _LOOKS_PER_LEASE
         away: tuple[type[Exception], ...] = (*driver_errors(), RopewalkError)
         failures = 0
         while not self._ended.wait(pause):
             if clock() >= self.until:
                 continue  # a worker that may have lost its own lease judges nobody
             try:
-                dead = self._fleet.reap()
+                dead = self._registry.reap_dead_workers()
                 if dead:
                     log.warning("removed dead workers: %s (their process ended, or was silent)", ", ".join(dead))
-                self._reaped(dead)
-                self._round()
+                self._on_reaped(dead)
+                self._after_look()
                 failures = 0
             except away as error:
                 failures += 1
                 # While the database is away, `_missed` logs that.
-                level = logging.WARNING if failures == _PATIENT and self._away_since is None else logging.DEBUG
+                level = (
+                    logging.WARNING
+                    if failures == _FAILURES_BEFORE_WARNING and self._away_since is None
+                    else logging.DEBUG
+                )
                 log.log(level, "could not look for dead workers; trying again: %s", " ".join(str(error).split()))
             except Exception:  # without this thread nobody would take over the runs of dead workers
                 failures += 1

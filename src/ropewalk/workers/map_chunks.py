@@ -19,28 +19,28 @@ from ..journal.news import News
 from ..journal.postgres import chunks
 from ..journal.postgres.worker_registry import WorkerRegistry
 from ..values import Json
-from .dbos_adapter import CHUNKS, PLAY, Client
-from .dispatches import Undispatched, dispatch_id, undispatched
+from .dbos_adapter import CHUNK_QUEUE, CHUNK_WORKFLOW, Client
+from .dispatches import UndispatchedRun, dispatch_id, find_undispatched
 from .heartbeat import driver_errors
 
-LEAST: Final = 500  # items; a smaller map ends before other workers could help
+MIN_ITEMS: Final = 500  # items; a smaller map ends before other workers could help
 _CHUNK_SIZES: Final = (100, 4000)  # smallest and largest number of items
 _CHUNKS_PER_WORKER: Final = 4
-_PAUSE: Final = 0.5  # seconds between looks for chunks that have ended without a notification
-_LOOK: Final = 2.0  # seconds between looks for chunks without a dispatch
+_POLL_INTERVAL: Final = 0.5  # seconds between looks for chunks that have ended without a notification
+_DISPATCH_CHECK: Final = 2.0  # seconds between looks for chunks without a dispatch
 
 
 class MapChunks:
     """Executes maps in chunks on the workers of a store; `engine/ports.py` describes its methods.
 
     Args:
-        fleet: The workers of the store.
+        registry: The workers of the store.
         client: Queues the chunks.
         keeps_runs: Returns False while this worker releases its runs: their chunks then continue for other workers.
     """
 
-    def __init__(self, fleet: WorkerRegistry, client: Client, keeps_runs: Callable[[], bool]) -> None:
-        self._fleet, self._client, self._keeps_runs = fleet, client, keeps_runs
+    def __init__(self, registry: WorkerRegistry, client: Client, keeps_runs: Callable[[], bool]) -> None:
+        self._registry, self._client, self._keeps_runs = registry, client, keeps_runs
         self._workers = 1
         self._loop = asyncio.get_running_loop()
         self._collecting: dict[asyncio.Event, str] = {}  # set when a run ends whose id has this prefix
@@ -49,7 +49,7 @@ class MapChunks:
         """Return True if a map is worth cutting, or was cut by an earlier owner of the run."""
         if (path, "scope") in run.log.past:
             return True
-        return count > LEAST and (limit is None or limit > 1) and self._workers > 1
+        return count > MIN_ITEMS and (limit is None or limit > 1) and self._workers > 1
 
     def set_worker_count(self, workers: int) -> None:
         """Set the number of workers. The heartbeat calls it."""
@@ -93,8 +93,10 @@ class MapChunks:
             return await self._collect(run.id, ids, contexts, at_once, ended)
         except BaseException:
             if self._keeps_runs():  # otherwise the next owner of the run uses the chunks
-                fleet = self._fleet
-                await asyncio.to_thread(fleet.do, lambda session: chunks.stop(session, fleet.where, run.id))
+                registry = self._registry
+                await asyncio.to_thread(
+                    registry.run_in_transaction, lambda session: chunks.stop_chunks(session, registry.target, run.id)
+                )
             raise
         finally:
             del self._collecting[ended]
@@ -114,13 +116,15 @@ class MapChunks:
             ended.clear()
             new = [waiting.pop() for _ in range(min(len(waiting), at_once - len(queued)))]
             queued.update(new)
-            must_look = time.monotonic() - looked_at > _LOOK
+            must_look = time.monotonic() - looked_at > _DISPATCH_CHECK
             try:
                 if new or must_look:
                     looked_at = time.monotonic()
                     new_contexts = {id: contexts[id] for id in new}
                     await asyncio.to_thread(self._queue, run_id, new_contexts, queued if must_look else set(new))
-                over = await asyncio.to_thread(self._fleet.do, lambda session: chunks.ended_chunks(session, queued))
+                over = await asyncio.to_thread(
+                    self._registry.run_in_transaction, lambda session: chunks.ended_chunks(session, queued)
+                )
             except driver_errors():
                 over = []  # the server is away; queueing a chunk again later changes nothing if it is queued
                 waiting += reversed([id for id in new if id not in waiting])
@@ -132,23 +136,25 @@ class MapChunks:
                 queued.discard(chunk.id)
             if not over:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(ended.wait(), _PAUSE)
+                    await asyncio.wait_for(ended.wait(), _POLL_INTERVAL)
         return [results[id] for id in ids]
 
     def _queue(self, run_id: str, new: dict[str, Json], to_check: set[str]) -> None:
         """Create new chunks, and dispatch those of `to_check` that have no dispatch. Blocking."""
 
-        def work(session: Any) -> list[Undispatched]:
+        def work(session: Any) -> list[UndispatchedRun]:
             if new:
-                chunks.make(session, run_id, new)
-            return undispatched(session, self._fleet.where, to_check)
+                chunks.create_chunks(session, run_id, new)
+            return find_undispatched(session, self._registry.target, to_check)
 
-        arguments = {dispatch_id(chunk.id, chunk.epoch): [chunk.id] for chunk in self._fleet.do(work)}
+        arguments = {
+            dispatch_id(chunk.id, chunk.epoch): [chunk.id] for chunk in self._registry.run_in_transaction(work)
+        }
         if arguments:
-            self._client.enqueue_all(PLAY, CHUNKS, arguments)
+            self._client.enqueue_all(CHUNK_WORKFLOW, CHUNK_QUEUE, arguments)
 
 
-def _share_limit(limit: int | None, count: int, places: int) -> tuple[int, int | None]:
+def _share_limit(limit: int | None, count: int, queue_places: int) -> tuple[int, int | None]:
     """Divide a limit of items at once between chunks.
 
     Returns:
@@ -156,7 +162,7 @@ def _share_limit(limit: int | None, count: int, places: int) -> tuple[int, int |
     """
     if limit is None:
         return count, None
-    at_once = max(1, min(count, limit, places))
+    at_once = max(1, min(count, limit, queue_places))
     return at_once, limit // at_once
 
 

@@ -10,7 +10,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..config.settings import Queue, WorkerSettings
 from ..engine.engine import Engine, Job, check_same_run
@@ -22,12 +22,22 @@ from ..journal.postgres.store import PostgresStore
 from ..journal.postgres.worker_registry import WorkerRegistry, WorkerRow
 from ..journal.protocol import ENDS, Log, NewRun, RunRow, Store
 from ..values import Json, did_you_mean
-from .dbos_adapter import APPLICATION, CHUNKS, LOWEST_PRIORITY, PRIORITY, QUEUE, RUN, Client, code_version, package
+from .dbos_adapter import (
+    APPLICATION,
+    CHUNK_QUEUE,
+    DEFAULT_PRIORITY,
+    DEFAULT_QUEUE,
+    LOWEST_PRIORITY,
+    RUN_WORKFLOW,
+    Client,
+    code_version,
+    import_dbos,
+)
 from .dispatches import dispatch_id
 from .heartbeat import driver_errors
 
 
-def queues(settings: WorkerSettings) -> dict[str, dict[str, Any]]:
+def queue_limits(settings: WorkerSettings) -> dict[str, dict[str, Any]]:
     """Return the limits of every queue by name, always including the default queue.
 
     Args:
@@ -36,11 +46,11 @@ def queues(settings: WorkerSettings) -> dict[str, dict[str, Any]]:
     Returns:
         The settings of each queue, by name.
     """
-    queues = {QUEUE: Queue(), **settings.queues}
-    return {name: _limits(queue) for name, queue in queues.items()}
+    queues = {DEFAULT_QUEUE: Queue(), **settings.queues}
+    return {name: _dbos_limits(queue) for name, queue in queues.items()}
 
 
-def all_queues(settings: WorkerSettings) -> dict[str, dict[str, Any]]:
+def all_queue_limits(settings: WorkerSettings) -> dict[str, dict[str, Any]]:
     """Return the limits of every queue, including the one of chunks.
 
     Every worker takes chunks in addition to its runs: a run that waits for its chunks occupies a place in its worker,
@@ -52,18 +62,18 @@ def all_queues(settings: WorkerSettings) -> dict[str, dict[str, Any]]:
     Returns:
         The settings of each queue, by name.
     """
-    return {**queues(settings), CHUNKS: {"worker_concurrency": 2}}
+    return {**queue_limits(settings), CHUNK_QUEUE: {"worker_concurrency": 2}}
 
 
-def queue_named(name: str | None, settings: WorkerSettings) -> str:
+def existing_queue_name(name: str | None, settings: WorkerSettings) -> str:
     """Return the name of a queue that exists; the default queue for None.
 
     Raises:
         NotFound: The settings have no such queue.
     """
-    known = list(queues(settings))
+    known = list(queue_limits(settings))
     if name is None or name in known:
-        return name or QUEUE
+        return name or DEFAULT_QUEUE
     why = (
         f"the queues are: {', '.join(known)}; to add one, write [queues.{name}] in ropewalk.toml,"
         f' or App(settings=WorkerSettings(queues={{"{name}": Queue()}}))'
@@ -71,17 +81,17 @@ def queue_named(name: str | None, settings: WorkerSettings) -> str:
     raise NotFound("queue", name, suggestion=did_you_mean(name, known), why=why)
 
 
-def unattended(store: Store, fleet: WorkerRegistry, run_id: str) -> str | None:
+def why_unattended(store: Store, registry: WorkerRegistry, run_id: str) -> str | None:
     """Return why no worker takes a queued run; None if one does, or if the run is not queued. Blocking."""
     row = store.get_run(run_id)
     if row is None or row.status != "running":
         return None
-    queue, workers = str((row.context or {}).get("queue") or QUEUE), fleet.alive()
+    queue, workers = str((row.context or {}).get("queue") or DEFAULT_QUEUE), registry.live_workers()
     takers = [worker for worker in workers if queue in worker.about["queues"]]
     if any(is_of_this_version(worker) for worker in takers):
         return None
     if takers:
-        return f"waiting in queue {queue}, but {of_other_versions(takers)}"
+        return f"waiting in queue {queue}, but {describe_other_versions(takers)}"
     reason = f"none of the {len(workers)} workers serves this queue" if workers else "no worker is running"
     return f"waiting in queue {queue}, but {reason}; start a worker"
 
@@ -91,7 +101,7 @@ def is_of_this_version(worker: WorkerRow) -> bool:
     return bool(worker.about.get("version") == code_version())
 
 
-def of_other_versions(workers: Iterable[WorkerRow]) -> str:
+def describe_other_versions(workers: Iterable[WorkerRow]) -> str:
     """Return a text that says that these workers belong to other major versions, and what to do."""
     versions = sorted({str(worker.about.get("version")).removeprefix(f"{APPLICATION}-") for worker in workers})
     ours = code_version().removeprefix(f"{APPLICATION}-")
@@ -101,7 +111,7 @@ def of_other_versions(workers: Iterable[WorkerRow]) -> str:
     )
 
 
-def _limits(queue: Queue) -> dict[str, Any]:
+def _dbos_limits(queue: Queue) -> dict[str, Any]:
     limits: dict[str, Any] = {}
     if queue.concurrency is not None:
         limits["global_concurrency"] = queue.concurrency
@@ -133,6 +143,22 @@ class RunFollower(Protocol):
         ...
 
 
+class _Awaited(NamedTuple):
+    """A wait of callers of `RemoteEngine.wait_until_ended`.
+
+    Args:
+        run_id: The run.
+        or_waiting: Whether it is enough that the run waits for an event or an approval.
+    """
+
+    run_id: str
+    or_waiting: bool
+
+    def is_met_by(self, status: str) -> bool:
+        """Return True if a run with this status ends the wait."""
+        return status in ENDS or (self.or_waiting and status == "waiting")
+
+
 class RemoteEngine(Engine):
     """An Engine whose runs are executed by workers.
 
@@ -153,12 +179,12 @@ class RemoteEngine(Engine):
         *,
         required: bool = True,
     ) -> None:
-        package()
+        import_dbos()
         super().__init__(store)
-        where = postgres(store, required=required).where
-        self.fleet, self.client = WorkerRegistry(where, settings.terms.lease), Client(where)
+        target = require_postgres(store, required=required).target
+        self.registry, self.client = WorkerRegistry(target, settings.limits.lease), Client(target)
         self._settings, self._make_follower = settings, make_follower
-        self._awaited: dict[tuple[str, bool], asyncio.Future[None]] = {}  # by run id, and whether waiting is enough
+        self._awaited: dict[_Awaited, asyncio.Future[None]] = {}
         self._polling: asyncio.Task[None] | None = None
 
     async def run(self, job: Job) -> dict[str, Json]:
@@ -173,8 +199,8 @@ class RemoteEngine(Engine):
         context = job.new.context or {}
         if context.get("executor"):
             return await super().run(job)
-        await self.submit(job, context.get("queue"), context.get("priority") or PRIORITY)
-        return (await self.followed(job.new.id, job.watcher, park=job.park))[1]
+        await self.submit(job, context.get("queue"), context.get("priority") or DEFAULT_PRIORITY)
+        return (await self.follow(job.new.id, job.watcher, park=job.park))[1]
 
     async def drive(self, job: Job, log: Log) -> dict[str, Json]:
         """Release a run so that a worker continues it, wait for its ending and return its result.
@@ -190,11 +216,11 @@ class RemoteEngine(Engine):
             return await super().drive(job, log)
         context = log.run.context or {}
         await log.release()
-        queue = str(context.get("queue") or QUEUE)
-        await self._enqueue(job, log.run.epoch, queue, context.get("priority") or PRIORITY)
-        return (await self.followed(job.new.id, job.watcher, park=job.park))[1]
+        queue = str(context.get("queue") or DEFAULT_QUEUE)
+        await self._enqueue(job, log.run.epoch, queue, context.get("priority") or DEFAULT_PRIORITY)
+        return (await self.follow(job.new.id, job.watcher, park=job.park))[1]
 
-    async def followed(
+    async def follow(
         self, run_id: str, watcher: Watcher | None = None, *, park: bool = False
     ) -> tuple[RunRow, dict[str, Json]]:
         """Wait for the ending of a run that workers execute.
@@ -208,25 +234,25 @@ class RemoteEngine(Engine):
             The run, and its result. The result of a waiting run lists its open waits as `waitingFor`.
         """
         if watcher is None:
-            row = await self.ended(run_id, or_waiting=park)
+            row = await self.wait_until_ended(run_id, or_waiting=park)
         else:
-            row = await self._watched(run_id, watcher, park)
+            row = await self._wait_and_forward(run_id, watcher, park)
         waits = row.status == "waiting"
         if watcher is not None:
             kind = "run.waiting" if waits else "run.finished"
             watcher(Event(run_id=row.id, kind=kind, at=time.time(), data={"status": row.status}))
         if not waits:
-            return row, result_of(row)
+            return row, recorded_result(row)
         history = await asyncio.to_thread(self.store.history, row.id)
         waiting: list[Json] = [wait_to_json(entry) for entry in open_waits(history)]
-        return row, {**result_of(row), "error": None, "waitingFor": waiting}
+        return row, {**recorded_result(row), "error": None, "waitingFor": waiting}
 
-    async def _watched(self, run_id: str, watcher: Watcher, park: bool) -> RunRow:
+    async def _wait_and_forward(self, run_id: str, watcher: Watcher, park: bool) -> RunRow:
         is_over = asyncio.Event()
         unattended_check = asyncio.ensure_future(self._report_unattended(run_id, watcher))
         forwarding = asyncio.ensure_future(self._forward_events(run_id, watcher, is_over))
         try:
-            row = await self.ended(run_id, or_waiting=park)
+            row = await self.wait_until_ended(run_id, or_waiting=park)
             is_over.set()
             await forwarding
         finally:
@@ -256,10 +282,10 @@ class RemoteEngine(Engine):
         while message is None:
             await asyncio.sleep(_UNATTENDED_AFTER)
             with contextlib.suppress(*driver_errors()):  # while the server is away, `ended` reports that
-                message = await asyncio.to_thread(unattended, self.store, self.fleet, run_id)
+                message = await asyncio.to_thread(why_unattended, self.store, self.registry, run_id)
         watcher(Event(run_id=run_id, kind="run.unattended", at=time.time(), data={"message": message}))
 
-    async def submit(self, job: Job, queue: str | None = None, priority: int = PRIORITY) -> str:
+    async def submit(self, job: Job, queue: str | None = None, priority: int = DEFAULT_PRIORITY) -> str:
         """Create a run and queue it, once for its id.
 
         Args:
@@ -274,12 +300,12 @@ class RemoteEngine(Engine):
             NotFound: There is no such queue.
             ValueError: The priority is out of range.
         """
-        queue = queue_named(queue, self._settings)
+        queue = existing_queue_name(queue, self._settings)
         if not 1 <= priority <= LOWEST_PRIORITY:
             raise ValueError(f"priority must be an integer from 1 (first) to {LOWEST_PRIORITY}, not {priority}")
         context = {**(job.new.context or {}), "queue": queue, "priority": priority}
         new = replace(job.new, context=context)
-        epoch = await self._create(new)
+        epoch = await self._create_run(new)
         await self._enqueue(job, epoch, queue, priority)
         return new.id
 
@@ -289,9 +315,11 @@ class RemoteEngine(Engine):
         if job.watcher is not None:
             job.watcher(Event(run_id=id, kind="run.queued", at=time.time(), data={"queue": queue}))
         if epoch is not None:
-            await asyncio.to_thread(self.client.enqueue, dispatch_id(id, epoch), RUN, queue, [id], priority=priority)
+            await asyncio.to_thread(
+                self.client.enqueue, dispatch_id(id, epoch), RUN_WORKFLOW, queue, [id], priority=priority
+            )
 
-    async def ended(self, run_id: str, *, or_waiting: bool = False) -> RunRow:
+    async def wait_until_ended(self, run_id: str, *, or_waiting: bool = False) -> RunRow:
         """Wait until a run has ended, whichever process executes it.
 
         Args:
@@ -303,12 +331,12 @@ class RemoteEngine(Engine):
             StoreError: The server stayed away for a minute.
         """
         # One poll serves every caller, and callers for the same run share one future.
-        key = run_id, or_waiting
+        key = _Awaited(run_id, or_waiting)
         future = self._awaited.get(key)
         if future is None:
             future = self._awaited[key] = asyncio.get_running_loop().create_future()
         if self._polling is None or self._polling.done():
-            self._polling = asyncio.ensure_future(self._poll())
+            self._polling = asyncio.ensure_future(self._poll_statuses())
         await asyncio.shield(future)
         row = await asyncio.to_thread(self.store.get_run, run_id)
         if row is None:
@@ -320,9 +348,9 @@ class RemoteEngine(Engine):
         if self._polling is not None:
             self._polling.cancel()
         self.client.close()
-        self.fleet.close()
+        self.registry.close()
 
-    async def _create(self, new: NewRun) -> int | None:
+    async def _create_run(self, new: NewRun) -> int | None:
         """Create a run; return the epoch for its dispatch, None if it has ended or another process executes it."""
         try:
             log = await self.store.open(new)
@@ -339,37 +367,33 @@ class RemoteEngine(Engine):
             check_same_run(log.run, new)
         return log.run.epoch
 
-    async def _poll(self) -> None:
+    async def _poll_statuses(self) -> None:
         """Read the status of all awaited runs, again and again. The server may be away for a while."""
         away_since: float | None = None
         while self._awaited:
             try:
-                ids = list({id for id, _ in self._awaited})
-                statuses = await asyncio.to_thread(self.fleet.statuses, ids)
+                ids = list({key.run_id for key in self._awaited})
+                statuses = await asyncio.to_thread(self.registry.run_statuses, ids)
                 away_since = None
             except driver_errors() as error:
                 away_since = away_since or time.monotonic()
                 if time.monotonic() - away_since > _PATIENCE:
-                    self._settle(list(self._awaited), StoreError(f"the Postgres server is away: {error}"))
+                    self._resolve_waiters(list(self._awaited), StoreError(f"the Postgres server is away: {error}"))
                     return
                 await asyncio.sleep(_POLL)
                 continue
             # A run that is not listed was deleted; `ended` raises that.
-            self._settle([key for key in self._awaited if _is_over(statuses.get(key[0], "failed"), key[1])])
+            self._resolve_waiters([key for key in self._awaited if key.is_met_by(statuses.get(key.run_id, "failed"))])
             await asyncio.sleep(_POLL)
 
-    def _settle(self, keys: list[tuple[str, bool]], error: Exception | None = None) -> None:
+    def _resolve_waiters(self, keys: list[_Awaited], error: Exception | None = None) -> None:
         for key in keys:
             future = self._awaited.pop(key)
             if not future.done():
                 future.set_result(None) if error is None else future.set_exception(error)
 
 
-def _is_over(status: str, or_waiting: bool) -> bool:
-    return status in ENDS or (or_waiting and status == "waiting")
-
-
-def postgres(store: Store, *, required: bool = False) -> PostgresStore:
+def require_postgres(store: Store, *, required: bool = False) -> PostgresStore:
     """Return the store if workers can use it.
 
     Args:
@@ -395,7 +419,7 @@ def postgres(store: Store, *, required: bool = False) -> PostgresStore:
     raise error.with_remedy(Action.CHOOSE_STORE)
 
 
-def result_of(row: RunRow) -> dict[str, Json]:
+def recorded_result(row: RunRow) -> dict[str, Json]:
     """Return the recorded result of a run; for a parked run, which has none, one made from its error."""
     if isinstance(row.result, dict):
         return row.result

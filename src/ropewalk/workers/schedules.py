@@ -1,7 +1,7 @@
 """Schedules: runs that the clock starts, as `[schedules.NAME]` in ropewalk.toml sets them up.
 
-The store keeps the schedules. `Schedules` lists, pauses and resumes them. In every worker a `Clockwork` looks at the
-clock, and one of them starts each run.
+The store keeps the schedules. `Schedules` lists, pauses and resumes them. In every worker a `ScheduleClock` looks at
+the clock, and one of them starts each run.
 
 A due time is a cron time in a time zone, and each comes exactly once, also on days when clocks change. A schedule with
 fixed hours (`30 2 * * *`) follows the calendar: one run a day. A time that the clocks skip in spring is due later by
@@ -33,13 +33,13 @@ from ..journal.postgres.schedules import Missed, Timetable, TimetableRow
 from ..journal.protocol import Store
 from ..journal.sql.leases import boottime
 from ..values import Json, did_you_mean
-from .dbos_adapter import TICK, Client
+from .dbos_adapter import SCHEDULE_WORKFLOW, Client
 from .heartbeat import driver_errors
 
 _CHANGE_PRECISION = timedelta(seconds=1)  # of the search for a change of clocks
 
 
-def croniter() -> Any:
+def croniter_class() -> Any:
     """Return the class that reads cron times; its package has no types."""
     return import_module("croniter").croniter
 
@@ -54,12 +54,12 @@ def next_due(cron: str, zone: str, after: datetime) -> datetime:
     """
     place, after = ZoneInfo(zone), after.astimezone(UTC)
     if _is_any_hour(cron):
-        return _next_real(cron, place, after)
+        return _next_in_real_time(cron, place, after)
     naive = after.astimezone(place).replace(tzinfo=None)
     # Start a day early: in the hour that comes twice, a due time may be earlier than the local time says.
     naive -= timedelta(days=1)
     while True:
-        naive = _next_naive(cron, naive)
+        naive = _next_local(cron, naive)
         due = naive.replace(tzinfo=place, fold=0).astimezone(UTC)
         if due > after:
             return due
@@ -79,11 +79,11 @@ def due_times(cron: str, zone: str, first: datetime, until: datetime, limit: int
     while (due := next_due(cron, zone, times[-1])) <= until:
         times.append(due)
         if len(times) > limit:
-            return _latest(cron, zone, first, until, limit)
+            return _latest_due_times(cron, zone, first, until, limit)
     return times
 
 
-def _latest(cron: str, zone: str, first: datetime, until: datetime, limit: int) -> list[datetime]:
+def _latest_due_times(cron: str, zone: str, first: datetime, until: datetime, limit: int) -> list[datetime]:
     """Look back from `until` by growing steps, so that a year of seconds is not counted one by one."""
     back = timedelta(seconds=limit)
     while True:
@@ -107,16 +107,16 @@ def _is_any_hour(cron: str) -> bool:
     return hour.startswith("*")
 
 
-def _next_naive(cron: str, after: datetime) -> datetime:
-    due: datetime = croniter()(cron, after, second_at_beginning=True).get_next(datetime)
+def _next_local(cron: str, after: datetime) -> datetime:
+    due: datetime = croniter_class()(cron, after, second_at_beginning=True).get_next(datetime)
     return due
 
 
-def _next_real(cron: str, place: ZoneInfo, after: datetime) -> datetime:
+def _next_in_real_time(cron: str, place: ZoneInfo, after: datetime) -> datetime:
     """Return the next due time in real time, as if the clocks had not changed before it."""
     local = after.astimezone(place)
     offset = local.utcoffset() or timedelta()
-    due = (_next_naive(cron, local.replace(tzinfo=None)) - offset).replace(tzinfo=UTC)
+    due = (_next_local(cron, local.replace(tzinfo=None)) - offset).replace(tzinfo=UTC)
     if due.astimezone(place).utcoffset() == offset:
         return due
     # The clocks change before that. Find the moment by bisection, and continue with the time that they show then.
@@ -129,7 +129,7 @@ def _next_real(cron: str, place: ZoneInfo, after: datetime) -> datetime:
             late = middle
     change = late.replace(microsecond=0)
     changed = change.astimezone(place)
-    naive = _next_naive(cron, changed.replace(tzinfo=None) - timedelta(seconds=1))
+    naive = _next_local(cron, changed.replace(tzinfo=None) - timedelta(seconds=1))
     return (naive - (changed.utcoffset() or timedelta())).replace(tzinfo=UTC)
 
 
@@ -184,7 +184,7 @@ class Schedules:
         Returns:
             The schedules, sorted by name.
         """
-        return [self._row(row) for row in self._timetable.rows()]
+        return [self._to_schedule_row(row) for row in self._timetable.rows()]
 
     async def run(self, name: str) -> str:
         """Queue a run of a schedule now, whether it is paused or not.
@@ -203,7 +203,7 @@ class Schedules:
         if schedule is not None:
             context = _context(schedule)
         else:
-            context = (await asyncio.to_thread(self._find, name)).context
+            context = (await asyncio.to_thread(self._require_row, name)).context
         return await self._start({"name": name, **context}, datetime.now(UTC).isoformat())
 
     def pause(self, name: str) -> None:
@@ -215,7 +215,7 @@ class Schedules:
         Raises:
             NotFound: No schedule has this name.
         """
-        self._find(name)
+        self._require_row(name)
         self._timetable.pause(name)
 
     def resume(self, name: str) -> None:
@@ -227,8 +227,8 @@ class Schedules:
         Raises:
             NotFound: No schedule has this name.
         """
-        row = self._find(name)
-        self._timetable.resume(name, self._next(row.cron, row.timezone))
+        row = self._require_row(name)
+        self._timetable.resume(name, self._next_due(row.cron, row.timezone))
 
     def apply(self) -> None:
         """Store the configured schedules, and delete those that this project configured before.
@@ -237,7 +237,7 @@ class Schedules:
             ConfigError: The times of a schedule are wrong.
         """
         for name, schedule in self._configured.items():
-            check(name, schedule)
+            check_schedule(name, schedule)
         paused = self._forget_old()
         rows = [
             TimetableRow(
@@ -248,26 +248,26 @@ class Schedules:
                 context=_context(schedule),
                 catch_up=schedule.catch_up,
                 paused=name in paused,
-                next=self._next(schedule.cron, schedule.timezone),
+                next=self._next_due(schedule.cron, schedule.timezone),
             )
             for name, schedule in self._configured.items()
         ]
-        self._timetable.put(rows, self._project)
+        self._timetable.replace_all(rows, self._project)
 
     def _forget_old(self) -> set[str]:
         """Delete the schedules that earlier versions kept in DBOS; return those that were paused."""
         client, paused = self._client.client, set()
-        for row in client.list_schedules(workflow_name=TICK):
+        for row in client.list_schedules(workflow_name=SCHEDULE_WORKFLOW):
             if (row["context"] or {}).get("project") == self._project:
                 client.delete_schedule(row["schedule_name"])
                 if row["status"] != "ACTIVE":
                     paused.add(row["schedule_name"])
         return paused
 
-    def _next(self, cron: str, zone: str) -> float:
-        return next_due(cron, zone, datetime.fromtimestamp(self._timetable.now(), UTC)).timestamp()
+    def _next_due(self, cron: str, zone: str) -> float:
+        return next_due(cron, zone, datetime.fromtimestamp(self._timetable.server_time(), UTC)).timestamp()
 
-    def _find(self, name: str) -> TimetableRow:
+    def _require_row(self, name: str) -> TimetableRow:
         known = {row.name: row for row in self._timetable.rows()}
         if name not in known:
             why = (
@@ -278,9 +278,9 @@ class Schedules:
             raise NotFound("schedule", name, suggestion=did_you_mean(name, known), why=why)
         return known[name]
 
-    def _row(self, row: TimetableRow) -> ScheduleRow:
+    def _to_schedule_row(self, row: TimetableRow) -> ScheduleRow:
         last = datetime.fromtimestamp(row.last, UTC) if row.last is not None else None
-        run = self._store.get_run(run_id(row.name, last.isoformat())) if last is not None else None
+        run = self._store.get_run(scheduled_run_id(row.name, last.isoformat())) if last is not None else None
         # A due time in the past is one that no worker has handled yet.
         due = datetime.fromtimestamp(row.next, ZoneInfo(row.timezone))
         return ScheduleRow(
@@ -302,12 +302,12 @@ def _context(schedule: Schedule) -> dict[str, Any]:
     return {"flow": schedule.flow, "input": schedule.input, "queue": schedule.queue}
 
 
-def run_id(name: str, at: str) -> str:
+def scheduled_run_id(name: str, at: str) -> str:
     """Return the id of the run for a due time, equal in every worker."""
     return f"schedule/{name}/{datetime.fromisoformat(at).astimezone(UTC).strftime('%Y-%m-%dT%H:%M:%S.%fZ')}"
 
 
-def check(name: str, schedule: Schedule) -> None:
+def check_schedule(name: str, schedule: Schedule) -> None:
     """Check the times of a schedule.
 
     Args:
@@ -317,7 +317,7 @@ def check(name: str, schedule: Schedule) -> None:
     Raises:
         ConfigError: The cron time or the time zone is wrong; the error has its place in ropewalk.toml.
     """
-    if not croniter().is_valid(schedule.cron, second_at_beginning=True):
+    if not croniter_class().is_valid(schedule.cron, second_at_beginning=True):
         form = 'five fields, "minute hour day month weekday", or six with seconds first'
         raise _config_error(name, schedule, "cron", f"{schedule.cron!r} is not a valid cron time; write {form}")
     try:
@@ -334,11 +334,11 @@ def _config_error(name: str, schedule: Schedule, key: str, message: str) -> Conf
 
 
 _PAUSE: Final = 0.5  # seconds between looks at the clock
-_GAP: Final = 10.0  # seconds between looks, after which a worker may have missed something without an outage
-_HOLD: Final = 30.0  # seconds for one worker to start what is due
-_SOON: Final = 2.0  # seconds after which a run still starts on time
-_AT_ONCE: Final = 100  # due times handled together
-_LOGGED: Final = 20  # missed due times with their own log line
+_MAX_GAP: Final = 10.0  # seconds between looks, after which a worker may have missed something without an outage
+_CLAIM_SECONDS: Final = 30.0  # seconds for one worker to start what is due
+_ON_TIME: Final = 2.0  # seconds after which a run still starts on time
+_MAX_DUE_TIMES: Final = 100  # due times handled together
+_MAX_LOGGED: Final = 20  # missed due times with their own log line
 log = logging.getLogger("ropewalk.workers")
 
 
@@ -351,7 +351,7 @@ class Decision:
     next: datetime
 
 
-def decide(row: TimetableRow, now: float, connected: float, run_id: Callable[[str, str], str]) -> Decision:
+def decide_due_times(row: TimetableRow, now: float, connected: float, run_id: Callable[[str, str], str]) -> Decision:
     """Decide about the due times of a schedule from its first unhandled one until now.
 
     Args:
@@ -367,26 +367,26 @@ def decide(row: TimetableRow, now: float, connected: float, run_id: Callable[[st
     if row.catch_up == "run_all":
         # Every due time counts, so the oldest come first and the rest at the next look.
         times: list[datetime] = [first]
-        while len(times) < _AT_ONCE and (due := next_due(row.cron, row.timezone, times[-1])) <= until:
+        while len(times) < _MAX_DUE_TIMES and (due := next_due(row.cron, row.timezone, times[-1])) <= until:
             times.append(due)
     else:
-        times = due_times(row.cron, row.timezone, first, until, _AT_ONCE)
-    late = [due for due in times if due.timestamp() < connected]
+        times = due_times(row.cron, row.timezone, first, until, _MAX_DUE_TIMES)
+    missed_times = [due for due in times if due.timestamp() < connected]
     start = [due for due in times if due.timestamp() >= connected]
     missed: list[Missed] = []
-    if late and row.catch_up == "skip":
-        missed = [Missed(due.timestamp(), "skipped", None) for due in late]
-    elif late:
-        caught_up = late if row.catch_up == "run_all" else late[-1:]
+    if missed_times and row.catch_up == "skip":
+        missed = [Missed(due.timestamp(), "skipped", None) for due in missed_times]
+    elif missed_times:
+        caught_up = missed_times if row.catch_up == "run_all" else missed_times[-1:]
         last = run_id(row.name, caught_up[-1].isoformat())
-        merged = [] if row.catch_up == "run_all" else late[:-1]
+        merged = [] if row.catch_up == "run_all" else missed_times[:-1]
         missed = [Missed(due.timestamp(), "merged", last) for due in merged]
         missed += [Missed(due.timestamp(), "late", run_id(row.name, due.isoformat())) for due in caught_up]
         start = [*caught_up, *start]
     return Decision(start, missed, next_due(row.cron, row.timezone, times[-1]))
 
 
-class Clockwork:
+class ScheduleClock:
     """Starts the runs of schedules that are due, in one worker.
 
     Args:
@@ -412,7 +412,7 @@ class Clockwork:
         away: tuple[type[Exception], ...] = (*driver_errors(), StoreError)
         while True:
             try:
-                await self._look()
+                await self._start_due_runs()
             except away as error:
                 log.debug("could not look at the schedules: %s", error)
                 self._connected = math.inf
@@ -420,14 +420,14 @@ class Clockwork:
                 log.exception("could not start the runs that are due; trying again")
             await asyncio.sleep(_PAUSE)
 
-    async def _look(self) -> None:
-        now, rows = await asyncio.to_thread(self._timetable.take, self._worker, _HOLD)
+    async def _start_due_runs(self) -> None:
+        now, rows = await asyncio.to_thread(self._timetable.reserve_due, self._worker, _CLAIM_SECONDS)
         # After an outage or a long pause, earlier due times count as missed.
-        if self._connected == math.inf or boottime() - self._looked > _GAP:
-            self._connected = now - _SOON
+        if self._connected == math.inf or boottime() - self._looked > _MAX_GAP:
+            self._connected = now - _ON_TIME
         self._looked = boottime()
         for row in rows:
-            decision = decide(row, now, self._connected, self._run_id)
+            decision = decide_due_times(row, now, self._connected, self._run_id)
             for due in decision.start:
                 await self._start({"name": row.name, **row.context}, due.isoformat())
             last = decision.start[-1].timestamp() if decision.start else None
@@ -437,16 +437,16 @@ class Clockwork:
 
 
 def _log_missed(name: str, missed: Sequence[Missed]) -> None:
-    for due_time in missed[:_LOGGED]:
+    for due_time in missed[:_MAX_LOGGED]:
         consequence = {
             "late": f"started now, as run {due_time.run}",
             "merged": f"merged into run {due_time.run}",
             "skipped": 'skipped, because of catch_up = "skip"',
-        }[due_time.became]
+        }[due_time.outcome]
         at = format_time(due_time.due)
         log.warning("schedule %s was due at %s while no worker was connected; %s", name, at, consequence)
-    if len(missed) > _LOGGED:
-        log.warning("schedule %s: %d more due times were missed", name, len(missed) - _LOGGED)
+    if len(missed) > _MAX_LOGGED:
+        log.warning("schedule %s: %d more due times were missed", name, len(missed) - _MAX_LOGGED)
 
 
 def format_time(seconds: float) -> str:

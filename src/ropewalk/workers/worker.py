@@ -30,17 +30,26 @@ from ..journal.sql.lease_watch import OrphanFinder
 from ..journal.sql.log import SqlLog
 from ..journal.sql.rows import CHUNK
 from ..values import gc_relaxed
-from .census import Census
-from .dbos_adapter import CHUNKS, PLAY, RUN, TICK, Client, Executor, code_version, prepare
+from .census import LostRunRepair
+from .dbos_adapter import (
+    CHUNK_QUEUE,
+    CHUNK_WORKFLOW,
+    RUN_WORKFLOW,
+    SCHEDULE_WORKFLOW,
+    Client,
+    Executor,
+    code_version,
+    prepare,
+)
 from .dbos_contract import ASKED_WITHIN, warn_unasked
-from .dispatches import AGAIN, OF_A_CHUNK, PATIENCE, Dispatches, Quarantine
+from .dispatches import CHUNK_PATIENCE, PATIENCE, RETRY_DELAY, Dispatches, Quarantine
 from .heartbeat import Heartbeat, driver_errors
 from .map_chunks import MapChunks
-from .queues import all_queues, queue_named, queues
+from .queues import all_queue_limits, existing_queue_name, queue_limits
 
 log = logging.getLogger("ropewalk.workers")
 _CACHED_RUNS: Final = 4  # runs whose job and items stay in memory, because their chunks come one after another
-_OUTAGE: Final = 3600.0  # seconds for which runs wait for a database that is away
+_MAX_OUTAGE: Final = 3600.0  # seconds for which runs wait for a database that is away
 _CANCEL_SECONDS: Final = 5.0  # seconds for cancelled tasks to release their runs
 
 
@@ -74,7 +83,9 @@ class ChunkExecutor:
             # Only a chunk that nobody has executed before has no past to read.
             past = {}
             if not chunk["fresh"] or log.epoch > row.epoch + 1 or row.epoch > 1:
-                past = await asyncio.to_thread(self._registry.do, lambda s: chunks.past(s, seq, path, first, count))
+                past = await asyncio.to_thread(
+                    self._registry.run_in_transaction, lambda s: chunks.past_entries(s, seq, path, first, count)
+                )
             log.write_into(seq, past)
             program = self._engine.program(job)
             ending = await run_chunk(program, run_id, job.input, log, chunk, scope, items[first : first + count])
@@ -93,11 +104,13 @@ class ChunkExecutor:
         row = await asyncio.to_thread(self._engine.store.get_run, run_id)
         if row is None or row.status in ENDS:
             raise Fenced(run_id)
-        seq = await asyncio.to_thread(self._registry.do, lambda s: chunks.seq_of(s, run_id))
+        seq = await asyncio.to_thread(self._registry.run_in_transaction, lambda s: chunks.row_number(s, run_id))
         return seq, await self._make_job(row)
 
     def _load_map(self, seq: int, path: str) -> tuple[Any, Any]:
-        return self._registry.do(lambda s: (chunks.fact(s, seq, path, "items"), chunks.fact(s, seq, path, "scope")))
+        return self._registry.run_in_transaction(
+            lambda s: (chunks.entry_data(s, seq, path, "items"), chunks.entry_data(s, seq, path, "scope"))
+        )
 
 
 async def _cached(cache: OrderedDict[Any, asyncio.Future[Any]], key: Any, make: Callable[[], Awaitable[Any]]) -> Any:
@@ -129,18 +142,18 @@ class Worker:
         failed_result: Callable[[RunRow, RopewalkError], dict[str, Any]],
         start_scheduled: Callable[[Mapping[str, Any], str], Awaitable[str]],
         settings: WorkerSettings,
-        only: tuple[str, ...] = (),
+        queue_names: tuple[str, ...] = (),
     ) -> None:
         self.id = f"{socket.gethostname()}-{os.getpid()}-{new_run_id()[-12:]}"
-        self.store, self.settings, self.terms = store, settings, settings.terms
-        self.fleet = WorkerRegistry(store.where, self.terms.lease, self.terms.recoveries)
-        self.client = Client(store.where, is_patient=False)
-        self.dispatches = Dispatches(self.fleet, self.client, settings)
+        self.store, self.settings, self.limits = store, settings, settings.limits
+        self.registry = WorkerRegistry(store.target, self.limits.lease, self.limits.recoveries)
+        self.client = Client(store.target, is_patient=False)
+        self.dispatches = Dispatches(self.registry, self.client, settings)
         self.engine = Engine(store)
         self._make_job, self._failed_result, self._start_scheduled = make_job, failed_result, start_scheduled
-        self._only = only
+        self._queue_names = queue_names
         self._orphans = OrphanFinder(store.patience)
-        store.wait_for_server(_OUTAGE)
+        store.wait_for_server(_MAX_OUTAGE)
         self._executor: Executor | None = None
         self._heartbeat: Heartbeat | None = None
         self._tasks: set[asyncio.Task[str]] = set()
@@ -152,9 +165,9 @@ class Worker:
         self._is_releasing = False  # True: cancelled runs are released for other workers, not given up
         self._quarantine = Quarantine()
         # The registry of the heartbeat must not wait for other queries, so everything else uses this one.
-        self._registry = WorkerRegistry(store.where, recoveries=self.terms.recoveries)
-        self.engine.spread = self._chunks = MapChunks(self._registry, self.client, lambda: not self._is_releasing)
-        self._chunk_executor = ChunkExecutor(self.engine, self._registry, make_job)
+        self._query_registry = WorkerRegistry(store.target, recoveries=self.limits.recoveries)
+        self.engine.spread = self._chunks = MapChunks(self._query_registry, self.client, lambda: not self._is_releasing)
+        self._chunk_executor = ChunkExecutor(self.engine, self._query_registry, make_job)
 
     async def work(self, started: Callable[[], None] = lambda: None) -> None:
         """Execute runs until `stop`, then give the runs in progress the configured grace period to end.
@@ -163,42 +176,46 @@ class Worker:
             started: Called when the worker takes runs.
         """
         self._loop = asyncio.get_running_loop()
-        names = [queue_named(name, self.settings) for name in self._only] or list(queues(self.settings))
-        prepare(self.store.where)
-        description = {"concurrency": self.terms.concurrency, "queues": names, "version": code_version()}
+        names = [existing_queue_name(name, self.settings) for name in self._queue_names] or list(
+            queue_limits(self.settings)
+        )
+        prepare(self.store.target)
+        description = {"concurrency": self.limits.concurrency, "queues": names, "version": code_version()}
         self._heartbeat = Heartbeat(
-            self.fleet,
+            self.registry,
             self.id,
             description,
-            longest_block=self.terms.longest_block,
-            lost=self._on_lost,
-            reaped=self._recover,
-            round_=self._sweep,
+            longest_block=self.limits.longest_block,
+            on_lost=self._on_lost,
+            on_reaped=self._on_reaped,
+            after_look=self._find_lost_runs,
         )
         self.engine.lease = self._heartbeat
-        executor = Executor(self.store.where, self.id, self.terms.concurrency, lambda: self._quarantine.is_closed)
+        executor = Executor(self.store.target, self.id, self.limits.concurrency, lambda: self._quarantine.is_closed)
         self._executor = executor
-        self._census = Census(self.store, self.dispatches, self.id, self.terms.lease, lambda: executor.executing)
+        self._lost_run_repair = LostRunRepair(
+            self.store, self.dispatches, self.id, self.limits.lease, lambda: executor.executing
+        )
         # Count the deaths of runs before taking any: a run that is queued twice would arrive here uncounted.
-        dead = await asyncio.to_thread(self.fleet.reap)
+        dead = await asyncio.to_thread(self.registry.reap_dead_workers)
         unsubscribe: list[Callable[[], None] | None] = []
         try:
             # The heartbeat comes first, because runs of an unknown worker are dispatched again.
             self._heartbeat.start()
             workflows: dict[str, Callable[..., Awaitable[str]]] = {
-                RUN: self.body,
-                TICK: self._tick,
-                PLAY: self.execute_chunk,
+                RUN_WORKFLOW: self.execute_run,
+                SCHEDULE_WORKFLOW: self._start_due,
+                CHUNK_WORKFLOW: self.execute_chunk,
             }
-            executor.launch(workflows, names, CHUNKS)
-            await asyncio.to_thread(executor.register, all_queues(self.settings))
+            executor.launch(workflows, names, CHUNK_QUEUE)
+            await asyncio.to_thread(executor.register_queues, all_queue_limits(self.settings))
             unsubscribe += [self.store.hear(receive) for receive in (executor.listener.receive, self._chunks.receive)]
-            await asyncio.to_thread(self._recover, dead)
+            await asyncio.to_thread(self._on_reaped, dead)
             asyncio.get_running_loop().call_later(ASKED_WITHIN, self._check_queues)
             started()
             with gc_relaxed():
                 await self._stop.wait()
-                executor.rest()
+                executor.stop_taking()
                 await self._drain()
         finally:
             for cancel in unsubscribe:
@@ -211,13 +228,13 @@ class Worker:
         if self._stop.is_set():
             self._release_tasks()
         else:
-            count, grace = len(self._tasks), self.terms.grace
+            count, grace = len(self._tasks), self.limits.grace
             log.info("this worker takes no more runs; %d in progress have %g s to end", count, grace)
         self._stop.set()
 
     # --- a run ----------------------------------------------------------------------------
 
-    async def body(self, run_id: str, refusers: list[str] | None = None) -> str:
+    async def execute_run(self, run_id: str, refusers: list[str] | None = None) -> str:
         """Execute a run to its ending, as the body of its DBOS workflow.
 
         Args:
@@ -254,7 +271,7 @@ class Worker:
             self._tasks.discard(task)
             self._lost_tasks.discard(task)
 
-    async def _tick(self, at: str, schedule: dict[str, Any]) -> str:
+    async def _start_due(self, at: str, schedule: dict[str, Any]) -> str:
         """Start the run of a schedule that is due, as the body of its DBOS workflow."""
         return await self._start_scheduled(schedule, at)
 
@@ -269,20 +286,20 @@ class Worker:
         except RopewalkError as missing:
             return await self._give_back(row, missing, refusers)
         job.park = True
-        async with await self._place_of(row):
+        async with await self._admit(row):
             return await self._execute(run_id, job)
 
-    async def _place_of(self, row: RunRow) -> contextlib.AbstractAsyncContextManager[None]:
+    async def _admit(self, row: RunRow) -> contextlib.AbstractAsyncContextManager[None]:
         """Return where a run or chunk executes: among the others, or alone if it may kill its worker."""
         is_chunk = row.kind == CHUNK
         if row.epoch > 1 and await self._is_suspect(row.id):  # at epoch 1 nobody has executed it
-            patience = OF_A_CHUNK if is_chunk else PATIENCE
-            return self._quarantine.alone(row.id, functools.partial(self._is_suspect, row.id), patience)
-        return self._quarantine.shared(row.id, at_once=is_chunk)
+            patience = CHUNK_PATIENCE if is_chunk else PATIENCE
+            return self._quarantine.run_alone(row.id, functools.partial(self._is_suspect, row.id), patience)
+        return self._quarantine.run_with_others(row.id, at_once=is_chunk)
 
     async def _is_suspect(self, run_id: str) -> bool:
         try:
-            return await asyncio.to_thread(self._registry.is_suspect, run_id)
+            return await asyncio.to_thread(self._query_registry.is_suspect, run_id)
         except driver_errors():  # the server is away, so nothing has cleared the suspicion
             return True
 
@@ -301,7 +318,7 @@ class Worker:
         except Exception as error:
             log.exception("run %s failed inside Ropewalk and is parked", run_id)
             message = f"parked: the run cannot continue: {error}; to let a worker try again, release the run"
-            await asyncio.to_thread(self.fleet.park, run_id, message)
+            await asyncio.to_thread(self.registry.park, run_id, message)
             return "parked"
         return str(result.get("status"))
 
@@ -310,7 +327,7 @@ class Worker:
         if row is None or row.status != "running":
             return "over"
         try:
-            async with await self._place_of(row):
+            async with await self._admit(row):
                 return await self._chunk_executor.execute(row)
         except Fenced:
             return "over"  # its run has ended
@@ -320,7 +337,7 @@ class Worker:
             log.warning("chunk %s: this worker cannot execute it and queues it again: %s", chunk_id, missing)
             opened = await self.store.reopen(chunk_id)
             await opened.release()
-            await asyncio.to_thread(self.dispatches.put_chunk, chunk_id, opened.run.epoch)
+            await asyncio.to_thread(self.dispatches.queue_chunk, chunk_id, opened.run.epoch)
             return "given back"
 
     async def _release(self, opened: Log) -> None:
@@ -333,12 +350,14 @@ class Worker:
             except StoreError as error:
                 log.log(level, "run %s could not be released yet; trying again: %s", opened.run.id, error)
                 level = logging.DEBUG  # one warning is enough
-                await asyncio.sleep(AGAIN)
+                await asyncio.sleep(RETRY_DELAY)
 
     async def _give_back(self, row: RunRow, missing: RopewalkError, refusers: list[str]) -> str:
         """Offer a run that this worker cannot execute to the others; end it as failed if none is left."""
         refusers = [*refusers, self.id]
-        other_workers = [worker for worker in await asyncio.to_thread(self.fleet.workers) if worker.id not in refusers]
+        other_workers = [
+            worker for worker in await asyncio.to_thread(self.registry.list_workers) if worker.id not in refusers
+        ]
         try:
             opened = await self.store.reopen(row.id)
         except RunBusy:
@@ -353,7 +372,7 @@ class Worker:
             return "failed"
         log.warning("run %s: this worker cannot execute it and queues it again: %s", row.id, missing)
         await opened.release()
-        await asyncio.to_thread(self.dispatches.put, row.id, opened.run.epoch, row.context or {}, refusers)
+        await asyncio.to_thread(self.dispatches.queue_run, row.id, opened.run.epoch, row.context or {}, refusers)
         return "given back"
 
     def _with_hint(self, missing: RopewalkError) -> RopewalkError:
@@ -368,17 +387,17 @@ class Worker:
 
     # --- in the thread of the heartbeat ---------------------------------------------------
 
-    def _recover(self, dead: list[str]) -> None:
-        self._chunks.set_worker_count(len(self.fleet.workers()))
-        self.dispatches.discard()
+    def _on_reaped(self, dead: list[str]) -> None:
+        self._chunks.set_worker_count(len(self.registry.list_workers()))
+        self.dispatches.cancel_abandoned()
 
-    def _sweep(self) -> None:
+    def _find_lost_runs(self) -> None:
         """Bring every unfinished run to a process that executes it, or dispatch it."""
         self._open_runs = frozenset(self.store.open_runs())
-        for owner in self.fleet.collect(self._orphans):
+        for owner in self.registry.release_orphaned_runs(self._orphans):
             log.warning("%s is gone; other workers take over its runs", owner)
-        self._census.look()
-        self.dispatches.renew()
+        self._lost_run_repair.repair()
+        self.dispatches.dispatch_missing()
         if not self._stop.is_set():
             for run_id in self.store.undo_due():
                 self._loop.call_soon_threadsafe(self._begin_undo, run_id)
@@ -411,20 +430,20 @@ class Worker:
         if away:
             # A write that is refused closes its run, but the task was here until now: pardon both.
             runs = sorted({*self._open_runs, *self.store.open_runs()})
-            asyncio.get_running_loop().run_in_executor(None, self._pardon, runs)
+            asyncio.get_running_loop().run_in_executor(None, self._subtract_death, runs)
         self._is_releasing = True
         for task in list(self._tasks):
             self._lost_tasks.add(task)
             task.cancel()
         asyncio.get_running_loop().call_later(_CANCEL_SECONDS, setattr, self, "_is_releasing", False)
 
-    def _pardon(self, runs: list[int]) -> None:
+    def _subtract_death(self, runs: list[int]) -> None:
         with contextlib.suppress(*driver_errors()):  # one death too many in the count of a run does no harm
-            self.fleet.pardon(runs)
+            self.registry.subtract_death(runs)
 
     async def _drain(self) -> None:
         """Wait for the runs in progress; release those that take longer than the grace period."""
-        timer = asyncio.get_running_loop().call_later(self.terms.grace, self._release_tasks)
+        timer = asyncio.get_running_loop().call_later(self.limits.grace, self._release_tasks)
         try:
             while self._tasks:
                 await asyncio.wait(self._tasks)
@@ -438,7 +457,7 @@ class Worker:
             task.cancel()
 
     def _check_queues(self) -> None:
-        if self._executor is not None and not self._stop.is_set() and (unasked := self._executor.unasked):
+        if self._executor is not None and not self._stop.is_set() and (unasked := self._executor.unpolled_queues):
             warn_unasked(unasked)
 
     def _close(self) -> None:
@@ -448,9 +467,9 @@ class Worker:
         if self._executor is not None:
             self._executor.close()
         with contextlib.suppress(*driver_errors()):  # the server is away, so other workers clean up
-            self.fleet.leave(self.id)
-            self.dispatches.discard()
-            self.dispatches.renew()
+            self.registry.remove_worker(self.id)
+            self.dispatches.cancel_abandoned()
+            self.dispatches.dispatch_missing()
         self.client.close()
-        self._registry.close()
-        self.fleet.close()
+        self._query_registry.close()
+        self.registry.close()

@@ -23,11 +23,11 @@ from ..journal.protocol import NewRun, RunRow, Store
 from ..notations.records import Outcome, outcome
 from ..tools.backends.http import LocalQueues
 from ..values import Json
-from .census import Places, places
-from .dbos_adapter import PRIORITY, prepare
+from .census import Places, count_places
+from .dbos_adapter import DEFAULT_PRIORITY, prepare
 from .dispatches import Dispatches
-from .queues import RemoteEngine, postgres, unattended
-from .schedules import Clockwork, Schedules, check, run_id
+from .queues import RemoteEngine, require_postgres, why_unattended
+from .schedules import ScheduleClock, Schedules, check_schedule, scheduled_run_id
 from .worker import Worker
 
 log = logging.getLogger("ropewalk.workers")
@@ -78,9 +78,9 @@ class Workers:
         self._local_queues = LocalQueues()
 
     @cached_property
-    def fleet(self) -> WorkerRegistry:
+    def registry(self) -> WorkerRegistry:
         """The registry of the workers of the store."""
-        return WorkerRegistry(postgres(self._app.store).where, self._app.settings.terms.lease)
+        return WorkerRegistry(require_postgres(self._app.store).target, self._app.settings.limits.lease)
 
     @cached_property
     def engine(self) -> RemoteEngine:
@@ -97,7 +97,7 @@ class Workers:
         run_id: str | None = None,
         variables: Mapping[str, Json] | None = None,
         queue: str | None = None,
-        priority: int = PRIORITY,
+        priority: int = DEFAULT_PRIORITY,
         concurrency: int | None = None,
         on_event: Callable[[Event], None] | None = None,
         undo: str | None = None,
@@ -162,27 +162,27 @@ class Workers:
             StoreError: The store is not in Postgres, or DBOS is not installed.
             ConfigError: The times of a schedule are wrong.
         """
-        app, terms = self._app, self._app.settings.terms
-        terms = replace(
-            terms, concurrency=concurrency or terms.concurrency, grace=terms.grace if grace is None else grace
+        app, limits = self._app, self._app.settings.limits
+        limits = replace(
+            limits, concurrency=concurrency or limits.concurrency, grace=limits.grace if grace is None else grace
         )
-        settings = replace(app.settings, terms=terms)
-        store = postgres(app.store)
+        settings = replace(app.settings, limits=limits)
+        store = require_postgres(app.store)
         worker = Worker(store, app.jobs.for_existing, self._failed_result, self._start_scheduled, settings, queues)
         await asyncio.to_thread(self.schedules.apply)
         worker.engine.watchers.extend(app.engine.watchers)
         app.engine = worker.engine  # flows that are called as tools are parts of the runs of this engine
         background: list[asyncio.Future[None]] = []
 
-        def begin() -> None:
+        def on_started() -> None:
             started(worker)
             background.append(asyncio.ensure_future(self._warn_of_broken_schedules()))
-            clockwork = Clockwork(Timetable(registry), worker.id, self._start_scheduled, run_id)
+            clockwork = ScheduleClock(Timetable(registry), worker.id, self._start_scheduled, scheduled_run_id)
             background.append(asyncio.ensure_future(clockwork.run()))
 
-        registry = WorkerRegistry(store.where)  # a connection of its own: the others may be busy
+        registry = WorkerRegistry(store.target)  # a connection of its own: the others may be busy
         try:
-            await worker.work(begin)
+            await worker.work(on_started)
         finally:
             for task in background:
                 task.cancel()
@@ -198,7 +198,7 @@ class Workers:
         Returns:
             The workers.
         """
-        return self.fleet.workers()
+        return self.registry.list_workers()
 
     async def wait(self, run_id: str, on_event: Callable[[Event], None] | None = None, park: bool = False) -> Outcome:
         """Wait for the ending of a run that workers execute.
@@ -216,7 +216,7 @@ class Workers:
         """
         if await asyncio.to_thread(self._app.store.get_run, run_id) is None:
             raise NotFound("run", run_id)
-        row, result = await self.engine.followed(run_id, on_event, park=park)
+        row, result = await self.engine.follow(run_id, on_event, park=park)
         return outcome({**result, "status": row.status, "executionId": run_id}, row.kind)
 
     def unattended(self, run_id: str) -> str | None:
@@ -228,7 +228,7 @@ class Workers:
         Returns:
             The reason, in words.
         """
-        return unattended(self._app.store, self.fleet, run_id)
+        return why_unattended(self._app.store, self.registry, run_id)
 
     def places(self) -> Places:
         """Count where unfinished runs are (queued, executing, waiting, parked, interrupted). Blocking.
@@ -239,19 +239,19 @@ class Workers:
         Raises:
             StoreError: The store is not in Postgres, or DBOS is not installed.
         """
-        fleet, patience = self.fleet, postgres(self._app.store).patience
-        prepare(fleet.where)
+        registry, patience = self.registry, require_postgres(self._app.store).patience
+        prepare(registry.target)
 
         def count() -> Places:
-            return fleet.do(lambda session: places(session, fleet.where, patience))
+            return registry.run_in_transaction(lambda session: count_places(session, registry.target, patience))
 
         # A run may be on its way between two places, so one count proves nothing.
         first = count()
         if not first.violations:
             return first
         time.sleep(_BETWEEN)
-        before, second = {violation.id for violation in first.violations}, count()
-        return Places(second.counts, [violation for violation in second.violations if violation.id in before])
+        earlier_ids, second = {violation.id for violation in first.violations}, count()
+        return Places(second.counts, [violation for violation in second.violations if violation.id in earlier_ids])
 
     def repair(self) -> Sequence[str]:
         """Dispatch the runs that nobody owns and no live dispatch leads to, as each worker does. Blocking.
@@ -262,16 +262,16 @@ class Workers:
         Raises:
             StoreError: The store is not in Postgres, or DBOS is not installed.
         """
-        prepare(self.fleet.where)
-        dispatches = Dispatches(self.fleet, self.engine.client, self._app.settings)
-        dispatches.discard()
-        return dispatches.renew()
+        prepare(self.registry.target)
+        dispatches = Dispatches(self.registry, self.engine.client, self._app.settings)
+        dispatches.cancel_abandoned()
+        return dispatches.dispatch_missing()
 
     @cached_property
     def schedules(self) -> Schedules:
         """The service for runs that the clock starts."""
         app = self._app
-        timetable, configured = Timetable(self.fleet), app.settings.schedules
+        timetable, configured = Timetable(self.registry), app.settings.schedules
         return Schedules(timetable, self.engine.client, app.store, configured, app.project, self._submit_scheduled)
 
     async def broken(self) -> dict[str, RopewalkError]:
@@ -283,7 +283,7 @@ class Workers:
         errors: dict[str, RopewalkError] = {}
         for name, schedule in self._app.settings.schedules.items():
             try:
-                check(name, schedule)
+                check_schedule(name, schedule)
                 await self._make_job({"flow": schedule.flow, "input": schedule.input}, name)
             except RopewalkError as error:
                 errors[name] = error
@@ -298,7 +298,7 @@ class Workers:
         return job
 
     async def _submit_scheduled(self, schedule: Mapping[str, Any], at: str) -> str:
-        job = await self._make_job(schedule, run_id(schedule["name"], at))
+        job = await self._make_job(schedule, scheduled_run_id(schedule["name"], at))
         return await self.engine.submit(job, schedule["queue"])
 
     async def _start_scheduled(self, schedule: Mapping[str, Any], at: str) -> str:
@@ -311,7 +311,7 @@ class Workers:
             return existing.run_id
         except RopewalkError as error:
             log.error("the schedule %s was due at %s, but cannot run: %s", schedule["name"], at, error)
-            return await self._record_failure(schedule, run_id(schedule["name"], at), error)
+            return await self._record_failure(schedule, scheduled_run_id(schedule["name"], at), error)
 
     async def _record_failure(self, schedule: Mapping[str, Any], id: str, error: RopewalkError) -> str:
         context = {"project": self._app.project, "file": schedule["flow"]}
@@ -338,7 +338,7 @@ class Workers:
         """
         if not isinstance(self._app.store, PostgresStore):
             return await self._local_queues.take(name, per_second, burst)
-        return await asyncio.to_thread(self.fleet.pace, name, per_second, burst)
+        return await asyncio.to_thread(self.registry.reserve_call_slot, name, per_second, burst)
 
     def release(self, run_id: str) -> None:
         """Release a parked run so that a worker or a server can continue it.
@@ -357,7 +357,7 @@ class Workers:
 
     def close(self) -> None:
         """Close the connections that were opened."""
-        for name in ("engine", "fleet"):
+        for name in ("engine", "registry"):
             if name in self.__dict__:
                 getattr(self, name).close()
 

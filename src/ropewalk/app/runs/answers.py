@@ -18,10 +18,10 @@ from ..pinned_definition import outermost, require_run
 if TYPE_CHECKING:
     from ..context import Context
 
-_MOST_LISTED = 20
+_MAX_LISTED = 20
 
 
-def waiting(context: Context, run_id: str | None) -> list[dict[str, Json]]:
+def open_waits_of_runs(context: Context, run_id: str | None) -> list[dict[str, Json]]:
     """Return the unanswered waits of one run, or of all runs.
 
     Args:
@@ -43,16 +43,16 @@ def waiting(context: Context, run_id: str | None) -> list[dict[str, Json]]:
         return [
             {"runId": id, **wait}
             for id, (history, signals) in open_runs.items()
-            for wait in _unanswered_waits(open_waits(history), signals)
+            for wait in _without_answer(open_waits(history), signals)
             if owners[f"{id}/{wait['path']}"] == id
         ]
     row = require_run(context.store, run_id)
     if row.status in ENDS:
         return []
-    return [{"runId": run_id, **wait} for wait in unanswered(context, row, context.history(run_id))]
+    return [{"runId": run_id, **wait} for wait in unanswered_waits(context, row, context.history(run_id))]
 
 
-def unanswered(context: Context, row: RunRow, history: Iterable[Entry]) -> list[dict[str, Json]]:
+def unanswered_waits(context: Context, row: RunRow, history: Iterable[Entry]) -> list[dict[str, Json]]:
     """Return the waits of a run that nobody has answered. A part has those of its outermost run.
 
     Args:
@@ -68,12 +68,12 @@ def unanswered(context: Context, row: RunRow, history: Iterable[Entry]) -> list[
         inside = f"{row.id.removeprefix(f'{root.id}/')}/"
         waits = [item for item in open_waits(context.history(root.id)) if item.path.startswith(inside)]
         if waits:
-            return [{"runId": root.id, **wait} for wait in _unanswered_waits(waits, context.store.signals(root.id))]
+            return [{"runId": root.id, **wait} for wait in _without_answer(waits, context.store.signals(root.id))]
     waits = open_waits(history)
-    return _unanswered_waits(waits, context.store.signals(row.id)) if waits else []
+    return _without_answer(waits, context.store.signals(row.id)) if waits else []
 
 
-def answered(context: Context) -> set[str]:
+def answered_run_ids(context: Context) -> set[str]:
     """Return the ids of the runs with a wait that has its answer, and that end the wait once they are resumed.
 
     Args:
@@ -85,10 +85,10 @@ def answered(context: Context) -> set[str]:
     open_runs = (
         (id, open_waits(history), signals) for id, (history, signals) in context.store.waits().items() if signals
     )
-    return {id for id, waits, signals in open_runs if len(_unanswered_waits(waits, signals)) < len(waits)}
+    return {id for id, waits, signals in open_runs if len(_without_answer(waits, signals)) < len(waits)}
 
 
-def _unanswered_waits(waits: Sequence[Entry], sent: Iterable[Signal]) -> list[dict[str, Json]]:
+def _without_answer(waits: Sequence[Entry], sent: Iterable[Signal]) -> list[dict[str, Json]]:
     """Return the open waits that no sent signal answers."""
     requests = [OpenWait(signal_name(wait), wait.path, wait.node, wait.data["due"]) for wait in waits]
     answered_paths = {
@@ -97,7 +97,7 @@ def _unanswered_waits(waits: Sequence[Entry], sent: Iterable[Signal]) -> list[di
     return [wait_to_json(wait) for wait in waits if wait.path not in answered_paths]
 
 
-def send(context: Context, run_id: str, event: str, payload: Json, id: str | None, early: bool) -> bool:
+def send_event(context: Context, run_id: str, event: str, payload: Json, id: str | None, before_wait: bool) -> bool:
     """Send an event to a run; `RunService.send` describes the arguments.
 
     Args:
@@ -106,28 +106,28 @@ def send(context: Context, run_id: str, event: str, payload: Json, id: str | Non
         event: The name of the event.
         payload: The value that the wait gets.
         id: Idempotency key, or None.
-        early: Accept an event that the run does not wait for yet.
+        before_wait: Accept an event that the run does not wait for yet.
 
     Returns:
         False if an event with this id was sent before.
 
     Raises:
-        NotWaiting: The run does not wait for the event, and `early` is False.
-        RunEnded: The run is finished, and `early` is False.
+        NotWaiting: The run does not wait for the event, and `before_wait` is False.
+        RunEnded: The run is finished, and `before_wait` is False.
         NotFound: There is no such run.
     """
     row = require_run(context.store, run_id)
-    if early and row.parent is None:
+    if before_wait and row.parent is None:
         return context.store.send(run_id, event, payload, id=id)
     root, waits, _ = _waits_to_answer(context, row)
-    if not early:
+    if not before_wait:
         _require_unfinished(root)
         if not any(wait.get("event") == event for wait in waits):
             raise NotWaiting(root.id, f"the event {event!r}", map(describe_wait, waits))
     return context.store.send(root.id, event, payload, id=id)
 
 
-def approve(
+def answer_approval(
     context: Context, run_id: str, name: str | None, approved: bool, by: str | None, note: str | None
 ) -> dict[str, Json]:
     """Answer an approval of a waiting run.
@@ -155,8 +155,8 @@ def approve(
     if len(requested) > 1:  # a name that fits several means the unanswered ones
         requested = _without_answered(context, root, requested) or requested
     if len(requested) != 1:
-        listed = ", ".join(wait["path"] for wait in requested[:_MOST_LISTED])
-        more = f", ... ({len(requested) - _MOST_LISTED:,} more)" if len(requested) > _MOST_LISTED else ""
+        listed = ", ".join(wait["path"] for wait in requested[:_MAX_LISTED])
+        more = f", ... ({len(requested) - _MAX_LISTED:,} more)" if len(requested) > _MAX_LISTED else ""
         why = f"there are {len(requested)}, name one: {listed}{more}" if requested else ""
         raise NotWaiting(root.id, what if not requested else "one approval only", map(describe_wait, waits), why)
     [wait] = requested
@@ -180,16 +180,16 @@ def _select_waits(waits: list[dict[str, Any]], name: str | None, inside: str) ->
     """
     if name is None:
         return waits
-    at = [wait for wait in waits if wait["path"] in (name, inside + name)]
-    of = [wait for wait in waits if wait["node"] == name]
+    at_path = [wait for wait in waits if wait["path"] in (name, inside + name)]
+    of_node = [wait for wait in waits if wait["node"] == name]
     within = [wait for wait in waits if f"/{name}/" in f"/{wait['path'].removeprefix(inside)}"]
-    return at or of or within
+    return at_path or of_node or within
 
 
 def _without_answered(context: Context, root: RunRow, waits: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Drop the waits that have their answer already, and end once somebody resumes the run."""
     unanswered_paths = {
-        wait["path"] for wait in _unanswered_waits(open_waits(context.history(root.id)), context.store.signals(root.id))
+        wait["path"] for wait in _without_answer(open_waits(context.history(root.id)), context.store.signals(root.id))
     }
     return [wait for wait in waits if wait["path"] in unanswered_paths]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ...expr.ast import refs
 from ...fast_dataclass import dataclass
@@ -26,20 +26,26 @@ _SHAPE = ("ordered", "limit", "result")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A node that was `added`, `removed` or `changed`; then `fields` say in what. The place "" is the flow itself."""
+    """A difference between two versions of a flow.
+
+    Args:
+        place: The node; "" for the flow itself.
+        kind: "added", "removed" or "changed".
+        fields: The names of the fields that differ, for a changed node.
+    """
 
     place: str
-    what: str
+    kind: str
     fields: tuple[str, ...] = ()
     source: str = ""
-    """Where the node stands in the newer document, or in the older one where it was removed."""
+    """The position of the node in the newer document, or in the older one if the node was removed."""
 
     def __str__(self) -> str:
         message = f" in {', '.join(self.fields)}" if self.fields else ""
-        return f"{self.place or 'the definition'}: {self.what}{message}"
+        return f"{self.place or 'the definition'}: {self.kind}{message}"
 
 
-def changes(old: Flow, new: Flow) -> list[Change]:
+def flow_changes(old: Flow, new: Flow) -> list[Change]:
     """Return every difference between two flows that may change what a run does.
 
     Args:
@@ -52,7 +58,7 @@ def changes(old: Flow, new: Flow) -> list[Change]:
     fields = [name for name in ("state", "input_schema", "output_schema", "timeout") if differs(old, new, name)]
     fields += [name for name in _SHAPE if differs(old.body, new.body, name)]
     top = [Change("", "changed", tuple(fields))] if fields else []
-    return [*top, *_in_region(old.body, new.body, "")]
+    return [*top, *_region_changes(old.body, new.body, "")]
 
 
 def differs(a: Any, b: Any, name: str) -> bool:
@@ -69,27 +75,27 @@ def differs(a: Any, b: Any, name: str) -> bool:
     return bool(getattr(a, name) != getattr(b, name))
 
 
-def _in_region(old: Graph, new: Graph, prefix: str) -> Iterator[Change]:
-    before, after = {n.id: n for n in old.nodes}, {n.id: n for n in new.nodes}
-    for id, node in after.items():
-        if id not in before:
+def _region_changes(old: Graph, new: Graph, prefix: str) -> Iterator[Change]:
+    old_nodes, new_nodes = {n.id: n for n in old.nodes}, {n.id: n for n in new.nodes}
+    for id, node in new_nodes.items():
+        if id not in old_nodes:
             yield Change(prefix + id, "added", (), node.meta.source)
             continue
-        was = before[id]
-        fields = tuple(_fields(was, node))
+        old_node = old_nodes[id]
+        fields = tuple(_changed_fields(old_node, node))
         if fields:
             yield Change(prefix + id, "changed", fields, node.meta.source)
-        if type(was.op) is type(node.op):
-            for label in labels(node):
-                inner, other = body_at(node, label), body_at(was, label)
-                if inner is not None and other is not None:
-                    yield from _in_region(other, inner, inside(prefix + id, label))
-    for id, node in before.items():
-        if id not in after:
+        if type(old_node.op) is type(node.op):
+            for label in region_labels(node):
+                new_body, old_body = body_at(node, label), body_at(old_node, label)
+                if new_body is not None and old_body is not None:
+                    yield from _region_changes(old_body, new_body, inner_prefix(prefix + id, label))
+    for id, node in old_nodes.items():
+        if id not in new_nodes:
             yield Change(prefix + id, "removed", (), node.meta.source)
 
 
-def _fields(old: Node, new: Node) -> Iterator[str]:
+def _changed_fields(old: Node, new: Node) -> Iterator[str]:
     if type(old.op) is not type(new.op):
         yield "kind"
     else:
@@ -108,7 +114,7 @@ def _without_nodes(value: Any) -> Any:
     return tuple(map(_without_nodes, value)) if isinstance(value, tuple) else value
 
 
-def labels(node: Node) -> list[str]:
+def region_labels(node: Node) -> list[str]:
     """Return the labels of the regions of a node, known before any of them has run.
 
     Args:
@@ -122,7 +128,7 @@ def labels(node: Node) -> list[str]:
     return [""]
 
 
-def inside(place: str, label: str) -> str:
+def inner_prefix(place: str, label: str) -> str:
     """Return the prefix of the places inside a node.
 
     Args:
@@ -135,50 +141,51 @@ def inside(place: str, label: str) -> str:
     return f"{place}[{label}]/" if label else f"{place}/"
 
 
-class Reach:
+class AffectedParts:
     """The parts of a flow that a change can affect."""
 
     def __init__(self, flow: Flow) -> None:
         self.flow, self.plan = flow, RerunPlan()
         self._tree = Instances(flow.body, ())
-        self._all: dict[str, Instance] = {}
-        self._fill(self._tree.root)
+        self._instances: dict[str, Instance] = {}
+        self._add_instances(self._tree.root)
 
-    def _fill(self, region: Region) -> None:
+    def _add_instances(self, region: Region) -> None:
         for node in region.graph.nodes:
             instance = region.nodes[node.id] = Instance(node, region)
-            self._all[instance.base] = instance
+            self._instances[instance.base] = instance
             attempt = instance.attempt(1)
-            for label in labels(node):
+            for label in region_labels(node):
                 graph = body_at(node, label)
                 if graph is not None:
-                    inner = attempt.inside[label] = Region(graph, inside(instance.base, label), attempt, label)
-                    self._fill(inner)
+                    inner = attempt.inside[label] = Region(graph, inner_prefix(instance.base, label), attempt, label)
+                    self._add_instances(inner)
 
-    def change(self, changes_made: list[Change]) -> None:
+    def add_changes(self, changes_made: list[Change]) -> None:
         """Add everything that these changes can affect.
 
         Args:
-            changes_made: The changes, as `changes` returns them.
+            changes_made: The changes, as `flow_changes` returns them.
         """
         for item in changes_made:
             if not item.place and "state" in item.fields:
                 self._rerun_where(lambda expr: any(ref.root == "state" for ref in refs(expr)))
-            instance = self._all.get(item.place)
+            instance = self._instances.get(item.place)
             if instance is not None:
                 self.plan.rerun(instance)
                 continue
-            place = item.place.rpartition("/")[0]  # what stood there is gone; what is around it may come out otherwise
-            owner = self._all.get(place.partition("[")[0] if place.endswith("]") else place)
+            # A removed node may change the result of the nodes around it.
+            place = item.place.rpartition("/")[0]
+            owner = self._instances.get(place.partition("[")[0] if place.endswith("]") else place)
             if owner is not None:
                 self.plan.continue_attempt(owner.attempt(1))
 
-    def input(self) -> None:
+    def add_input(self) -> None:
         """Add everything that a different input can affect."""
         self._rerun_where(lambda expr: any(ref.root == "input" for ref in refs(expr)))
 
     def _rerun_where(self, reads: Callable[[Any], bool]) -> None:
-        for instance in list(self._all.values()):
+        for instance in list(self._instances.values()):
             for _, part in node_parts(instance.node):
                 if not isinstance(part, Graph) and reads(part):
                     self.plan.rerun(instance)
@@ -199,45 +206,49 @@ def place_of(instance: Instance) -> str:
     if owner is None:
         return instance.node.id
     label = instance.region.label if isinstance(owner.instance.node.op, Branch) else ""
-    return inside(place_of(owner.instance), label) + instance.node.id
+    return inner_prefix(place_of(owner.instance), label) + instance.node.id
 
 
-MOST: Final = 20
-"""Differences told of one value."""
-MOST_NODES: Final = 1000
-_LONG: Final = 200
-_GONE: Final = object()
+MAX_DIFFERENCES: Final = 20
+"""Differences that are listed for one value; more are only counted."""
+MAX_NODES: Final = 1000
+_MAX_TEXT: Final = 200
+_MISSING: Final = object()
 
 
-def difference(
-    a: tuple[RunRow, Iterable[Entry]], b: tuple[RunRow, Iterable[Entry]], definition: list[Change]
-) -> dict[str, Json]:
+class RecordedRun(NamedTuple):
+    """A run to compare: its row, and its entries in the order of recording."""
+
+    row: RunRow
+    entries: Iterable[Entry]
+
+
+def compare_runs(a: RecordedRun, b: RecordedRun, definition: list[Change]) -> dict[str, Json]:
     """Compare two runs: their status and times, then everything that differs.
 
     Args:
-        a: The row and the entries of the first run.
-        b: Those of the second run.
+        a: The first run.
+        b: The second run.
         definition: The changes between their definitions.
 
     Returns:
         The differences as JSON, at most MOST_NODES nodes.
     """
-    (item, facts), (other, more) = a, b
-    nodes, same = _nodes(_last(facts), _last(more))
+    nodes, same = _compare_steps(_last_steps(a.entries), _last_steps(b.entries))
     return {
-        "a": _head(item),
-        "b": _head(other),
-        "definition": [{"path": c.place, "what": c.what, "fields": list(c.fields)} for c in definition],
-        "input": values(item.input, other.input),
-        "nodes": nodes[:MOST_NODES],
-        "nodesLeftOff": max(0, len(nodes) - MOST_NODES),
+        "a": _run_header(a.row),
+        "b": _run_header(b.row),
+        "definition": [{"path": c.place, "what": c.kind, "fields": list(c.fields)} for c in definition],
+        "input": value_differences(a.row.input, b.row.input),
+        "nodes": nodes[:MAX_NODES],
+        "nodesLeftOff": max(0, len(nodes) - MAX_NODES),
         "same": same,
-        "result": values(_plain(item.result), _plain(other.result)),
-        "error": None if item.error == other.error else [_message(item.error), _message(other.error)],
+        "result": value_differences(_without_volatile_fields(a.row.result), _without_volatile_fields(b.row.result)),
+        "error": None if a.row.error == b.row.error else [_message(a.row.error), _message(b.row.error)],
     }
 
 
-def values(a: Json, b: Json) -> list[dict[str, Json]]:
+def value_differences(a: Json, b: Json) -> list[dict[str, Json]]:
     """Return the places where two values differ (`rows[3].price`); a missing side is left out.
 
     After MOST places, one last entry counts the others.
@@ -251,65 +262,65 @@ def values(a: Json, b: Json) -> list[dict[str, Json]]:
     """
     result: list[dict[str, Json]] = []
     more = 0
-    for path, x, y in _walk(a, b, ""):
-        if len(result) == MOST:
+    for path, x, y in _walk_differences(a, b, ""):
+        if len(result) == MAX_DIFFERENCES:
             more += 1
             continue
         reported: dict[str, Json] = {"path": path}
-        if x is not _GONE:
+        if x is not _MISSING:
             reported["a"] = _shorten(x)
-        if y is not _GONE:
+        if y is not _MISSING:
             reported["b"] = _shorten(y)
         result.append(reported)
     return [*result, {"path": "", "more": more}] if more else result
 
 
-def _walk(a: Any, b: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+def _walk_differences(a: Any, b: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
     waiting = [(path, a, b)]
     while waiting:
         path, a, b = waiting.pop()
         if type(a) is dict and type(b) is dict:
             keys = [*a, *(key for key in b if key not in a)]
-            inner = [(_join(path, key), a.get(key, _GONE), b.get(key, _GONE)) for key in keys]
+            inner = [(_join_path(path, key), a.get(key, _MISSING), b.get(key, _MISSING)) for key in keys]
         elif type(a) is list and type(b) is list:
             longest = range(max(len(a), len(b)))
-            inner = [(f"{path}[{i}]", _at(a, i), _at(b, i)) for i in longest]
+            inner = [(f"{path}[{i}]", _item_or_missing(a, i), _item_or_missing(b, i)) for i in longest]
         else:
-            if a is _GONE or b is _GONE or a != b or type(a) is not type(b):
+            if a is _MISSING or b is _MISSING or a != b or type(a) is not type(b):
                 yield path, a, b
             continue
         waiting += reversed(inner)
 
 
-def _join(path: str, key: str) -> str:
+def _join_path(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def _at(items: list[Any], index: int) -> Any:
-    return items[index] if index < len(items) else _GONE
+def _item_or_missing(items: list[Any], index: int) -> Any:
+    return items[index] if index < len(items) else _MISSING
 
 
 def _shorten(value: Json, depth: int = 3) -> Json:
     """Shorten a value for display."""
     if isinstance(value, str):
-        return value if len(value) <= _LONG else f"{value[:_LONG]}… ({len(value)} characters)"
+        return value if len(value) <= _MAX_TEXT else f"{value[:_MAX_TEXT]}… ({len(value)} characters)"
     if isinstance(value, list):
-        if not depth or len(value) > MOST:
+        if not depth or len(value) > MAX_DIFFERENCES:
             return f"a list of {len(value)}"
         return [_shorten(item, depth - 1) for item in value]
     if isinstance(value, dict):
-        if not depth or len(value) > MOST:
+        if not depth or len(value) > MAX_DIFFERENCES:
             return f"an object of {len(value)}"
         return {key: _shorten(item, depth - 1) for key, item in value.items()}
     return value
 
 
-def _head(row: RunRow) -> dict[str, Json]:
+def _run_header(row: RunRow) -> dict[str, Json]:
     took = None if row.ended_at is None else round((row.spent or row.ended_at - row.started_at) * 1000, 3)
     return {"id": row.id, "name": row.name, "status": row.status, "fingerprint": row.fingerprint, "ms": took}
 
 
-def _plain(result: Json) -> Json:
+def _without_volatile_fields(result: Json) -> Json:
     """Return a result without the fields that differ between any two runs."""
     if not isinstance(result, dict):
         return result
@@ -320,7 +331,7 @@ def _message(error: Json) -> Json:
     return error.get("message") if isinstance(error, dict) else error
 
 
-def _last(facts: Iterable[Entry]) -> dict[str, dict[str, Json]]:
+def _last_steps(facts: Iterable[Entry]) -> dict[str, dict[str, Json]]:
     """Return the last step of each node instance, in order."""
     result: dict[str, dict[str, Json]] = {}
     for entry in facts:
@@ -331,30 +342,31 @@ def _last(facts: Iterable[Entry]) -> dict[str, dict[str, Json]]:
     return result
 
 
-def _nodes(a: dict[str, dict[str, Json]], b: dict[str, dict[str, Json]]) -> tuple[list[Json], int]:
+def _compare_steps(a: dict[str, dict[str, Json]], b: dict[str, dict[str, Json]]) -> tuple[list[Json], int]:
+    """Compare the steps of two runs by path; return the differences, and how many steps are equal."""
     result: list[Json] = []
     same = 0
     for path in [*a, *(path for path in b if path not in a)]:
-        item, other = a.get(path), b.get(path)
-        if item is None or other is None:
-            what = "added" if item is None else "removed"
-            present: Any = item or other
+        step_a, step_b = a.get(path), b.get(path)
+        if step_a is None or step_b is None:
+            what = "added" if step_a is None else "removed"
+            present: Any = step_a or step_b
             result.append({"path": path, "what": what, "status": present["status"], "ms": present["ms"]})
             continue
         # Times differ between any two runs, so only status, value and error count as differences.
-        value = values(_shown_value(item), _shown_value(other))
-        error = [_message(item["error"]), _message(other["error"])]
-        if item["status"] == other["status"] and not value and error[0] == error[1]:
+        value = value_differences(_shown_value(step_a), _shown_value(step_b))
+        error = [_message(step_a["error"]), _message(step_b["error"])]
+        if step_a["status"] == step_b["status"] and not value and error[0] == error[1]:
             same += 1
             continue
         result.append(
             {
                 "path": path,
                 "what": "changed",
-                "status": [item["status"], other["status"]],
+                "status": [step_a["status"], step_b["status"]],
                 "value": value,
                 "error": error if error[0] != error[1] else None,
-                "ms": [item["ms"], other["ms"]],
+                "ms": [step_a["ms"], step_b["ms"]],
             }
         )
     return result, same

@@ -56,7 +56,7 @@ def content(runs: Runs, run_id: str, hash: str) -> Content:
     row = runs.row(run_id)
     if row is None:
         raise NotFound("run", run_id)
-    for about in _parts(runs, run_id, [row.result, row.input]):
+    for about in _with_parts(runs, run_id, [row.result, row.input]):
         if about.get("blob") == hash:
             data = contents.find(hash)
             if data is None:
@@ -67,7 +67,7 @@ def content(runs: Runs, run_id: str, hash: str) -> Content:
     raise NotFound("content", hash, why=f"run {run_id!r} does not refer to it")
 
 
-def _parts(runs: Runs, run_id: str, values: list[Json]) -> Iterator[dict[str, Json]]:
+def _with_parts(runs: Runs, run_id: str, values: list[Json]) -> Iterator[dict[str, Json]]:
     for value in values:
         yield from parts_in(value)
     for entry in runs.history(run_id):

@@ -17,7 +17,7 @@ from ...journal.protocol import RunRow
 from ...values import Json
 from ..pinned_definition import pinned_definition
 from .liveness import RESUMABLE
-from .steps import events_of, taken_over
+from .steps import events_of, reuse_cutoff
 
 if TYPE_CHECKING:
     from .queries import RunService
@@ -66,7 +66,7 @@ class Following:
             liveness = (await run_sync_in_thread(runs.store, functools.partial(runs.liveness_of, [row]))).get(id)
         result = self._started(row) if liveness is None else []
         history = await run_sync_in_thread(runs.store, lambda: runs.history(id))
-        recorded = taken_over(history, row)
+        recorded = reuse_cutoff(history, row)
         for entry, event in events_of(id, history, recorded):
             if (entry.path, entry.kind) not in self._reported:
                 self._reported.add((entry.path, entry.kind))

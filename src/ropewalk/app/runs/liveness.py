@@ -9,7 +9,7 @@ from ...journal.protocol import RunRow
 from ...journal.sql.lease_watch import runnable_by_any_worker
 from ...journal.sql.rows import CHUNK
 from ...values import Json
-from .answers import answered
+from .answers import answered_run_ids
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -20,7 +20,7 @@ RESUMABLE: Final = ("interrupted", "answered")
 """The states of a run that somebody must resume."""
 
 
-def flags(liveness: str | None) -> dict[str, Json]:
+def liveness_flags(liveness: str | None) -> dict[str, Json]:
     """Return the state of a run as boolean fields.
 
     Args:
@@ -50,7 +50,7 @@ def liveness_of(context: Context, rows: Iterable[RunRow]) -> dict[str, str]:
         if row.id in orphan_ids or (context.store.remote and not row.owner)  # a remote store lists only some orphans
     }
     if "interrupted" in result.values():
-        result |= {id: "answered" for id in answered(context) if result.get(id) == "interrupted"}
+        result |= {id: "answered" for id in answered_run_ids(context) if result.get(id) == "interrupted"}
     return result
 
 
@@ -70,4 +70,4 @@ def has_worker(context: Context, row: RunRow) -> bool:
     started_with = (full.context if full is not None else None) or {}
     if row.kind == CHUNK or ("queue" in started_with and not started_with.get("executor")):
         return True
-    return runnable_by_any_worker(started_with) and bool(context.workers.fleet.alive())
+    return runnable_by_any_worker(started_with) and bool(context.workers.registry.live_workers())

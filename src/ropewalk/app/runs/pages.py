@@ -42,11 +42,11 @@ def add_rejected(store: Store, row: RunRow, steps: list[dict[str, Json]]) -> Non
         error: Any = step["error"]
         places = error.get("ranAt") if isinstance(error, dict) else None
         if isinstance(places, list) and places:
-            match = [(path, _result(store, row.id, path)) for path in map(str, places[:_MOST])]
+            match = [(path, _branch_result(store, row.id, path)) for path in map(str, places[:_MOST])]
             step["rejected"] = [{"path": path, "result": result} for path, result in match if result is not None]
 
 
-def _result(store: Store, run_id: str, path: str) -> Json:
+def _branch_result(store: Store, run_id: str, path: str) -> Json:
     """Return the rejected result at the path of an inner run's node, or None if it is not recorded."""
     inner, inside = path, ""
     while "/" in inner:  # ids of runs have the path of the call, which may lead through blocks
@@ -76,16 +76,16 @@ def with_untaken(context: Context, row: RunRow, history: Iterable[Entry]) -> lis
         return listed
     if not any(isinstance(node.op, Branch) for node in nodes_of(flow.body)):
         return listed
-    return _completed(flow, listed)
+    return _completed_decisions(flow, listed)
 
 
-def _completed(flow: Flow, listed: list[Entry]) -> list[Entry]:
+def _completed_decisions(flow: Flow, listed: list[Entry]) -> list[Entry]:
     recorded = {entry.path for entry in listed}
     result = Instances(flow.body, listed)
     skipped: list[Entry] = []
     for instance in result.current():
         op, attempt = instance.node.op, instance.last
-        arm = _arm(attempt) if isinstance(op, Branch) and instance.node.meta.source else None
+        arm = _arm_of(attempt) if isinstance(op, Branch) and instance.node.meta.source else None
         if not isinstance(op, Branch) or arm is None:
             continue
         at = next(iter(attempt.facts.values())) if attempt.facts else None
@@ -97,7 +97,7 @@ def _completed(flow: Flow, listed: list[Entry]) -> list[Entry]:
     return [*listed, *skipped]
 
 
-def _arm(attempt: Attempt) -> int | None:
+def _arm_of(attempt: Attempt) -> int | None:
     """Return the number of the branch that an attempt took; None if unknown, -1 for the default or none."""
     fact = attempt.facts.get("branch")
     if fact is not None:
@@ -142,14 +142,14 @@ def read_page(context: Context, row: RunRow, after: int, limit: int) -> Page:
     entries, next = store.history_page(row.id, after, limit)
     paths = {entry.path for entry in entries} | {f"#{epoch}" for epoch in range(row.epoch)}
     if next is None:
-        paths |= set(_failed(row))
+        paths |= set(_failed_paths(row))
     keys = {(entry.path, entry.kind) for entry in entries}
     related = [item for item in store.history_at(row.id, sorted(paths)) if (item.path, item.kind) not in keys]
     # A branch may continue in later pages: what it did not take is in the page with its decision.
     decided = {entry.path for entry in entries if entry.kind == "branch"}
     skips = with_untaken(context, row, entries)[len(entries) :]
     untaken = [skip for skip in skips if skip.path.rpartition("[")[0] in decided]
-    return Page([*entries, *untaken], related, _blocks(context, row, entries), next)
+    return Page([*entries, *untaken], related, _block_paths(context, row, entries), next)
 
 
 def read_ends(context: Context, row: RunRow, limit: int) -> list[dict[str, Json]]:
@@ -163,7 +163,7 @@ def read_ends(context: Context, row: RunRow, limit: int) -> list[dict[str, Json]
     Returns:
         The steps.
     """
-    failed = list(islice(_failed(row), limit))
+    failed = list(islice(_failed_paths(row), limit))
     last, _ = context.store.history_page(row.id, _place_before_last(context, row.id, limit), limit)
     keys = {(entry.path, entry.kind) for entry in last}
     gave_up = [
@@ -173,7 +173,7 @@ def read_ends(context: Context, row: RunRow, limit: int) -> list[dict[str, Json]
     ]
     entries = [*gave_up, *last]
     related = context.store.history_at(row.id, sorted({entry.path for entry in entries}))
-    created = steps(entries, row, related, _blocks(context, row, entries), is_last=False)
+    created = steps(entries, row, related, _block_paths(context, row, entries), is_last=False)
     add_rejected(context.store, row, created)
     return created
 
@@ -219,7 +219,7 @@ def is_long(context: Context, run_id: str) -> bool:
     return context.store.durable and context.store.history_page(run_id, limit=LONG)[1] is not None
 
 
-def _failed(row: RunRow) -> Iterable[str]:
+def _failed_paths(row: RunRow) -> Iterable[str]:
     """Yield the paths of the failures in the result of a run."""
     errors: Any = row.result.get("errors") if isinstance(row.result, dict) else None
     for error in errors if isinstance(errors, list) else ():
@@ -227,7 +227,7 @@ def _failed(row: RunRow) -> Iterable[str]:
             yield error["path"]
 
 
-def _blocks(context: Context, row: RunRow, entries: list[Entry]) -> set[str]:
+def _block_paths(context: Context, row: RunRow, entries: list[Entry]) -> set[str]:
     empty = [entry for entry in entries if entry.kind == "node" and entry.data is None]
     if not empty:
         return set()

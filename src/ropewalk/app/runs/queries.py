@@ -22,7 +22,7 @@ from . import argument_checks
 from .following import Following
 from .listed_run import ListedRun
 from .liveness import LIVENESS_STATES, has_worker, liveness_of
-from .steps import endings, events_of, steps, taken_over
+from .steps import earlier_endings, events_of, reuse_cutoff, steps
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -176,7 +176,7 @@ class RunService:
             The run, its steps as `nodes`, and the place of the `next` page (None for the last); None when there is no
             such run.
         """
-        from .answers import unanswered
+        from .answers import unanswered_waits
         from .pages import Page, add_rejected, read_page, waits_of, with_untaken
         from .undone import undo_report
 
@@ -194,8 +194,8 @@ class RunService:
             history, waiting = [*page.entries, *page.related], waits_of(self.context, row)
         # Steps before a retry or a fork count as reused, also those outside this page.
         liveness = self.liveness_of([row]).get(run_id)
-        before = taken_over(history, row)
-        waits = [] if row.status in ENDS else unanswered(self.context, row, waiting)
+        before = reuse_cutoff(history, row)
+        waits = [] if row.status in ENDS else unanswered_waits(self.context, row, waiting)
         nodes = steps(page.entries, row, page.related, page.blocks, is_last=page.next is None)
         add_rejected(self.store, row, nodes)
         return {
@@ -211,7 +211,7 @@ class RunService:
             "input": row.input,
             "result": self.result(row),
             "error": row.error,
-            "endings": endings(history),
+            "endings": earlier_endings(history),
             "waitingFor": waits,
             "facts": self.facts(run_id, waits),
             "nodes": nodes,
@@ -272,10 +272,10 @@ class RunService:
         Raises:
             NotFound: There is no such run.
         """
-        from .simulate import arguments
+        from .simulate import recorded_arguments
 
         argument_checks.require_texts(run_id=run_id)
-        return await arguments(self.jobs, run_id)
+        return await recorded_arguments(self.jobs, run_id)
 
     def current(self, row: RunRow) -> str | None:
         """Return the node that an unfinished run is at, or None if it is unknown.
@@ -362,10 +362,10 @@ class RunService:
         Raises:
             NotFound: There is no such run.
         """
-        from .answers import waiting
+        from .answers import open_waits_of_runs
 
         argument_checks.optional_texts(run_id=run_id)
-        return waiting(self.context, run_id)
+        return open_waits_of_runs(self.context, run_id)
 
     def facts(self, run_id: str, waits: Waiting | None = None) -> Waiting:
         """Return the facts about the flows of a run that wait for an approval: what they may do once they continue.
@@ -402,11 +402,11 @@ class RunService:
             RunEnded: The run is finished, and `early` is False.
             NotFound: There is no such run.
         """
-        from .answers import send
+        from .answers import send_event
 
         argument_checks.require_texts(run_id=run_id, event=event)
         argument_checks.optional_texts(id=id)
-        return send(self.context, run_id, event, payload, id, early)
+        return send_event(self.context, run_id, event, payload, id, early)
 
     def approve(
         self,
@@ -433,12 +433,12 @@ class RunService:
             NotWaiting: The run waits for no such approval, or for more than one.
             NotFound: There is no such run.
         """
-        from .answers import approve
+        from .answers import answer_approval
 
         argument_checks.require_texts(run_id=run_id)
         argument_checks.optional_texts(name=name, by=by, note=note)
         require_type(bool, approved=approved)
-        return approve(self.context, run_id, name, approved, by, note)
+        return answer_approval(self.context, run_id, name, approved, by, note)
 
     def outermost(self, run_id: str) -> str:
         """Return the id of the outermost run that contains a run: the one to resume, stop or answer.
@@ -603,14 +603,16 @@ class RunService:
             NotFound: There is no such run.
         """
         from ..pinned_definition import require_run
-        from .compare import changes, difference
+        from .compare import RecordedRun, compare_runs, flow_changes
 
         argument_checks.require_texts(a=a, b=b)
-        item, other = require_run(self.store, a), require_run(self.store, b)
-        created = []
-        if item.fingerprint != other.fingerprint and item.kind == other.kind:
-            created = changes(pinned_definition(self.context, item).flow, pinned_definition(self.context, other).flow)
-        return difference((item, self.history(a)), (other, self.history(b)), created)
+        row_a, row_b = require_run(self.store, a), require_run(self.store, b)
+        differences = []
+        if row_a.fingerprint != row_b.fingerprint and row_a.kind == row_b.kind:
+            differences = flow_changes(
+                pinned_definition(self.context, row_a).flow, pinned_definition(self.context, row_b).flow
+            )
+        return compare_runs(RecordedRun(row_a, self.history(a)), RecordedRun(row_b, self.history(b)), differences)
 
     def prune(
         self,
@@ -637,9 +639,9 @@ class RunService:
         before = None if older_than is None else time.time() - older_than
         pruned = self.store.prune(before=before, keep=keep, status=statuses(status or ()), dry=dry)
         if pruned.runs and not dry:
-            from .retention import forget
+            from .retention import delete_queue_records
 
-            forget(self.store)
+            delete_queue_records(self.store)
         return pruned
 
     def export(self, run_id: str) -> dict[str, Json]:
@@ -654,10 +656,10 @@ class RunService:
         Raises:
             NotFound: There is no such run.
         """
-        from .steps import export
+        from .steps import export_run
 
         argument_checks.require_texts(run_id=run_id)
-        return export(self.store, run_id)
+        return export_run(self.store, run_id)
 
     async def watch(self, run_id: str, *, poll: float = 0.1) -> AsyncIterator[Event]:
         """Yield the events of a run so far, then each new one as it is recorded.

@@ -63,8 +63,8 @@ class Recovery:
 
     def __init__(self, app: Resumer, *, poll: float = 2.0, at_once: int = 16) -> None:
         self._app, self._poll = app, poll
-        self._places = asyncio.Semaphore(at_once)
-        self._looking: asyncio.Task[None] | None = None
+        self._slots = asyncio.Semaphore(at_once)
+        self._look_task: asyncio.Task[None] | None = None
         self._resuming: dict[str, asyncio.Task[None]] = {}
         self._left_alone: set[tuple[str, int]] = set()  # runs at an epoch that cannot be resumed here
 
@@ -73,33 +73,33 @@ class Recovery:
         if self._app.context.distributed or not isinstance(self._app.context.store, RecoveryStore):
             return
         self._app.context.engine.hands_back = True
-        self._looking = asyncio.create_task(self._look_now_and_then())
+        self._look_task = asyncio.create_task(self._look_repeatedly())
 
     async def close(self) -> None:
         """Cancel the runs that are being resumed, and hand them back. Idempotent."""
-        tasks = [*self._resuming.values(), *([self._looking] if self._looking is not None else [])]
+        tasks = [*self._resuming.values(), *([self._look_task] if self._look_task is not None else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _look_now_and_then(self) -> None:
+    async def _look_repeatedly(self) -> None:
         while True:
             try:
-                await self.look()
+                await self.resume_recoverable()
             except RopewalkError as error:  # a server that is away for a moment
                 log.warning("could not look for runs to resume: %s", error)
             await asyncio.sleep(self._poll)
 
-    async def look(self) -> list[str]:
+    async def resume_recoverable(self) -> list[str]:
         """Start to resume every run that can be resumed here, and return their ids.
 
         Returns:
             The ids of the runs.
         """
         store: Any = self._app.context.store
-        result: list[tuple[RunRow, bool]] = await run_sync_in_thread(store, store.recoverable)
+        recoverable: list[tuple[RunRow, bool]] = await run_sync_in_thread(store, store.recoverable)
         resumed = []
-        for row, died in result:
+        for row, has_died in recoverable:
             if (
                 row.id in self._resuming
                 or row.id in self._app.context.engine.live
@@ -109,9 +109,9 @@ class Recovery:
             if not await run_sync_in_thread(store, lambda id=row.id: self._is_ours(id)):  # type: ignore[misc]
                 self._left_alone.add((row.id, row.epoch))
                 continue
-            self._resuming[row.id] = asyncio.create_task(self._resume(row, died))
+            self._resuming[row.id] = asyncio.create_task(self._resume(row, has_died))
             resumed.append(row.id)
-        return resumed + await self._undo_due()
+        return resumed + await self._start_due_undos()
 
     def _is_ours(self, run_id: str) -> bool:
         """Return True if the run belongs to this app's project and its tools can be called here."""
@@ -119,10 +119,10 @@ class Recovery:
         context = (row.context if row is not None else None) or {}
         return row is not None and not context.get("executor") and context.get("project") == self._app.context.project
 
-    async def _undo_due(self) -> list[str]:
+    async def _start_due_undos(self) -> list[str]:
         """Start to undo the runs whose policy says so, and that nobody undoes; return their ids."""
         store: Any = self._app.context.store
-        begun = []
+        started = []
         for run_id in await run_sync_in_thread(store, store.undo_due):
             if run_id in self._resuming or run_id in self._app.context.engine.live or (run_id, 0) in self._left_alone:
                 continue
@@ -130,12 +130,12 @@ class Recovery:
                 self._left_alone.add((run_id, 0))
                 continue
             self._resuming[run_id] = asyncio.create_task(self._undo(run_id))
-            begun.append(run_id)
-        return begun
+            started.append(run_id)
+        return started
 
     async def _undo(self, run_id: str) -> None:
         try:
-            async with self._places:
+            async with self._slots:
                 if self._app.context.after_run is not None:
                     await self._app.context.after_run(run_id, None)
         except RunBusy:  # another process undoes it, or still ends its calls
@@ -146,12 +146,12 @@ class Recovery:
         finally:
             del self._resuming[run_id]
 
-    async def _resume(self, row: RunRow, died: bool) -> None:
+    async def _resume(self, row: RunRow, has_died: bool) -> None:
         try:
-            async with self._places:
-                if died and not await self._bury(row):
+            async with self._slots:
+                if has_died and not await self._take_from_dead_process(row):
                     return
-                log.info("resuming run %s (%s): %s", row.id, row.name, _why(row, died))
+                log.info("resuming run %s (%s): %s", row.id, row.name, _reason(row, has_died))
                 outcome = await self._app.resume(row.id, park=True)
                 log.info("resumed run %s: %s", row.id, outcome.status)
         except RunBusy:  # another server was faster
@@ -162,10 +162,10 @@ class Recovery:
         finally:
             del self._resuming[row.id]
 
-    async def _bury(self, row: RunRow) -> bool:
+    async def _take_from_dead_process(self, row: RunRow) -> bool:
         """Count the death of the process of a run; return False if another server took the run, or it is parked now."""
         store: Any = self._app.context.store
-        deaths: int | None = await run_sync_in_thread(store, lambda: store.bury(row, MOST_DEATHS - 1))
+        deaths: int | None = await run_sync_in_thread(store, lambda: store.hand_back_dead_run(row, MOST_DEATHS - 1))
         if deaths is None or deaths < MOST_DEATHS:
             return deaths is not None
         log.error(
@@ -174,8 +174,8 @@ class Recovery:
         return False
 
 
-def _why(row: RunRow, died: bool) -> str:
-    return f"its process {row.owner} died" if died else "the server that executed it ended"
+def _reason(row: RunRow, has_died: bool) -> str:
+    return f"its process {row.owner} died" if has_died else "the server that executed it ended"
 
 
 async def resume_all(app: Resumer, *, at_once: int = 4) -> list[Outcome]:
@@ -189,10 +189,10 @@ async def resume_all(app: Resumer, *, at_once: int = 4) -> list[Outcome]:
         The outcome of each run, oldest first. One that could not be resumed has the status `interrupted` and its
         reason as `error`.
     """
-    places = asyncio.Semaphore(at_once)
+    slots = asyncio.Semaphore(at_once)
 
     async def resume_run(run_id: str) -> Outcome:
-        async with places:
+        async with slots:
             try:
                 return await app.resume(run_id, park=True)
             except RopewalkError as error:

@@ -38,9 +38,9 @@ from .accept import (
     select_repeated,
     split_names,
 )
-from .compare import Change, Reach, changes, place_of
+from .compare import AffectedParts, Change, flow_changes, place_of
 from .instances import Attempt, Instances, without_attempts
-from .rerun_plan import ENDED, Failure, RerunPlan, failures, instances_of_nodes
+from .rerun_plan import ENDED, Failure, RerunPlan, instances_of_nodes, latest_failures
 from .steps import steps
 from .undone import undone_paths
 from .upgrade import find_upgrade, upgrading
@@ -123,9 +123,9 @@ async def retry(
     log = await store.reopen(run_id, again=True)
     async with upgrading(store, log, to):
         try:
-            past = list(log.past.values())
+            past_entries = list(log.past.values())
             plan = await run_sync_in_thread(
-                store, lambda: plan_retry(job.flow, row, past, store, nodes, accepted_results)
+                store, lambda: plan_retry(job.flow, row, past_entries, store, nodes, accepted_results)
             )
             _report_repeated(plan, run_id, "", on_event)
             await _forget_steps(
@@ -210,7 +210,7 @@ def plan_retry(
     # An accepted call is no failure any more; its node continues behind the call.
     accepted_calls = find_accepted(row, result, flow, accept_here)
     accepted_paths = {item.attempt.path for item in accepted_calls}
-    failed_steps = [item for item in failures(result) if item.attempt.path not in accepted_paths]
+    failed_steps = [item for item in latest_failures(result) if item.attempt.path not in accepted_paths]
     if not nodes and not accept and row.status == "completed":
         raise NothingToRetry(row.id, "it has completed").with_remedy(Action.CHOOSE_NODE, run_id=row.id)
     plan = RerunPlan()
@@ -468,7 +468,7 @@ async def fork(
         on_event=on_event,
     )
     # Copy what the change cannot reach; offer the other recorded calls.
-    created = [] if new is old else changes(old.flow, new.flow)
+    created = [] if new is old else flow_changes(old.flow, new.flow)
     history = await run_sync_in_thread(store, lambda: store.history(run_id))
     undone = await run_sync_in_thread(store, lambda: undone_paths(context, row))
     copies = copied_entries(new.flow, history, created, job.input != row.input, at, undone)
@@ -534,12 +534,12 @@ def copied_entries(
     """
     entries = [entry for entry in history if entry.kind not in ("ending", "undo")]
     result = Instances(flow.body, entries)
-    reach = Reach(flow)
-    reach.change(changes_made)
+    reach = AffectedParts(flow)
+    reach.add_changes(changes_made)
     if new_input:
-        reach.input()
+        reach.add_input()
     failed_plan, requested = RerunPlan(), RerunPlan()
-    for failure in failures(result):
+    for failure in latest_failures(result):
         failed_plan.rerun(failure.attempt.instance)
     for instance in instances_of_nodes(result, flow, at):
         requested.rerun(instance)

@@ -48,7 +48,7 @@ class RerunPlan:
             instance: The instance of the node.
         """
         self.redo.add(instance.base)
-        self._onward(instance)
+        self._rerun_later_nodes(instance)
 
     def continue_attempt(self, attempt: Attempt) -> None:
         """Continue an attempt: keep what it did, and forget how it ended.
@@ -57,7 +57,7 @@ class RerunPlan:
             attempt: The attempt.
         """
         self.ended.add(attempt.path)
-        self._onward(attempt.instance)
+        self._rerun_later_nodes(attempt.instance)
 
     def holds(self, path: str) -> bool:
         """Return True if everything at this path is repeated.
@@ -85,7 +85,7 @@ class RerunPlan:
             if self.holds(entry.path) or (entry.path in self.ended and entry.kind in ENDED)
         ]
 
-    def _onward(self, instance: Instance) -> None:
+    def _rerun_later_nodes(self, instance: Instance) -> None:
         while instance.base not in self._visited:
             self._visited.add(instance.base)
             region = instance.region
@@ -118,7 +118,7 @@ def _around(path: str) -> Iterator[str]:
     yield path
 
 
-def failures(instances: Instances) -> Iterator[Failure]:
+def latest_failures(instances: Instances) -> Iterator[Failure]:
     """Yield the failed nodes with a failure that nothing handled: a retry begins with them.
 
     Args:

@@ -5,16 +5,19 @@ A replay calls no tool, waits for nothing and writes nothing. It answers two que
 - With which arguments did a run call its tools? The journal has only the digest of arguments.
 - What is the result of a run that was stopped while no process executed it? Nobody recorded such a result. The replay
   runs to the end of the journal and computes it.
+
+`queries.py` (the service `app.runs`) asks both questions; `prepare_replay` is their common part.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ...engine.engine import Engine, Job
 from ...errors import RopewalkError
@@ -27,13 +30,13 @@ from ...tools.backends.route import Args, OnProgress, Route
 from ...tools.bound_call import Bound, Rules, bind_route
 from ...values import Json, fresh
 from ..pinned_definition import pinned_definition, require_run
-from .steps import too_late
+from .steps import late_attempts
 
 if TYPE_CHECKING:
     from ..jobs import Jobs
 
-PATIENCE: Final = 5.0
-"""Seconds; what is known by then is told."""
+MAX_SECONDS: Final = 5.0
+"""Seconds that a replay may take. After them, callers get what it has found out."""
 
 
 class ToolStub:
@@ -67,10 +70,24 @@ class ToolStub:
         raise NotImplementedError
 
     async def __call__(self, tool_id: str, args: Args) -> Json:
-        raise NotImplementedError("calls are bound here, so that it is known which one is meant")
+        raise NotImplementedError("the engine calls bound tools only: `send` needs the key of the call")
 
 
-async def replay(
+class Replay(NamedTuple):
+    """A run that is ready to be replayed.
+
+    Args:
+        job: The job of the run, with stubs as its tools.
+        store: The store in memory, which has the recorded entries.
+        execution: The coroutine that executes the job and returns its result; it has not started.
+    """
+
+    job: Job
+    store: MemoryStore
+    execution: Awaitable[dict[str, Json]]
+
+
+async def prepare_replay(
     jobs: Jobs,
     row: RunRow,
     tools: ToolStub,
@@ -78,7 +95,7 @@ async def replay(
     *,
     on_event: Callable[[Event], None] | None = None,
     park: bool = False,
-) -> tuple[Job, MemoryStore, Awaitable[dict[str, Json]]]:
+) -> Replay:
     """Prepare a run as a job on a store in memory, with a record that the engine does not repeat.
 
     Args:
@@ -90,49 +107,49 @@ async def replay(
         park: Return while the run waits.
 
     Returns:
-        The job, its store, and the coroutine that executes it; it has not started.
+        The replay, which has not started.
     """
     job = await jobs.for_existing(row, executor=tools, loaded=pinned_definition(jobs.context, row), on_event=on_event)
     job.caller, job.park, job.secrets = tools, park, Redaction()
     store = MemoryStore(durable=True)
     log = await store.open(job.new)
     log.past.update({(entry.path, entry.kind): entry for entry in past})
-    return job, store, Engine(store).drive(job, log)
+    return Replay(job, store, Engine(store).drive(job, log))
 
 
 _ATTEMPT: Final = re.compile(r"@\d+")
-_FAILED: Final = ("call_failed", "attempt")
-_DONE: Final = ("call", "node", "ending", "offer")
+_FAILURE_KINDS: Final = ("call_failed", "attempt")
+_END_KINDS: Final = ("call", "node", "ending", "offer")
 
 
-class _Listener(ToolStub):
+class _ArgumentRecorder(ToolStub):
     """Answers with the recorded values, and keeps the arguments of each call."""
 
     def __init__(self, run_id: str, history: Iterable[Entry]) -> None:
         self._run_id = run_id
-        self._gives: dict[str, Any] = {}
-        self._fails: dict[str, Any] = {}
+        self._results: dict[str, Any] = {}
+        self._failures: dict[str, Any] = {}
         for entry in history:
             if entry.kind in ("call", "call_failed"):
-                known = self._gives if entry.kind == "call" else self._fails
+                known = self._results if entry.kind == "call" else self._failures
                 known[_ATTEMPT.sub("", entry.path)] = entry.data
         self.arguments: dict[str, Args] = {}
 
     async def send(self, args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
         path = (key or "").removeprefix(f"{self._run_id}/")
         self.arguments[path] = fresh(args)
-        if path not in self._gives:
-            raise _Failure(self._fails.get(path, {}).get("message", "not recorded"))
-        return fresh(self._gives[path])
+        if path not in self._results:
+            raise _RecordedFailure(self._failures.get(path, {}).get("message", "not recorded"))
+        return fresh(self._results[path])
 
 
-class _Failure(Exception):
+class _RecordedFailure(Exception):
     """Fail a call that has failed or has not ended; it is not retried."""
 
     retryable = False
 
 
-async def arguments(jobs: Jobs, run_id: str) -> Mapping[str, Json]:
+async def recorded_arguments(jobs: Jobs, run_id: str) -> Mapping[str, Json]:
     """Return the arguments of every call that a run has made or is making.
 
     Args:
@@ -147,32 +164,36 @@ async def arguments(jobs: Jobs, run_id: str) -> Mapping[str, Json]:
     """
     row = await run_sync_in_thread(jobs.context.store, lambda: require_run(jobs.context.store, run_id))
     history = await run_sync_in_thread(jobs.context.store, lambda: jobs.context.history(run_id))
-    listener = _Listener(run_id, history)
-    job, _, playing = await replay(jobs, row, listener, _past(history), park=True)
-    try:
-        async with asyncio.timeout(PATIENCE):
-            await playing
-    except (TimeoutError, RopewalkError):
-        pass  # where the journal ends, or what it has no longer fits: what was asked until then stands
-    return {path: job.secrets.value(args) if job.secrets else args for path, args in listener.arguments.items()}
+    recorder = _ArgumentRecorder(run_id, history)
+    replay = await prepare_replay(jobs, row, recorder, _decisions(history), park=True)
+    # The replay may end early, because the journal ends or no longer fits: the calls until then are still right.
+    with contextlib.suppress(TimeoutError, RopewalkError):
+        async with asyncio.timeout(MAX_SECONDS):
+            await replay.execution
+    secrets = replay.job.secrets
+    return {path: secrets.value(args) if secrets else args for path, args in recorder.arguments.items()}
 
 
-def _past(history: Iterable[Entry]) -> Iterable[Entry]:
-    """Return the recorded decisions, without ends. The last failed call is repeated, to learn its arguments."""
+def _decisions(history: Iterable[Entry]) -> Iterable[Entry]:
+    """Return the entries that the replay does not repeat: decisions, and the failed attempts before the last one.
+
+    Each call is repeated at its last attempt, which shows its arguments.
+    """
     listed = list(history)
-    late = too_late(listed)
-    last = {
+    late_paths = late_attempts(listed)
+    last_failures = {
         _ATTEMPT.sub("", entry.path): entry.path
         for entry in listed
-        if entry.kind == "call_failed" or (entry.kind == "attempt" and entry.path in late)
+        if entry.kind == "call_failed" or (entry.kind == "attempt" and entry.path in late_paths)
     }
-    again = set(last.values())
-    return [e for e in listed if e.kind not in _DONE and not (e.kind in _FAILED and e.path in again)]
+    repeated = set(last_failures.values())
+    decisions = [entry for entry in listed if entry.kind not in _END_KINDS]
+    return [entry for entry in decisions if entry.kind not in _FAILURE_KINDS or entry.path not in repeated]
 
 
 _IDLE_TURNS: Final = 100
 """Turns of the loop in which nothing happens, before all that is recorded has been gone through."""
-_NOT_RUN: Final = ("ending", "offer")
+_IGNORED_KINDS: Final = ("ending", "offer")
 
 
 class _NeverReturns(ToolStub):
@@ -232,19 +253,23 @@ async def stopped_result(jobs: Jobs, row: RunRow) -> dict[str, Json] | None:
     Returns:
         The result in the fields of its notation; None if its definition no longer matches the journal.
     """
-    stub, events = _NeverReturns(), list[Event]()
+    stub = _NeverReturns()
+    events: list[Event] = []
     try:
         history = await run_sync_in_thread(jobs.context.store, lambda: jobs.context.history(row.id))
-        past = (entry for entry in history if entry.kind not in _NOT_RUN)
-        _, store, played = await replay(jobs, row, stub, past, on_event=events.append)
-        playing = asyncio.ensure_future(played)
-        idle_turns, before = 0, (-1, -1)
-        end = time.monotonic() + PATIENCE
-        while idle_turns < _IDLE_TURNS and not playing.done() and time.monotonic() < end:
+        recorded = (entry for entry in history if entry.kind not in _IGNORED_KINDS)
+        replay = await prepare_replay(jobs, row, stub, recorded, on_event=events.append)
+        execution = asyncio.ensure_future(replay.execution)
+        # The end of the journal is reached when neither events nor calls come for many turns of the loop.
+        idle_turns, last_activity = 0, 0
+        deadline = time.monotonic() + MAX_SECONDS
+        while idle_turns < _IDLE_TURNS and not execution.done() and time.monotonic() < deadline:
             await asyncio.sleep(0)
-            now = (len(events), stub.calls)
-            idle_turns, before = (idle_turns + 1 if now == before else 0), now
-        store.request_stop(row.id)
-        return {**await playing, "duration": round(row.spent * 1000, 3)}  # as far as its own processes came
+            activity = len(events) + stub.calls
+            idle_turns = idle_turns + 1 if activity == last_activity else 0
+            last_activity = activity
+        # Stop the replay where the run was stopped, which gives the result; the time is that of the recorded run.
+        replay.store.request_stop(row.id)
+        return {**await execution, "duration": round(row.spent * 1000, 3)}
     except RopewalkError:
-        return None  # as after a change of what the definition is made of: there is nothing to be told but the stop
+        return None  # such as after a change of a file that the definition uses

@@ -1,6 +1,10 @@
-"""The record of a run as people read it: lines, steps, events.
+"""Present the journal of a run to people: a line of a list, the steps with their results, and events.
 
-`export` returns everything that the store holds of a run and its parts as one JSON object. Secrets appear only by name.
+`run_summary` makes the line, `steps` the list that pages and interfaces show, and `events_of` the events that a watcher
+of the running run would have received. `export_run` returns everything that the store holds of a run and its parts as
+one JSON object; secrets appear in it only by name. `queries.py` (the service `app.runs`) and `pages.py` call this file.
+
+A path names the instance of a node in a run, such as `each[3]/fetch@2`: iteration 3 of `each`, attempt 2 of `fetch`.
 """
 
 from __future__ import annotations
@@ -32,13 +36,14 @@ EVENT_OF = {
     "ending": "run.retried",
 }
 
-RECORDED = ("call", "call_failed", "attempt", "node", "skip")
-"""What the record of a node is called that has ended, or has been tried."""
-_ARM = re.compile(r"\[\w+\]$")
-DECIDED = ("items", "branch", "timer", "wait", "signal")
+RESULT_KINDS = ("call", "call_failed", "attempt", "node", "skip")
+"""The kinds of entries that record the result or the failure of a node."""
+_BRANCH_SUFFIX = re.compile(r"\[\w+\]$")
+DECISION_KINDS = ("items", "branch", "timer", "wait", "signal")
+"""The kinds of entries that record a decision of a node, made before the node does anything."""
 
 
-def summary(row: RunRow, current: str | None = None) -> dict[str, Json]:
+def run_summary(row: RunRow, current: str | None = None) -> dict[str, Json]:
     """Present a run as one line of a list.
 
     Args:
@@ -62,7 +67,7 @@ def summary(row: RunRow, current: str | None = None) -> dict[str, Json]:
     }
 
 
-def taken_over(history: Iterable[Entry], run: RunRow | None = None) -> float:
+def reuse_cutoff(history: Iterable[Entry], run: RunRow | None = None) -> float:
     """Return the time before which the recorded steps are reused: when a fork was created, or a run was last retried.
 
     Other runs have no such time. Their start is not used, because another host's clock may have set it.
@@ -78,7 +83,7 @@ def taken_over(history: Iterable[Entry], run: RunRow | None = None) -> float:
     return max((entry.ended for entry in history if entry.kind == "ending"), default=created)
 
 
-def too_late(history: Iterable[Entry]) -> dict[str, Entry]:
+def late_attempts(history: Iterable[Entry]) -> dict[str, Entry]:
     """Return the entries of calls that exceeded the timeout of their own node, by path.
 
     A result that is recorded next to such an entry came too late and does not count.
@@ -94,11 +99,11 @@ def too_late(history: Iterable[Entry]) -> dict[str, Entry]:
     return {
         entry.path: entry
         for entry in listed
-        if entry.kind == "attempt" and entry.path not in failed and _is_late(entry.path, entry.data)
+        if entry.kind == "attempt" and entry.path not in failed and _is_own_timeout(entry.path, entry.data)
     }
 
 
-def _is_late(path: str, failed: Any) -> bool:
+def _is_own_timeout(path: str, failed: Any) -> bool:
     return failed.get("kind") == "ToolTimeout" and failed.get("tool") is not None and failed.get("path") == path
 
 
@@ -127,46 +132,50 @@ def steps(
     """
     listed = list(history)
     known = [*listed, *related]
-    before = taken_over(known, run)
-    failed = {entry.path: entry for entry in known if entry.kind == "attempt"}
+    cutoff = reuse_cutoff(known, run)
+    attempts = {entry.path: entry for entry in known if entry.kind == "attempt"}
     reported = {entry.path for entry in known if entry.kind in ("call_failed", "node")}
-    late = too_late(known)
-    around = _around(known)
+    late = late_attempts(known)
+    enclosing = _enclosing_paths(known)
     result = []
     for entry in listed:
+        # A failed attempt is shown by the entry of its node; a result that came too late by its failure.
         if entry.kind in NO_STEPS or (entry.kind == "attempt" and entry.path in reported):
             continue
         if entry.kind == "call" and entry.path in late:
             continue
-        row = {**step(entry), "replayed": entry.ended < before}
+        row = {**step(entry), "replayed": entry.ended < cutoff}
         # A block that failed has two entries, and so has a call whose result was rejected: they are one step.
-        gave_up = failed.get(entry.path)
-        if gave_up is not None and entry.kind in ("node", "call_failed"):
-            row |= _gave_up(entry, gave_up)
-        elif (
-            entry.kind == "node"
-            and entry.data is None
-            and (entry.path in blocks or without_attempts(entry.path) in around)
-        ):
+        failed_attempt = attempts.get(entry.path)
+        if failed_attempt is not None and entry.kind in ("node", "call_failed"):
+            row |= _fields_of_failure(entry, failed_attempt)
+        elif _lacks_value(entry, blocks, enclosing):
             del row["value"]
         result.append(row)
-    return result + (_unrecorded(run, known, result) if is_last else [])
+    return result + (_unrecorded_failures(run, known, result) if is_last else [])
 
 
-def _gave_up(entry: Entry, attempt: Entry) -> dict[str, Json]:
+def _lacks_value(entry: Entry, blocks: Container[str], enclosing: Container[str]) -> bool:
+    """Return True for the entry of a block without a recorded value, which must not look like null."""
+    if entry.kind != "node" or entry.data is not None:
+        return False
+    return entry.path in blocks or without_attempts(entry.path) in enclosing
+
+
+def _fields_of_failure(entry: Entry, attempt: Entry) -> dict[str, Json]:
     """Return the fields of a step whose last attempt failed: it failed, or a fallback recovered it."""
-    if _handled(attempt):
+    if _was_handled(attempt):
         value = entry.data if entry.kind == "node" else None
         return {"status": "recovered", "value": value, "error": attempt.data}
     return {"status": "failed", "value": None, "error": attempt.data} if entry.kind == "node" else {}
 
 
-def _handled(entry: Entry) -> bool:
+def _was_handled(entry: Entry) -> bool:
     """Return True for a failed attempt after which a fallback, `onError` or skip took over."""
     return entry.kind == "attempt" and isinstance(entry.data, dict) and bool(entry.data.get("handled"))
 
 
-def _unrecorded(run: RunRow | None, listed: list[Entry], rows: list[dict[str, Json]]) -> list[dict[str, Json]]:
+def _unrecorded_failures(run: RunRow | None, listed: list[Entry], rows: list[dict[str, Json]]) -> list[dict[str, Json]]:
     """Return the failures without an entry that ended a run, such as a rejected approval or a failed expression.
 
     Each is a failed step of its node, from the time when the node started to wait.
@@ -177,34 +186,38 @@ def _unrecorded(run: RunRow | None, listed: list[Entry], rows: list[dict[str, Js
     reported |= {without_attempts(entry.path) for entry in listed if entry.kind in ("attempt", "call_failed")}
     first_entries = {entry.path: entry for entry in reversed(listed)}
     errors: Any = run.result.get("errors")
-    created: list[dict[str, Json]] = []
+    failures: list[dict[str, Json]] = []
     for error in errors if isinstance(errors, list) else ():
         path = error.get("path") if isinstance(error, dict) else None
         if not path or without_attempts(path) in reported:
             continue
         data = {"message": error.get("message"), "kind": error.get("kind")}
-        before = first_entries.get(path)
-        node, since = (error.get("nodeId") or path, run.ended_at) if before is None else (before.node, before.started)
-        created.append({**step(Entry(path, "attempt", node, data, "", since, run.ended_at)), "replayed": False})
-    return created
+        first_entry = first_entries.get(path)
+        if first_entry is None:
+            node, since = error.get("nodeId") or path, run.ended_at
+        else:
+            node, since = first_entry.node, first_entry.started
+        failures.append({**step(Entry(path, "attempt", node, data, "", since, run.ended_at)), "replayed": False})
+    return failures
 
 
-def _around(entries: Iterable[Entry]) -> set[str]:
+def _enclosing_paths(entries: Iterable[Entry]) -> set[str]:
     """Return the paths, without attempts, of the nodes with a decision or an entry inside them."""
     result: set[str] = set()
     for entry in entries:
         path = without_attempts(entry.path)
         if entry.kind in ("items", "branch"):
             result.add(path)
+        # Go up from node to node until one is known, and with it all above.
         while "/" in path:
-            path = _ARM.sub("", path.rpartition("/")[0])
+            path = _BRANCH_SUFFIX.sub("", path.rpartition("/")[0])
             if path in result:
                 break
             result.add(path)
     return result
 
 
-def endings(history: Iterable[Entry]) -> list[dict[str, Json]]:
+def earlier_endings(history: Iterable[Entry]) -> list[dict[str, Json]]:
     """Return how a run had ended before each retry, the earliest first, with the failed steps that were repeated.
 
     Args:
@@ -216,13 +229,13 @@ def endings(history: Iterable[Entry]) -> list[dict[str, Json]]:
     listed = list(history)
     # A process that died within a retry may have left its failed steps both here and in the journal.
     reported = {(entry.path, iso(entry.ended)) for entry in listed if entry.kind in ("attempt", "call_failed")}
-    created: list[dict[str, Json]] = []
+    endings: list[dict[str, Json]] = []
     for entry in sorted((item for item in listed if item.kind == "ending"), key=lambda item: item.ended):
         failed = [step for step in entry.data.get("failed", ()) if (step["path"], step["ended"]) not in reported]
         reported.update((step["path"], step["ended"]) for step in failed)
         data = {"failedCount": 0, **entry.data, "failed": failed, "endTime": iso(entry.ended)}
-        created.append(data)
-    return created
+        endings.append(data)
+    return endings
 
 
 def step(entry: Entry) -> dict[str, Json]:
@@ -239,9 +252,9 @@ def step(entry: Entry) -> dict[str, Json]:
     """
     failed = entry.kind in ("call_failed", "attempt")
     status = "failed" if failed else "skipped" if entry.kind == "skip" else "ok"
-    if _handled(entry):
+    if _was_handled(entry):
         status = "recovered"
-    if entry.kind in DECIDED:
+    if entry.kind in DECISION_KINDS:
         status = "decided"
     return {
         "path": entry.path,
@@ -258,7 +271,7 @@ def step(entry: Entry) -> dict[str, Json]:
     }
 
 
-def events_of(run_id: str, history: Iterable[Entry], before: float = 0.0) -> Iterable[tuple[Entry, Event]]:
+def events_of(run_id: str, history: Iterable[Entry], cutoff: float = 0.0) -> Iterable[tuple[Entry, Event]]:
     """Pair each journal entry with its event.
 
     A failed call that was retried or handled is a failed attempt, because the node did not fail.
@@ -266,37 +279,37 @@ def events_of(run_id: str, history: Iterable[Entry], before: float = 0.0) -> Ite
     Args:
         run_id: The id of the run.
         history: The recorded entries.
-        before: Entries that ended before this time are marked as replayed.
+        cutoff: Entries that ended before this time are marked as replayed.
 
     Returns:
         Pairs of an entry and its event.
     """
     listed = list(history)
-    handled = {entry.path for entry in listed if _handled(entry)}
-    again = {entry.path for entry in listed if entry.kind == "attempt" and entry.data.get("due") is not None}
+    handled = {entry.path for entry in listed if _was_handled(entry)}
+    retried = {entry.path for entry in listed if entry.kind == "attempt" and entry.data.get("due") is not None}
     for entry in listed:
         if entry.kind == "undo":
             continue
-        if (entry.kind == "node" and entry.path in handled) or (entry.kind == "call_failed" and entry.path in again):
+        if (entry.kind == "node" and entry.path in handled) or (entry.kind == "call_failed" and entry.path in retried):
             continue  # the entry of its attempt says it
-        event = event_of(run_id, entry, before)
+        event = event_of(run_id, entry, cutoff)
         if entry.kind == "call_failed" and entry.path in handled:
             event = replace(event, kind="attempt.failed")
         yield entry, event
 
 
-def event_of(run_id: str, entry: Entry, before: float = 0.0) -> Event:
+def event_of(run_id: str, entry: Entry, cutoff: float = 0.0) -> Event:
     """Return the event of a journal entry.
 
     Args:
         run_id: The id of the run.
         entry: The entry.
-        before: An entry that ended before this time is marked as replayed, as live events are.
+        cutoff: An entry that ended before this time is marked as replayed, as live events are.
 
     Returns:
         The event.
     """
-    kind = EVENT_OF.get(entry.kind, entry.kind) if not _handled(entry) else "node.recovered"
+    kind = EVENT_OF.get(entry.kind, entry.kind) if not _was_handled(entry) else "node.recovered"
     data: Any = entry.data
     if kind == "run.retried":
         data = {name: value for name, value in data.items() if name not in ("failed", "failedCount")}
@@ -304,15 +317,15 @@ def event_of(run_id: str, entry: Entry, before: float = 0.0) -> Event:
         data = {"ms": round((entry.ended - entry.started) * 1000, 3)}
         if entry.kind == "call" or entry.data is not None:  # the value of a node with a block is not recorded
             data |= bounded("output", entry.data)
-    if entry.ended < before and entry.kind in (*RECORDED, "wait") and (data is None or isinstance(data, dict)):
+    if entry.ended < cutoff and entry.kind in (*RESULT_KINDS, "wait") and (data is None or isinstance(data, dict)):
         data = {**(data or {}), "replayed": True}
     return Event(run_id=run_id, kind=kind, at=entry.ended, path=entry.path, node=entry.node, data=data)
 
 
-VERSION = 1
+EXPORT_VERSION = 1
 
 
-def export(store: Store, run_id: str) -> dict[str, Json]:
+def export_run(store: Store, run_id: str) -> dict[str, Json]:
     """Export everything that is recorded of a run and its parts. Secrets appear only by name.
 
     Args:
@@ -325,23 +338,25 @@ def export(store: Store, run_id: str) -> dict[str, Json]:
     Raises:
         NotFound: There is no such run.
     """
-    result: dict[str, Any] = _run(store, run_id)
-    bytes_by_hash = {hash: base64.b64encode(data).decode() for hash, data in _contents(result)}
+    result: dict[str, Any] = _run_with_parts(store, run_id)
+    bytes_by_hash = {hash: base64.b64encode(data).decode() for hash, data in _content_of(result)}
     return {**result, "contents": bytes_by_hash} if bytes_by_hash else result
 
 
-def _run(store: Store, run_id: str) -> dict[str, Json]:
+def _run_with_parts(store: Store, run_id: str) -> dict[str, Json]:
     row = require_run(store, run_id)
     return {
-        "ropewalkRun": VERSION,
+        "ropewalkRun": EXPORT_VERSION,
         "run": asdict(row),
         "entries": [asdict(entry) for entry in store.history(run_id)],
         "signals": [asdict(signal) for signal in store.signals(run_id)],
-        "parts": [_run(store, part.id) for part in reversed(store.list_runs(parent=run_id, limit=MOST_PARTS))],
+        "parts": [
+            _run_with_parts(store, part.id) for part in reversed(store.list_runs(parent=run_id, limit=MOST_PARTS))
+        ],
     }
 
 
-def _contents(exported: dict[str, Json]) -> Iterable[tuple[str, bytes]]:
+def _content_of(exported: dict[str, Json]) -> Iterable[tuple[str, bytes]]:
     for hash in dict.fromkeys(hashes_of(exported)):
         data = contents.find(hash)
         if data is not None:

@@ -13,7 +13,7 @@ from ...journal.address import run_sync_in_thread
 from ...journal.protocol import Entry, Log, RunRow, Store
 from ...values import Json
 from ..pinned_definition import pinned_definition, replacement, require_run
-from .compare import Change, Reach, changes, place_of
+from .compare import AffectedParts, Change, flow_changes, place_of
 from .instances import Instances
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def find_upgrade(
     loaded = current_definition(context, row) if source is None else replacement(context, row, source)
     if loaded.fingerprint == row.fingerprint:
         return None
-    created = changes(pinned_definition(context, row).flow, loaded.flow)
+    created = flow_changes(pinned_definition(context, row).flow, loaded.flow)
     if not upgrade:
         raise definition_changed(row.id, created, loaded)
     return loaded, created
@@ -91,14 +91,14 @@ def definition_changed(run_id: str, changes_made: list[Change], loaded: Loaded) 
     Returns:
         The error.
     """
-    problems = [_problem(item, loaded) for item in changes_made]
+    problems = [_upgrade_error(item, loaded) for item in changes_made]
     return DefinitionChanged(run_id, problems)
 
 
-def _problem(change: Change, loaded: Loaded) -> Problem:
+def _upgrade_error(change: Change, loaded: Loaded) -> Problem:
     file: Any = loaded.file
-    place = file.locate(change.source) if file is not None and change.source and change.what != "removed" else None
-    message = {"added": "is new", "removed": "is gone"}.get(change.what, f"changed in {', '.join(change.fields)}")
+    place = file.locate(change.source) if file is not None and change.source and change.kind != "removed" else None
+    message = {"added": "is new", "removed": "is gone"}.get(change.kind, f"changed in {', '.join(change.fields)}")
     return Problem(path=change.place or "the definition", message=message, place=place)
 
 
@@ -110,8 +110,8 @@ class Upgrade:
         self._before = dict(log.past)
         self._dropped: list[Entry] = []
         self._touched = {item.place for item in changes_made}
-        self._reach = Reach(loaded.flow)
-        self._reach.change(changes_made)
+        self._reach = AffectedParts(loaded.flow)
+        self._reach.add_changes(changes_made)
 
     async def apply(self, log: Log) -> None:
         """Pin the run to the new definition.
@@ -261,4 +261,4 @@ def with_differences(
     if error.run_id != run_id:
         return error  # the changed definition is that of a flow which the run calls as a tool
     row = require_run(context.store, run_id)
-    return definition_changed(run_id, changes(pinned_definition(context, row).flow, loaded.flow), loaded)
+    return definition_changed(run_id, flow_changes(pinned_definition(context, row).flow, loaded.flow), loaded)

@@ -27,7 +27,7 @@ from cyclopts import Parameter, validators
 from ...app.facts import approval_text, tool_text_of
 from ...engine.engine import check_run_id, new_run_id
 from ...errors import CompletionFailed, RunStopped
-from ...source.document import visible
+from ...source.document import replace_invisible
 from ..errors import failure_text
 from ..remedies import Door
 from .arguments import saved, some_words
@@ -328,7 +328,7 @@ class _Talk:
             self._questions.add(task)
             task.add_done_callback(self._questions.discard)
         if kind == "text" and not self.json:
-            write_stdout(visible(event["text"]))
+            write_stdout(replace_invisible(event["text"]))
             self._open = True
         elif kind == "broken_off" and not self.json:
             self.notify(f"! the answer was interrupted: {first_line(event['error'])}; asking again")
@@ -349,7 +349,7 @@ class _Talk:
             self.answers.append({**answer, **more, "warnings": list(done.warnings)})
         else:
             is_unshown = not self._open and done.text  # by a client that does not stream
-            write_stdout((visible(done.text) if is_unshown else "") + "\n")
+            write_stdout((replace_invisible(done.text) if is_unshown else "") + "\n")
         self._open = False
         for warning in done.warnings:
             self.notify(f"! {warning}")
@@ -364,7 +364,7 @@ class _Talk:
         if self._open:
             write_stdout("\n")
             self._open = False
-        sys.stderr.write(visible(text) + "\n")
+        sys.stderr.write(replace_invisible(text) + "\n")
         sys.stderr.flush()
 
 
@@ -464,7 +464,7 @@ def _is_ours(draft: Path, workflow: dict[str, Any]) -> bool:
 
 
 def _write_line(text: str) -> None:
-    sys.stderr.write(visible(text) + "\n")
+    sys.stderr.write(replace_invisible(text) + "\n")
     sys.stderr.flush()
 
 

@@ -18,9 +18,9 @@ import orjson
 from cyclopts import Parameter
 
 from ...check import UNKNOWN_TOOL
-from ...config.project import FILE
+from ...config.project import CONFIG_FILE
 from ...errors import InvalidFlow, install_command
-from ...source.document import render
+from ...source.document import render_problem
 from ...source.load import create_file, dump
 from ..errors import problem_payload, word_problem
 from ..remedies import Door
@@ -48,7 +48,7 @@ def validate(
 
     The exit code is 3 if anything is wrong, or if a tool is unknown.
     """
-    if source.name == FILE:
+    if source.name == CONFIG_FILE:
         raise UsageError(f"{source} is the configuration of a project, not a definition; `ropewalk doctor` checks it")
 
     async def work(app: App, _: Interrupts) -> Answer:
@@ -62,7 +62,7 @@ def validate(
         # A definition is valid without its tools, but it cannot run.
         missing = sum(warning.keyword == UNKNOWN_TOOL for warning in warnings)
         note = f", but cannot run: {missing} unknown {'tool' if missing == 1 else 'tools'}" if missing else ""
-        text = [f"warning: {render(word_problem(w, Door.CLI))}" for w in warnings] + [f"{source}: valid{note}"]
+        text = [f"warning: {render_problem(word_problem(w, Door.CLI))}" for w in warnings] + [f"{source}: valid{note}"]
         data = {"valid": True, "problems": [], "warnings": [problem_payload(w, Door.CLI) for w in warnings]}
         return Answer(data=data, text="\n".join(text))
 
@@ -127,7 +127,7 @@ def convert(
         text = dump(document, "json" if output is not None and output.suffix == ".json" else "yaml")
         losses = converted.losses if allow_loss else ()
         for loss in losses:
-            sys.stderr.write(f"lost: {render(loss)}\n")
+            sys.stderr.write(f"lost: {render_problem(loss)}\n")
         lost: dict[str, Any] = {"losses": [problem_payload(loss, Door.CLI) for loss in losses]} if allow_loss else {}
         if output is None:
             return Answer(data={"document": document, **lost} if allow_loss else document, text=text)

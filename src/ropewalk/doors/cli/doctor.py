@@ -26,14 +26,14 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 from cyclopts import Parameter, validators
 
 from ...app.preflight import misplaced
-from ...config.project import find, read_config
+from ...config.project import find_config_file, read_config
 from ...config.settings import Config
 from ...errors import Action, ConfigError, Remedy, RopewalkError, install_command
 from ...fast_dataclass import dataclass
 from ...journal.address import DEFAULT, file_of, is_postgres, is_there
 from ...journal.sqlite.doctor import Unfinished
 from ...journal.sqlite.wal_check import orphan_wal
-from ...source.document import visible
+from ...source.document import replace_invisible
 from ...tools.mcp.login_errors import Reason
 from ..errors import error_message
 from ..remedies import Door, word_remedy
@@ -178,8 +178,8 @@ class Report:
             if self._quiet:
                 continue
             self.clear()
-            first, *more = visible(finding.message).splitlines() or [""]
-            line = f"{_STATE_MARKS[finding.state]} {visible(finding.name).ljust(_NAME_WIDTH)}  {first}"
+            first, *more = replace_invisible(finding.message).splitlines() or [""]
+            line = f"{_STATE_MARKS[finding.state]} {replace_invisible(finding.name).ljust(_NAME_WIDTH)}  {first}"
             write_stdout("\n".join([line.rstrip(), *(f"    {text}" for text in more)]) + "\n")
 
     def clear(self) -> None:
@@ -289,7 +289,7 @@ def _check_node() -> Finding:
 
 
 def _check_project(where: Path) -> Finding:
-    file = find(where)
+    file = find_config_file(where)
     if file is None:
         return Finding(
             "project",
@@ -376,7 +376,7 @@ def _check_tools(app: App, config: Config, silence: str) -> Iterator[Finding]:
             tools = "tool" if counts[name] == 1 else "tools"
             usable = " may be used" if any(id.startswith(f"{name}:") for id in toolbox.refused) else ""
             yield Finding(f"server {name}", "ok", f"connected, {counts[name]} {tools}{usable}")
-    for warning in config.doubts:
+    for warning in config.warnings:
         yield Finding("configuration", "note", warning)
     for name, reason in failures.items():
         if ":" in name:  # a tool of a server
@@ -429,19 +429,19 @@ def _check_engine(app: App, address: str) -> Iterator[Finding]:
         return
     yield Finding("engine", "ok", f"dbos {dbos_version}: workers execute runs")
     try:
-        alive, waiting = app.workers.fleet.alive(), app.workers.fleet.waiting()
+        alive, waiting = app.workers.registry.live_workers(), app.workers.registry.count_waiting_runs()
     except (RopewalkError, OSError) as error:  # the store's finding says more
         yield Finding("workers", "fault", str(error))
         return
     total = sum(waiting.values())
     queues = ", ".join(f"{count:,} in {queue}" for queue, count in sorted(waiting.items()))
     idle = [queue for queue in waiting if not any(queue in worker.about["queues"] for worker in alive)]
-    from ...workers.queues import is_of_this_version, of_other_versions
+    from ...workers.queues import describe_other_versions, is_of_this_version
 
     if not alive:
         yield Finding("workers", "fault" if total else "note", "no worker is running; start one with: ropewalk worker")
     elif not any(map(is_of_this_version, alive)):
-        yield Finding("workers", "fault" if total else "note", f"{len(alive)}, but {of_other_versions(alive)}")
+        yield Finding("workers", "fault" if total else "note", f"{len(alive)}, but {describe_other_versions(alive)}")
     else:
         yield Finding("workers", "ok", f"{len(alive)}: " + ", ".join(worker.id for worker in alive))
     if alive and idle:

@@ -50,7 +50,7 @@ from ...errors import (
     ValidationFailed,
 )
 from ...fast_dataclass import dataclass
-from ...source.document import render, shortened, visible
+from ...source.document import render_problem, replace_invisible, shorten
 from ..errors import RAN, error_message, error_payload, has_run, problem_payload, problems_of, word_problem
 from ..remedies import Door
 from .commands import COMMANDS, GROUPS, help_page, program, version
@@ -278,9 +278,11 @@ def explain(error: BaseException) -> str:
     note = [f"note: {RAN}"] if has_run(error) else []
     problems = tuple(word_problem(problem, Door.CLI) for problem in problems_of(error))
     if not problems:
-        return "\n".join([f"error: {visible(shortened(error_message(error, Door.CLI), hint=JSON_HINT))}", *note])
+        return "\n".join(
+            [f"error: {replace_invisible(shorten(error_message(error, Door.CLI), hint=JSON_HINT))}", *note]
+        )
     # The places alone do not say what the problems are about, so most lists get a heading or a count.
-    lines = [render(p) for p in problems]
+    lines = [render_problem(p) for p in problems]
     if isinstance(error, InvalidInput):
         roots = {problem.path.partition(".")[0] for problem in problems}
         heading = _MISFIT_HEADINGS.get(roots.pop(), _INPUT_MISFIT) if len(roots) == 1 else _INPUT_MISFIT
@@ -288,12 +290,12 @@ def explain(error: BaseException) -> str:
     elif not isinstance(error, (InvalidFlow, ConfigError, ExpressionError)):
         message = error_message(error, Door.CLI)
         lines = [
-            f"error: {visible(shortened(message, hint=JSON_HINT))}",
-            *(render(p) for p in problems if p.message not in message),
+            f"error: {replace_invisible(shorten(message, hint=JSON_HINT))}",
+            *(render_problem(p) for p in problems if p.message not in message),
         ]
     elif len(problems) > 1:
         lines.append(f"{len(problems)} problems; nothing has run")
-    lines += [f"warning: {render(word_problem(p, Door.CLI))}" for p in getattr(error, "warnings", ())] + note
+    lines += [f"warning: {render_problem(word_problem(p, Door.CLI))}" for p in getattr(error, "warnings", ())] + note
     return "\n".join(lines)
 
 

@@ -12,13 +12,13 @@ from shlex import quote
 from typing import Any, Final
 
 from ...events import Event
-from ...source.document import visible
+from ...source.document import replace_invisible
 from .output import duration, first_line
 
 REUSED: Final = "reused"
 MARKS: Final = {"finished": "✓", REUSED: "↺", "recovered": "~", "failed": "✗", "skipped": "-"}
 """The sign of each way in which a step ends."""
-ENDS: Final = {
+NODE_ENDS: Final = {
     "node.finished": "finished",
     "node.recovered": "recovered",
     "node.failed": "failed",
@@ -29,7 +29,7 @@ _KEPT: Final = 12  # steps that are remembered
 
 
 @dataclass(slots=True)
-class Ended:
+class EndedNode:
     """A step that has ended.
 
     Attributes:
@@ -63,9 +63,9 @@ class RunCounts:
     counts: Counter[str] = field(default_factory=Counter)
     running: dict[str, float] = field(default_factory=dict)
     phases: dict[str, str] = field(default_factory=dict)
-    last: deque[Ended] = field(default_factory=lambda: deque(maxlen=_KEPT))
-    failures: list[Ended] = field(default_factory=list)
-    executed: list[Ended] = field(default_factory=list)
+    last: deque[EndedNode] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    failures: list[EndedNode] = field(default_factory=list)
+    executed: list[EndedNode] = field(default_factory=list)
     started: float = 0.0
     run_id: str = ""
     name: str = ""
@@ -75,7 +75,7 @@ class RunCounts:
         """The number of steps that have ended."""
         return sum(self.counts.values())
 
-    def take(self, event: Event) -> Ended | None:
+    def take(self, event: Event) -> EndedNode | None:
         """Add one event, and return the step that ended with it, if one did."""
         kind = event.kind
         self.run_id = self.run_id or event.run_id
@@ -84,7 +84,7 @@ class RunCounts:
             phase = (event.data or {}).get("phase")
             if phase:
                 self.phases[event.path] = str(phase)
-        elif kind in ENDS:
+        elif kind in NODE_ENDS:
             return self._end(event)
         elif kind in ("run.started", "run.resumed"):
             data: dict[str, Any] = event.data or {}
@@ -92,12 +92,12 @@ class RunCounts:
             self.started = self.started or event.at
         return None
 
-    def _end(self, event: Event) -> Ended:
+    def _end(self, event: Event) -> EndedNode:
         data: dict[str, Any] = event.data or {}
         began = self.running.pop(event.path, None)
-        how = REUSED if event.kind == "node.finished" and data.get("replayed") else ENDS[event.kind]
+        how = REUSED if event.kind == "node.finished" and data.get("replayed") else NODE_ENDS[event.kind]
         phase = self.phases.pop(event.path, "") or str(data.get("phase") or "")
-        ended = Ended(event.path or event.node, how, _note(event, began), phase)
+        ended = EndedNode(event.path or event.node, how, _note(event, began), phase)
         self.counts[how] += 1
         self.last.append(ended)
         if how == "failed" and len(self.failures) < _KEPT:
@@ -113,18 +113,20 @@ def changes(counts: RunCounts) -> list[str]:
     if not reused:
         return []
     executed = counts.counts["finished"] + counts.counts["recovered"] + counts.counts["failed"]
-    names = [visible(f"{MARKS[step.how]} {first_line(step.path, MAX_PATH)}") for step in counts.executed]
+    names = [replace_invisible(f"{MARKS[step.how]} {first_line(step.path, MAX_PATH)}") for step in counts.executed]
     more = [f"and {executed - len(names):,} more"] if executed > len(names) else []
     steps = "step" if reused == 1 else "steps"
     return [f"  executed  {', '.join([*names, *more]) or 'no step'}", f"  reused    {MARKS[REUSED]} {reused:,} {steps}"]
 
 
-def repeats(event: Event) -> str:
+def repeats_message(event: Event) -> str:
     """Say that a retry calls a tool again that took effect before, and how to use its result instead."""
     tool = (event.data or {}).get("tool")
     node = (event.data or {}).get("accept", event.node)
     command = f"ropewalk runs retry {quote(event.run_id)} --accept {quote(str(node))}"
-    return visible(f"{event.path}: {tool} ran before and is called again; to use its result instead: {command}")
+    return replace_invisible(
+        f"{event.path}: {tool} ran before and is called again; to use its result instead: {command}"
+    )
 
 
 def _note(event: Event, began: float | None) -> str:
@@ -142,18 +144,18 @@ def _note(event: Event, began: float | None) -> str:
     return duration(event.at - began) if began is not None else ""
 
 
-def line(ended: Ended) -> str:
+def node_line(ended: EndedNode) -> str:
     """Render a step that has ended: its sign, its phase if it has one, its path and its note."""
     phase = f"{ended.phase}: " if ended.phase else ""
-    return visible(f"{MARKS[ended.how]} {phase}{first_line(ended.path, MAX_PATH)}  {ended.note}".rstrip())
+    return replace_invisible(f"{MARKS[ended.how]} {phase}{first_line(ended.path, MAX_PATH)}  {ended.note}".rstrip())
 
 
-def attempt_failed(event: Event) -> str:
+def attempt_failed_line(event: Event) -> str:
     """Say why an attempt failed, and whether it is a recorded one."""
     data: dict[str, Any] = event.data or {}
     recorded = "recorded: " if data.get("replayed") else ""
     message = first_line(str(data.get("message", "")), 200)
-    return visible(f"! {first_line(event.path, MAX_PATH)}  attempt failed: {recorded}{message}")
+    return replace_invisible(f"! {first_line(event.path, MAX_PATH)}  attempt failed: {recorded}{message}")
 
 
 def is_new_wait(event: Event) -> bool:
@@ -161,13 +163,13 @@ def is_new_wait(event: Event) -> bool:
     return event.kind == "wait.started" and not (event.data or {}).get("replayed")
 
 
-def waits_for(event: Event) -> str:
+def wait_line(event: Event) -> str:
     """Say what a node waits for."""
     data: dict[str, Any] = event.data or {}
     what = f"an approval: {data['approval']}" if "approval" in data else f"the event {data.get('event')!r}"
-    return visible(f"… {first_line(event.path, MAX_PATH)}  waits for {what}")
+    return replace_invisible(f"… {first_line(event.path, MAX_PATH)}  waits for {what}")
 
 
-def unattended(event: Event) -> str:
+def unattended_message(event: Event) -> str:
     """Say that no worker executes a queued run."""
-    return visible(f"… run {event.run_id} is {(event.data or {}).get('message')}")
+    return replace_invisible(f"… run {event.run_id} is {(event.data or {}).get('message')}")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import orjson
 
 from ...schema import compile_schema
-from ...source.document import visible
+from ...source.document import replace_invisible
 from ...tools.mcp.local_client import Elicitation
 from ...values import Json
 from .output import notify
@@ -45,9 +45,9 @@ async def answer_question(question: Elicitation, read: ReadLine, show: Callable[
     Returns:
         The fields of the form, True for an address that the person opens, `"decline"`, or `"cancel"`.
     """
-    show(f"? {visible(question.server)} asks: {visible(question.message)}")
+    show(f"? {replace_invisible(question.server)} asks: {replace_invisible(question.message)}")
     if question.url is not None:
-        show(f"  open this address: {visible(question.url)}")
+        show(f"  open this address: {replace_invisible(question.url)}")
         line = await read("  y (done), n (decline), Ctrl-D (cancel): ")
         return CANCEL if line is None else (line.strip().lower() in _YES or DECLINE)
     line = await read("  Enter to answer, n (decline), Ctrl-D (cancel): ")
@@ -72,10 +72,13 @@ async def _ask_field(
     """Ask one field until its answer fits. Return _CLOSED at the end of input, _UNSET for a field that is left out."""
     choices = _choices(field)
     if field.get("description"):
-        show(f"  {visible(str(field['description']))}")
+        show(f"  {replace_invisible(str(field['description']))}")
     for number, (value, title) in enumerate(choices, 1):
-        show(f"    {number}. {visible(title)}" + (f" ({visible(str(value))})" if title != value else ""))
-    sign = f"  {visible(str(field.get('title') or name))}{_hint(field, choices, required)}: "
+        show(
+            f"    {number}. {replace_invisible(title)}"
+            + (f" ({replace_invisible(str(value))})" if title != value else "")
+        )
+    sign = f"  {replace_invisible(str(field.get('title') or name))}{_hint(field, choices, required)}: "
     fits = compile_schema(dict(field))
     while True:
         line = await read(sign)
@@ -91,7 +94,7 @@ async def _ask_field(
         if text and not problems:
             return value
         why = problems[0].message if problems and text else "this field is required"
-        show(f"  ! {visible(why)}")
+        show(f"  ! {replace_invisible(why)}")
 
 
 def _hint(field: Mapping[str, Any], choices: list[tuple[Json, str]], required: bool) -> str:
@@ -103,7 +106,7 @@ def _hint(field: Mapping[str, Any], choices: list[tuple[Json, str]], required: b
         hints.append(f"default {_shown(field['default'])}")
     elif not required:
         hints.append("optional")
-    return f" ({visible(', '.join(hints))})"
+    return f" ({replace_invisible(', '.join(hints))})"
 
 
 def _choices(field: Mapping[str, Any]) -> list[tuple[Json, str]]:

@@ -15,7 +15,7 @@ from cyclopts import Parameter
 
 from ...errors import NotFound, RopewalkError
 from ...events import Event
-from ...source.document import visible
+from ...source.document import replace_invisible
 from ...source.load import dump
 from .arguments import read_input, read_pairs, saved
 from .main import DONE, FAILED, Answer, UsageError, explain, failure
@@ -223,15 +223,15 @@ def case_text(file: Path, case: dict[str, Any]) -> str:
 
 
 def _test_lines(result: dict[str, Any]) -> Iterator[str]:
-    yield visible(f"{'✓' if result['passed'] else '✗'} {result['file']}")
+    yield replace_invisible(f"{'✓' if result['passed'] else '✗'} {result['file']}")
     if "said" in result:
         yield result["said"]
     for difference in result["differences"][:_MOST]:
-        yield visible(f"  {difference['path'] or 'outcome'}: {difference['message']}")
+        yield replace_invisible(f"  {difference['path'] or 'outcome'}: {difference['message']}")
         for word in ("was", "now"):
             if difference["was"] is not None or difference["now"] is not None:
-                yield visible(f"    {word} {first_line(orjson.dumps(difference[word]).decode(), 300)}")
+                yield replace_invisible(f"    {word} {first_line(orjson.dumps(difference[word]).decode(), 300)}")
     if result.get("updated"):
-        yield visible(f"  written: {result['file']} now expects the current results")
+        yield replace_invisible(f"  written: {result['file']} now expects the current results")
     if len(result["differences"]) > _MOST:
         yield f"  and {len(result['differences']) - _MOST:,} more differences; --json has all"

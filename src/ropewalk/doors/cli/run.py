@@ -27,14 +27,14 @@ from ...journal.memory import MemoryStore
 from ...notations.binding import UNSET
 from ...notations.registry import VALUE_NAMES
 from ...ops import MODEL
-from ...source.document import render, shortened, visible
+from ...source.document import render_problem, replace_invisible, shorten
 from ..errors import word_problem
 from ..remedies import Door
 from .arguments import read_input, read_pairs, read_state
 from .main import FAILED, JSON_HINT, Answer, run_exit_code
 from .options import Engine, Input, Json, Log, LogLevel, Project, Queue, StoreAddress, Upgrade, Watch
 from .output import Form, Level, columns, duration, moment, notify
-from .progress import progress
+from .progress import choose_display
 from .progress_counts import REUSED, RunCounts, changes
 from .questions import ask_on_terminal, shown_with
 from .session import Interrupts, unknown_run, with_app
@@ -181,7 +181,7 @@ async def _load_with_warnings(app: App, source: Path, variables: Collection[str]
     ignored = {UNKNOWN_TOOL, *(f"{UNSET} {name}" for name in variables)}
     for warning in checked.warnings:
         if warning.keyword not in ignored:
-            notify(f"warning: {render(word_problem(warning, Door.CLI))}", logging.WARNING)
+            notify(f"warning: {render_problem(word_problem(warning, Door.CLI))}", logging.WARNING)
     return loaded
 
 
@@ -261,7 +261,7 @@ def followed(
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
         # Show the events while the run goes on; Ctrl-C stops the run that they name.
-        display = progress(quiet or (silent and not watch), watch)
+        display = choose_display(quiet or (silent and not watch), watch)
 
         def on_event(event: Event) -> None:
             if not event.run_id.startswith(f"{interrupts.run_id}/"):  # a part is stopped and resumed with its run
@@ -275,7 +275,7 @@ def followed(
             notify(ended_note)
         if outcome.to_dict().get("printed") and not quiet:
             # The text of a plan's `print` goes where progress goes, so that pipes get the result alone.
-            notify(visible(str(outcome.to_dict()["printed"]).removesuffix("\n")))
+            notify(replace_invisible(str(outcome.to_dict()["printed"]).removesuffix("\n")))
         return _result_answer(app, outcome, display.tally, source, options, engine, quiet=quiet)
 
     return work
@@ -368,7 +368,7 @@ def summary(
     ]
     errors = data.get("errors") or ([data["error"]] if data.get("error") else [])
     lines += [f"  {_error_line(e, places)}" for e in errors]
-    lines += [visible(f"  warning: {warning}") for warning in data.get("warnings") or ()]
+    lines += [replace_invisible(f"  warning: {warning}") for warning in data.get("warnings") or ()]
     if data.get("metrics"):
         lines.append("  " + ", ".join(f"{name} {amount:,}" for name, amount in data["metrics"].items()))
     for name in _RESULT_FIELDS:
@@ -400,13 +400,13 @@ def rejected(data: Mapping[str, Any], options: str | None) -> list[str]:
             accept_options = "".join(f" --accept {quote(without_attempts(path))}" for path in paths)
             if accept_options:
                 text += f"\n  and use it: ropewalk runs retry {run}{accept_options}{options}"
-        lines += [visible(f"  {line.strip()}") for line in text.split("\n")]
+        lines += [replace_invisible(f"  {line.strip()}") for line in text.split("\n")]
     return lines
 
 
 def _error_line(error: Any, places: Mapping[str, str]) -> str:
     if not isinstance(error, dict):
-        return visible(shortened(str(error), hint=JSON_HINT))
+        return replace_invisible(shorten(str(error), hint=JSON_HINT))
     node = error.get("nodeId") or error.get("node") or error.get("path") or ""
     prefix = f"{places[node]}: " if node in places else ""
     path = str(error.get("path")).partition("@")[0]
@@ -415,8 +415,8 @@ def _error_line(error: Any, places: Mapping[str, str]) -> str:
         node, tool = ("the model", "") if node == "turn" else (node, " (the model)")
     elif path.endswith(f"]/{node}"):
         node = path  # which names the iteration of the loop
-    return visible(
-        prefix + f"{node}{tool}: {shortened(str(error.get('message', '')), hint=JSON_HINT)}".removeprefix(": ")
+    return replace_invisible(
+        prefix + f"{node}{tool}: {shorten(str(error.get('message', '')), hint=JSON_HINT)}".removeprefix(": ")
     )
 
 
@@ -425,4 +425,4 @@ def _value_text(value: Any) -> str:
     text = orjson.dumps(value).decode()
     if len(text) > 100:
         text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
-    return visible(text)
+    return replace_invisible(text)

@@ -28,13 +28,13 @@ from ...errors import StoreError
 from ...events import Event
 from ...journal.address import MissingStore
 from ...journal.protocol import ENDS
-from ...source.document import visible
+from ...source.document import replace_invisible
 from .agents import Transcript
 from .arguments import saved
 from .main import FAILED, Answer, UsageError, run_exit_code, write_stdout
 from .options import Json, Project, StoreAddress
 from .output import columns, duration, first_line, moment, notify
-from .progress_counts import MARKS, REUSED, RunCounts, attempt_failed, is_new_wait, line, waits_for
+from .progress_counts import MARKS, REUSED, RunCounts, attempt_failed_line, is_new_wait, node_line, wait_line
 from .rerun import case_text, in_quick_time
 from .session import Interrupts, facts_with_tools, unknown_run, with_app, without_tools
 from .signals import store_options, wait_lines
@@ -276,7 +276,7 @@ def _details_text(
     result = _result_text(run)
     if result is not None:
         lines += ["", f"result: {_truncate(result)}"]
-    return visible("\n".join(lines))
+    return replace_invisible("\n".join(lines))
 
 
 def _waiting_lines(run: dict[str, Any], options: str, resumer: str | None) -> list[str]:
@@ -290,7 +290,7 @@ def _waiting_lines(run: dict[str, Any], options: str, resumer: str | None) -> li
 def _page_text(run: dict[str, Any], root: str, transcript: Transcript) -> str:
     """Render a page after the first one: only its steps."""
     heading = f"{run['name'] or run['kind']}  {run['id']}"
-    return visible("\n".join([heading, "", *_step_lines(run, root, transcript, entire=True)]))
+    return replace_invisible("\n".join([heading, "", *_step_lines(run, root, transcript, entire=True)]))
 
 
 def _step_lines(run: dict[str, Any], root: str, transcript: Transcript, *, entire: bool) -> Iterable[str]:
@@ -472,13 +472,13 @@ def _row(app: App, run_id: str) -> RunRow:
 def _event_lines(event: Event, counts: RunCounts) -> Iterable[str]:
     step = counts.take(event)
     if step is not None:
-        yield line(step)
+        yield node_line(step)
     elif event.kind == "run.finished":
         yield f"run {(event.data or {}).get('status')}"
     elif is_new_wait(event):
-        yield waits_for(event)
+        yield wait_line(event)
     elif event.kind == "attempt.failed":
-        yield attempt_failed(event)
+        yield attempt_failed_line(event)
 
 
 def stop(run_id: str, /, *, json: Json = False, store: StoreAddress = None, project: Project = None) -> Answer:
@@ -511,7 +511,7 @@ def diff(a: str, b: str, /, *, json: Json = False, store: StoreAddress = None, p
             if app.runs.row(run_id) is None:
                 raise unknown_run(app, run_id)
         changes = app.runs.diff(a, b)
-        return Answer(data=changes, text=visible("\n".join(_diff_lines(changes))))
+        return Answer(data=changes, text=replace_invisible("\n".join(_diff_lines(changes))))
 
     return with_app(work, project=project, store=store, tools=False)
 

@@ -21,7 +21,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ...config.modules import import_tools
-from ...config.project import FILE, find, read_config
+from ...config.project import CONFIG_FILE, find_config_file, read_config
 from ...errors import (
     CompletionFailed,
     ConfigError,
@@ -335,7 +335,7 @@ def directory(near: Path | None, project: Path | None) -> Path:
         return _existing_directory(project)
     if near is not None:
         folder = (near if os.path.isdir(near) else near.parent).resolve()  # Path.is_dir raises for a name too long
-        if os.access(folder, os.X_OK) and find(folder) is not None:
+        if os.access(folder, os.X_OK) and find_config_file(folder) is not None:
             return folder
     return Path.cwd()
 
@@ -349,8 +349,8 @@ def _existing_directory(project: Path) -> Path:
 
 def warn_without(project: Path | None) -> None:
     """Warn if the directory of the command line belongs to no project, so that all settings are defaults."""
-    if project is not None and find(_existing_directory(project)) is None:
-        notify(f"warning: -C {project}: no {FILE} in it or a parent directory; using defaults", logging.WARNING)
+    if project is not None and find_config_file(_existing_directory(project)) is None:
+        notify(f"warning: -C {project}: no {CONFIG_FILE} in it or a parent directory; using defaults", logging.WARNING)
 
 
 def _run_directory(project: Path | None) -> Path | None:
@@ -409,7 +409,7 @@ def unknown_run(app: App, run_id: str) -> NotFound:
         reason = f"there is no store at {app.store.path}; to name another one, add -C PROJECT or --store URL"
         return NotFound("run", run_id, why=reason)
     suggestion = did_you_mean(run_id, (row.id for row in app.runs.list(limit=_SUGGESTION_ROWS)))
-    address = getattr(app.store, "where", None)  # of Postgres; its name is the address without a password
+    address = getattr(app.store, "target", None)  # of Postgres; its name is the address without a password
     searched = address.name if address is not None else getattr(app.store, "path", "this store")
     reason = f"searched {searched}; to search another store, add -C PROJECT or --store URL"
     return NotFound("run", run_id, suggestion=suggestion, why=reason)

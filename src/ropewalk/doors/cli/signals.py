@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from ...journal.protocol import iso
-from ...source.document import visible
+from ...source.document import replace_invisible
 from .agents import asker
 from .arguments import read_input
 from .main import Answer
@@ -124,7 +124,7 @@ def _continue_answer(
     lines = [message, f"next: {command}"] if must_resume else [message]
     if state == "queued":
         lines.append(app.workers.unattended(run_id) or "a worker continues it")
-    return Answer(data={**data, "resume": command if must_resume else None}, text=visible("\n".join(lines)))
+    return Answer(data={**data, "resume": command if must_resume else None}, text=replace_invisible("\n".join(lines)))
 
 
 def store_options(store: str | None, project: Path | None) -> str:
@@ -164,7 +164,7 @@ def wait_lines(
         lines.append(f"  then {resumer} continues it")
     else:
         lines.append(f"  then: ropewalk resume {run}{options}" + (f" --engine {engine}" if engine else ""))
-    return [visible(line) for line in lines]
+    return [replace_invisible(line) for line in lines]
 
 
 def wait_text(wait: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ from cyclopts import Parameter, validators
 from ...errors import NotFound
 from ...journal.address import open_store
 from ...journal.protocol import ENDS
-from ...source.document import visible
+from ...source.document import replace_invisible
 from ...values import did_you_mean
 from .main import FAILED, Answer, UsageError
 from .options import Json, Project, StoreAddress
@@ -157,6 +157,6 @@ def versions(
             {"version": v.version, "fingerprint": v.fingerprint, "created": v.created, "runs": v.run_count}
             for v in result
         ]
-        return Answer(data=data, text=visible(columns(("VERSION", "FINGERPRINT", "SAVED", "RUNS"), rows)))
+        return Answer(data=data, text=replace_invisible(columns(("VERSION", "FINGERPRINT", "SAVED", "RUNS"), rows)))
 
     return with_app(work, project=project, store=store, tools=False)

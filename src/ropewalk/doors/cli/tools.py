@@ -22,7 +22,7 @@ from ...config.project import read_config
 from ...errors import InvalidInput, InvalidValue, NotFound, StoreError
 from ...select.options import THRESHOLD
 from ...select.tool_card import category_of
-from ...source.document import visible
+from ...source.document import replace_invisible
 from ...values import check_json, did_you_mean
 from ..errors import failure_text
 from ..remedies import Door
@@ -85,13 +85,13 @@ async def _add_saved_plans(app: App, project: Path | None) -> list[str]:
                 app.store.put_definition(definition)
         await register_saved_plans(app.jobs)
     except StoreError as error:
-        return [visible(f"! saved plans: {failure_text(str(error), Door.CLI)}")]
+        return [replace_invisible(f"! saved plans: {failure_text(str(error), Door.CLI)}")]
     return []
 
 
 def _failure_lines(app: App) -> list[str]:
     """Name the servers that cannot be used, each with the reason and what helps."""
-    return [visible(f"! {name}: {failure_text(why, Door.CLI)}") for name, why in app.toolbox.failures.items()]
+    return [replace_invisible(f"! {name}: {failure_text(why, Door.CLI)}") for name, why in app.toolbox.failures.items()]
 
 
 def _none(place: Path) -> str:
@@ -115,7 +115,7 @@ def show(tool_id: str, /, *, json: Json = False, project: Project = None) -> Ans
         if tool_id.startswith("plans:"):
             await _add_saved_plans(app, project)
         result = (await app.jobs.find_tool(tool_id)).to_dict()
-        text = visible(orjson.dumps(result, option=orjson.OPT_INDENT_2).decode())
+        text = replace_invisible(orjson.dumps(result, option=orjson.OPT_INDENT_2).decode())
         return Answer(data=result, text=text)
 
     return with_app(work, project=project, store="memory")
@@ -151,14 +151,14 @@ def call(
         await app.jobs.find_tool(tool_id)
         value = await app.call_tool(tool_id, arguments, on_progress=None if json else _progress, request=request)
         text = value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
-        return Answer(data={"tool": tool_id, "result": value}, text=visible(text))
+        return Answer(data={"tool": tool_id, "result": value}, text=replace_invisible(text))
 
     return with_app(work, project=project, store=None if request is not None or is_saved_plan else "memory")
 
 
 def _progress(event: Any) -> None:
     total = f"/{event.total:g}" if event.total is not None else ""
-    sys.stderr.write(visible(f"… {event.progress:g}{total}  {event.message or ''}".rstrip()) + "\n")
+    sys.stderr.write(replace_invisible(f"… {event.progress:g}{total}  {event.message or ''}".rstrip()) + "\n")
 
 
 _MARK = {"new": "+", "changed": "~", "renamed": "~", "shadows": "!", "gone": "-"}
@@ -181,10 +181,10 @@ def pin(
     """
 
     async def work(app: App, _: Interrupts) -> Answer:
-        from ...tools.pins import FILE, Pins
+        from ...tools.pins import LOCK_FILE, Pins
 
         toolbox = app.toolbox
-        pins = toolbox.pins or Pins(Path(app.project or ".") / FILE)
+        pins = toolbox.pins or Pins(Path(app.project or ".") / LOCK_FILE)
         # SERVER, SERVER:TOOL or nothing: a missing part selects everything.
         server, tool = [*(what or "").split(":", 1), ""][:2]
         servers, unreachable = await _reached(app, server)
@@ -238,10 +238,13 @@ def _listed_definitions(app: App, server: str) -> list[Definition]:
 
 
 def _text(differences: list[Difference], unreachable: dict[str, str], approve: bool, pins: Pins) -> str:
-    lines = [visible(f"{_MARK[d.kind]} {d.id}  {d.approval_message if approve else d.message}") for d in differences]
+    lines = [
+        replace_invisible(f"{_MARK[d.kind]} {d.id}  {d.approval_message if approve else d.message}")
+        for d in differences
+    ]
     for name, why in unreachable.items():
         message = f"; when it is there again: ropewalk tools pin {name} --approve" if approve else ""
-        lines.append(visible(f"? {name}  left out, nothing of it is looked at or approved: {why}{message}"))
+        lines.append(replace_invisible(f"? {name}  left out, nothing of it is looked at or approved: {why}{message}"))
     if approve and differences:
         lines.append(f"written to {pins.path}; serve, mcp and worker read it when they are started again")
     elif approve:
@@ -413,13 +416,13 @@ def _score_lines(row: dict[str, Any], query: str) -> list[str]:
     from ...select.query import read_request
 
     why = row["matches"]
-    lines = [visible(f"{row['score']:.2f}  {row['name']}  {first_line(row['description'])}")]
+    lines = [replace_invisible(f"{row['score']:.2f}  {row['name']}  {first_line(row['description'])}")]
     for word, message in why["terms"].items():
         alike = "" if message["likeness"] == 1.0 else f" (alike: {message['likeness']:g})"
-        lines.append(visible(f"      {word}{alike}: {', '.join(message['fields'])}"))
+        lines.append(replace_invisible(f"      {word}{alike}: {', '.join(message['fields'])}"))
     lacks = [term.plain for term in read_request(query).terms if term.plain not in why["terms"]]
     if lacks:
-        lines.append(visible(f"      not found: {', '.join(lacks)}"))
+        lines.append(replace_invisible(f"      not found: {', '.join(lacks)}"))
     if why["features"]:
         parts = sorted(why["features"].items(), key=lambda part: -part[1])
         lines.append("      " + ", ".join(f"{name} {value:+.2f}" for name, value in parts))

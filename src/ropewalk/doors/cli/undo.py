@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from ...events import Event
-from ...source.document import visible
+from ...source.document import replace_invisible
 from .main import DONE, FAILED, Answer
 from .options import Engine, Json, Project, StoreAddress, Watch
-from .progress import progress
+from .progress import choose_display
 from .session import Interrupts, unknown_run, with_app
 from .signals import store_options
 
@@ -38,7 +38,7 @@ def undo(
     async def work(app: App, interrupts: Interrupts) -> Answer:
         if app.store.get_run(run_id) is None:
             raise unknown_run(app, run_id)
-        display = progress(json, watch)
+        display = choose_display(json, watch)
 
         def on_event(event: Event) -> None:
             if "/" not in event.run_id:  # a part is stopped and resumed with its run
@@ -48,7 +48,7 @@ def undo(
         with display:
             report = await app.runs.undo(run_id, on_event=on_event)
         options = store_options(store, project)
-        text = visible("\n".join(undo_lines(report, run_id, options)))
+        text = replace_invisible("\n".join(undo_lines(report, run_id, options)))
         return Answer(exit=DONE if report["status"] == "undone" else FAILED, data=report, text=text)
 
     return with_app(work, run=run_id, project=project, store=store, engine=engine)

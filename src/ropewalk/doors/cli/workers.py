@@ -115,7 +115,7 @@ def list_schedules(*, json: Json = False, store: StoreAddress = None, project: P
                 "status": row.status,
                 "next": row.next.isoformat() if row.next else None,
                 "catchUp": row.catch_up,
-                "missed": [{"due": _time(item.due), "became": item.became, "run": item.run} for item in row.missed],
+                "missed": [{"due": _time(item.due), "became": item.outcome, "run": item.run} for item in row.missed],
             }
             for row in rows
         ]

@@ -39,7 +39,7 @@ router = APIRouter(prefix="/api", tags=["definitions"], route_class=Route, defau
 @router.get("/definitions", summary="List definitions", response_model=models.DefinitionList)
 def ls(app: Served, files: Files) -> Answer:
     """List the stored definitions and the project's flows in files (`kind: file`), without their documents."""
-    return Answer({"definitions": [*map(stored_definition_line, app.store.list_definitions()), *files.listed()]})
+    return Answer({"definitions": [*map(stored_definition_line, app.store.list_definitions()), *files.list_items()]})
 
 
 @router.get("/definitions/file/{id:path}/drawing", summary="Draw a flow in a file", **DRAWN)

@@ -9,11 +9,11 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ...app.presenters import definition_line
 from ...app.python_file import python_place
-from ...config.project import PROJECT_FLOWS, flow_files, stamp
+from ...config.project import PROJECT_FLOWS, change_stamp, flow_files
 from ...draw import graph_data
 from ...errors import NotFound, RopewalkError
 from ...values import did_you_mean
@@ -22,32 +22,45 @@ if TYPE_CHECKING:
     from ...app.app import App
     from ...app.loaded import Loaded
 
-FILE: Final = "file"
+FILE_KIND: Final = "file"
 log = logging.getLogger("ropewalk.http")
 
 
+class _CachedItem(NamedTuple):
+    """The item of the list for one file, and the stamp of the file that it was made from."""
+
+    stamp: Any
+    item: dict[str, Any]
+
+
 class FlowFiles:
-    """The flow files at `places`: files, directories and globs relative to `home`. Default: the documents in `home`."""
+    """The flow files of one project.
 
-    def __init__(self, app: App, home: Path | None = None, places: Sequence[str] = ()) -> None:
-        self._app, self._home, self._places = app, home, tuple(places)
+    Args:
+        app: Loads the files.
+        directory: The project directory; None for a server without one, which lists no files.
+        patterns: Files, directories and globs relative to it. Default: the YAML documents in the directory itself.
+    """
+
+    def __init__(self, app: App, directory: Path | None = None, patterns: Sequence[str] = ()) -> None:
+        self._app, self._directory, self._patterns = app, directory, tuple(patterns)
         self._reported: set[str] = set()
-        self._lines: dict[str, tuple[Any, dict[str, Any]]] = {}  # each with the stamp of its unchanged file
+        self._cached_items: dict[str, _CachedItem] = {}
 
-    def listed(self) -> Iterator[dict[str, Any]]:
+    def list_items(self) -> Iterator[dict[str, Any]]:
         """Yield one item of the list for each valid file."""
         for id, file in self._files().items():
             try:
-                yield self._known(id, file)
+                yield self._list_item(id, file)
             except (RopewalkError, OSError) as error:
-                if self._places and id not in self._reported:  # the user named it, so a silent omission would mislead
+                if self._patterns and id not in self._reported:  # the user named it, so a silent omission would mislead
                     self._reported.add(id)
                     log.warning("%s is not listed: %s", file, error)
 
     def details(self, id: str) -> dict[str, Any]:
         """Return one flow with its document and its graph."""
         loaded = self.loaded(id)
-        line = self._line(id, self._files()[id], loaded)
+        line = self._make_list_item(id, self._files()[id], loaded)
         source = {"source": loaded.file.text, "sourceName": PurePath(loaded.file.file).name}
         fields = {"document": loaded.document, "inputSchema": loaded.flow.input_schema}
         return {**line, **fields, **source, "graph": graph_data(loaded.flow)}
@@ -62,7 +75,7 @@ class FlowFiles:
         """
         files = self._files()
         if id not in files:
-            raise NotFound("definition", f"{FILE} {id}", suggestion=_nearest_file(id, files))
+            raise NotFound("definition", f"{FILE_KIND} {id}", suggestion=_nearest_file(id, files))
         loaded = self._app.load(files[id])
         if "id" not in loaded.document or loaded.file is None or "id" in loaded.file.data:
             return loaded
@@ -77,25 +90,28 @@ class FlowFiles:
         return None if path is None else next((id for id, file in self._files().items() if str(file) == path), None)
 
     def _files(self) -> dict[str, Path]:
-        if self._home is None:
+        if self._directory is None:
             return {}
-        home = self._home.resolve()
-        result = flow_files(home, self._places or PROJECT_FLOWS, self._app.definitions.is_test)
-        named = {(file.relative_to(home) if file.is_relative_to(home) else file).as_posix(): file for file in result}
+        directory = self._directory.resolve()
+        result = flow_files(directory, self._patterns or PROJECT_FLOWS, self._app.definitions.is_test)
+        named = {
+            (file.relative_to(directory) if file.is_relative_to(directory) else file).as_posix(): file
+            for file in result
+        }
         return {id: file for id, file in named.items() if os.path.exists(_file_of(file))}
 
-    def _known(self, id: str, file: Path) -> dict[str, Any]:
+    def _list_item(self, id: str, file: Path) -> dict[str, Any]:
         """Return the item of a file. An experience is read each time, as only that shows which files changed."""
-        now, known = stamp(_file_of(file)), self._lines.get(id)
-        if known is not None and known[0] == now and not os.path.isdir(file):
-            return known[1]
-        line = self._line(id, file, self._app.load(file))
-        self._lines[id] = now, line
+        stamp, cached = change_stamp(_file_of(file)), self._cached_items.get(id)
+        if cached is not None and cached.stamp == stamp and not os.path.isdir(file):
+            return cached.item
+        line = self._make_list_item(id, file, self._app.load(file))
+        self._cached_items[id] = _CachedItem(stamp, line)
         return line
 
-    def _line(self, id: str, file: Path, loaded: Loaded) -> dict[str, Any]:
+    def _make_list_item(self, id: str, file: Path, loaded: Loaded) -> dict[str, Any]:
         changed_at = _file_of(file).stat().st_mtime
-        line = definition_line(FILE, id, loaded.name, loaded.document, loaded.fingerprint, changed_at)
+        line = definition_line(FILE_KIND, id, loaded.name, loaded.document, loaded.fingerprint, changed_at)
         return {**line, "notation": loaded.kind}
 
 
@@ -105,8 +121,8 @@ def _file_of(path: Path) -> Path:
     return path if place is None else place[0]
 
 
-def _nearest_file(id: str, known: Iterable[str]) -> str | None:
+def _nearest_file(id: str, files: Iterable[str]) -> str | None:
     """Return the file with the nearest name, also for a name without its directory or its suffix."""
-    names = {name: file for file in known for name in (PurePath(file).stem, PurePath(file).name, file)}
+    names = {name: file for file in files for name in (PurePath(file).stem, PurePath(file).name, file)}
     near = did_you_mean(id, names)
     return None if near is None else names[near]

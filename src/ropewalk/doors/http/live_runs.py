@@ -1,4 +1,8 @@
-"""Runs that this process started for somebody on HTTP, and their events for everybody who follows them."""
+"""The runs that this process executes for HTTP requests, and their events for all clients that follow them.
+
+`runs.py` starts runs here and streams their events. A client gives the id of its last event when it connects again. Ids
+of events that come from this process begin with `l`, ids of events from the journal with `j`.
+"""
 
 from __future__ import annotations
 
@@ -13,32 +17,32 @@ from ...events import Brief, Event
 if TYPE_CHECKING:
     from ...app.app import App
 
-Start = Callable[[Callable[[Event], None]], Awaitable[Any]]
-MOST_KEPT: Final = 100_000  # events of a run that goes on; what is older is in its journal only
-_LIVE, _RECORDED = "l", "j"
+StartRun = Callable[[Callable[[Event], None]], Awaitable[Any]]
+MAX_KEPT_EVENTS: Final = 100_000  # events of a run that goes on; what is older is in its journal only
+_LIVE_PREFIX, _RECORDED_PREFIX = "l", "j"  # of the ids of events
 
 
 class Feed:
-    """The events of one run so far, and whoever waits for more."""
+    """The events of one run so far, and the readers that wait for more."""
 
     def __init__(self) -> None:
-        self.events: deque[Event] = deque(maxlen=MOST_KEPT)
+        self.events: deque[Event] = deque(maxlen=MAX_KEPT_EVENTS)
         self.count = 0
         self.ended = False
-        self._waiting: set[asyncio.Event] = set()
+        self._readers: set[asyncio.Event] = set()
 
-    def take(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         self.events.append(event)
         self.count += 1
-        self.wake()
+        self.wake_readers()
 
     def end(self) -> None:
         self.ended = True
-        self.wake()
+        self.wake_readers()
 
-    def wake(self) -> None:
-        for waiting in self._waiting:
-            waiting.set()
+    def wake_readers(self) -> None:
+        for reader in self._readers:
+            reader.set()
 
     async def follow(self, after: int) -> AsyncIterator[tuple[int, Event]]:
         """Yield every event of the run with its number, until the run ends.
@@ -49,11 +53,11 @@ class Feed:
         Returns:
             Pairs of a number and an event.
         """
-        more = asyncio.Event()
-        self._waiting.add(more)
+        has_more = asyncio.Event()
+        self._readers.add(has_more)
         try:
             while True:
-                more.clear()
+                has_more.clear()
                 first = self.count - len(self.events)
                 for number in range(max(after, first), self.count):
                     after = number + 1
@@ -61,12 +65,12 @@ class Feed:
                 if self.ended and after >= self.count:
                     return
                 if after >= self.count:
-                    await more.wait()
+                    await has_more.wait()
         finally:
-            self._waiting.discard(more)
+            self._readers.discard(has_more)
 
 
-class Live:
+class LiveRuns:
     """The runs of this process. The runs of other processes are followed through their journals."""
 
     def __init__(self, app: App) -> None:
@@ -74,8 +78,20 @@ class Live:
         self._feeds: dict[str, Feed] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def start(self, run_id: str, start: Start) -> asyncio.Task[Any]:
-        """Set a run going; returns once it has begun, raises what keeps it from that. The task gives its outcome."""
+    async def start(self, run_id: str, start: StartRun) -> asyncio.Task[Any]:
+        """Start a run, and wait until it has begun.
+
+        Args:
+            run_id: The id of the run.
+            start: Executes the run and passes its events to a function.
+
+        Returns:
+            The task that executes the run; its result is the outcome.
+
+        Raises:
+            RunBusy: This process executes the run already.
+            RopewalkError: The run could not begin.
+        """
         if run_id in self._feeds:
             raise RunBusy(run_id, "this server")
         feed = self._feeds[run_id] = Feed()
@@ -83,11 +99,11 @@ class Live:
 
         def take(event: Event) -> None:
             first_event.set()
-            feed.take(event)
+            feed.add(event)
 
         # What workers execute is followed through its journal, by those who follow it.
-        hears = Brief(take) if self._app.distributed else take
-        task: asyncio.Task[Any] = asyncio.create_task(self._run(run_id, start, hears))
+        on_event = Brief(take) if self._app.distributed else take
+        task: asyncio.Task[Any] = asyncio.create_task(self._run(run_id, start, on_event))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         first = asyncio.create_task(first_event.wait())
@@ -97,7 +113,7 @@ class Live:
             await task  # which raises
         return task
 
-    def holds(self, run_id: str) -> bool:
+    def executes(self, run_id: str) -> bool:
         """Return True if this process executes the run."""
         return run_id in self._feeds
 
@@ -112,10 +128,10 @@ class Live:
             async for _ in feed.follow(0):
                 return
 
-    async def _run(self, run_id: str, start: Start, take: Callable[[Event], None]) -> Any:
+    async def _run(self, run_id: str, start: StartRun, on_event: Callable[[Event], None]) -> Any:
         feed = self._feeds[run_id]
         try:
-            return await start(take)
+            return await start(on_event)
         finally:
             feed.end()
             del self._feeds[run_id]  # from here on the journal has everything
@@ -135,24 +151,24 @@ class Live:
         """
         feed = self._feeds.get(run_id)
         if feed is not None and not self._app.distributed:
-            async for number, event in feed.follow(_number(last, _LIVE)):
-                yield f"{_LIVE}{number}", event
+            async for number, event in feed.follow(_number_in_id(last, _LIVE_PREFIX)):
+                yield f"{_LIVE_PREFIX}{number}", event
             return
-        number, after = 0, _number(last, _RECORDED)
+        number, last_number = 0, _number_in_id(last, _RECORDED_PREFIX)
         async for event in self._app.runs.watch(run_id):
             number += 1
-            if number > after:
-                yield f"{_RECORDED}{number}", event
+            if number > last_number:
+                yield f"{_RECORDED_PREFIX}{number}", event
 
     async def close(self) -> None:
         """Release every run. Runs in a durable store can be resumed."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
-        for done in await asyncio.gather(*tasks, return_exceptions=True):
-            if isinstance(done, Exception) and not isinstance(done, RopewalkError):
-                raise done
+        for result in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(result, Exception) and not isinstance(result, RopewalkError):
+                raise result
 
 
-def _number(id: str, kind: str) -> int:
+def _number_in_id(id: str, kind: str) -> int:
     return int(id[1:]) if id[:1] == kind and id[1:].isdecimal() and len(id) < 12 else 0

@@ -16,12 +16,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from ...app.lookup import can_be
 from ...check import SECRET, check
 from ...errors import InvalidFlow, NotFound, Problem
-from ...source.document import attach
+from ...source.document import with_places
 from ...source.load import load
 from ...source.locations import Limits
 from ...values import did_you_mean
 from .errors import ProblemModel
-from .flow_files import FILE, FlowFiles
+from .flow_files import FILE_KIND, FlowFiles
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -360,12 +360,12 @@ def loaded_of(
     """
     if (named is None) == (document is None):
         raise InvalidFlow([Problem(path="", message="give either definition {kind, id} or document")])
-    if named is not None and named.kind == FILE:
+    if named is not None and named.kind == FILE_KIND:
         loaded = files.loaded(named.id)
         return loaded, loaded.root or named.id
     if named is not None:
         if named.id in files and app.store.get_definition(named.kind, named.id) is None:
-            raise NotFound("definition", f"{named.kind} {named.id}", why=f"it is a file; name it with kind {FILE}")
+            raise NotFound("definition", f"{named.kind} {named.id}", why=f"it is a file; name it with kind {FILE_KIND}")
         return app.definitions.stored(stored(app, named.kind, named.id)), named.id
     assert document is not None
     return read(app, document), None
@@ -418,7 +418,7 @@ def read(app: App, document: Document) -> Loaded:
         try:
             loaded = app.loaded(text.data, text)
         except InvalidFlow as error:
-            wrong = InvalidFlow(attach(error.problems, text), error.flow)
+            wrong = InvalidFlow(with_places(error.problems, text), error.flow)
             wrong.file = text
             raise wrong from None
     else:
@@ -447,7 +447,7 @@ def _check_secrets(app: App, loaded: Loaded) -> None:
         reported = [
             replace(item, message=f"{item.message.partition(' ')[0]}: {message}", suggestion=None) for item in refused
         ]
-        raise InvalidFlow(attach(reported, loaded.file))
+        raise InvalidFlow(with_places(reported, loaded.file))
 
 
 _DATA = frozenset(("params", "inputMapping", "args", "variables", "input", "inputSchema", "outputSchema", "value"))

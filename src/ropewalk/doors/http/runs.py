@@ -34,16 +34,16 @@ from ...notations.registry import VALUE_NAMES
 from ...values import Json, check_json, did_you_mean
 from . import models
 from .errors import Answer, Files, Route, Served, patiently
-from .flow_files import FILE, FlowFiles
-from .live_runs import Live, Start
+from .flow_files import FILE_KIND, FlowFiles
+from .live_runs import LiveRuns, StartRun
 from .models import Definition, Document, RequestBody, loaded_of, size_of
 
 
-def _going(request: Request) -> Live:
+def _going(request: Request) -> LiveRuns:
     return request.app.state.live  # type: ignore[no-any-return]
 
 
-Going = Annotated[Live, Depends(_going)]
+Going = Annotated[LiveRuns, Depends(_going)]
 RunId = Annotated[str, Path(max_length=500, description="The run's id.")]
 _ALIKE = 200
 _MOST_MESSAGE = 300
@@ -128,7 +128,7 @@ async def start(body: NewRun, app: Served, files: Files, live: Going) -> Answer:
     variables = check_json(body.variables, "variables") if body.variables is not None else None
     check_variables(loaded.flow, variables or {})
     row = app.runs.row(run_id)
-    while row is None and live.holds(run_id):  # somebody else has just sent the same
+    while row is None and live.executes(run_id):  # somebody else has just sent the same
         await live.wait_until_begun(run_id)
         row = app.runs.row(run_id)
     if row is not None:
@@ -139,7 +139,7 @@ async def start(body: NewRun, app: Served, files: Files, live: Going) -> Answer:
     return await start_run(live, run_id, body.wait, lambda take: run(undo=body.undo, on_event=take), new=True)
 
 
-async def _existing_run(app: App, live: Live, row: RunRow, wait: float) -> dict[str, Json]:
+async def _existing_run(app: App, live: LiveRuns, row: RunRow, wait: float) -> dict[str, Json]:
     """Present a run that exists already; with its result if it ends within `wait` seconds."""
     if wait and row.status not in ENDS:
         with contextlib.suppress(TimeoutError):
@@ -151,7 +151,7 @@ async def _existing_run(app: App, live: Live, row: RunRow, wait: float) -> dict[
     return {**result, "runId": row.id, "status": row.status, "new": False}
 
 
-async def start_run(live: Live, run_id: str, wait: float, start: Start, **fields: Json) -> Answer:
+async def start_run(live: LiveRuns, run_id: str, wait: float, start: StartRun, **fields: Json) -> Answer:
     """Have a run executed here.
 
     Args:
@@ -304,7 +304,7 @@ def _definition(row: RunRow, files: FlowFiles) -> dict[str, Json] | None:
     context = row.context or {}
     file = files.id_of(context.get("root") or context.get("file"))
     if file is not None:
-        return {"kind": FILE, "id": file}
+        return {"kind": FILE_KIND, "id": file}
     stored = row.definition_id is not None and "file" not in context
     return {"kind": row.kind, "id": row.definition_id} if stored else None
 
@@ -330,7 +330,7 @@ async def _arguments(app: App, run_id: str) -> Mapping[str, Json]:
     return await app.runs.arguments(run_id)
 
 
-async def _sent(live: Live, run_id: str, last: str) -> AsyncIterator[ServerSentEvent]:
+async def _sent(live: LiveRuns, run_id: str, last: str) -> AsyncIterator[ServerSentEvent]:
     async for id, event in live.follow(run_id, last):
         yield ServerSentEvent(data=orjson.dumps(event.to_dict()).decode(), event=event.kind, id=id)
     yield ServerSentEvent(data="{}", event="end")
@@ -433,7 +433,7 @@ async def fork(run_id: RunId, app: Served, files: Files, live: Going, body: Fork
         loaded, _ = await patiently(size, lambda: loaded_of(app, files, body.definition, body.document))
         how["definition"] = {**loaded.document, "kind": loaded.kind}
     id = own_id(body.run_id)
-    if live.holds(id):  # before its row is there
+    if live.executes(id):  # before its row is there
         raise RunExists(id)
     return await start_run(
         live, id, body.wait, lambda take: app.runs.fork(run_id, new_id=id, on_event=take, **how), forkedFrom=run_id
@@ -484,13 +484,13 @@ def _outermost(app: App, run_id: str) -> RunRow:
     return require_run(app, app.runs.outermost(run_id))
 
 
-async def _continue_here(app: App, live: Live, before: RunRow, answer: dict[str, Any]) -> Answer:
+async def _continue_here(app: App, live: LiveRuns, before: RunRow, answer: dict[str, Any]) -> Answer:
     """Return the answer, and continue in this process a run that was parked or whose process is gone."""
     alone = before.status == "waiting"
-    if before.status == "running" and not live.holds(before.id):
+    if before.status == "running" and not live.executes(before.id):
         liveness = await run_sync_in_thread(app.store, lambda: app.runs.liveness_of([before]))
         alone = liveness.get(before.id) in RESUMABLE
-    if alone and not app.distributed and not live.holds(before.id):
+    if alone and not app.distributed and not live.executes(before.id):
         await live.start(before.id, lambda take: app.resume(before.id, on_event=take))
     return Answer({"runId": before.id, "status": require_run(app, before.id).status, **answer})
 

@@ -30,7 +30,7 @@ from ..security import SESSION, SESSIONS, AuthMiddleware, Sessions
 from . import definitions, plans, runs, tools
 from .errors import REFUSALS, Answer, Route, answer_error, answer_fault, answer_misfit, answer_refusal
 from .flow_files import FlowFiles
-from .live_runs import Live
+from .live_runs import LiveRuns
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -186,7 +186,7 @@ def api_of(app: App) -> dict[str, Any]:
 
 
 def _routes(app: App, files: FlowFiles) -> FastAPI:
-    live = Live(app)
+    live = LiveRuns(app)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ...app.directories import seeded
 from ...app.lookup import STORED
-from ...config.project import PROJECT_FLOWS, flow_files, stamp
+from ...config.project import PROJECT_FLOWS, change_stamp, flow_files
 from ...engine.engine import new_run_id
 from ...engine.flow_tool import flow_tool_of, tool_name, value_of_run
 from ...errors import FlowFailed, InvalidFlow, NotFound
@@ -25,7 +25,7 @@ from ...expr import TRANSFORMS
 from ...ir import Flow, bodies, nodes_of
 from ...journal.address import run_sync_in_thread
 from ...ops import Wait
-from ...source.document import render
+from ...source.document import render_problem
 from ...tools.bound_call import Progress
 from ...tools.listener import RunProgress
 from ...tools.mcp.call_client import can_ask
@@ -177,7 +177,7 @@ class Flows:
 
     def version(self) -> Any:
         """Return a value that changes whenever a flow is added, removed or changed."""
-        files = tuple((str(file), stamp(file)) for file in self._files())
+        files = tuple((str(file), change_stamp(file)) for file in self._files())
         stored = tuple((d.kind, d.id, d.fingerprint) for d in self._definitions())
         return files, stored, self._app.toolbox.version, len(TRANSFORMS)
 
@@ -249,7 +249,7 @@ class Flows:
 
     def _stamp(self, file: Path) -> Any:
         """Return a value that differs after a change of a file, or of what it is checked against."""
-        return stamp(file), self._app.toolbox.version, len(TRANSFORMS)
+        return change_stamp(file), self._app.toolbox.version, len(TRANSFORMS)
 
     def _unchanged(self, file: Path) -> Callable[[], bool]:
         """Return a function that says whether a file is as it was loaded."""
@@ -268,7 +268,7 @@ class Flows:
             return load()
         except (InvalidFlow, NotFound) as error:
             self.broken[name] = why = "\n".join(
-                render(word_problem(problem, Door.MCP)) for problem in problems_of(error)
+                render_problem(word_problem(problem, Door.MCP)) for problem in problems_of(error)
             ) or str(error)
             if why != before:  # it is looked at again whenever tools or transforms change
                 log.log(self._broken_level, "%s is not offered:%s%s", name, "\n" if "\n" in why else " ", why)

@@ -19,7 +19,7 @@ import orjson
 
 from ...content import about_of, parts_in, to_mcp
 from ...errors import FlowFailed, InvalidFlow, InvalidInput, RopewalkError, ToolError, ToolNotApproved, ValidationFailed
-from ...source.document import visible
+from ...source.document import replace_invisible
 from ...tools.mcp.requests import TASK_META, BrokenResult, ServerRefused
 from ...values import Json
 from ..errors import RAN, describe_difference, error_message, has_run
@@ -137,7 +137,7 @@ def failed(message: str, about: dict[str, Json]) -> Any:
     """A result that says what went wrong, in words and (`_meta`) as data."""
     import mcp_types as types
 
-    text = visible(message)
+    text = replace_invisible(message)
     text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
     meta: Any = {ERROR: about}
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True, _meta=meta)
@@ -151,14 +151,16 @@ def explained(name: str, error: Exception) -> Any:
     if isinstance(error, FlowFailed):
         return flow_failed(error)
     if isinstance(error, InvalidFlow):  # what a refused tool says of itself may stand in it: for the operator only
-        log.warning("%s cannot run now: %s", name, visible(str(error)))
+        log.warning("%s cannot run now: %s", name, replace_invisible(str(error)))
         return failed("the flow cannot run now; the operator has to look at it: the log of the server has why", about)
     if isinstance(error, (InvalidInput, ValidationFailed)):
         about["problems"] = [{"path": p.path, "message": p.message} for p in error.problems]
         message = ["the arguments do not match the input schema:", *map(str, error.problems)]
         return failed("\n".join(message) if error.problems else str(error), about)
     if isinstance(error, ToolNotApproved):
-        log.warning("%s was called and is refused: %s", error.tool_id, visible(describe_difference(error, Door.MCP)))
+        log.warning(
+            "%s was called and is refused: %s", error.tool_id, replace_invisible(describe_difference(error, Door.MCP))
+        )
     if isinstance(error, ToolError):
         about["tool"] = error.tool_id
         if has_run(error):

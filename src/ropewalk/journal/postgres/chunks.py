@@ -20,7 +20,7 @@ from ..protocol import Entry, Key
 from ..sql.rows import CHUNK, fetch, load
 from .session import Session, Target, notify_all
 
-_MAKE: Final = """
+_CREATE: Final = """
     WITH made AS (
         INSERT INTO run (id, kind, name, status, fingerprint, started_at, parent, context)
         SELECT id, ?1, '', 'running', '', ?2, ?3, context
@@ -55,10 +55,10 @@ class EndedChunk:
     error: Any
 
 
-def make(session: Session, run_id: str, chunks: dict[str, Json]) -> None:
+def create_chunks(session: Session, run_id: str, chunks: dict[str, Json]) -> None:
     """Create chunks by id; those that exist already and have failed start again."""
     ids, contexts = list(chunks), [orjson.dumps(context) for context in chunks.values()]
-    session.execute(_MAKE, (CHUNK, time.time(), run_id, ids, contexts))
+    session.execute(_CREATE, (CHUNK, time.time(), run_id, ids, contexts))
     session.execute(_RESTART, (ids,))
 
 
@@ -71,13 +71,13 @@ def ended_chunks(session: Session, ids: Iterable[str]) -> list[EndedChunk]:
     ]
 
 
-def stop(session: Session, where: Target, run_id: str) -> None:
+def stop_chunks(session: Session, target: Target, run_id: str) -> None:
     """Stop the chunks of a run, and notify the workers that execute them."""
     stopped = fetch(session, _STOP, (time.time(), run_id, CHUNK))
-    notify_all(session, where, [News("stop", seq, id) for seq, id in stopped])
+    notify_all(session, target, [News("stop", seq, id) for seq, id in stopped])
 
 
-def seq_of(session: Session, run_id: str) -> int:
+def row_number(session: Session, run_id: str) -> int:
     """Return the number of a run in the store; raise NotFound if it does not exist."""
     rows = fetch(session, "SELECT seq FROM run WHERE id = ?", (run_id,))
     if not rows:
@@ -85,7 +85,7 @@ def seq_of(session: Session, run_id: str) -> int:
     return int(rows[0][0])
 
 
-def fact(session: Session, seq: int, path: str, kind: str) -> Json:
+def entry_data(session: Session, seq: int, path: str, kind: str) -> Json:
     """Return the data of one entry; raise NotFound if it does not exist."""
     rows = fetch(session, "SELECT data FROM entry WHERE run = ? AND path = ? AND kind = ?", (seq, path, kind))
     if not rows:
@@ -93,7 +93,7 @@ def fact(session: Session, seq: int, path: str, kind: str) -> Json:
     return load(session, rows[0][0])
 
 
-def past(session: Session, seq: int, path: str, first: int, count: int) -> dict[Key, Entry]:
+def past_entries(session: Session, seq: int, path: str, first: int, count: int) -> dict[Key, Entry]:
     """Return the entries of a run for a range of iterations of the map at `path`."""
     iterations = [f"{path}[{i}]" for i in range(first, first + count)]
     rows = fetch(session, _PAST, (seq, [f"{r}/" for r in iterations], [f"{r}0" for r in iterations]))  # 0 comes after /

@@ -16,7 +16,7 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ..sql.rows import ENTRY_COLUMNS, UPSERT, Row
-from .session import words
+from .session import to_postgres_dialect
 
 if TYPE_CHECKING:
     from ..sql.writer import Item, WriteBatch
@@ -67,13 +67,13 @@ _CHUNK_OIDS: Final = (*_OIDS, _INT8)
 _CHUNK_ARRAYS: Final = (*_ARRAY_OIDS, 1016)
 
 _LENGTH: Final = struct.Struct("!i").pack
-_HEAD: Final = struct.Struct("!iiIii").pack
+_ARRAY_HEADER: Final = struct.Struct("!iiIii").pack
 _PACKERS: Final = {oid: struct.Struct(f"!{code}").pack for oid, (code, _) in _FIXED.items()}
 _NULL: Final = _LENGTH(-1)
 _COMMAND_OK: Final = 1
 
 
-class Laned(Protocol):
+class LaneOwner(Protocol):
     """The writer that owns lanes.
 
     `failures` are the exceptions of the database driver.
@@ -81,12 +81,12 @@ class Laned(Protocol):
 
     failures: tuple[type[Exception], ...]
 
-    def without(self, lane: Lane, /, *, never: bool) -> None:
+    def remove_lane(self, lane: Lane, /, *, permanently: bool) -> None:
         """Note that a lane has ended.
 
         Args:
             lane: The lane.
-            never: True if the event loop of the lane cannot use one.
+            permanently: True if the event loop of the lane cannot use one.
         """
         ...
 
@@ -94,100 +94,106 @@ class Laned(Protocol):
 class Lane:
     """A connection of one event loop. Only `end` is safe from other threads."""
 
-    def __init__(self, inbox: WriteBatch, session: Session, writer: Laned) -> None:
-        self.inbox, self.session, self._writer, self._failures = inbox, session, writer, writer.failures
+    def __init__(self, batch: WriteBatch, session: Session, writer: LaneOwner) -> None:
+        self.batch, self.session, self._writer, self._failures = batch, session, writer, writer.failures
         self.items: list[Item] = []  # the batch in progress
         self._confirmed_count = 0  # number of entries that the server has written
         self._pg: Any = session.raw
-        self._pg.prepare(b"one", words(INSERT_ONE).encode(), _OIDS)
-        self._insert_many, self._chunks = words(INSERT).encode(), words(INSERT_CHUNKS).encode()
+        self._pg.prepare(b"one", to_postgres_dialect(INSERT_ONE).encode(), _OIDS)
+        self._insert_many, self._chunks = (
+            to_postgres_dialect(INSERT).encode(),
+            to_postgres_dialect(INSERT_CHUNKS).encode(),
+        )
         self._pg.nonblocking = 1
         self._socket = self._pg.socket
         self._open, self._reads, self._writes = True, False, False
-        self._turn = threading.Lock()  # `end` may be called from another thread
+        self._lock = threading.Lock()  # `end` may be called from another thread
 
     def send(self, items: list[Item]) -> bool:
         """Send a batch of entries; return False if the lane cannot. The lane reports the outcome to the inbox."""
-        with self._turn:
+        with self._lock:
             if not self._open:
                 return False
             try:
                 if not self._reads:
-                    self.inbox.loop.add_reader(self._socket, self._readable)
+                    self.batch.loop.add_reader(self._socket, self._on_readable)
                     self._reads = True
-                self._say([row for _, _, row in items])
-                self._push()
+                self._send_query([row for _, _, row in items])
+                self._flush()
             except self._failures:
-                self._drop()
+                self._close_broken()
                 return False
             except NotImplementedError:  # an event loop without support for sockets
-                self._drop(never=True)
+                self._close_broken(permanently=True)
                 return False
             self.items, self._confirmed_count = items, 0
             return True
 
     def end(self) -> list[Item]:
         """End the lane and return the batch in progress. Safe from any thread."""
-        with self._turn:
+        with self._lock:
             items, self.items = self.items, []
             if self._open:
                 self._open = False
-                if asyncio._get_running_loop() is self.inbox.loop:
-                    self._hang_up()
+                if asyncio._get_running_loop() is self.batch.loop:
+                    self._disconnect()
                     return items
                 try:
-                    self.inbox.loop.call_soon_threadsafe(self._hang_up)
+                    self.batch.loop.call_soon_threadsafe(self._disconnect)
                 except RuntimeError:  # the loop is closed, so nothing reads the socket
                     self.session.close()
             return items
 
     # --- on the loop ----------------------------------------------------------------------
 
-    def _say(self, rows: list[Row]) -> None:
+    def _send_query(self, rows: list[Row]) -> None:
         if len(rows[0]) > ENTRY_COLUMNS:
             columns = zip(_CHUNK_OIDS, zip(*rows, strict=True), strict=True)
             self._pg.send_query_params(
-                self._chunks, [_array(oid, column) for oid, column in columns], _CHUNK_ARRAYS, [1] * len(_CHUNK_OIDS)
+                self._chunks,
+                [_encode_array(oid, column) for oid, column in columns],
+                _CHUNK_ARRAYS,
+                [1] * len(_CHUNK_OIDS),
             )
         elif len(rows) == 1:
-            values: list[Any] = [_single(oid, value) for oid, value in zip(_OIDS, rows[0], strict=True)]
+            values: list[Any] = [_encode_value(oid, value) for oid, value in zip(_OIDS, rows[0], strict=True)]
             self._pg.send_query_prepared(b"one", values, _BINARY)
         else:
-            values = [_array(oid, column) for oid, column in zip(_OIDS, zip(*rows, strict=True), strict=True)]
+            values = [_encode_array(oid, column) for oid, column in zip(_OIDS, zip(*rows, strict=True), strict=True)]
             self._pg.send_query_params(self._insert_many, values, _ARRAY_OIDS, _BINARY)
 
-    def _push(self) -> None:
+    def _flush(self) -> None:
         has_more = bool(self._pg.flush())
         if has_more != self._writes:
             self._writes = has_more
             if has_more:
-                self.inbox.loop.add_writer(self._socket, self._writable)
+                self.batch.loop.add_writer(self._socket, self._on_writable)
             else:
-                self.inbox.loop.remove_writer(self._socket)
+                self.batch.loop.remove_writer(self._socket)
 
-    def _writable(self) -> None:
-        with self._turn:
+    def _on_writable(self) -> None:
+        with self._lock:
             if not self._open:
                 return
             try:
-                self._push()
+                self._flush()
             except self._failures:
-                self._drop()
+                self._close_broken()
         self._hand_over()
 
-    def _readable(self) -> None:
-        with self._turn:
+    def _on_readable(self) -> None:
+        with self._lock:
             if not self._open:
                 return
             try:
                 is_confirmed = self._all_confirmed()
             except self._failures:
-                self._drop()
+                self._close_broken()
                 is_confirmed = False
             if is_confirmed:
                 items, self.items = self.items, []
         if is_confirmed:
-            self.inbox.confirm(items)
+            self.batch.confirm(items)
         else:
             self._hand_over()
 
@@ -202,7 +208,7 @@ class Lane:
             elif self._confirmed_count == len(self.items):
                 return True
             else:
-                self._drop()
+                self._close_broken()
                 break
         return False
 
@@ -210,28 +216,28 @@ class Lane:
         """Pass the batch of an ended lane to the thread of the writer."""
         if not self._open and self.items:
             items, self.items = self.items, []
-            self.inbox.hand_over(items)
+            self.batch.hand_over(items)
 
-    def _drop(self, *, never: bool = False) -> None:
+    def _close_broken(self, *, permanently: bool = False) -> None:
         self._open = False
-        self._hang_up()
-        self._writer.without(self, never=never)
+        self._disconnect()
+        self._writer.remove_lane(self, permanently=permanently)
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         with contextlib.suppress(NotImplementedError):
-            self.inbox.loop.remove_reader(self._socket)
-            self.inbox.loop.remove_writer(self._socket)
+            self.batch.loop.remove_reader(self._socket)
+            self.batch.loop.remove_writer(self._socket)
         self.session.close()
 
 
-def _single(oid: int, value: Any) -> bytes | None:
+def _encode_value(oid: int, value: Any) -> bytes | None:
     """A value as Postgres sends it."""
     if value is None or oid == _BYTEA:
         return value  # type: ignore[no-any-return]
     return value.encode() if oid == _TEXT else _PACKERS[oid](value)
 
 
-def _array(oid: int, column: tuple[Any, ...]) -> bytes:
+def _encode_array(oid: int, column: tuple[Any, ...]) -> bytes:
     """An array as Postgres sends it: each element after its length."""
     count, nulls = len(column), 0
     if oid in _FIXED:
@@ -247,4 +253,4 @@ def _array(oid: int, column: tuple[Any, ...]) -> bytes:
             raw = value.encode() if oid == _TEXT else value
             parts += (_LENGTH(len(raw)), raw)
         body = b"".join(parts)
-    return _HEAD(1, nulls, oid, count, 1) + body
+    return _ARRAY_HEADER(1, nulls, oid, count, 1) + body

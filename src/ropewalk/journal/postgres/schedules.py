@@ -16,7 +16,7 @@ from ..sql.rows import fetch
 from .session import Session
 from .worker_registry import WorkerRegistry
 
-Became: TypeAlias = Literal["late", "merged", "skipped"]
+MissedOutcome: TypeAlias = Literal["late", "merged", "skipped"]
 
 _NOW: Final = "EXTRACT(EPOCH FROM clock_timestamp())::float8"
 _MAX_MISSED: Final = 100  # missed due times, for each schedule
@@ -28,7 +28,7 @@ _UPSERT: Final = """
         next = CASE WHEN s.cron = excluded.cron AND s.timezone = excluded.timezone THEN s.next ELSE excluded.next END
 """
 _COLUMNS: Final = "name, project, cron, timezone, context, catch_up, paused, next, last"
-_TAKE: Final = f"""
+_RESERVE_DUE: Final = f"""
     UPDATE schedule SET worker = ?1, held = {_NOW} + CAST(?2 AS float8)
     WHERE NOT paused AND next <= {_NOW} AND (held <= {_NOW} OR worker = ?1) RETURNING {_COLUMNS}
 """
@@ -36,8 +36,10 @@ _ADVANCE: Final = """
     UPDATE schedule SET next = ?3, last = coalesce(CAST(?4 AS float8), last), held = 0
     WHERE name = ?1 AND next = CAST(?2 AS float8) RETURNING 1
 """
-_MISS: Final = "INSERT INTO schedule_missed (schedule, due, became, run) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
-_FORGET: Final = """
+_RECORD_MISSED: Final = (
+    "INSERT INTO schedule_missed (schedule, due, became, run) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+)
+_DELETE_OLD_MISSED: Final = """
     DELETE FROM schedule_missed WHERE schedule = ?1 AND due < (
         SELECT min(due) FROM (SELECT due FROM schedule_missed WHERE schedule = ?1 ORDER BY due DESC LIMIT ?2) AS latest)
 """
@@ -49,7 +51,7 @@ class Missed:
     `skipped`. `run` is the id of the run that was started for it."""
 
     due: float
-    became: Became
+    outcome: MissedOutcome
     run: str | None
 
 
@@ -73,8 +75,8 @@ class TimetableRow:
 class Timetable:
     """The schedules of a store. Blocking; safe from any thread."""
 
-    def __init__(self, fleet: WorkerRegistry) -> None:
-        self._fleet = fleet
+    def __init__(self, registry: WorkerRegistry) -> None:
+        self._registry = registry
 
     def rows(self) -> list[TimetableRow]:
         """Return all schedules by name, with the latest missed due times.
@@ -90,11 +92,11 @@ class Timetable:
             ):
                 missed.setdefault(name, []).append(Missed(due_at, became, run))
             rows = fetch(session, f"SELECT {_COLUMNS} FROM schedule ORDER BY name")
-            return [_row(row, missed.get(row[0], ())) for row in rows]
+            return [_to_row(row, missed.get(row[0], ())) for row in rows]
 
-        return self._fleet.do(work)
+        return self._registry.run_in_transaction(work)
 
-    def put(self, rows: Iterable[TimetableRow], project: str | None) -> None:
+    def replace_all(self, rows: Iterable[TimetableRow], project: str | None) -> None:
         """Store the schedules of a project, and delete its other ones.
 
         A schedule that is known stays paused, and its due times stay unless its cron or its time zone has changed.
@@ -115,7 +117,7 @@ class Timetable:
                 values = (row.name, project, row.cron, row.timezone, context, row.catch_up, row.paused, row.next)
                 session.execute(_UPSERT, values)
 
-        self._fleet.do(work)
+        self._registry.run_in_transaction(work)
 
     def pause(self, name: str) -> None:
         """Stop starting runs by a schedule until it is resumed.
@@ -123,7 +125,8 @@ class Timetable:
         Args:
             name: Name of the schedule.
         """
-        self._fleet.do(lambda s: s.execute("UPDATE schedule SET paused = true WHERE name = ?", (name,)))
+        query = "UPDATE schedule SET paused = true WHERE name = ?"
+        self._registry.run_in_transaction(lambda session: session.execute(query, (name,)))
 
     def resume(self, name: str, next: float) -> None:
         """Start runs by a paused schedule again.
@@ -133,17 +136,17 @@ class Timetable:
             next: The first due time.
         """
         query = "UPDATE schedule SET paused = false, next = ?2 WHERE name = ?1 AND paused"
-        self._fleet.do(lambda s: s.execute(query, (name, next)))
+        self._registry.run_in_transaction(lambda s: s.execute(query, (name, next)))
 
-    def now(self) -> float:
+    def server_time(self) -> float:
         """Return the time of the server.
 
         Returns:
             Seconds since the epoch.
         """
-        return float(self._fleet.do(lambda s: fetch(s, f"SELECT {_NOW}"))[0][0])
+        return float(self._registry.run_in_transaction(lambda s: fetch(s, f"SELECT {_NOW}"))[0][0])
 
-    def take(self, worker: str, seconds: float) -> tuple[float, list[TimetableRow]]:
+    def reserve_due(self, worker: str, seconds: float) -> tuple[float, list[TimetableRow]]:
         """Reserve the schedules that are due. Other workers skip them meanwhile.
 
         Args:
@@ -155,10 +158,10 @@ class Timetable:
         """
 
         def work(session: Session) -> tuple[float, list[TimetableRow]]:
-            rows = [_row(row, ()) for row in fetch(session, _TAKE, (worker, seconds))]
+            rows = [_to_row(row, ()) for row in fetch(session, _RESERVE_DUE, (worker, seconds))]
             return float(fetch(session, f"SELECT {_NOW}")[0][0]), rows
 
-        return self._fleet.do(work)
+        return self._registry.run_in_transaction(work)
 
     def advance(self, row: TimetableRow, next: float, last: float | None, missed: Sequence[Missed]) -> bool:
         """Record that all due times before `next` are handled.
@@ -177,15 +180,15 @@ class Timetable:
             # The old `next` in the condition makes this happen once, whichever worker is first.
             if not fetch(session, _ADVANCE, (row.name, row.next, next, last)):
                 return False
-            session.executemany(_MISS, [(row.name, miss.due, miss.became, miss.run) for miss in missed])
+            session.executemany(_RECORD_MISSED, [(row.name, miss.due, miss.outcome, miss.run) for miss in missed])
             if missed:
-                session.execute(_FORGET, (row.name, _MAX_MISSED))
+                session.execute(_DELETE_OLD_MISSED, (row.name, _MAX_MISSED))
             return True
 
-        return self._fleet.do(work)
+        return self._registry.run_in_transaction(work)
 
 
-def _row(values: Sequence[Any], missed: Sequence[Missed]) -> TimetableRow:
+def _to_row(values: Sequence[Any], missed: Sequence[Missed]) -> TimetableRow:
     name, project, cron, timezone, context, catch_up, paused, next, last = values
     return TimetableRow(
         name=name,

@@ -1,20 +1,14 @@
-"""The store in a Postgres database: for several hosts, and for those who have one.
+"""The store in a Postgres database, which several hosts can share. Needs `ropewalk[postgres]`.
 
-Each store has a schema of its own (`?schema=`, "ropewalk" unless named), made on demand. It waits
-for a server that restarts, and sends again what was not acknowledged. Refused: a schema of another
-program or of a newer version. Needs `ropewalk[postgres]`.
+`PostgresStore` is what an address `postgresql://...` opens. `prepare_schema` creates the tables in the store's own
+schema (`?schema=`, "ropewalk" by default) or migrates them. It changes nothing and raises StoreError for a schema with
+tables of another program or of a newer Ropewalk, for a database that is not in UTF-8, and for a connection pooler that
+does not keep sessions. `examine` reads a whole store and reports damaged values.
 
-Opens a store in Postgres: checks that the schema is ours, makes it or brings it up to date.
-
-Refused, with nothing changed: a schema with tables of another program, one written by a newer
-version, a database that is not in UTF-8, a connection pooler that does not keep sessions.
-
-Writes to Postgres: the entries of many runs in one statement, which is one round trip and one commit.
-
-Every batch is fenced: a row goes in only if its run is still at the epoch it names, and the lease
-is locked meanwhile, so that nobody can take the run over in between. A batch whose answer was lost
-is sent again on a new connection: entries are unique and claims are known by their beat, so that
-twice is the same as once.
+`PostgresWriter` writes the entries of many runs in one statement, which is one round trip and one commit. Each row is
+written only if its run is still at the epoch in the row. The statement locks the lease meanwhile, so that nobody can
+take the run over in between. The writer waits for a server that restarts. It sends a batch whose answer was lost again
+on a new connection. That changes nothing twice: entries are unique, and claims are recognized by their heartbeat.
 """
 
 from __future__ import annotations
@@ -30,11 +24,11 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from ...errors import StoreError
-from ..news import Hear, News
-from ..sql.rows import ENTRY_COLUMNS, Connection, Row, fetch, why_not
+from ..news import News, NewsCallback
+from ..sql.rows import ENTRY_COLUMNS, Connection, Row, fetch, why_not_written
 from ..sql.store import SqlStore
 from ..sql.upkeep import Migrations
-from ..sql.writer import Item, Outcomes, Parcel, WriteBatch, Writer
+from ..sql.writer import Item, Outcomes, QueuedBatch, WriteBatch, Writer
 from ..sqlite.doctor import bad_values
 from .lane import INSERT, INSERT_CHUNKS, INSERT_ONE, Lane
 from .session import (
@@ -44,38 +38,47 @@ from .session import (
     check_pooler,
     driver,
     is_transient,
-    must_renew,
+    needs_new_connection,
     notify,
     notify_all,
-    target,
+    parse_target,
 )
 
 _FOLDER: Final = Path(__file__).parent / "migrations"
-_LOCK: Final = 0x726F7065  # "rope"
+_MIGRATION_LOCK: Final = 0x726F7065  # "rope"
 _TABLES: Final = "SELECT tablename FROM pg_tables WHERE schemaname = ?"
-_OLDEST: Final = 130000
+_MIN_VERSION: Final = 130000
 
 
-def prepare(session: Session, where: Target) -> None:
+def prepare_schema(session: Session, target: Target) -> None:
+    """Check the database, and create the tables of the store or migrate them.
+
+    Raises:
+        StoreError: The database or its schema cannot hold a store; nothing was changed.
+    """
     version, encoding, backend = fetch(
         session,
         "SELECT CAST(current_setting('server_version_num') AS integer), current_setting('server_encoding'),"
         " pg_backend_pid()",
     )[0]
-    if version < _OLDEST:
-        raise StoreError(f"{where.name}: Postgres {version // 10000} is too old; from {_OLDEST // 10000} on it works")
+    if version < _MIN_VERSION:
+        raise StoreError(
+            f"{target.name}: Postgres {version // 10000} is too old; from {_MIN_VERSION // 10000} on it works"
+        )
     if encoding != "UTF8":
-        raise StoreError(f"{where.name}: the database is in {encoding}; create one WITH ENCODING 'UTF8'")
-    check_pooler(session, where, backend)
+        raise StoreError(f"{target.name}: the database is in {encoding}; create one WITH ENCODING 'UTF8'")
+    check_pooler(session, target, backend)
     migrations = Migrations(_FOLDER)
-    if _is_ours(session, where) and migrations.version(session) == migrations.newest:
+    if _is_ropewalk_schema(session, target) and migrations.version(session) == migrations.newest:
         return
     session.execute("BEGIN")
     try:
-        session.execute("SELECT pg_advisory_xact_lock(?)", (_LOCK,))  # Whoever comes second finds the work done.
-        if not _is_ours(session, where):
-            _make(session, where)
-        migrations.apply(session, where.name)
+        session.execute(
+            "SELECT pg_advisory_xact_lock(?)", (_MIGRATION_LOCK,)
+        )  # Whoever comes second finds the work done.
+        if not _is_ropewalk_schema(session, target):
+            _create_schema(session, target)
+        migrations.apply(session, target.name)
         session.execute("COMMIT")
     except BaseException:
         if not session.is_closed:
@@ -83,20 +86,20 @@ def prepare(session: Session, where: Target) -> None:
         raise
 
 
-def _is_ours(session: Session, where: Target) -> bool:
-    # Asked of the catalogue: what the server has cached of a search path may lag behind another's commit.
-    return bool(fetch(session, f"{_TABLES} AND tablename = 'migration'", (where.schema,)))
+def _is_ropewalk_schema(session: Session, target: Target) -> bool:
+    # The catalogue says it: the server's cache of the search path may lag behind the commit of another process.
+    return bool(fetch(session, f"{_TABLES} AND tablename = 'migration'", (target.schema,)))
 
 
-def _make(session: Session, where: Target) -> None:
-    tables = fetch(session, _TABLES, (where.schema,))
+def _create_schema(session: Session, target: Target) -> None:
+    tables = fetch(session, _TABLES, (target.schema,))
     if tables:
         raise StoreError(
-            f"{where.name}: the schema {where.schema} holds tables of another program ({tables[0][0]});"
+            f"{target.name}: the schema {target.schema} holds tables of another program ({tables[0][0]});"
             " name another one (?schema=...)"
         )
-    if not fetch(session, "SELECT 1 FROM pg_namespace WHERE nspname = ?", (where.schema,)):
-        session.execute(f"CREATE SCHEMA {where.schema}")
+    if not fetch(session, "SELECT 1 FROM pg_namespace WHERE nspname = ?", (target.schema,)):
+        session.execute(f"CREATE SCHEMA {target.schema}")
     session.execute(
         "CREATE TABLE migration (number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied DOUBLE PRECISION NOT NULL)"
     )
@@ -107,10 +110,10 @@ T = TypeVar("T")
 PATIENCE: Final = 60.0
 """Seconds in which a server that has gone away may come back, before what waits for it fails."""
 
-_LAST: Final = 5.0  # The same, for a store that is being closed.
-_LONG: Final = 3  # looks at open runs, after which news of them is listened for
-_OFTEN: Final = 3  # batches of entries alone, after which a loop gets a lane of its own
-_BYTES: Final = 8_000_000  # of data in one statement, at most, unless one entry has more
+_CLOSE_PATIENCE: Final = 5.0  # The same, for a store that is being closed.
+_LOOKS_BEFORE_LISTENING: Final = 3  # looks at open runs, after which news of them is listened for
+_BATCHES_BEFORE_LANE: Final = 3  # batches of entries alone, after which a loop gets a lane of its own
+_MAX_STATEMENT_BYTES: Final = 8_000_000  # of data in one statement, at most, unless one entry has more
 
 
 class PostgresWriter(Writer):
@@ -118,76 +121,78 @@ class PostgresWriter(Writer):
 
     connection: Session
 
-    def __init__(self, where: Target, lease: float, poll: float) -> None:
-        self._where = where
+    def __init__(self, target: Target, lease: float, poll: float) -> None:
+        self._target = target
         self._reader: Session | None = None
         self.patience: float | None = None  # instead of PATIENCE
         failures = driver().Error
         try:
-            self.connection = Session(where)
+            self.connection = Session(target)
             try:
-                prepare(self.connection, where)
+                prepare_schema(self.connection, target)
             except BaseException:
                 self.connection.close()
                 raise
         except failures as error:
-            raise store_error(where.name, error) from error
-        super().__init__(where.name, (failures, UnicodeError), lease, poll)
+            raise store_error(target.name, error) from error
+        super().__init__(target.name, (failures, UnicodeError), lease, poll)
         self._lanes: dict[WriteBatch, Lane] = {}
-        self._without: dict[WriteBatch, int] = {}  # how many batches could have used one
+        self._batches_without_lane: dict[WriteBatch, int] = {}  # how many batches could have used one
         self._listener: Listener | None = None
-        self._listening = threading.Lock()
-        self._looks, self._deaf = 0, False
-        self._untold: deque[News] = deque()
+        self._listener_lock = threading.Lock()
+        self._looks, self._is_closing = 0, False
+        self._unannounced: deque[News] = deque()
 
     # --- entries alone go straight from their loop to the server ---------------------------
 
-    def commit_here(self, inbox: WriteBatch, items: list[Item]) -> bool:
+    def commit_on_loop(self, batch: WriteBatch, items: list[Item]) -> bool:
         if self.refusal or not all(type(work) is tuple for _, _, work in items):
             return False
         size = len(items[0][2])
-        if sum(len(row[4] or b"") for _, _, row in items) > _BYTES or any(len(row) != size for _, _, row in items):
+        if sum(len(row[4] or b"") for _, _, row in items) > _MAX_STATEMENT_BYTES or any(
+            len(row) != size for _, _, row in items
+        ):
             return False
-        lane = self._lanes.get(inbox)
+        lane = self._lanes.get(batch)
         if lane is None:
-            self._without[inbox] = self._without.get(inbox, 0) + 1
+            self._batches_without_lane[batch] = self._batches_without_lane.get(batch, 0) + 1
             return False
         if not lane.send(items):
             return False
-        inbox.hold()
+        batch.hold_back()
         return True
 
     # --- changes of other processes, and for them ---------------------------------------------
 
-    def tell(self, connection: Connection, news: News) -> None:
-        notify(connection, self._where, news)
+    def announce(self, connection: Connection, news: News) -> None:
+        notify(connection, self._target, news)
 
-    def tell_soon(self, news: News) -> None:
+    def announce_soon(self, news: News) -> None:
         # Not in the transaction: Postgres serializes transactions that notify until they are on the disk.
-        self._untold.append(news)
-        if len(self._untold) == 1:
-            self.nudge()
+        self._unannounced.append(news)
+        if len(self._unannounced) == 1:
+            self.wake_once()
 
-    def hear(self, callback: Hear) -> Callable[[], None] | None:
+    def hear(self, callback: NewsCallback) -> Callable[[], None] | None:
         listener = self._listen()
         if listener is None:
             raise StoreError(f"{self.name}: the store is closed")
         listener.add(callback)
         return lambda: listener.remove(callback)
 
-    def attend(self) -> bool:
+    def listens_for_changes(self) -> bool:
         self._looks += 1
-        if self._looks < _LONG and self._listener is None:
+        if self._looks < _LOOKS_BEFORE_LISTENING and self._listener is None:
             return False  # a short run saves the additional connection
         listener = self._listen()
         return listener is not None and listener.live
 
     def _listen(self) -> Listener | None:
-        with self._listening:
-            if self._listener is None and not self._deaf:
-                self._listener = Listener(self._where, self.failures)
+        with self._listener_lock:
+            if self._listener is None and not self._is_closing:
+                self._listener = Listener(self._target, self.failures)
                 self._listener.add(self._on_news)
-            return None if self._deaf else self._listener
+            return None if self._is_closing else self._listener
 
     def _on_news(self, news: News) -> None:
         mine = self.watch.find(news.seq) is not None if news.kind else self.watch.needs_thread()
@@ -195,52 +200,52 @@ class PostgresWriter(Writer):
             self.watch.look_soon()
 
     def close(self) -> None:
-        with self._listening:
-            self._deaf = True
+        with self._listener_lock:
+            self._is_closing = True
             if self._listener is not None:
                 self._listener.close()
         super().close()
 
-    def tidy(self) -> None:
-        if self._untold:
-            some = [self._untold.popleft() for _ in range(len(self._untold))]
+    def after_round(self) -> None:
+        if self._unannounced:
+            some = [self._unannounced.popleft() for _ in range(len(self._unannounced))]
             with contextlib.suppress(*self.failures):  # Nothing depends on it.
-                notify_all(self.connection, self._where, some)
-        for inbox, count in list(self._without.items()):
-            if inbox.loop.is_closed():
-                del self._without[inbox]
-                if lane := self._lanes.pop(inbox, None):
+                notify_all(self.connection, self._target, some)
+        for batch, count in list(self._batches_without_lane.items()):
+            if batch.loop.is_closed():
+                del self._batches_without_lane[batch]
+                if lane := self._lanes.pop(batch, None):
                     lane.end()
-            elif count >= _OFTEN and inbox not in self._lanes and (lane := self._lane(inbox)):
-                self._lanes[inbox] = lane
+            elif count >= _BATCHES_BEFORE_LANE and batch not in self._lanes and (lane := self._open_lane(batch)):
+                self._lanes[batch] = lane
 
-    def _lane(self, inbox: WriteBatch) -> Lane | None:
+    def _open_lane(self, batch: WriteBatch) -> Lane | None:
         # Without a lane the thread of the writer sends the entries, and reports any failure.
         with contextlib.suppress(*self.failures):
-            session = Session(self._where)
+            session = Session(self._target)
             try:
-                return Lane(inbox, session, self)
+                return Lane(batch, session, self)
             except BaseException:
                 session.close()
                 raise
         return None
 
-    def without(self, lane: Lane, *, never: bool = False) -> None:
-        self._lanes.pop(lane.inbox, None)
-        self._without[lane.inbox] = -sys.maxsize if never else 0
+    def remove_lane(self, lane: Lane, *, permanently: bool = False) -> None:
+        self._lanes.pop(lane.batch, None)
+        self._batches_without_lane[lane.batch] = -sys.maxsize if permanently else 0
 
-    def withdraw(self) -> list[Parcel]:
+    def withdraw_batches(self) -> list[QueuedBatch]:
         lanes = list(self._lanes.values())
         self._lanes.clear()
-        return [(lane.inbox, items) for lane in lanes if (items := lane.end())]
+        return [QueuedBatch(lane.batch, items) for lane in lanes if (items := lane.end())]
 
     def insert(self, rows: list[Row]) -> Outcomes:
         outcomes: list[Any] = []
-        for some in _statements(rows):
+        for some in _split_into_statements(rows):
             if self._insert_rows(some) == len(some):
                 outcomes += [None] * len(some)
             else:
-                outcomes += [why_not(self.connection, row) for row in some]
+                outcomes += [why_not_written(self.connection, row) for row in some]
         return outcomes if any(outcomes) else None
 
     def _insert_rows(self, rows: list[Row]) -> int:
@@ -252,7 +257,7 @@ class PostgresWriter(Writer):
             INSERT_CHUNKS if chunks else INSERT, columns, planned=False
         )  # Ten rows are joined unlike thousands.
 
-    def insert_alone(self, rows: list[Row]) -> Outcomes:
+    def insert_in_one_commit(self, rows: list[Row]) -> Outcomes:
         return self.insert(rows)  # A statement is a transaction of its own.
 
     def transaction(self, work: Callable[[Connection], T]) -> T:
@@ -267,24 +272,24 @@ class PostgresWriter(Writer):
             raise
         return result
 
-    def alone(self, work: Callable[[Connection], T]) -> T:
+    def exclusive_transaction(self, work: Callable[[Connection], T]) -> T:
         def locked(connection: Connection) -> T:
             connection.execute("LOCK TABLE blob, lease IN SHARE ROW EXCLUSIVE MODE")
             return work(connection)
 
         return self.transaction(locked)
 
-    def patiently(self, work: Callable[[], T]) -> T:
-        """Again, on a new connection if need be, while the server may come back."""
-        return self._patiently(lambda: self.connection, work)
+    def retry_transient(self, work: Callable[[], T]) -> T:
+        """Call `work`, and again while the server may come back, on a new connection if it is needed."""
+        return self._retry(lambda: self.connection, work)
 
-    def look(self, work: Callable[[Connection], T]) -> T:
+    def read_once(self, work: Callable[[Connection], T]) -> T:
         def read() -> T:
             if self._reader is None:
-                self._reader = Session(self._where)
+                self._reader = Session(self._target)
             return work(self._reader)
 
-        return self._patiently(lambda: self._reader, read)
+        return self._retry(lambda: self._reader, read)
 
     def failure(self, error: Exception) -> StoreError:
         return store_error(self.name, error)
@@ -301,11 +306,17 @@ class PostgresWriter(Writer):
         listener = self._listener.session if self._listener is not None else None
         return [*lanes, *(session for session in (self._reader, self.connection, listener) if session is not None)]
 
-    def one_is_to_blame(self, error: Exception) -> bool:
+    def is_fault_of_one_item(self, error: Exception) -> bool:
         psycopg = driver()
-        return not isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) or _is_full(error)
+        return not isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) or _is_disk_full(error)
 
-    def _patiently(self, session: Callable[[], Session | None], work: Callable[[], T]) -> T:
+    def _retry(self, session: Callable[[], Session | None], work: Callable[[], T]) -> T:
+        """Call `work` until it succeeds, fails for good, or the patience with the server is over.
+
+        Args:
+            session: Returns the session that `work` uses; None if it has not begun.
+            work: A function that may run several times.
+        """
         began, pause = 0.0, 0.02
         renew: Session | None = None
         while True:
@@ -319,19 +330,20 @@ class PostgresWriter(Writer):
                 if current is None:
                     may_pass = isinstance(error, driver().OperationalError)  # the first session could not begin
                 else:
-                    renew = current if renew or current.is_closed or must_renew(error) else None
+                    renew = current if renew or current.is_closed or needs_new_connection(error) else None
                     may_pass = renew is not None or is_transient(error)
                 if not may_pass:
                     raise
+                # A store that is being closed waits less long.
                 now = time.monotonic()
                 began = began or now
-                if now - began > (_LAST if self.refusal else self.patience or PATIENCE):
+                if now - began > (_CLOSE_PATIENCE if self.refusal else self.patience or PATIENCE):
                     raise
             time.sleep(pause * random.uniform(0.5, 1))
             pause = min(2 * pause, 1.0)
 
 
-def _statements(rows: list[Row]) -> Iterator[list[Row]]:
+def _split_into_statements(rows: list[Row]) -> Iterator[list[Row]]:
     """Split rows into statements, in order. One statement cannot write the same row twice."""
     some: list[Row] = []
     keys: set[tuple[int, str, str]] = set()
@@ -339,7 +351,7 @@ def _statements(rows: list[Row]) -> Iterator[list[Row]]:
     for row in rows:
         key = row[:3]
         size += len(row[4] or b"")
-        if some and (key in keys or size > _BYTES or len(row) != len(some[0])):
+        if some and (key in keys or size > _MAX_STATEMENT_BYTES or len(row) != len(some[0])):
             yield some
             some, keys, size = [], set(), len(row[4] or b"")
         some.append(row)
@@ -348,11 +360,11 @@ def _statements(rows: list[Row]) -> Iterator[list[Row]]:
         yield some
 
 
-def _is_full(error: Exception) -> bool:
+def _is_disk_full(error: Exception) -> bool:
     return getattr(error, "sqlstate", None) == "53100"
 
 
-_AWAY: Final = "the server cannot be reached or ended the session ({}); check that it runs and takes connections"
+_UNREACHABLE: Final = "the server cannot be reached or ended the session ({}); check that it runs and takes connections"
 # Errors before a session begins have no code, only a text.
 _REFUSED: Final = (
     (
@@ -367,13 +379,13 @@ def store_error(name: str, error: Exception) -> StoreError:
     """Return the error for people about a failure of Postgres, with what to do."""
     details = " ".join(str(error).split())
     state = getattr(error, "sqlstate", None)
-    if _is_full(error):
+    if _is_disk_full(error):
         problem = "the server's disk is full; free some space. Nothing acknowledged is lost"
     elif state == "42501":
         problem = f"the user may not do this ({details}); grant it CREATE on the database, or on a schema made for it"
     elif isinstance(error, driver().OperationalError):
         problem = next(
-            (problem for words, problem in _REFUSED if any(word in details for word in words)), _AWAY
+            (problem for words, problem in _REFUSED if any(word in details for word in words)), _UNREACHABLE
         ).format(details)
     else:
         problem = f"{type(error).__name__}: {details}"
@@ -392,8 +404,8 @@ class PostgresStore(SqlStore):
     remote = True
 
     def __init__(self, url: str, *, lease: float = 10.0, poll: float = 0.2) -> None:
-        self.where = target(url)
-        self._postgres = PostgresWriter(self.where, lease, poll)
+        self.target = parse_target(url)
+        self._postgres = PostgresWriter(self.target, lease, poll)
         super().__init__(self._postgres, lease, poll)
 
     def wait_for_server(self, seconds: float) -> None:
@@ -414,12 +426,12 @@ def examine(url: str, limit: float | None = None) -> tuple[str, list[str]]:
     Raises:
         Unfinished: The limit was reached.
     """
-    where = target(url)
+    target = parse_target(url)
     deadline = None if limit is None else time.monotonic() + limit
     try:
-        with contextlib.closing(Session(where)) as session:
-            prepare(session, where)
+        with contextlib.closing(Session(target)) as session:
+            prepare_schema(session, target)
             version = fetch(session, "SELECT current_setting('server_version')")[0][0]
-            return f"{where.name} (Postgres {version})", [bad.message for bad in bad_values(session, deadline)]
+            return f"{target.name} (Postgres {version})", [bad.message for bad in bad_values(session, deadline)]
     except driver().Error as error:
-        raise store_error(where.name, error) from error
+        raise store_error(target.name, error) from error

@@ -1,49 +1,58 @@
-"""The workers of a store in Postgres: who is alive, what the dead have left behind, how fast tools may be called.
+"""The table of workers of a store in Postgres: which workers live, which have died, and whose runs are released.
 
-Times here are the server's own, so that no two clocks are ever compared. Everything is short and safe from
-any thread, and done again on a new connection when the old one is gone. Refused: other stores.
+Each worker (`workers/worker.py`) records heartbeats here and removes the workers that have died, so that their runs get
+another worker. Queues, schedules and the map chunks of `workers/` use the same connection for their short queries.
+
+All times are the server's own, so that clocks of two hosts are never compared. Every method is short, blocks, and is
+safe from any thread. A query whose connection was lost is repeated once on a new one. Only stores in Postgres have
+workers.
 """
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import orjson
 
 from ...fast_dataclass import dataclass
 from ..sql.lease_watch import OrphanFinder, Silence, runnable_by_any_worker
-from ..sql.leases import Owner, judge, me
-from ..sql.recovery import count_death, is_suspect, park
+from ..sql.leases import Owner, owner_state, this_process
+from ..sql.recovery import count_death, is_suspect, park_run
 from ..sql.rows import fetch, load
 from .session import Session, Target, driver
 
 T = TypeVar("T")
 
-BEAT: Final = """
+RECORD_HEARTBEAT: Final = """
     INSERT INTO worker (id, owner, began, beat, about) VALUES (?1, ?2, clock_timestamp(), clock_timestamp(), ?3)
     ON CONFLICT (id) DO UPDATE SET beat = clock_timestamp() RETURNING EXTRACT(EPOCH FROM began)::text
 """
 # A heartbeat process writes this when its worker has died: nobody has to wait for the lease.
-FAREWELL: Final = "UPDATE worker SET beat = 'epoch' WHERE id = ?1"
+MARK_DEAD: Final = "UPDATE worker SET beat = 'epoch' WHERE id = ?1"
 # The worker was only cut off: its silence was no death. A run that it has lost may have been parked meanwhile.
-_PARDON: Final = "UPDATE mishap SET deaths = deaths - 1 WHERE run = ANY(?) AND deaths > 0"
-_WORKERS: Final = """
+_SUBTRACT_DEATH: Final = "UPDATE mishap SET deaths = deaths - 1 WHERE run = ANY(?) AND deaths > 0"
+_SELECT_WORKERS: Final = """
     SELECT id, owner, EXTRACT(EPOCH FROM clock_timestamp() - beat)::float8, EXTRACT(EPOCH FROM began)::float8, about,
         EXTRACT(EPOCH FROM beat)::float8
     FROM worker ORDER BY began, id
 """
 # Only runs that are on their way: a lease row stays for as long as its run does.
-_FREE: Final = """
+_RELEASE_RUNS_OF_OWNER: Final = """
     UPDATE lease SET owner = NULL
     WHERE owner = ? AND run IN (SELECT seq FROM run WHERE status = 'running') RETURNING run
 """
-_MAX_ORPHANS: Final = 10_000
 _NOW: Final = "EXTRACT(EPOCH FROM clock_timestamp())::float8"
+# Runs that nobody owns and that could execute now, without the parts of other runs; the number bounds the count.
+_DUE_RUNS: Final = f"""
+    SELECT context FROM run JOIN lease ON lease.run = seq
+    WHERE (status = 'running' OR (status = 'waiting' AND due <= {_NOW})) AND owner IS NULL AND parent IS NULL
+    ORDER BY seq LIMIT 10000
+"""
 # `due` is when the call after this one may begin, were there no burst.
-_PACE: Final = f"""
+_RESERVE_CALL_SLOT: Final = f"""
     INSERT INTO pace AS p (name, due) VALUES (?1, {_NOW} + CAST(?2 AS float8))
     ON CONFLICT (name) DO UPDATE SET due = greatest(p.due, {_NOW}) + CAST(?2 AS float8)
     RETURNING due - {_NOW} - CAST(?2 AS float8) * ?3
@@ -52,8 +61,16 @@ _PACE: Final = f"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRow:
-    """A worker: the process it is, how long it has been silent, since when it works (seconds since the epoch), and its
-    last heartbeat by the server's clock."""
+    """A row of the table `worker`.
+
+    Args:
+        id: The worker's id.
+        owner: The process of the worker, in the words of `Owner.dump`: leases name it as their owner.
+        silent: Seconds since its last heartbeat.
+        began: When the worker registered, in seconds since the epoch.
+        about: What the worker says about itself: its queues, its concurrency, its version.
+        beat: The last heartbeat by the server's clock, in seconds since the epoch; 0 if its process is known dead.
+    """
 
     id: str
     owner: str
@@ -63,21 +80,17 @@ class WorkerRow:
     beat: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Orphan:
-    """A run that is to be carried on by whoever has a hand free."""
-
-    id: str
-    epoch: int
-    context: dict[str, Any]
-
-
 class WorkerRegistry:
-    """The workers of the store at `where`. `lease` is how long, in seconds, one may be silent; a run whose
-    worker has died more than `recoveries` times without recording anything is parked."""
+    """The workers of one store, on a connection of its own.
 
-    def __init__(self, where: Target, lease: float = 2.5, recoveries: int = 5) -> None:
-        self.where, self.lease, self.recoveries = where, lease, recoveries
+    Args:
+        target: The database and schema of the store.
+        lease: Seconds that a worker may be silent before others take its runs over.
+        recoveries: Deaths of workers without progress that a run may survive; after one more it is parked.
+    """
+
+    def __init__(self, target: Target, lease: float = 2.5, recoveries: int = 5) -> None:
+        self.target, self.lease, self.recoveries = target, lease, recoveries
         self._lock = threading.Lock()
         self._session: Session | None = None
         self._connection = 0  # how many connections there have been
@@ -86,34 +99,40 @@ class WorkerRegistry:
 
     # --- workers --------------------------------------------------------------------------
 
-    def beat(self, id: str, about: str) -> str:
+    def record_heartbeat(self, id: str, about: str) -> str:
         """Record that this worker is alive.
+
+        Args:
+            id: The worker's id.
+            about: What others may know about it, as JSON.
 
         Returns:
             When its row was made. If that changes, others have given the worker up meanwhile. Unlike an answer that
             says so once, it is still known if the answer to one heartbeat is lost.
         """
-        return str(self.do(lambda s: fetch(s, BEAT, (id, me().dump(), about)))[0][0])
+        [(began,)] = self._fetch(RECORD_HEARTBEAT, id, this_process().dump(), about)
+        return str(began)
 
-    def pardon(self, runs: Sequence[int]) -> None:
-        """Take back one death of each run: their worker lives, and was only cut off from the database."""
-        self.do(lambda s: s.execute(_PARDON, (list(runs),)))
+    def subtract_death(self, runs: Sequence[int]) -> None:
+        """Count one death less for each run: their worker lives, and was only cut off from the database."""
+        self.run_in_transaction(lambda session: session.execute(_SUBTRACT_DEATH, (list(runs),)))
 
-    def leave(self, id: str) -> None:
-        """This worker goes, and leaves nothing behind."""
-        self.do(lambda s: s.execute("DELETE FROM worker WHERE id = ?", (id,)))
+    def remove_worker(self, id: str) -> None:
+        """Remove the row of a worker that stops and has released its runs."""
+        self.run_in_transaction(lambda session: session.execute("DELETE FROM worker WHERE id = ?", (id,)))
 
-    def workers(self) -> list[WorkerRow]:
+    def list_workers(self) -> list[WorkerRow]:
+        """Return all registered workers, silent ones included, the oldest first."""
         return [
             WorkerRow(id=id, owner=owner, silent=silent, began=began, about=orjson.loads(about), beat=beat)
-            for id, owner, silent, began, about, beat in self.do(lambda s: fetch(s, _WORKERS))
+            for id, owner, silent, began, about, beat in self._fetch(_SELECT_WORKERS)
         ]
 
-    def alive(self) -> list[WorkerRow]:
-        """Those that have been heard of within the lease, and are not known to be dead."""
-        return [worker for worker in self.workers() if worker.silent <= self.lease and not _is_dead(worker)]
+    def live_workers(self) -> list[WorkerRow]:
+        """Return the workers whose last heartbeat is younger than the lease, without those known to be dead."""
+        return [worker for worker in self.list_workers() if worker.silent <= self.lease and not _is_dead(worker)]
 
-    def reap(self) -> list[str]:
+    def reap_dead_workers(self) -> list[str]:
         """Remove the workers that are dead, and release their runs.
 
         A worker is dead when its process is known to be gone, or when it was silent for a lease while this process
@@ -123,13 +142,18 @@ class WorkerRegistry:
         Returns:
             The ids of the workers that this call removed.
         """
-        workers = self.workers()
+        workers = self.list_workers()
         silent = self._silence.observe({worker.id: worker.beat for worker in workers}, self._connection)
         dead = [worker for worker in workers if silent[worker.id] > self.lease or _is_dead(worker)]
-        return [worker.id for worker in dead if self.do(functools.partial(self._bury, worker))]
+        return [worker.id for worker in dead if self.run_in_transaction(partial(self._remove_dead_worker, worker))]
 
-    def _bury(self, worker: WorkerRow, session: Session) -> bool:
-        # Of several who find it dead one deletes it; one that has spoken again meanwhile is not.
+    def _remove_dead_worker(self, worker: WorkerRow, session: Session) -> bool:
+        """Delete the row of a dead worker, release its runs, and count the death for each.
+
+        Returns:
+            True if this call deleted the row, rather than another process.
+        """
+        # Of several processes that see it dead one deletes the row. A worker that wrote a heartbeat meanwhile stays.
         dead = fetch(
             session,
             "DELETE FROM worker WHERE id = ? AND EXTRACT(EPOCH FROM beat)::float8 = CAST(? AS float8) RETURNING 1",
@@ -137,73 +161,90 @@ class WorkerRegistry:
         )
         if not dead:
             return False
-        runs = [run for (run,) in fetch(session, _FREE, (worker.owner,))]
-        self._count(session, runs, Owner.load(worker.owner))
+        runs = [run for (run,) in fetch(session, _RELEASE_RUNS_OF_OWNER, (worker.owner,))]
+        count_death(session, runs, Owner.load(worker.owner), self.recoveries)
         return True
-
-    def _count(self, session: Session, runs: list[int], owner: Owner) -> None:
-        """Another process has died with these runs."""
-        count_death(session, runs, owner, self.recoveries)
 
     # --- runs -----------------------------------------------------------------------------
 
-    def collect(self, strays: OrphanFinder) -> list[Owner]:
-        """Free the runs of processes that are gone and were no workers; gives those processes."""
+    def release_orphaned_runs(self, finder: OrphanFinder) -> list[Owner]:
+        """Release the runs of processes that have died and were not workers.
+
+        Args:
+            finder: Finds and releases them; it remembers what it has seen between calls.
+
+        Returns:
+            The processes that have died.
+        """
 
         def work(session: Session) -> list[Owner]:
-            released = strays.free(session, self._connection)
+            released = finder.release(session, self._connection)
             for owner, runs in released.items():
-                self._count(session, runs, owner)
+                count_death(session, runs, owner, self.recoveries)
             return list(released)
 
-        return self.do(work)
-
-    def free(self, owner: str) -> None:
-        """Nobody owns the runs of this process any more."""
-        self.do(lambda s: s.execute(_FREE, (owner,)))
+        return self.run_in_transaction(work)
 
     def park(self, run_id: str, error: str) -> None:
         """Stop retrying a run that cannot continue."""
-        self.do(lambda s: park(s, "id", run_id, error))
+        self.run_in_transaction(lambda session: park_run(session, "id", run_id, error))
 
     def is_suspect(self, run_id: str) -> bool:
         """Return True if owners of this run died repeatedly: it is to be executed apart from others."""
-        return self.do(lambda s: is_suspect(s, run_id, self.recoveries))
+        return self.run_in_transaction(lambda session: is_suspect(session, run_id, self.recoveries))
 
-    def statuses(self, ids: Iterable[str]) -> dict[str, str]:
-        """Of these runs, those that there are."""
-        return dict(self.do(lambda s: fetch(s, "SELECT id, status FROM run WHERE id = ANY(?)", (list(ids),))))
+    def run_statuses(self, ids: Iterable[str]) -> dict[str, str]:
+        """Return the status of each of these runs that exists, by id."""
+        return dict(self._fetch("SELECT id, status FROM run WHERE id = ANY(?)", list(ids)))
 
-    def waiting(self) -> dict[str, int]:
-        """How many runs wait for a worker, by queue."""
+    def count_waiting_runs(self) -> dict[str, int]:
+        """Return how many runs wait for a worker, by the name of their queue."""
         counts: dict[str, int] = {}
-        for row in self.do(lambda session: orphans(session, "false", _MAX_ORPHANS)):
-            if runnable_by_any_worker(row.context):
-                queue = str(row.context.get("queue") or "default")
+        rows = self.run_in_transaction(lambda session: [load(session, row[0]) for row in fetch(session, _DUE_RUNS)])
+        for context in rows:
+            if runnable_by_any_worker(context):
+                queue = str(context.get("queue") or "default")
                 counts[queue] = counts.get(queue, 0) + 1
         return counts
 
     # --- limits ---------------------------------------------------------------------------
 
-    def pace(self, name: str, per_second: float, burst: int) -> float:
-        """Queue a call; return the seconds until it may begin, 0 or less for now."""
-        step = 1 / per_second
-        return float(self.do(lambda s: fetch(s, _PACE, (name, step, burst)))[0][0])
+    def reserve_call_slot(self, name: str, per_second: float, burst: int) -> float:
+        """Reserve the next call under a rate limit that all processes of the store share.
 
-    # --- inside ---------------------------------------------------------------------------
+        Args:
+            name: The name of the limit.
+            per_second: Calls per second, on average.
+            burst: Calls that may begin at once after a pause.
 
-    def do(self, work: Callable[[Session], T]) -> T:
-        """Do `work` in a transaction; once more when the connection has gone meanwhile. Raises what the driver does."""
+        Returns:
+            Seconds until the call may begin; 0 or less for now.
+        """
+        [(seconds,)] = self._fetch(_RESERVE_CALL_SLOT, name, 1 / per_second, burst)
+        return float(seconds)
+
+    # --- connection ---------------------------------------------------------------------------
+
+    def _fetch(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of one query, which has a transaction of its own."""
+        return self.run_in_transaction(lambda session: fetch(session, query, values))
+
+    def run_in_transaction(self, work: Callable[[Session], T]) -> T:
+        """Call `work` in a transaction, and a second time on a new connection if the first was lost.
+
+        Raises:
+            psycopg.Error: The server refuses or cannot be reached.
+        """
         with self._lock:
             try:
-                return self._once(work)
+                return self._try_transaction(work)
             except driver().OperationalError:
                 self.disconnect()
-            return self._once(work)
+            return self._try_transaction(work)
 
-    def _once(self, work: Callable[[Session], T]) -> T:
+    def _try_transaction(self, work: Callable[[Session], T]) -> T:
         if self._session is None:
-            self._session = Session(self.where)
+            self._session = Session(self.target)
             self._connection += 1
         session = self._session
         session.execute("BEGIN")
@@ -228,23 +269,4 @@ class WorkerRegistry:
 
 
 def _is_dead(worker: WorkerRow) -> bool:
-    return worker.beat == 0.0 or judge(Owner.load(worker.owner)) == "dead"
-
-
-def orphans(session: Session, dispatched: str, limit: int = 500) -> Sequence[Orphan]:
-    """Return up to `limit` due runs without an owner that are not queued.
-
-    `dispatched` is a condition on `run` and `lease` that is true for queued runs.
-    """
-    rows = fetch(
-        session,
-        "SELECT run.id, epoch, context FROM run JOIN lease ON lease.run = seq"
-        f" WHERE (status = 'running' OR (status = 'waiting' AND due <= {_NOW})) AND owner IS NULL AND parent IS NULL"
-        f" AND NOT ({dispatched}) ORDER BY seq LIMIT ?",
-        (limit,),
-    )
-    return [Orphan(id=id, epoch=epoch, context=_object(load(session, context))) for id, epoch, context in rows]
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+    return worker.beat == 0.0 or owner_state(Owner.load(worker.owner)) == "dead"

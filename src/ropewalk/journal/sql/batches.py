@@ -11,7 +11,7 @@ from .writer import Writer
 
 T = TypeVar("T")
 
-TARGET: Final = 0.02
+TARGET_SECONDS: Final = 0.02
 """Seconds that a transaction should take at most. One that takes twice as long is an exception."""
 PAUSE: Final = 0.005
 """Seconds between two transactions, at least. Writers of other processes ask for their turn every 4 ms."""
@@ -36,7 +36,7 @@ class Batches:
         """
         return first * self._times
 
-    def do(self, writer: Writer, work: Callable[[Connection], T]) -> T:
+    def run(self, writer: Writer, work: Callable[[Connection], T]) -> T:
         """Call a function in a transaction of its own, then leave the store to others for a while.
 
         Args:
@@ -53,7 +53,7 @@ class Batches:
             began = time.monotonic()  # waiting for other writers says nothing about the size of the batch
             return work(connection)
 
-        result = writer.run_alone(timed)
+        result = writer.run_exclusive(timed)
         self.observe(time.monotonic() - began)
         return result
 
@@ -63,8 +63,8 @@ class Batches:
         Args:
             seconds: Duration of the last transaction.
         """
-        if seconds > TARGET:
+        if seconds > TARGET_SECONDS:
             self._times = max(1, self._times // 2)
-        elif seconds < TARGET / 3:
+        elif seconds < TARGET_SECONDS / 3:
             self._times = min(MAX_FACTOR, self._times * 2)
         time.sleep(max(PAUSE, seconds / 2))

@@ -22,8 +22,8 @@ INLINE: Final = 64_000
 """A value with more bytes than this lives in the blob table."""
 
 _HASH_BYTES: Final = 32
-_SAMPLE: Final = 64_000
-_PAYS: Final = 0.85
+_SAMPLE_BYTES: Final = 64_000
+_WORTH_COMPRESSING: Final = 0.85
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def pack(raw: bytes | None, inline: int = INLINE) -> Packed:
         return raw
     name = hashlib.blake2b(raw, digest_size=_HASH_BYTES).digest()
     inside = tuple(hashes_in(raw))
-    if len(raw) > INLINE and len(zlib.compress(raw[:_SAMPLE], 1)) < _SAMPLE * _PAYS:
+    if len(raw) > INLINE and len(zlib.compress(raw[:_SAMPLE_BYTES], 1)) < _SAMPLE_BYTES * _WORTH_COMPRESSING:
         return Blob(name, 1, len(raw), zlib.compress(raw, 1), inside)
     return Blob(name, 0, len(raw), raw, inside)
 

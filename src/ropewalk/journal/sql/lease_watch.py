@@ -20,9 +20,9 @@ from typing import Any, Final
 
 from ...errors import Fenced
 from ...fast_dataclass import dataclass
-from .leases import Owner, boottime, judge
+from .leases import Owner, boottime, owner_state
 from .ports import LeaseWriter, OpenRun
-from .rows import AMONG, Connection, fetch, load, numbers
+from .rows import AMONG, Connection, fetch, json_list, load
 
 _LINGER: Final = 1.0  # seconds that the thread keeps looking after the last run was closed
 _BEAT_INTERVAL: Final = 1.0  # seconds between heartbeats of runs that have something to show, at most
@@ -70,7 +70,7 @@ class LeaseWatcher:
         the run as long as this process lives.
         """
         self._unclaimed.append((seq, epoch))
-        self._writer.nudge()
+        self._writer.wake_once()
 
     def add(self, log: OpenRun) -> None:
         """Watch a run from now on."""
@@ -80,7 +80,7 @@ class LeaseWatcher:
         self._logs[log.seq] = log
         if old is not None:
             old.stop_soon()  # Taken over within this process.
-        self._writer.wake()
+        self._writer.wake_regularly()
 
     def remove(self, log: OpenRun) -> None:
         """Stop watching a run."""
@@ -117,7 +117,7 @@ class LeaseWatcher:
     def look_soon(self) -> None:
         """Look soon, because something was done to a run. Safe from any thread."""
         self._next_look = 0.0
-        self._writer.nudge()
+        self._writer.wake_once()
 
     def needs_thread(self) -> bool:
         """Return True if the writer's thread has to wake by itself."""
@@ -131,20 +131,20 @@ class LeaseWatcher:
         """Release, look and renew what is due."""
         if self._unclaimed:
             with contextlib.suppress(*self._writer.failures):
-                self._writer.patiently(self._release_unclaimed)
+                self._writer.retry_transient(self._release_unclaimed)
         now = time.monotonic()
         if now < self._next_look:
             return
-        self._writer.see_place()
-        is_notified = self._writer.attend()
+        self._writer.check_location()
+        is_notified = self._writer.listens_for_changes()
         self._next_look = now + (max(self._poll, _NOTIFIED_INTERVAL) if is_notified else self._poll)
         # A failed look or heartbeat is repeated at the next tick: a lease is many of them long.
         with contextlib.suppress(*self._writer.failures):
-            self._writer.patiently(self._look)
+            self._writer.retry_transient(self._check_open_runs)
         if now >= self._next_beat:
             with contextlib.suppress(*self._writer.failures):
                 self._release_abandoned()
-                self._beat()
+                self._write_heartbeats()
                 self._next_beat = now + min(self._lease / 3, _BEAT_INTERVAL)
 
     def release_all(self) -> None:
@@ -154,7 +154,7 @@ class LeaseWatcher:
         if self._unclaimed:
             self._release_unclaimed()
         if rows:
-            self._in_one(RELEASE, rows)
+            self._execute_many(RELEASE, rows)
 
     def _release_unclaimed(self) -> None:
         claims = list(self._unclaimed)
@@ -166,17 +166,17 @@ class LeaseWatcher:
         """Release the runs that nobody here can continue or release, because their event loop was closed."""
         abandoned = [log for log in list(self._logs.values()) if log.abandoned]
         if abandoned:
-            self._writer.patiently(lambda: self._in_one(RELEASE, [log.lease_values() for log in abandoned]))
+            self._writer.retry_transient(lambda: self._execute_many(RELEASE, [log.lease_values() for log in abandoned]))
             for log in abandoned:
                 self.remove(log)
 
-    def _beat(self) -> None:
+    def _write_heartbeats(self) -> None:
         before, sent_at = time.monotonic(), boottime()
         # Runs with nothing to show need a heartbeat only for their lease.
         beaten_before = before - self._lease / 3
         logs = [log for log in list(self._logs.values()) if log.touched or log.beaten_at <= beaten_before]
         rows = [log.lease_values() for log in logs]
-        epochs = self._writer.patiently(lambda: self._in_one(BEAT, rows)) if rows else {}
+        epochs = self._writer.retry_transient(lambda: self._execute_many(BEAT, rows)) if rows else {}
         for log in logs:
             log.touched, log.beaten_at = False, time.monotonic()
             if epochs.get(log.seq) == log.epoch:
@@ -186,23 +186,23 @@ class LeaseWatcher:
     def _update_until(self) -> None:
         self.until = min((log.renewed_at for log in list(self._logs.values())), default=0.0) + self._lease * _SAFE_SHARE
 
-    def _in_one(self, statement: str, rows: Sequence[tuple[float | str, ...]]) -> dict[int, int]:
+    def _execute_many(self, statement: str, rows: Sequence[tuple[float | str, ...]]) -> dict[int, int]:
         """Execute a statement for many runs in one transaction; return the epoch of each run afterwards."""
 
         def work(connection: Connection) -> dict[int, int]:
             connection.executemany(statement, rows)
-            return dict(fetch(connection, _EPOCHS, (numbers(int(row[-2]) for row in rows),)))
+            return dict(fetch(connection, _EPOCHS, (json_list(int(row[-2]) for row in rows),)))
 
         return self._writer.transaction(work)
 
-    def _look(self) -> None:
+    def _check_open_runs(self) -> None:
         # Only a process that has written can have stopped a run, taken one over or sent a signal.
         version = self._writer.version()
         if version is not None and version == self._version:
             return
         logs = dict(self._logs)
         if logs:
-            rows = fetch(self._writer.connection, _STATE, (numbers(logs),))
+            rows = fetch(self._writer.connection, _STATE, (json_list(logs),))
             states = {seq: (status, epoch) for seq, status, epoch in rows}
             for seq, log in logs.items():
                 if states.get(seq) != ("running", log.epoch):
@@ -213,7 +213,7 @@ class LeaseWatcher:
     def _notify_of_signals(self, logs: dict[int, OpenRun]) -> None:
         if not logs:
             return
-        for seq, last in fetch(self._writer.connection, _LAST_SIGNALS, (numbers(logs),)):
+        for seq, last in fetch(self._writer.connection, _LAST_SIGNALS, (json_list(logs),)):
             log = logs[seq]
             if last > log.last_signal:
                 log.last_signal = last
@@ -269,16 +269,16 @@ class Silence:
 
 
 # By process, of which there are few, and not by run.
-_OWNERS: Final = """
+_OWNERS_WITHOUT_WORKER: Final = """
     SELECT owner, max(beat) FROM run JOIN lease ON lease.run = seq
     WHERE status = 'running' AND owner IS NOT NULL AND owner NOT IN (SELECT owner FROM worker)
     GROUP BY owner
 """
-_OWNED: Final = """
+_RUNS_OF_OWNER: Final = """
     SELECT seq, context, parent IS NULL FROM run JOIN lease ON lease.run = seq
     WHERE status = 'running' AND owner = ? AND beat <= ?
 """
-_FREE: Final = "UPDATE lease SET owner = NULL WHERE run = ? AND owner = ? AND beat <= ? RETURNING run"
+_RELEASE_RUN: Final = "UPDATE lease SET owner = NULL WHERE run = ? AND owner = ? AND beat <= ? RETURNING run"
 
 
 class OrphanFinder:
@@ -297,7 +297,7 @@ class OrphanFinder:
         self._silence = Silence(gap=2 * lease, clock=clock)
         self._examined: dict[str, float] = {}  # last heartbeat of each dead owner that left nothing to workers
 
-    def free(self, session: Connection, connection: int = 0) -> dict[Owner, list[int]]:
+    def release(self, session: Connection, connection: int = 0) -> dict[Owner, list[int]]:
         """Release the runs of processes that are gone.
 
         Args:
@@ -308,28 +308,28 @@ class OrphanFinder:
             Each process that is gone, with the row numbers of its runs that workers can execute.
         """
         released: dict[Owner, list[int]] = {}
-        owners: dict[str, float] = dict(fetch(session, _OWNERS))
+        owners: dict[str, float] = dict(fetch(session, _OWNERS_WITHOUT_WORKER))
         silent = self._silence.observe(owners, connection)
         self._examined = {owner: beat for owner, beat in self._examined.items() if owners.get(owner) == beat}
         for text, beat in owners.items():
             owner = Owner.load(text)
             if text in self._examined or not self._is_gone(owner, silent[text]):
                 continue
-            freed: list[int] = []
-            for run, context, is_root in fetch(session, _OWNED, (text, beat)):
+            released_runs: list[int] = []
+            for run, context, is_root in fetch(session, _RUNS_OF_OWNER, (text, beat)):
                 # A part continues through its parent, which is judged by its own context.
                 if is_root and not runnable_by_any_worker(load(session, context)):
                     continue
-                if fetch(session, _FREE, (run, text, beat)):
-                    freed.append(run)
-            if freed:
-                released[owner] = freed
+                if fetch(session, _RELEASE_RUN, (run, text, beat)):
+                    released_runs.append(run)
+            if released_runs:
+                released[owner] = released_runs
             else:  # An owner whose runs were released is done at the next look: this transaction may fail.
                 self._examined[text] = beat
         return released
 
     def _is_gone(self, owner: Owner, silent: float) -> bool:
-        verdict = judge(owner)
+        verdict = owner_state(owner)
         return verdict == "dead" or (verdict == "unknown" and silent > self._lease)
 
 

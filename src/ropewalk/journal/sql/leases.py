@@ -69,38 +69,40 @@ class Owner:
             raise damage.with_remedy(Action.EXAMINE_STORE) from error
 
 
-def me() -> Owner:
+def this_process() -> Owner:
     """Return the identity of this process, as other processes see it."""
-    return _me(os.getpid())  # cached by pid, because a forked child is another owner
+    return _owner_of_pid(os.getpid())  # cached by pid, because a forked child is another owner
 
 
 @functools.lru_cache(maxsize=4)
-def _me(pid: int) -> Owner:
-    return Owner(host=socket.gethostname(), boot=_boot(), space=_space(), pid=pid, started=started(pid) or "")
+def _owner_of_pid(pid: int) -> Owner:
+    return Owner(
+        host=socket.gethostname(), boot=_boot_id(), space=_pid_namespace(), pid=pid, started=start_time_of(pid) or ""
+    )
 
 
-def judge(owner: Owner | None) -> Literal["live", "dead", "unknown"]:
+def owner_state(owner: Owner | None) -> Literal["live", "dead", "unknown"]:
     """Return whether the owner of a run lives; "unknown" if only its lease decides."""
     if owner is None:
         return "dead"
-    this_process = me()
-    if (owner.host, owner.boot, owner.space) == (this_process.host, this_process.boot, this_process.space):
-        now = started(owner.pid)
+    own = this_process()
+    if (owner.host, owner.boot, owner.space) == (own.host, own.boot, own.space):
+        now = start_time_of(owner.pid)
         return "dead" if now is None or now != owner.started else "live"
-    if owner.host == this_process.host and owner.boot and this_process.boot and owner.boot != this_process.boot:
+    if owner.host == own.host and owner.boot and own.boot and owner.boot != own.boot:
         return "dead"  # the machine has booted since
     return "unknown"
 
 
-def judge_text(text: str | None) -> Literal["live", "dead", "unknown"]:
+def stored_owner_state(text: str | None) -> Literal["live", "dead", "unknown"]:
     """Return whether a stored owner lives; "unknown" if only its lease decides, also for a damaged owner."""
     try:
-        return judge(Owner.load(text) if text else None)
+        return owner_state(Owner.load(text) if text else None)
     except StoreError:
         return "unknown"
 
 
-def started(pid: int) -> str | None:
+def start_time_of(pid: int) -> str | None:
     """Return when a process started, in a unit of the system; None if it is not running.
 
     A zombie is not running: it will never write again, and its parent may never reap it.
@@ -109,14 +111,14 @@ def started(pid: int) -> str | None:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
             stat = file.read()
     except FileNotFoundError:
-        return None if os.path.exists("/proc/self/stat") else _started_elsewhere(pid)
+        return None if os.path.exists("/proc/self/stat") else _start_time_from_ps(pid)
     except ProcessLookupError:
         return None
     fields = stat.rpartition(")")[2].split()  # the name of the program comes before and may contain anything
     return None if fields[0] in "ZX" else fields[19]
 
 
-def _started_elsewhere(pid: int) -> str | None:
+def _start_time_from_ps(pid: int) -> str | None:
     """Return when a process started, on systems without /proc; None if it is not running."""
     run = subprocess.run(
         ["ps", "-o", "stat=,lstart=", "-p", str(pid)],
@@ -129,7 +131,7 @@ def _started_elsewhere(pid: int) -> str | None:
     return None if not state or state.startswith("Z") else since.strip()
 
 
-def _boot() -> str:
+def _boot_id() -> str:
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
             return file.read().strip()
@@ -137,14 +139,14 @@ def _boot() -> str:
         return ""
 
 
-def _space() -> str:
+def _pid_namespace() -> str:
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
         return ""
 
 
-def _clock() -> Callable[[], float]:
+def _choose_clock() -> Callable[[], float]:
     if hasattr(time, "CLOCK_BOOTTIME"):
         return functools.partial(time.clock_gettime, time.CLOCK_BOOTTIME)
     if sys.platform == "darwin":
@@ -152,5 +154,5 @@ def _clock() -> Callable[[], float]:
     return time.monotonic
 
 
-boottime: Final = _clock()
+boottime: Final = _choose_clock()
 """Return seconds since the machine booted, suspended time included."""

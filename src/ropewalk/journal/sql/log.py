@@ -31,24 +31,24 @@ from ..past import LONG, PAGE, PagedPast
 from ..protocol import ENDS, Entry, Key, Live, NewRun, OpenWait, RunRow, ending
 from .blobs import INLINE, Blob, Packed, dump, pack
 from .lease_watch import BEAT, RELEASE
-from .leases import Owner, boottime, judge, me
+from .leases import Owner, boottime, owner_state, this_process
 from .rows import (
     AMONG,
     SPENT,
     Connection,
     Row,
+    by_key,
     contents_in,
     entries,
     entries_of,
     fetch,
     forget_chunks,
+    json_list,
     keep,
     keep_contents,
-    keyed,
     load,
-    numbers,
 )
-from .signals import park, take
+from .signals import deliver_signals, set_waiting
 from .undo import begin_undo
 from .writer import Writer
 
@@ -57,7 +57,9 @@ _COPY: Final = """
     SELECT ?, ?, ?, node, data, digest, started, ended FROM entry WHERE run = ? AND path = ? AND kind = ?
     ON CONFLICT DO NOTHING
 """
-_HOLD: Final = "INSERT INTO held (blob, run) SELECT blob, ? FROM held WHERE run = ? ON CONFLICT DO NOTHING"
+_COPY_BLOB_REFERENCES: Final = (
+    "INSERT INTO held (blob, run) SELECT blob, ? FROM held WHERE run = ? ON CONFLICT DO NOTHING"
+)
 
 
 def fork_entries(connection: Connection, run: NewRun, seq: int) -> None:
@@ -67,7 +69,7 @@ def fork_entries(connection: Connection, run: NewRun, seq: int) -> None:
         source = sources[0][0]
         rows = [(seq, *new_key, source, *old_key) for old_key, new_key in run.copies.items()]
         connection.executemany(_COPY, rows)
-        connection.execute(_HOLD, (seq, source))
+        connection.execute(_COPY_BLOB_REFERENCES, (seq, source))
 
 
 _CREATE: Final = """
@@ -83,30 +85,41 @@ _OUTCOME: Final = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A run that this process owns now; or one that had `ended`, which nobody owns."""
+    """A run that this process owns now; or one that has ended, which nobody owns.
+
+    Args:
+        seq: Its row number.
+        epoch: The epoch of the lease, which each claim increases by 1.
+        is_new: Whether this claim created the run.
+        has_ended: Whether the run had ended before.
+    """
 
     seq: int
     epoch: int
-    fresh: bool = False
-    ended: bool = False
+    is_new: bool = False
+    has_ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class UncertainCommit:
-    """A claim that depends on whether an owner on another host is alive: it is as long as its heartbeat changes.
+class UncertainOwner:
+    """An owner on another host that may be alive: it is as long as its heartbeat changes.
 
-    `recent` is True if the last heartbeat is within the lease by the wall clock.
+    Args:
+        owner: The process, for messages.
+        epoch: The epoch of its lease.
+        beat: Its last heartbeat, in seconds since the epoch by its own clock.
+        is_recent: Whether that heartbeat is within the lease by the wall clock of this host.
     """
 
     owner: str
     epoch: int
     beat: float
-    recent: bool
+    is_recent: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Large:
-    """The large values of a new run, packed."""
+class PackedValues:
+    """The values of a new run that may be large: each as the bytes of its JSON, or as a blob."""
 
     input: Packed
     context: Packed
@@ -133,14 +146,14 @@ class Timestamps:
 timestamps: Final = Timestamps()
 
 
-def create(connection: Connection, run: NewRun, large: Large, moment: float, lease: float) -> Claim | None:
+def create_run(connection: Connection, run: NewRun, large: PackedValues, beat_at: float, lease: float) -> Claim | None:
     """Create a run and own it; return None if its id is taken.
 
     Args:
         connection: A transaction.
         run: The run.
         large: Its large values, packed.
-        moment: The first heartbeat of its lease, from `timestamps`.
+        beat_at: The first heartbeat of its lease, from `timestamps`.
         lease: Seconds that the owner of a run that it undoes may be silent.
     """
     if run.undoes is not None:
@@ -157,31 +170,33 @@ def create(connection: Connection, run: NewRun, large: Large, moment: float, lea
     # Blobs name the run that holds them, so they come after it.
     for value in packed:
         keep(connection, value, seq)
-    connection.execute("INSERT INTO lease (run, owner, epoch, beat) VALUES (?, ?, 1, ?)", (seq, me().dump(), moment))
+    connection.execute(
+        "INSERT INTO lease (run, owner, epoch, beat) VALUES (?, ?, 1, ?)", (seq, this_process().dump(), beat_at)
+    )
     if run.definition_id is not None:
         connection.execute(
             "UPDATE definition SET run_count = run_count + 1 WHERE kind = ? AND id = ?", (run.kind, run.definition_id)
         )
     if run.copies:
         fork_entries(connection, run, seq)
-    return Claim(seq=seq, epoch=1, fresh=True)
+    return Claim(seq=seq, epoch=1, is_new=True)
 
 
-def acquire(
-    connection: Connection, id: str, lease: float, again: bool, settled: UncertainCommit | None, moment: float
-) -> Claim | UncertainCommit:
+def claim_run(
+    connection: Connection, id: str, lease: float, restart: bool, silent_owner: UncertainOwner | None, beat_at: float
+) -> Claim | UncertainOwner:
     """Own an existing run.
 
     Args:
         connection: A transaction.
         id: The run's id.
         lease: Seconds that an owner on another host may be silent.
-        again: Whether to set an ended run running once more.
-        settled: An earlier result for this run whose owner has been silent for a whole lease since.
-        moment: The first heartbeat of the new lease, from `timestamps`.
+        restart: Whether to set an ended run running once more.
+        silent_owner: What an earlier call returned, if that owner has been silent for a whole lease since.
+        beat_at: The first heartbeat of the new lease, from `timestamps`.
 
     Returns:
-        The claim, or the uncertainty to settle first.
+        The claim; or the owner whose silence the caller has to observe first.
 
     Raises:
         NotFound: There is no such run.
@@ -193,33 +208,33 @@ def acquire(
     )
     if not rows:
         raise NotFound("run", id)
-    seq, status, text, epoch, beat, undo = rows[0]
-    if text == me().dump() and beat == moment:
-        return Claim(seq=seq, epoch=epoch, fresh=epoch == 1)  # This very claim, sent again.
+    seq, status, owner_text, epoch, beat, undo = rows[0]
+    if owner_text == this_process().dump() and beat == beat_at:
+        return Claim(seq=seq, epoch=epoch, is_new=epoch == 1)  # This very claim, sent again.
     if status in ENDS:
-        if not again:
-            return Claim(seq=seq, epoch=epoch, ended=True)
+        if not restart:
+            return Claim(seq=seq, epoch=epoch, has_ended=True)
         if undo:
             raise RunUndone(id, undo)
     elif status == "running":
-        owner = Owner.load(text, f"run {id}") if text else None
-        verdict = judge(owner)
+        owner = Owner.load(owner_text, f"run {id}") if owner_text else None
+        verdict = owner_state(owner)
         if verdict == "live":
             raise RunBusy(id, str(owner))
         if verdict == "unknown":
-            doubt = UncertainCommit(str(owner), epoch, beat, 0 <= time.time() - beat <= lease)
-            if settled is None or (settled.epoch, settled.beat) != (epoch, beat):
-                return doubt
+            uncertain = UncertainOwner(str(owner), epoch, beat, 0 <= time.time() - beat <= lease)
+            if silent_owner is None or (silent_owner.epoch, silent_owner.beat) != (epoch, beat):
+                return uncertain
     # An interrupted owner did not write what it spent last.
     spent = SPENT if status == "running" else "spent"
     claimed = fetch(
         connection,
         f"UPDATE lease SET owner = ?, epoch = epoch + 1, beat = ?, spent = {spent}"
         " WHERE run = ? AND epoch = ? RETURNING 1",
-        (me().dump(), moment, seq, epoch),
+        (this_process().dump(), beat_at, seq, epoch),
     )
     if not claimed:  # Somebody else took it a moment ago.
-        return acquire(connection, id, lease, again, settled, moment)
+        return claim_run(connection, id, lease, restart, silent_owner, beat_at)
     if status in ENDS:
         _set_running(connection, seq, epoch)
     elif status != "running":
@@ -244,7 +259,7 @@ def _set_running(connection: Connection, seq: int, epoch: int) -> None:
     connection.execute("UPDATE lease SET spent = 0 WHERE run = ?", (seq,))
 
 
-_LEASE: Final = f"{BEAT} RETURNING 1"
+_RENEW_LEASE: Final = f"{BEAT} RETURNING 1"
 _FINISH: Final = """
     UPDATE run SET status = CASE status WHEN 'running' THEN ? ELSE status END, ended_at = coalesce(ended_at, ?),
         result = ?, error = ?, result_count = ?, error_count = ?
@@ -267,7 +282,7 @@ class SqlLog:
         self.run, self.finished = run, finished
         self.past: MutableMapping[Key, Entry] = past
         self.seq, self.epoch = seq, run.epoch
-        self.into = seq
+        self.target_seq = seq  # the run that entries are written to: another one for a chunk
         self.fence: tuple[int, ...] = ()  # the run under whose lease entries of another run are written
         self.node, self.spent = run.current_node, run.spent
         self.touched, self.beaten_at = False, 0.0
@@ -275,9 +290,9 @@ class SqlLog:
         self.renewed_at = 0.0  # When, by `boottime`, the last confirmed lease renewal was sent.
         self._store = store  # Dropping the last reference to it closes the writer.
         self._writer = writer
-        self._inbox = writer.inbox()
+        self._batch = writer.batch_of_loop()
         self.failure: StoreError | None = None  # Set by the writer: nothing is written past it.
-        self._unsent: list[Row] = []
+        self._unwritten: list[Row] = []
         self._closed_because = "" if finished is None else "the run has ended"
         self._owned_elsewhere = self._stop_seen = self._dropped = False
         self._on_stop: Callable[[], None] | None = None
@@ -291,7 +306,7 @@ class SqlLog:
     @property
     def abandoned(self) -> bool:
         """Whether nobody can release the run any more: its event loop is closed, or its release failed."""
-        return self._dropped or self._inbox.loop.is_closed()
+        return self._dropped or self._batch.loop.is_closed()
 
     def write_into(self, seq: int, past: dict[Key, Entry]) -> None:
         """Append from now on to another run, under the lease of this one.
@@ -300,7 +315,7 @@ class SqlLog:
             seq: Row number of the other run.
             past: The entries that the other run has.
         """
-        self.into, self.fence, self.past = seq, (self.seq,), past
+        self.target_seq, self.fence, self.past = seq, (self.seq,), past
 
     @property
     def on_stop(self) -> Callable[[], None] | None:
@@ -313,8 +328,8 @@ class SqlLog:
             self._call_on_stop()
 
     def append(self, entry: Entry) -> asyncio.Future[None]:
-        inbox = self._inbox
-        future: asyncio.Future[None] = inbox.loop.create_future()
+        batch = self._batch
+        future: asyncio.Future[None] = batch.loop.create_future()
         if self._closed_because or self._owned_elsewhere or self._writer.refusal:
             future.set_exception(self._closed_error())
             future.exception()  # Retrieved, because not awaiting it is allowed.
@@ -328,16 +343,17 @@ class SqlLog:
                 raw = None
             if raw is None or len(raw) > INLINE:
                 raw = dump(data, f"{entry.path} ({entry.kind})")
-        if self._unsent:
+        if self._unwritten:
             self._send_again()
         if raw is not None and len(raw) > INLINE:
-            inbox.big = True
+            batch.big = True
         if raw is not None and MARK in raw:
             self._keep_contents(raw)
         row: Row = (
-            self.into, entry.path, entry.kind, entry.node, raw, entry.digest, entry.started, entry.ended, self.epoch,
+            self.target_seq, entry.path, entry.kind, entry.node, raw,
+            entry.digest, entry.started, entry.ended, self.epoch,
         )  # fmt: skip
-        inbox.add((future, self, row + self.fence if self.fence else row))
+        batch.add((future, self, row + self.fence if self.fence else row))
         return future
 
     async def forget(self, keys: Iterable[Key]) -> None:
@@ -349,31 +365,31 @@ class SqlLog:
             connection.executemany("DELETE FROM entry WHERE run = ? AND path = ? AND kind = ?", rows)
             forget_chunks(connection, self.run.id)
 
-        await self._do(work)
+        await self._run_in_transaction(work)
         for key in removed:
             self.past.pop(key, None)
 
     async def take(self, waits: Sequence[OpenWait]) -> list[Entry]:
-        moment = timestamps.next()
+        taken_at = timestamps.next()
 
         def work(connection: Connection) -> list[Entry]:
             self._write_lease(connection)
-            return take(connection, self.seq, waits, moment)
+            return deliver_signals(connection, self.seq, waits, taken_at)
 
-        entries: list[Entry] = await self._do(work)
+        entries: list[Entry] = await self._run_in_transaction(work)
         return entries
 
     async def park(self, due: float | None, names: Collection[str] = ()) -> bool:
         def work(connection: Connection) -> bool:
             self._write_lease(connection)
-            parked = park(connection, self.seq, due, names)
+            parked = set_waiting(connection, self.seq, due, names)
             if parked:
                 connection.execute("UPDATE lease SET owner = NULL WHERE run = ?", (self.seq,))
             return parked
 
-        parked = bool(await self._do(work))
+        parked = bool(await self._run_in_transaction(work))
         if parked:
-            self._leave("the run was parked")
+            self._close("the run was parked")
         return parked
 
     async def pin(self, document: Json, fingerprint: str) -> None:
@@ -386,7 +402,7 @@ class SqlLog:
                 (keep(connection, packed, self.seq), fingerprint, self.seq),
             )
 
-        await self._do(work)
+        await self._run_in_transaction(work)
         self.run = dataclasses.replace(self.run, document=document, fingerprint=fingerprint)
 
     async def finish(self, status: str, result: Json, error: Json = None, *, results: int = 0, errors: int = 0) -> str:
@@ -395,7 +411,7 @@ class SqlLog:
         packed = [await packed_value(result, "result"), await packed_value(error, "error")]
         ended_at = time.time()
 
-        self._writer.see_place()  # A run ends as completed only where somebody will find it.
+        self._writer.check_location()  # A run ends as completed only where somebody will find it.
 
         def work(connection: Connection) -> str:
             self._write_lease(connection)
@@ -404,29 +420,29 @@ class SqlLog:
             return str(rows[0][0])
 
         try:
-            recorded = str(await self._do(work))
+            recorded = str(await self._run_in_transaction(work))
         except asyncio.CancelledError:
             self._dropped = True  # the transaction ends the run all the same, or the watcher releases it
             raise
-        self._leave("the run has ended")
-        self._writer.tell_soon(News("end", self.seq, self.run.id))
+        self._close("the run has ended")
+        self._writer.announce_soon(News("end", self.seq, self.run.id))
         return recorded
 
     async def renew(self) -> None:
         """Renew the lease now; raise Fenced if another process has taken the run over."""
         before = boottime()
-        await self._do(self._write_lease)
+        await self._run_in_transaction(self._write_lease)
         self.renewed_at = before
 
     async def release(self) -> None:
-        if self._closed_because or self._owned_elsewhere or self._writer.refusal or self._inbox.loop.is_closed():
+        if self._closed_because or self._owned_elsewhere or self._writer.refusal or self._batch.loop.is_closed():
             return  # the watcher releases a log whose loop is closed
         try:
-            await self._do(lambda connection: connection.execute(RELEASE, self.lease_values()))
+            await self._run_in_transaction(lambda connection: connection.execute(RELEASE, self.lease_values()))
         except BaseException:
             self._dropped = True  # cancelled, or the store is away: the watcher repeats it until it succeeds
             raise
-        self._leave("the log was released")
+        self._close("the log was released")
 
     def touch(self, current_node: str, spent: float) -> None:
         self.node, self.spent, self.touched = current_node, spent, True
@@ -447,11 +463,11 @@ class SqlLog:
         """Have `on_stop` called once on the event loop. Safe from any thread."""
         if not self._stop_seen:
             self._stop_seen = True
-            self._inbox.later(self._call_on_stop)
+            self._batch.call_soon(self._call_on_stop)
 
     def signal_soon(self) -> None:
         """Have `on_signal` called on the event loop. Safe from any thread."""
-        self._inbox.later(lambda: self.on_signal() if self.on_signal is not None else None)
+        self._batch.call_soon(lambda: self.on_signal() if self.on_signal is not None else None)
 
     def not_written(self, row: Row, *, owned_elsewhere: bool) -> None:
         """Keep an entry that could not be written, to send it again. Called on the loop.
@@ -463,17 +479,17 @@ class SqlLog:
             self._writer.watch.remove(self)
             self.stop_soon()
         else:
-            self._unsent.append(row)
+            self._unwritten.append(row)
 
     # --- inside ---------------------------------------------------------------------------
 
-    async def _do(self, work: Callable[[Connection], Any]) -> Any:
+    async def _run_in_transaction(self, work: Callable[[Connection], Any]) -> Any:
         if self._closed_because or self._owned_elsewhere or self._writer.refusal:
             raise self._closed_error()
-        if self._unsent:
+        if self._unwritten:
             self._send_again()
         try:
-            return await self._inbox.do(work, self)
+            return await self._batch.submit(work, self)
         except Fenced:
             self._owned_elsewhere = True
             self._writer.watch.remove(self)
@@ -481,22 +497,22 @@ class SqlLog:
 
     def _send_again(self) -> None:
         """Add what could not be written, so that it goes first, in the same commit as what comes now."""
-        rows, self._unsent, self.failure = self._unsent, [], None
+        rows, self._unwritten, self.failure = self._unwritten, [], None
         for row in rows:
             if row[4] is not None and len(row[4]) > INLINE:
-                self._inbox.big = True
+                self._batch.big = True
             if row[4] is not None and MARK in row[4]:
                 self._keep_contents(row[4])
-            self._inbox.add((None, self, row))
+            self._batch.add((None, self, row))
 
     def _keep_contents(self, raw: bytes) -> None:
         """Add the content in an entry, so that it goes first, in the same commit."""
-        items, into = contents_in(hashes_in(raw)), self.into
-        self._inbox.add((None, self, lambda connection: keep_contents(connection, items, into)))
+        items, target_seq = contents_in(hashes_in(raw)), self.target_seq
+        self._batch.add((None, self, lambda connection: keep_contents(connection, items, target_seq)))
 
     def _write_lease(self, connection: Connection) -> None:
         """Renew the lease, which also locks it: nobody takes the run over until the transaction has ended."""
-        if not fetch(connection, _LEASE, self.lease_values()):
+        if not fetch(connection, _RENEW_LEASE, self.lease_values()):
             raise Fenced(self.run.id)
 
     def _closed_error(self) -> StoreError:
@@ -505,7 +521,7 @@ class SqlLog:
         reason = self._closed_because or self._writer.refusal
         return StoreError(f"run {self.run.id}: {reason}; nothing more can be recorded by this log")
 
-    def _leave(self, reason: str) -> None:
+    def _close(self, reason: str) -> None:
         self.spent, self._live, self._closed_because = self.elapsed(), None, reason
         self._writer.watch.remove(self)
 
@@ -533,9 +549,9 @@ _KEYS: Final = """
 _LATEST: Final = "SELECT max(started) FROM entry WHERE run = ?"
 _FIELDS: Final = "path, kind, node, data, digest, started, ended"
 _FIND: Final = f"SELECT rowid, {_FIELDS} FROM entry WHERE run = ? AND path = ? AND kind = ?"
-_AT: Final = f"SELECT rowid, {_FIELDS} FROM entry WHERE run = ? AND path = ?"
+_FIND_AT_PATH: Final = f"SELECT rowid, {_FIELDS} FROM entry WHERE run = ? AND path = ?"
 _PLACES: Final = "SELECT rowid FROM entry WHERE run = ? AND rowid > ? ORDER BY rowid LIMIT ?"
-_PLACED: Final = f"SELECT {_FIELDS} FROM entry WHERE {{run}} = ? AND rowid {AMONG} ORDER BY rowid"
+_ENTRIES_AT_PLACES: Final = f"SELECT {_FIELDS} FROM entry WHERE {{run}} = ? AND rowid {AMONG} ORDER BY rowid"
 
 
 class SqlEntries:
@@ -562,12 +578,12 @@ class SqlEntries:
         return self._writer.read(lambda c: _entries_at(self._writer, c, self._seq, places))
 
     def find(self, key: Key) -> tuple[int, Entry] | None:
-        def look(connection: Connection) -> list[tuple[int, Entry]]:
+        def read(connection: Connection) -> list[tuple[int, Entry]]:
             rows = fetch(connection, _FIND, (self._seq, *key))
             entries = entries_of(connection, self._seq, [row[1:] for row in rows])
             return [(row[0], entry) for row, entry in zip(rows, entries, strict=True)]
 
-        matches = self._writer.read(look)
+        matches = self._writer.read(read)
         return matches[0] if matches else None
 
 
@@ -575,7 +591,7 @@ def read_past(writer: Writer, connection: Connection, seq: int, remote: bool) ->
     """Return the entries of a run: all of them, or a mapping that reads pages if they are more than `LONG`."""
     [(count,)] = fetch(connection, _COUNT, (seq, LONG + 1))
     if count <= LONG:
-        return keyed(entries(connection, seq))
+        return by_key(entries(connection, seq))
     return PagedPast(SqlEntries(writer, seq, remote))
 
 
@@ -583,6 +599,7 @@ def entry_page(
     writer: Writer, connection: Connection, seq: int, after: int, limit: int
 ) -> tuple[list[Entry], int | None]:
     """Return the entries behind a place in order, and the place for the next page; None if these are the last."""
+    # One place more than asked for shows whether another page follows.
     places = [place for (place,) in fetch(connection, _PLACES, (seq, after, limit + 1))]
     page = _entries_at(writer, connection, seq, places[:limit])
     return page, places[limit - 1] if len(places) > limit else None
@@ -592,7 +609,7 @@ def entries_at(connection: Connection, seq: int, paths: Sequence[str]) -> list[E
     """Return the entries at these paths, in the order of recording."""
     placed: list[tuple[int, Entry]] = []
     for path in dict.fromkeys(paths):
-        rows = fetch(connection, _AT, (seq, path))
+        rows = fetch(connection, _FIND_AT_PATH, (seq, path))
         items = entries_of(connection, seq, [row[1:] for row in rows])
         placed += zip([row[0] for row in rows], items, strict=True)
     placed.sort(key=itemgetter(0))
@@ -612,5 +629,5 @@ def each_entry(writer: Writer, seq: int) -> Iterator[list[Entry]]:
 
 
 def _entries_at(writer: Writer, connection: Connection, seq: int, places: Iterable[int]) -> list[Entry]:
-    query = _PLACED.format(run=writer.run_column)
-    return entries_of(connection, seq, fetch(connection, query, (seq, numbers(places))))
+    query = _ENTRIES_AT_PLACES.format(run=writer.run_column)
+    return entries_of(connection, seq, fetch(connection, query, (seq, json_list(places))))

@@ -103,7 +103,7 @@ class LeaseWriter(Protocol):
         """
         ...
 
-    def patiently(self, work: Callable[[], T]) -> T:
+    def retry_transient(self, work: Callable[[], T]) -> T:
         """Call a function, and again while the obstacle may pass.
 
         Args:
@@ -122,7 +122,7 @@ class LeaseWriter(Protocol):
         """
         ...
 
-    def attend(self) -> bool:
+    def listens_for_changes(self) -> bool:
         """Ask the database for announcements.
 
         Returns:
@@ -130,14 +130,14 @@ class LeaseWriter(Protocol):
         """
         ...
 
-    def see_place(self) -> None:
+    def check_location(self) -> None:
         """Check that the store is still where it was opened."""
         ...
 
-    def wake(self) -> None:
+    def wake_regularly(self) -> None:
         """Make the writer's thread look at the open runs from now on."""
         ...
 
-    def nudge(self) -> None:
+    def wake_once(self) -> None:
         """Wake the writer's thread once."""
         ...

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
 from ..protocol import RunRow
 from .leases import Owner
-from .rows import AMONG, RUN_LIGHT, Connection, fetch, numbers, runs
+from .rows import AMONG, RUN_LIGHT, Connection, fetch, json_list, runs
 from .upkeep import find_orphans
 
 SUSPECT: Final = 2
@@ -42,7 +42,7 @@ _FAMILY: Final = f"""
 """
 # SQLite needs the WHERE to tell the ON of a join from the one of a conflict.
 _ENTRIES: Final = "count(entry.run) FROM family LEFT JOIN entry ON entry.run = family.seq WHERE true GROUP BY top"
-_COUNT: Final = f"""
+_COUNT_DEATHS: Final = f"""
     {_FAMILY} INSERT INTO mishap (run, deaths, entries) SELECT top, 1, {_ENTRIES}
     ON CONFLICT (run) DO UPDATE SET entries = excluded.entries, deaths = CASE
         WHEN excluded.entries > mishap.entries THEN 1
@@ -72,20 +72,20 @@ def count_death(
     """
     if not runs:
         return {}
-    among = numbers(runs)
+    among = json_list(runs)
     is_blamed = not isolates or fetch(connection, _ROOTS, (among,))[0][0] <= 1
-    counted = fetch(connection, _COUNT, (among, _NO_LIMIT if is_blamed else suspect_at(recoveries)))
+    counted = fetch(connection, _COUNT_DEATHS, (among, _NO_LIMIT if is_blamed else deaths_of_suspect(recoveries)))
     for run, deaths in counted:
         if is_blamed and deaths > recoveries:
             message = (
                 f"parked: {deaths} processes died while they executed this run, the last one {owner}, and none of them"
                 " recorded anything; to let a worker try again, release the run"
             )
-            park(connection, "seq", run, message)
+            park_run(connection, "seq", run, message)
     return {int(run): int(deaths) for run, deaths in counted}
 
 
-def suspect_at(recoveries: int) -> int:
+def deaths_of_suspect(recoveries: int) -> int:
     """Return the number of deaths after which a run is a suspect."""
     return max(1, min(SUSPECT, recoveries))
 
@@ -93,17 +93,17 @@ def suspect_at(recoveries: int) -> int:
 def is_suspect(connection: Connection, run_id: str, recoveries: int) -> bool:
     """Return True if owners of the run died repeatedly and it has recorded nothing since."""
     mishaps = fetch(connection, _DEATHS, (run_id,))
-    if not mishaps or mishaps[0][1] < suspect_at(recoveries):
+    if not mishaps or mishaps[0][1] < deaths_of_suspect(recoveries):
         return False
     seq, _, entries = mishaps[0]
-    counts = fetch(connection, f"{_FAMILY} SELECT {_ENTRIES}", (numbers([seq]),))
+    counts = fetch(connection, f"{_FAMILY} SELECT {_ENTRIES}", (json_list([seq]),))
     return bool(counts[0][0] <= entries)
 
 
-def park(connection: Connection, which: str, run: int | str, message: str) -> None:
-    """Keep a run, found by its column `which`, from being tried again until somebody releases it."""
+def park_run(connection: Connection, column: str, run: int | str, message: str) -> None:
+    """Keep a run, found by its column `column`, from being tried again until somebody releases it."""
     error = orjson.dumps({"kind": "Parked", "message": message})
-    connection.execute(_PARK.format(which=which), (time.time(), error, run))
+    connection.execute(_PARK.format(which=column), (time.time(), error, run))
 
 
 _HANDED_BACK: Final = f"""
@@ -117,7 +117,19 @@ _MARK: Final = """
 """
 
 
-def find_recoverable(connection: Connection, lease: float, limit: int) -> list[tuple[RunRow, bool]]:
+class RecoverableRun(NamedTuple):
+    """An unfinished run that a server may resume without a person.
+
+    Args:
+        row: The run, without its large values.
+        has_died: Whether its process died while it executed the run; if not, a server handed the run back.
+    """
+
+    row: RunRow
+    has_died: bool
+
+
+def find_recoverable(connection: Connection, lease: float, limit: int) -> list[RecoverableRun]:
     """List the unfinished runs that a server may resume, oldest first.
 
     Args:
@@ -126,12 +138,14 @@ def find_recoverable(connection: Connection, lease: float, limit: int) -> list[t
         limit: The greatest number of runs to give.
 
     Returns:
-        Each run without its large values, and whether its process died (else a server handed it back).
+        The runs.
     """
     orphans = find_orphans(connection, lease, limit)
-    dead = [(row, True) for row in orphans if row.status == "running" and row.owner and row.parent is None]
+    dead = [
+        RecoverableRun(row, True) for row in orphans if row.status == "running" and row.owner and row.parent is None
+    ]
     handed_back = runs(connection, fetch(connection, _HANDED_BACK, (limit,)))
-    return [*dead, *((row, False) for _, row in handed_back)]
+    return [*dead, *(RecoverableRun(row, False) for _, row in handed_back)]
 
 
 def hand_back(connection: Connection, run_id: str) -> None:
@@ -140,7 +154,7 @@ def hand_back(connection: Connection, run_id: str) -> None:
         connection.execute(_MARK, (seq,))
 
 
-def bury(connection: Connection, row: RunRow, recoveries: int) -> int | None:
+def hand_back_dead_run(connection: Connection, row: RunRow, recoveries: int) -> int | None:
     """Take a run from its dead process and hand it back, for one server to resume; park it after too many deaths.
 
     Args:

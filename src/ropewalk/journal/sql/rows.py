@@ -20,7 +20,7 @@ from .blobs import CONTENT, Blob, Packed, is_ref, unpack
 from .leases import Owner
 
 AMONG: Final = "IN (SELECT CAST(value AS BIGINT) FROM json_each(?))"
-"""SQL condition: a number is in the list that `numbers` makes."""
+"""SQL condition: a number is in the list that `json_list` makes."""
 
 
 class Rows(Protocol):
@@ -67,9 +67,9 @@ def fetch(connection: Connection, query: str, values: Sequence[Any] = ()) -> lis
     return connection.execute(query, values).fetchall()
 
 
-def numbers(some: Iterable[int]) -> str:
+def json_list(values: Iterable[int]) -> str:
     """Return a list of numbers as a value for `AMONG`."""
-    return orjson.dumps(list(some)).decode()
+    return orjson.dumps(list(values)).decode()
 
 
 Row: TypeAlias = tuple[Any, ...]
@@ -84,18 +84,20 @@ UPSERT: Final = f"""
         started = excluded.started, ended = excluded.ended
     WHERE entry.kind NOT IN ({", ".join(f"'{kind}'" for kind in sorted(DECISIONS))})
 """
-_AT: Final = "CASE entry.kind WHEN 'timer' THEN entry.started ELSE entry.ended END"  # a timer's end is to come
-SPENT: Final = f"""lease.spent + coalesce((SELECT max({_AT}) - lease.beat FROM entry
-        WHERE entry.run = lease.run AND {_AT} BETWEEN lease.beat AND lease.beat + 5), 0)"""
+_EXECUTED_UNTIL: Final = (
+    "CASE entry.kind WHEN 'timer' THEN entry.started ELSE entry.ended END"  # a timer's end is to come
+)
+SPENT: Final = f"""lease.spent + coalesce((SELECT max({_EXECUTED_UNTIL}) - lease.beat FROM entry
+        WHERE entry.run = lease.run AND {_EXECUTED_UNTIL} BETWEEN lease.beat AND lease.beat + 5), 0)"""
 """What a run that is `running` has spent until the last that is known of it. An owner writes both columns at once: what
 it had spent by its beat. What it recorded since then is executed too, but nothing later than an owner who lives is
 silent: that was recorded by others, as of chunks, or a clock was set."""
 _HOLD_CONTENT: Final = """
     INSERT INTO held (run, blob) SELECT ?, hash FROM blob WHERE hash = ? ON CONFLICT DO NOTHING
 """
-_LET_GO: Final = "status = 'stopped' AND result IS NULL"
+_WAS_ABANDONED: Final = "status = 'stopped' AND result IS NULL"
 """Of a run that was stopped while nobody executed it: whoever executes one gives it a result and counts its errors."""
-_ERRORS: Final = f"CASE WHEN {_LET_GO} AND error_count = 0 THEN 1 ELSE error_count END"
+_ERRORS: Final = f"CASE WHEN {_WAS_ABANDONED} AND error_count = 0 THEN 1 ELSE error_count END"
 _RUN: Final = f"""
     SELECT seq, run.id, kind, definition_id, name, status, fingerprint, started_at, ended_at, error, {{results}},
         {_ERRORS}, stop_requested, parent, due, forked_from, undo, undo_policy, owner, epoch, lease.node,
@@ -105,12 +107,12 @@ _RUN: Final = f"""
 _RESULTS: Final = f"""CASE WHEN status IN ('running', 'waiting') THEN
         (SELECT count(*) FROM entry WHERE entry.run = seq AND entry.kind IN ('call', 'node')
             AND entry.path NOT LIKE '%/%')
-    WHEN {_LET_GO} THEN
+    WHEN {_WAS_ABANDONED} THEN
         (SELECT count(DISTINCT entry.node) FROM entry WHERE entry.run = seq
             AND entry.kind IN ('call', 'node', 'skip', 'attempt') AND entry.path NOT LIKE '%/%')
     ELSE result_count END"""
-_COLUMNS: Final = ("input", "context", "document", "result")
-_LARGE: Final = f", {', '.join(_COLUMNS)}"
+_LARGE_COLUMNS: Final = ("input", "context", "document", "result")
+_LARGE: Final = f", {', '.join(_LARGE_COLUMNS)}"
 _SPENT: Final = f"CASE status WHEN 'running' THEN {SPENT} ELSE spent END"
 RUN: Final = _RUN.format(results="result_count", spent="spent", more=_LARGE)
 RUN_SO_FAR: Final = _RUN.format(results=_RESULTS, spent=_SPENT, more=_LARGE)  # goes through a running run's entries
@@ -127,13 +129,13 @@ _WAITS: Final = """
 """
 
 
-def why_not(connection: Connection, row: Row) -> Exception | None:
+def why_not_written(connection: Connection, row: Row) -> Exception | None:
     """Return why an entry was not written; None if it already exists."""
     run, path, kind, _, data, digest, _, _, epoch, *fence = row
-    holder = fence[0] if fence else run
-    holders = fetch(connection, "SELECT id, epoch FROM run JOIN lease ON run = seq WHERE seq = ?", (holder,))
-    id, now = holders[0] if holders else (f"#{run}, deleted since,", 0)
-    if now != epoch:
+    fence_run = fence[0] if fence else run
+    owners = fetch(connection, "SELECT id, epoch FROM run JOIN lease ON run = seq WHERE seq = ?", (fence_run,))
+    id, current_epoch = owners[0] if owners else (f"#{run}, deleted since,", 0)
+    if current_epoch != epoch:
         return Fenced(id)
     if kind in DECISIONS:
         recorded = fetch(
@@ -301,9 +303,9 @@ def _run(
 ) -> RunRow:
     # RUN_LIGHT has no large columns.
     input, context, document, result = [
-        load(connection, value, f"run {id}: its {column}") for column, value in zip(_COLUMNS, large, strict=False)
+        load(connection, value, f"run {id}: its {column}") for column, value in zip(_LARGE_COLUMNS, large, strict=False)
     ] or [None] * 4
-    failure, process, damaged = _error_and_owner(connection, id, error, owner, light=not large)
+    failure, process, damaged = _load_error_and_owner(connection, id, error, owner, light=not large)
     return RunRow(
         id=id,
         kind=kind,
@@ -334,7 +336,7 @@ def _run(
     )
 
 
-def _error_and_owner(
+def _load_error_and_owner(
     connection: Connection, id: str, error: bytes | None, owner: str | None, *, light: bool
 ) -> tuple[Json, str, str]:
     """Return a run's error, its owner's name, and the damage of these.
@@ -351,5 +353,5 @@ def _error_and_owner(
 
 
 @gc_disabled
-def keyed(entries: list[Entry]) -> dict[Key, Entry]:
+def by_key(entries: list[Entry]) -> dict[Key, Entry]:
     return {(entry.path, entry.kind): entry for entry in entries}

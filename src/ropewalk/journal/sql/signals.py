@@ -91,7 +91,7 @@ def signals(connection: Connection, seq: int, where: str = "", *values: str | fl
     ]
 
 
-def kept_signals(connection: Connection) -> dict[str, list[Signal]]:
+def pending_signals(connection: Connection) -> dict[str, list[Signal]]:
     """Return the signals that no wait has taken, by run, for runs that have not ended; without the payloads."""
     by_run: dict[str, list[Signal]] = {}
     for run_id, id, name, sent in fetch(connection, _PENDING, ()):
@@ -99,7 +99,7 @@ def kept_signals(connection: Connection) -> dict[str, list[Signal]]:
     return by_run
 
 
-def send(connection: Connection, run_id: str, signal: Signal, payload: Packed) -> tuple[int, bool]:
+def store_signal(connection: Connection, run_id: str, signal: Signal, payload: Packed) -> tuple[int, bool]:
     """Keep a signal for a run, and set the run running if it waits for it.
 
     Returns:
@@ -119,39 +119,39 @@ def send(connection: Connection, run_id: str, signal: Signal, payload: Packed) -
         "INSERT INTO signal (run, id, name, payload, sent) VALUES (?, ?, ?, ?, ?)",
         (seq, signal.id, signal.name, keep(connection, payload, seq), signal.sent),
     )
-    if status == "waiting" and wakes_run(signal.name, _waits(connection, seq)):
+    if status == "waiting" and wakes_run(signal.name, _recorded_waits(connection, seq)):
         connection.execute("UPDATE run SET status = 'running', due = NULL WHERE seq = ?", (seq,))
     return seq, True
 
 
-def _waits(connection: Connection, seq: int) -> list[Entry]:
+def _recorded_waits(connection: Connection, seq: int) -> list[Entry]:
     rows = fetch(connection, "SELECT path, data FROM entry WHERE run = ? AND kind = 'wait'", (seq,))
     return [Entry(path, "wait", data=load(connection, data, path)) for path, data in rows]
 
 
-def take(connection: Connection, seq: int, waits: Sequence[OpenWait], moment: float) -> list[Entry]:
+def deliver_signals(connection: Connection, seq: int, waits: Sequence[OpenWait], taken_at: float) -> list[Entry]:
     """Deliver kept signals to waits and record them.
 
     Args:
         connection: A transaction that holds the run's lease.
         seq: The run's row number.
         waits: The open waits, in the order in which they began.
-        moment: Marks the signals that one call takes, in seconds since the epoch.
+        taken_at: Marks the signals that one call takes, in seconds since the epoch.
 
     Returns:
         The recorded entries.
     """
     # The answer of an earlier transaction of this very call was lost.
-    before = {signal.taken: signal for signal in signals(connection, seq, "AND mark = ?", moment)}
-    if before:
-        return [signal_entry(wait, before[wait.path]) for wait in waits if wait.path in before]
+    already_taken = {signal.taken: signal for signal in signals(connection, seq, "AND mark = ?", taken_at)}
+    if already_taken:
+        return [signal_entry(wait, already_taken[wait.path]) for wait in waits if wait.path in already_taken]
     # Names are cheap to read; payloads are read only when one of them is waited for.
-    if not _has_kept(connection, seq, {wait.name for wait in waits}):
+    if not _has_pending(connection, seq, {wait.name for wait in waits}):
         return []
     entries = []
     for wait, signal in match_signals(waits, signals(connection, seq, "AND mark IS NULL")):
         connection.execute(
-            "UPDATE signal SET taken = ?, mark = ? WHERE run = ? AND id = ?", (wait.path, moment, seq, signal.id)
+            "UPDATE signal SET taken = ?, mark = ? WHERE run = ? AND id = ?", (wait.path, taken_at, seq, signal.id)
         )
         entry = signal_entry(wait, signal)
         data = keep(connection, pack(dump(entry.data, entry.path)), seq)
@@ -161,7 +161,7 @@ def take(connection: Connection, seq: int, waits: Sequence[OpenWait], moment: fl
     return entries
 
 
-def park(connection: Connection, seq: int, due: float | None, names: Collection[str]) -> bool:
+def set_waiting(connection: Connection, seq: int, due: float | None, names: Collection[str]) -> bool:
     """Set a run waiting unless a signal with one of these names is kept; the caller clears the lease.
 
     Returns:
@@ -170,12 +170,12 @@ def park(connection: Connection, seq: int, due: float | None, names: Collection[
     status = fetch(connection, _LOCK.format("seq"), (seq,))[0][1]
     if status != "running":
         return bool(status == "waiting")  # Parked by this very call, sent again.
-    if _has_kept(connection, seq, names):
+    if _has_pending(connection, seq, names):
         return False
     connection.execute("UPDATE run SET status = 'waiting', due = ? WHERE seq = ?", (due, seq))
     return True
 
 
-def _has_kept(connection: Connection, seq: int, names: Collection[str]) -> bool:
+def _has_pending(connection: Connection, seq: int, names: Collection[str]) -> bool:
     pending = fetch(connection, "SELECT DISTINCT name FROM signal WHERE run = ? AND mark IS NULL", (seq,))
     return any(name in names for (name,) in pending)

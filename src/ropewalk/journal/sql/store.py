@@ -15,26 +15,26 @@ import dataclasses
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ...content import contents
 from ...errors import NotFound, RunBusy
 from ...values import Json, check_json, is_json
-from ..news import Hear, News
+from ..news import News, NewsCallback
 from ..past import PagedPast
 from ..protocol import Definition, Entry, Key, NewRun, Pruned, RunRow, Signal, contains, statuses
 from ..tool_usage import ToolUse, in_order, surplus_rows
 from . import recovery, versions
 from .blobs import Packed, dump, pack
 from .lease_watch import OWNED_BY, LeaseWatcher, Silence
-from .leases import boottime, me
+from .leases import boottime, this_process
 from .log import (
     Claim,
-    Large,
+    PackedValues,
     SqlLog,
-    UncertainCommit,
-    acquire,
-    create,
+    UncertainOwner,
+    claim_run,
+    create_run,
     each_entry,
     entries_at,
     entry_page,
@@ -42,32 +42,32 @@ from .log import (
     read_past,
     timestamps,
 )
-from .rows import AMONG, RUN, RUN_LIGHT, RUN_SO_FAR, Connection, entries, fetch, load_content, numbers, runs, waits
-from .signals import kept_signals, new_signal, send, signals
+from .rows import AMONG, RUN, RUN_LIGHT, RUN_SO_FAR, Connection, entries, fetch, json_list, load_content, runs, waits
+from .signals import new_signal, pending_signals, signals, store_signal
 from .undo import skip_undo, undo_due
 from .upkeep import find_orphans, prune, take_turn
-from .writer import Writer, is_held
+from .writer import Writer, is_open_in_process
 
-_COLUMNS: Final = "tool, request, successes, failures, at, source"
+_USE_COLUMNS: Final = "tool, request, successes, failures, at, source"
 _ADD_USE: Final = f"""
-    INSERT INTO tool_use ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)
+    INSERT INTO tool_use ({_USE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT (tool, request, source) DO UPDATE SET
         successes = tool_use.successes + excluded.successes, failures = tool_use.failures + excluded.failures,
         at = CASE WHEN excluded.at > tool_use.at THEN excluded.at ELSE tool_use.at END
 """
 
 
-class SqlUses:
+class SqlToolUsage:
     """The part of a SQL store that keeps tool usage."""
 
     _writer: Writer
 
     def put_uses(self, uses: Sequence[ToolUse]) -> None:
-        self._writer.run(lambda connection: _put_all(connection, uses))
+        self._writer.run(lambda connection: _add_uses(connection, uses))
 
     def list_uses(self, tool: str | None = None) -> list[ToolUse]:
         where, values = _tool_filter(tool)
-        rows = self._writer.read(lambda c: fetch(c, f"SELECT {_COLUMNS} FROM tool_use {where}", values))
+        rows = self._writer.read(lambda c: fetch(c, f"SELECT {_USE_COLUMNS} FROM tool_use {where}", values))
         return in_order(map(_load_use, rows))
 
     def delete_uses(self, tool: str | None = None) -> int:
@@ -75,12 +75,12 @@ class SqlUses:
         return len(self._writer.run(lambda c: fetch(c, f"DELETE FROM tool_use {where} RETURNING 1", values)))
 
 
-def _put_all(connection: Connection, uses: Sequence[ToolUse]) -> None:
+def _add_uses(connection: Connection, uses: Sequence[ToolUse]) -> None:
     # When this transaction is repeated because its answer was lost, a use counts twice: no harm to a rate.
     for use in uses:
         _add_use(connection, use)
     for tool in sorted({use.tool for use in uses}):
-        rows = fetch(connection, f"SELECT {_COLUMNS} FROM tool_use WHERE tool = ?", (tool,))
+        rows = fetch(connection, f"SELECT {_USE_COLUMNS} FROM tool_use WHERE tool = ?", (tool,))
         for old, sum_row in surplus_rows(map(_load_use, rows)):
             connection.execute(
                 "DELETE FROM tool_use WHERE tool = ? AND request = ? AND source = ?", (tool, old.request, old.source)
@@ -101,16 +101,24 @@ def _load_use(row: tuple[str, str, int, int, float, str]) -> ToolUse:
     return ToolUse(tool=tool, request=request, successes=successes, failures=failures, at=at, source=source)
 
 
-Claiming: TypeAlias = Callable[[Connection, UncertainCommit | None, float], Claim | UncertainCommit]
+ClaimFunction: TypeAlias = Callable[[Connection, UncertainOwner | None, float], Claim | UncertainOwner]
 
-_SHARED: Final = 512
+_SHARED_BYTES: Final = 512
 """Bytes of a document above which it is stored once for all runs that start with it."""
 
 _SEARCH_PAGE: Final = 500
 """Runs that one query reads when a text is searched for."""
 
 
-class SqlStore(SqlUses):
+class OwnedRun(NamedTuple):
+    """A run that this process owns: its row number, its id, and the epoch of its lease."""
+
+    seq: int
+    id: str
+    epoch: int
+
+
+class SqlStore(SqlToolUsage):
     """A store in a SQL database; implements `Store`.
 
     Args:
@@ -141,23 +149,23 @@ class SqlStore(SqlUses):
     # --- definitions ----------------------------------------------------------------------
 
     def put_definition(self, definition: Definition) -> None:
-        self._writer.run(lambda c: versions.put(c, definition))
+        self._writer.run(lambda c: versions.put_definition(c, definition))
 
     def get_definition(self, kind: str, id: str) -> Definition | None:
         where = "WHERE definition.kind = ? AND definition.id = ?"
-        definitions = self._writer.read(lambda c: versions.definitions(c, where, (kind, id)))
+        definitions = self._writer.read(lambda c: versions.read_definitions(c, where, (kind, id)))
         return definitions[0] if definitions else None
 
     def list_definitions(self, kind: str | None = None) -> list[Definition]:
         if kind is None:
-            return self._writer.read(lambda c: versions.definitions(c, "", ()))
-        return self._writer.read(lambda c: versions.definitions(c, "WHERE definition.kind = ?", (kind,)))
+            return self._writer.read(lambda c: versions.read_definitions(c, "", ()))
+        return self._writer.read(lambda c: versions.read_definitions(c, "WHERE definition.kind = ?", (kind,)))
 
     def delete_definition(self, kind: str, id: str) -> bool:
-        return self._writer.run(lambda c: versions.delete(c, kind, id))
+        return self._writer.run(lambda c: versions.delete_definition(c, kind, id))
 
     def list_versions(self, kind: str, id: str) -> list[Definition]:
-        return self._writer.read(lambda c: versions.versions(c, kind, id)) if is_json(id) else []
+        return self._writer.read(lambda c: versions.read_versions(c, kind, id)) if is_json(id) else []
 
     # --- runs -----------------------------------------------------------------------------
 
@@ -205,40 +213,40 @@ class SqlStore(SqlUses):
         where = " AND ".join(clauses) or "true"
         if text:
             matches = self._writer.read(lambda c: _search(c, text, where, values, limit))
-            return self._runs(f"{RUN_LIGHT} WHERE seq {AMONG} ORDER BY seq DESC", [numbers(matches)])
+            return self._runs(f"{RUN_LIGHT} WHERE seq {AMONG} ORDER BY seq DESC", [json_list(matches)])
         return self._runs(f"{RUN_LIGHT} WHERE {where} ORDER BY seq DESC LIMIT ?", [*values, limit])
 
     def history(self, run_id: str) -> list[Entry]:
-        def look(connection: Connection) -> list[Entry]:
+        def read(connection: Connection) -> list[Entry]:
             seq = _find_run(connection, run_id)
             return [] if seq is None else entries(connection, seq)
 
-        return self._writer.read(look)
+        return self._writer.read(read)
 
     def history_page(self, run_id: str, /, after: int = 0, limit: int = 1000) -> tuple[list[Entry], int | None]:
-        def look(connection: Connection) -> tuple[list[Entry], int | None]:
+        def read(connection: Connection) -> tuple[list[Entry], int | None]:
             seq = _find_run(connection, run_id)
             return ([], None) if seq is None else entry_page(self._writer, connection, seq, after, limit)
 
-        return self._writer.read(look)
+        return self._writer.read(read)
 
     def history_at(self, run_id: str, paths: Sequence[str], /) -> list[Entry]:
-        def look(connection: Connection) -> list[Entry]:
+        def read(connection: Connection) -> list[Entry]:
             seq = _find_run(connection, run_id)
             return [] if seq is None else entries_at(connection, seq, paths)
 
-        return self._writer.read(look)
+        return self._writer.read(read)
 
     def read_history(self, run_id: str, /) -> Iterator[list[Entry]]:
         seq = self._writer.read(lambda c: _find_run(c, run_id))
         return iter(()) if seq is None else each_entry(self._writer, seq)
 
     def waits(self) -> dict[str, tuple[list[Entry], list[Signal]]]:
-        def look(connection: Connection) -> dict[str, tuple[list[Entry], list[Signal]]]:
-            signals = kept_signals(connection)
+        def read(connection: Connection) -> dict[str, tuple[list[Entry], list[Signal]]]:
+            signals = pending_signals(connection)
             return {id: (entries, signals.get(id, [])) for id, entries in waits(connection).items()}
 
-        return self._writer.read(look)
+        return self._writer.read(read)
 
     def orphans(self, limit: int = 100) -> list[RunRow]:
         return self._writer.read(lambda c: find_orphans(c, self.patience, limit))
@@ -258,7 +266,7 @@ class SqlStore(SqlUses):
                 (now, run_id),
             )
             for (seq,) in stopped:
-                self._writer.tell(connection, News("stop", seq, run_id))
+                self._writer.announce(connection, News("stop", seq, run_id))
             return stopped
 
         stopped = self._writer.run(stop)
@@ -280,9 +288,9 @@ class SqlStore(SqlUses):
         packed = pack(dump(signal.payload, "payload"))
 
         def work(connection: Connection) -> tuple[int, bool]:
-            seq, sent = send(connection, run_id, signal, packed)
+            seq, sent = store_signal(connection, run_id, signal, packed)
             if sent:
-                self._writer.tell(connection, News("signal", seq, run_id))
+                self._writer.announce(connection, News("signal", seq, run_id))
             return seq, sent
 
         seq, sent = self._writer.run(work)
@@ -291,13 +299,13 @@ class SqlStore(SqlUses):
         return sent
 
     def signals(self, run_id: str) -> list[Signal]:
-        def look(connection: Connection) -> list[Signal]:
+        def read(connection: Connection) -> list[Signal]:
             seq = _find_run(connection, run_id)
             return [] if seq is None else signals(connection, seq)
 
-        return self._writer.read(look)
+        return self._writer.read(read)
 
-    def hear(self, callback: Hear, /) -> Callable[[], None] | None:
+    def hear(self, callback: NewsCallback, /) -> Callable[[], None] | None:
         return self._writer.hear(callback)
 
     def prune(
@@ -316,24 +324,24 @@ class SqlStore(SqlUses):
 
     # --- owning a run ---------------------------------------------------------------------
 
-    def unheld(self) -> list[tuple[int, str, int]]:
+    def owned_but_not_open(self) -> list[OwnedRun]:
         """Return the runs that this process owns although none of its stores has them open.
 
         Returns:
-            Row number, id and epoch of each.
+            The runs.
         """
-        owned = self._writer.read(lambda c: fetch(c, OWNED_BY, (me().dump(),)))
-        return [(seq, id, epoch) for seq, id, epoch in owned if not is_held(self._writer.name, seq)]
+        owned = self._writer.read(lambda c: fetch(c, OWNED_BY, (this_process().dump(),)))
+        return [OwnedRun(seq, id, epoch) for seq, id, epoch in owned if not is_open_in_process(self._writer.name, seq)]
 
     def give_back(self, seq: int, epoch: int) -> None:
-        """Release a run of `unheld`, unless somebody has claimed it meanwhile."""
+        """Release a run of `owned_but_not_open`, unless somebody has claimed it meanwhile."""
         self._writer.watch.give_back(seq, epoch)
 
     async def open(self, run: NewRun) -> SqlLog:
         check_json(run.id, "run id")
         if not run.started_at:
             run = dataclasses.replace(run, started_at=time.time())
-        large = Large(
+        large = PackedValues(
             input=await packed_value(run.input, "input"),
             context=await packed_value(run.context, "context"),
             document=await self._packed_document(run),
@@ -341,7 +349,7 @@ class SqlStore(SqlUses):
         return await self._claim_and_open(
             run.id,
             lambda c, doubt, now: (
-                create(c, run, large, now, self.patience) or acquire(c, run.id, self.patience, False, doubt, now)
+                create_run(c, run, large, now, self.patience) or claim_run(c, run.id, self.patience, False, doubt, now)
             ),
             run,
         )
@@ -350,19 +358,19 @@ class SqlStore(SqlUses):
         if not is_json(run_id):
             raise NotFound("run", run_id)
         return await self._claim_and_open(
-            run_id, lambda c, doubt, now: acquire(c, run_id, self.patience, again, doubt, now)
+            run_id, lambda c, doubt, now: claim_run(c, run_id, self.patience, again, doubt, now)
         )
 
     # --- recovery without a person --------------------------------------------------------
 
-    def recoverable(self, limit: int = 1000) -> list[tuple[RunRow, bool]]:
+    def recoverable(self, limit: int = 1000) -> list[recovery.RecoverableRun]:
         """Return the unfinished runs that a server may resume, oldest first.
 
         Args:
             limit: Maximum number of runs.
 
         Returns:
-            Each run without its large values, and whether its process died; if not, a server handed it back.
+            The runs, without their large values.
         """
         return self._writer.read(lambda c: recovery.find_recoverable(c, self.patience, limit))
 
@@ -370,7 +378,7 @@ class SqlStore(SqlUses):
         """Mark a run that a server gives up because it ends, so that the next server resumes it."""
         self._writer.run(lambda c: recovery.hand_back(c, run_id))
 
-    def bury(self, row: RunRow, recoveries: int) -> int | None:
+    def hand_back_dead_run(self, row: RunRow, recoveries: int) -> int | None:
         """Take a run from its dead process and hand it back; park it after too many deaths.
 
         Args:
@@ -380,7 +388,7 @@ class SqlStore(SqlUses):
         Returns:
             How many processes died on the run since it last recorded something; None if another process was faster.
         """
-        return self._writer.run(lambda c: recovery.bury(c, row, recoveries))
+        return self._writer.run(lambda c: recovery.hand_back_dead_run(c, row, recoveries))
 
     def release_parked(self, run_id: str) -> bool:
         """Release a parked run so that a worker or server can continue it; return False if it is not parked."""
@@ -400,43 +408,43 @@ class SqlStore(SqlUses):
 
     # --- inside ---------------------------------------------------------------------------
 
-    async def _claim_and_open(self, id: str, claim: Claiming, new: NewRun | None = None) -> SqlLog:
+    async def _claim_and_open(self, id: str, claim: ClaimFunction, new: NewRun | None = None) -> SqlLog:
         """Claim a run and open its log. Release the claim if the caller is cancelled or the journal is unreadable:
         this process would own a run that it does not execute."""
         writer = self._writer
         writer.check()
-        settled: UncertainCommit | None = None
+        silent_owner: UncertainOwner | None = None
         while True:
             # The lease counts from before the claim was sent, not from when its answer came.
-            before = boottime()
-            result = await self._send_claim(_ClaimRequest(claim, settled, timestamps.next(), writer.watch))
+            sent_at = boottime()
+            result = await self._send_claim(_ClaimRequest(claim, silent_owner, timestamps.next(), writer.watch))
             if isinstance(result, Claim):
                 break
-            settled = await self._wait_for_silence(id, result)
+            silent_owner = await self._wait_for_silence(id, result)
         seq = result.seq
-        if result.fresh and new is not None and not new.copies:
+        if result.is_new and new is not None and not new.copies:
             # Nothing of a new run needs to be read back.
             log = SqlLog(self, writer, seq, _fresh_row(new), {})
         else:
             # Meanwhile the run counts as open here, or this process would release it as one it does not hold.
             writer.watch.opening.add(seq)
             try:
-                row, past = await asyncio.to_thread(self._load, seq, result.ended)
+                row, past = await asyncio.to_thread(self._load, seq, result.has_ended)
             except BaseException:
                 _release_claim(writer.watch, result)
                 raise
             finally:
                 writer.watch.opening.discard(seq)
-            log = SqlLog(self, writer, seq, row, past, finished=row if result.ended else None)
-            if not result.ended:
-                writer.tell_soon(News("take", seq, id))
-        if not result.ended:
-            log.renewed_at = before
+            log = SqlLog(self, writer, seq, row, past, finished=row if result.has_ended else None)
+            if not result.has_ended:
+                writer.announce_soon(News("take", seq, id))
+        if not result.has_ended:
+            log.renewed_at = sent_at
             writer.watch.add(log)
         return log
 
-    async def _send_claim(self, request: _ClaimRequest) -> Claim | UncertainCommit:
-        future: asyncio.Future[Claim | UncertainCommit] = self._writer.inbox().do(request)
+    async def _send_claim(self, request: _ClaimRequest) -> Claim | UncertainOwner:
+        future: asyncio.Future[Claim | UncertainOwner] = self._writer.batch_of_loop().submit(request)
         try:
             return await future
         except asyncio.CancelledError:
@@ -445,29 +453,29 @@ class SqlStore(SqlUses):
                 request.give_back(future.result())
             raise
 
-    async def _wait_for_silence(self, id: str, doubt: UncertainCommit) -> UncertainCommit:
+    async def _wait_for_silence(self, id: str, uncertain: UncertainOwner) -> UncertainOwner:
         """Wait until an owner on another host has been silent for a whole lease; raise RunBusy if it lives.
 
         Clocks of two hosts may differ, and jump. So a recent heartbeat is believed, but an old one only when no other
         comes for a whole lease in which the store could be read.
         """
-        if doubt.recent:
-            raise RunBusy(id, doubt.owner)
+        if uncertain.is_recent:
+            raise RunBusy(id, uncertain.owner)
         silence = Silence(gap=self.patience / 2 + self._poll)
         query = "SELECT epoch, beat FROM lease JOIN run ON run = seq WHERE id = ?"
-        while silence.observe({id: doubt.beat})[id] < self.patience:
+        while silence.observe({id: uncertain.beat})[id] < self.patience:
             await asyncio.sleep(min(self._poll, self.patience))
             rows = self._writer.read(lambda c: fetch(c, query, (id,)))
-            if rows and rows[0] != (doubt.epoch, doubt.beat):
-                raise RunBusy(id, doubt.owner)
-        return doubt
+            if rows and rows[0] != (uncertain.epoch, uncertain.beat):
+                raise RunBusy(id, uncertain.owner)
+        return uncertain
 
     def _load(self, seq: int, has_ended: bool) -> tuple[RunRow, dict[Key, Entry] | PagedPast]:
-        def look(connection: Connection) -> tuple[RunRow, dict[Key, Entry] | PagedPast]:
+        def read(connection: Connection) -> tuple[RunRow, dict[Key, Entry] | PagedPast]:
             [(_, row)] = runs(connection, fetch(connection, f"{RUN} WHERE seq = ?", (seq,)))
             return row, read_past(self._writer, connection, seq, self.remote)
 
-        row, past = self._writer.read(look)
+        row, past = self._writer.read(read)
         # Of a run that has ended, most callers read only the result.
         if isinstance(past, PagedPast) and not has_ended:
             past.prepare()
@@ -488,7 +496,7 @@ class SqlStore(SqlUses):
         if run.document is None:
             return None
         if document is not run.document or fingerprint != run.fingerprint or not fingerprint:
-            packed = await packed_value(run.document, "document", _SHARED)
+            packed = await packed_value(run.document, "document", _SHARED_BYTES)
             self._document = (run.document, run.fingerprint, packed)
         return packed
 
@@ -496,21 +504,23 @@ class SqlStore(SqlUses):
 class _ClaimRequest:
     """A claim on its way to the writer, which calls it in a transaction."""
 
-    __slots__ = ("_claim", "_doubt", "_now", "_watch")
+    __slots__ = ("_claim", "_now", "_silent_owner", "_watch")
 
-    def __init__(self, claim: Claiming, doubt: UncertainCommit | None, now: float, watch: LeaseWatcher) -> None:
-        self._claim, self._doubt, self._now, self._watch = claim, doubt, now, watch
+    def __init__(
+        self, claim: ClaimFunction, silent_owner: UncertainOwner | None, now: float, watch: LeaseWatcher
+    ) -> None:
+        self._claim, self._silent_owner, self._now, self._watch = claim, silent_owner, now, watch
 
-    def __call__(self, connection: Connection) -> Claim | UncertainCommit:
-        return self._claim(connection, self._doubt, self._now)
+    def __call__(self, connection: Connection) -> Claim | UncertainOwner:
+        return self._claim(connection, self._silent_owner, self._now)
 
-    def give_back(self, result: Claim | UncertainCommit) -> None:
+    def give_back(self, result: Claim | UncertainOwner) -> None:
         """Release what was claimed for a caller that is gone. The write batch calls it."""
         _release_claim(self._watch, result)
 
 
-def _release_claim(watch: LeaseWatcher, result: Claim | UncertainCommit) -> None:
-    if isinstance(result, Claim) and not result.ended:
+def _release_claim(watch: LeaseWatcher, result: Claim | UncertainOwner) -> None:
+    if isinstance(result, Claim) and not result.has_ended:
         watch.give_back(result.seq, result.epoch)
 
 
@@ -554,7 +564,7 @@ def _fresh_row(run: NewRun) -> RunRow:
         document=run.document,
         fingerprint=run.fingerprint,
         started_at=run.started_at,
-        owner=str(me()),
+        owner=str(this_process()),
         parent=run.parent,
         forked_from=run.forked_from,
         undo_policy=run.undo_policy,

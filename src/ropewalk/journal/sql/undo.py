@@ -12,7 +12,7 @@ from typing import Final
 from ...errors import NotFound, RunBusy, RunUndone
 from ..protocol import ENDS, NewRun
 from ..undo import UNSUCCESSFUL
-from .leases import judge_text
+from .leases import stored_owner_state
 from .rows import Connection, fetch
 
 _TARGET: Final = """
@@ -50,7 +50,7 @@ def begin_undo(connection: Connection, run: NewRun, lease: float) -> None:
         raise RunBusy(id, "another process")
     # The process of a stopped run records the result when the last call has ended.
     if status == "stopped" and unrecorded and owner:
-        verdict = judge_text(owner)
+        verdict = stored_owner_state(owner)
         if verdict == "live" or (verdict == "unknown" and 0 <= time.time() - beat <= lease):
             raise RunBusy(id, "the process that is stopping it")
     connection.execute("UPDATE lease SET owner = NULL, epoch = epoch + 1 WHERE run = ?", (seq,))

@@ -17,8 +17,8 @@ from ...errors import StoreError
 from ...fast_dataclass import dataclass
 from ..protocol import Pruned, RunRow
 from .batches import Batches
-from .leases import judge_text
-from .rows import AMONG, RUN_LIGHT, Connection, fetch, numbers, runs
+from .leases import stored_owner_state
+from .rows import AMONG, RUN_LIGHT, Connection, fetch, json_list, runs
 from .versions import drop_unused, find_unused
 from .writer import Writer
 
@@ -32,7 +32,7 @@ _HELD_AT_ONCE: Final = 50  # each may delete a value of megabytes
 _VERSIONS_AT_ONCE: Final = 10
 _PAGES_AT_ONCE: Final = 100  # of free space that is returned to the disk
 
-_OLD: Final = """
+_IS_PRUNABLE: Final = """
     ended_at IS NOT NULL
     AND (parent IS NULL OR NOT EXISTS (SELECT 1 FROM run AS whole WHERE whole.id = run.parent))
 """
@@ -42,7 +42,7 @@ _LEASES_WITHOUT_RUN: Final = (
     "SELECT run FROM lease WHERE NOT EXISTS (SELECT 1 FROM run WHERE seq = lease.run) ORDER BY run LIMIT ?"
 )
 """Runs that are deleted, but for what pruning had no time for."""
-_SLICES: Final = (
+_DELETE_SOME_DETAILS: Final = (
     f"DELETE FROM entry WHERE (run, path, kind) IN (SELECT run, path, kind FROM entry WHERE run {AMONG} LIMIT ?)"
     " RETURNING 1",
     f"DELETE FROM signal WHERE seq IN (SELECT seq FROM signal WHERE run {AMONG} LIMIT ?) RETURNING 1",
@@ -51,17 +51,19 @@ _BLOBS_OF: Final = f"""
     DELETE FROM held WHERE (blob, run) IN (SELECT blob, run FROM held WHERE run {AMONG} LIMIT ?) RETURNING blob
 """
 _BLOB: Final = "DELETE FROM blob WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM held WHERE blob = ?1)"
-_PARTS: Final = f"""
+_RUNS_WITH_PARTS: Final = f"""
     WITH RECURSIVE gone (seq, id) AS (
         SELECT seq, id FROM run WHERE seq {AMONG} UNION SELECT run.seq, run.id FROM run JOIN gone ON parent = gone.id
     ) SELECT seq FROM gone
 """
-_ROWS: Final = f"""
+_BYTES_OF_RUNS: Final = f"""
     SELECT coalesce(sum(length(coalesce(input, '')) + length(coalesce(context, '')) + length(coalesce(document, ''))
         + length(coalesce(result, '')) + length(coalesce(error, ''))), 0) FROM run WHERE seq {AMONG}
 """
-_FACTS: Final = f"SELECT coalesce(sum(length(path) + length(coalesce(data, ''))), 0) FROM entry WHERE run {AMONG}"
-_BLOBS: Final = """
+_BYTES_OF_ENTRIES: Final = (
+    f"SELECT coalesce(sum(length(path) + length(coalesce(data, ''))), 0) FROM entry WHERE run {AMONG}"
+)
+_BYTES_OF_BLOBS: Final = """
     SELECT coalesce(sum(length(data)), 0) FROM blob WHERE hash IN (SELECT blob FROM held WHERE run {0})
         AND NOT EXISTS (SELECT 1 FROM held WHERE blob = hash AND NOT run {0})
 """.format(AMONG.replace("?", "?1"))
@@ -78,7 +80,7 @@ def find_orphans(connection: Connection, lease: float, limit: int) -> list[RunRo
     rows = fetch(
         connection, "SELECT seq, owner, beat FROM run JOIN lease ON run = seq WHERE status = 'running' ORDER BY seq"
     )
-    verdicts = {text: judge_text(text) for text in {row[1] for row in rows}}
+    verdicts = {text: stored_owner_state(text) for text in {row[1] for row in rows}}
     now = time.time()
     orphan_seqs = [
         seq
@@ -92,7 +94,7 @@ def find_orphans(connection: Connection, lease: float, limit: int) -> list[RunRo
     orphans = fetch(
         connection,
         f"{RUN_LIGHT} WHERE seq {AMONG} ORDER BY seq",
-        (numbers(orphan_seqs[:limit]),),
+        (json_list(orphan_seqs[:limit]),),
     )
     return [row for _, row in runs(connection, orphans)]
 
@@ -108,10 +110,10 @@ def prune(
     if before is None and keep is None:
         return Pruned(runs=0, bytes=0)
     if not dry:
-        writer.run_alone(lambda connection: None)  # refuses a read-only store, even if nothing is to be deleted
-    old = writer.read(lambda connection: _Old.find(connection, before, keep, status))
+        writer.run_exclusive(lambda connection: None)  # refuses a read-only store, even if nothing is to be deleted
+    old = writer.read(lambda connection: _OldRuns.find(connection, before, keep, status))
     count = size = last = 0
-    batches = _Sizes()
+    batches = _BatchSizes()
     while old is not None and (most is None or count < most):
         limit = batches.runs.size(_AT_ONCE)
         limit = limit if most is None else min(limit, most - count)
@@ -120,16 +122,16 @@ def prune(
             break
         last = max(some)
         if dry:
-            bytes = writer.read(partial(_size, some=some))
+            bytes = writer.read(partial(_stored_bytes, runs=some))
         else:
-            some, bytes = _delete_some(writer, some, batches)
+            some, bytes = _delete_runs(writer, some, batches)
         count, size = count + len(some), size + bytes
     if not dry and (most is None or count < most):
-        _tidy(writer, batches)
+        _clean_up(writer, batches)
     return Pruned(runs=count, bytes=size)
 
 
-class _Sizes:
+class _BatchSizes:
     """How much of each kind of work one transaction does: what is little of one is much of another."""
 
     def __init__(self) -> None:
@@ -137,16 +139,18 @@ class _Sizes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Old:
+class _OldRuns:
     """Which runs are to be pruned: a condition on `run`, with its values."""
 
     where: str
     values: tuple[str | float, ...]
 
     @classmethod
-    def find(cls, connection: Connection, before: float | None, keep: int | None, status: Sequence[str]) -> _Old | None:
+    def find(
+        cls, connection: Connection, before: float | None, keep: int | None, status: Sequence[str]
+    ) -> _OldRuns | None:
         """Return None when no run is too old or too many. How many are kept is counted once, not per transaction."""
-        where, values = _OLD, list[str | float](status)
+        where, values = _IS_PRUNABLE, list[str | float](status)
         if status:
             where += f" AND status IN ({', '.join('?' * len(status))})"
         old: list[str] = []
@@ -165,67 +169,71 @@ class _Old:
         return [seq for (seq,) in fetch(connection, query, [*self.values, last, limit])]
 
 
-def _family(connection: Connection, some: Iterable[int]) -> list[int]:
+def _with_parts(connection: Connection, runs: Iterable[int]) -> list[int]:
     """The runs and all their parts, parts first."""
-    return sorted((seq for (seq,) in fetch(connection, _PARTS, (numbers(some),))), reverse=True)
+    return sorted((seq for (seq,) in fetch(connection, _RUNS_WITH_PARTS, (json_list(runs),))), reverse=True)
 
 
-def _size(connection: Connection, some: Iterable[int]) -> int:
-    every = (numbers(_family(connection, some)),)
-    return sum(int(fetch(connection, query, every)[0][0]) for query in (_ROWS, _FACTS, _BLOBS))
+def _stored_bytes(connection: Connection, runs: Iterable[int]) -> int:
+    every = (json_list(_with_parts(connection, runs)),)
+    return sum(
+        int(fetch(connection, query, every)[0][0]) for query in (_BYTES_OF_RUNS, _BYTES_OF_ENTRIES, _BYTES_OF_BLOBS)
+    )
 
 
-def _delete_some(writer: Writer, some: list[int], batches: _Sizes) -> tuple[list[int], int]:
+def _delete_runs(writer: Writer, runs: list[int], batches: _BatchSizes) -> tuple[list[int], int]:
     """Delete those of the runs that still have ended; returns them, and how many bytes they took."""
     deleted: list[int] = []
     size = 0
-    while some:
-        family = writer.read(partial(_family, some=some))
-        size += writer.read(partial(_size, some=some))
+    while runs:
+        family = writer.read(partial(_with_parts, runs=runs))
+        size += writer.read(partial(_stored_bytes, runs=runs))
         at_once, deleted_rows = batches.runs.size(_AT_ONCE), 0
-        remaining = retried = set(some)
+        remaining = retried = set(runs)
         while deleted_rows < len(family):
             rows = family[deleted_rows : deleted_rows + at_once]
-            retried = remaining - set(batches.runs.do(writer, partial(_delete_rows, some=remaining, rows=rows)))
+            retried = remaining - set(batches.runs.run(writer, partial(_delete_rows, runs=remaining, rows=rows)))
             if retried:
-                size -= writer.read(partial(_size, some=remaining))
+                size -= writer.read(partial(_stored_bytes, runs=remaining))
                 break
             deleted_rows += len(rows)
             remaining = remaining.difference(rows)
         for first in range(0, deleted_rows, at_once):
-            _drain(writer, family[first : min(deleted_rows, first + at_once)], batches)
-        deleted += [run for run in some if run not in remaining]
-        some = sorted(remaining - retried)
+            _delete_details(writer, family[first : min(deleted_rows, first + at_once)], batches)
+        deleted += [run for run in runs if run not in remaining]
+        runs = sorted(remaining - retried)
     return deleted, size
 
 
-def _delete_rows(connection: Connection, some: Collection[int], rows: list[int]) -> list[int]:
-    """Delete these rows of runs and parts, provided that all of `some` have ended; returns which of `some` have."""
+def _delete_rows(connection: Connection, runs: Collection[int], rows: list[int]) -> list[int]:
+    """Delete these rows of runs and parts, provided that all of `runs` have ended; returns which of `runs` have."""
     query = f"SELECT seq FROM run WHERE seq {AMONG} AND ended_at IS NOT NULL ORDER BY seq"
-    ended_runs = [seq for (seq,) in fetch(connection, query, (numbers(some),))]
-    if len(ended_runs) == len(some):
-        selection = (numbers(rows),)
+    ended_runs = [seq for (seq,) in fetch(connection, query, (json_list(runs),))]
+    if len(ended_runs) == len(runs):
+        selection = (json_list(rows),)
         connection.execute(f"DELETE FROM run WHERE seq {AMONG}", selection)
         connection.execute(f"UPDATE lease SET owner = NULL, epoch = epoch + 1 WHERE run {AMONG}", selection)
     return ended_runs
 
 
-def _drain(writer: Writer, deleted: list[int], batches: _Sizes) -> None:
+def _delete_details(writer: Writer, deleted: list[int], batches: _BatchSizes) -> None:
     """Delete the entries, signals and leases of runs without a row."""
     more = True
     while more:
         sizes = batches.rows.size(ROWS_AT_ONCE), batches.rows.size(_HELD_AT_ONCE)
-        more = batches.rows.do(writer, partial(_drain_some, deleted=numbers(deleted), rows=sizes[0], values=sizes[1]))
+        more = batches.rows.run(
+            writer, partial(_delete_some_details, deleted=json_list(deleted), rows=sizes[0], values=sizes[1])
+        )
 
 
-def _drain_some(connection: Connection, deleted: str, rows: int, values: int) -> bool:
+def _delete_some_details(connection: Connection, deleted: str, rows: int, values: int) -> bool:
     """Delete at most `rows` rows, with at most `values` large values; return True if more may be left."""
     blobs = fetch(connection, _BLOBS_OF, (deleted, values))
     connection.executemany(_BLOB, set(blobs))
     if len(blobs) == values:
         return True
     budget = rows - len(blobs)
-    for query in _SLICES:
+    for query in _DELETE_SOME_DETAILS:
         budget -= len(fetch(connection, query, (deleted, budget)))
         if budget <= 0:
             return True
@@ -233,13 +241,13 @@ def _drain_some(connection: Connection, deleted: str, rows: int, values: int) ->
     return False
 
 
-def _tidy(writer: Writer, batches: _Sizes) -> None:
+def _clean_up(writer: Writer, batches: _BatchSizes) -> None:
     """Delete the rest of an interrupted call and unused versions; then return free space to the disk."""
     while leftover := writer.read(lambda connection: fetch(connection, _LEASES_WITHOUT_RUN, (_AT_ONCE,))):
-        _drain(writer, [run for (run,) in leftover], batches)
+        _delete_details(writer, [run for (run,) in leftover], batches)
     unused = writer.read(find_unused)
     for first in range(0, len(unused), _VERSIONS_AT_ONCE):
-        batches.runs.do(writer, partial(drop_unused, keys=unused[first : first + _VERSIONS_AT_ONCE]))
+        batches.runs.run(writer, partial(drop_unused, keys=unused[first : first + _VERSIONS_AT_ONCE]))
     more = True
     while more:
         began = time.monotonic()
@@ -247,9 +255,9 @@ def _tidy(writer: Writer, batches: _Sizes) -> None:
         batches.pages.observe(time.monotonic() - began)
 
 
-def forget(connection: Connection, some: Iterable[int]) -> None:
+def delete_with_parts(connection: Connection, runs: Iterable[int]) -> None:
     """Delete runs with any status, and their parts."""
-    _delete(connection, (numbers(seq for (seq,) in fetch(connection, _PARTS, (numbers(some),))),))
+    _delete(connection, (json_list(seq for (seq,) in fetch(connection, _RUNS_WITH_PARTS, (json_list(runs),))),))
 
 
 def _delete(connection: Connection, selection: tuple[str]) -> None:

@@ -43,23 +43,23 @@ _UNUSED: Final = """
 """
 
 
-def put(connection: Connection, definition: Definition) -> None:
+def put_definition(connection: Connection, definition: Definition) -> None:
     d, now = definition, time.time()
     document = dump(d.document, f"definition {d.id}")
     connection.execute(_UPSERT, (d.kind, d.id, d.name, document, d.fingerprint, d.created or now))
     connection.execute(_VERSION, (d.kind, d.id, d.fingerprint, d.name, document, d.created or now))
 
 
-def definitions(connection: Connection, where: str, values: tuple[str, ...]) -> list[Definition]:
+def read_definitions(connection: Connection, where: str, values: tuple[str, ...]) -> list[Definition]:
     rows = fetch(connection, f"{_DEFINITIONS} {where} ORDER BY definition.kind, definition.id", values)
-    return [_definition(connection, row) for row in rows]
+    return [_to_definition(connection, row) for row in rows]
 
 
-def versions(connection: Connection, kind: str, id: str) -> list[Definition]:
-    return [_definition(connection, row) for row in fetch(connection, _VERSIONS, (kind, id))]
+def read_versions(connection: Connection, kind: str, id: str) -> list[Definition]:
+    return [_to_definition(connection, row) for row in fetch(connection, _VERSIONS, (kind, id))]
 
 
-def _definition(connection: Connection, row: Sequence[Any]) -> Definition:
+def _to_definition(connection: Connection, row: Sequence[Any]) -> Definition:
     kind, id, name, document, fingerprint, created, count, number = row
     return Definition(
         kind=kind,
@@ -73,7 +73,7 @@ def _definition(connection: Connection, row: Sequence[Any]) -> Definition:
     )
 
 
-def delete(connection: Connection, kind: str, id: str) -> bool:
+def delete_definition(connection: Connection, kind: str, id: str) -> bool:
     connection.execute("DELETE FROM version WHERE kind = ? AND id = ?", (kind, id))
     return bool(fetch(connection, "DELETE FROM definition WHERE kind = ? AND id = ? RETURNING 1", (kind, id)))
 

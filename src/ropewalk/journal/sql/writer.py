@@ -20,10 +20,10 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from ...errors import Fenced, RopewalkError, StoreError
-from ..news import Hear, News
+from ..news import News, NewsCallback
 from .blobs import INLINE, Blob, pack
 from .lease_watch import LeaseWatcher
 from .ports import OpenRun
@@ -38,8 +38,9 @@ Outcomes: TypeAlias = list[Any] | None
 
 
 class WriteBatch:
-    """The items that one event loop wants to write. Used on its loop only, except for `settle_soon`, `later` and
-    `take`.
+    """The items that one event loop wants to write.
+
+    Used on its loop only, except for `set_results_soon`, `call_soon` and `take`.
     """
 
     def __init__(self, writer: Writer, loop: asyncio.AbstractEventLoop) -> None:
@@ -47,7 +48,7 @@ class WriteBatch:
         self.items: list[Item] = []
         self.big = False  # whether an item has a big value, which only the thread writes
         self._writer = writer
-        self._in_thread = 0  # batches that the thread has
+        self._batches_in_thread = 0  # batches that the thread has
         self._is_sending = False  # whether the writer is sending a batch without the thread
         self._scheduled = False
 
@@ -58,7 +59,7 @@ class WriteBatch:
             self._scheduled = True
             self.loop.call_soon(self._flush)
 
-    def do(self, work: Callable[[Connection], Any], log: OpenRun | None = None) -> asyncio.Future[Any]:
+    def submit(self, work: Callable[[Connection], Any], log: OpenRun | None = None) -> asyncio.Future[Any]:
         """Call a function in a transaction, after everything that was added before it.
 
         Args:
@@ -83,27 +84,27 @@ class WriteBatch:
             return  # entries are written in order, so the batch in progress comes first
         items, big = self.take(), self.big
         self.big = False
-        if self._in_thread or big or not self._writer.commit_here(self, items):
+        if self._batches_in_thread or big or not self._writer.commit_on_loop(self, items):
             self._hand_over(items)
 
     def _hand_over(self, items: list[Item]) -> None:
-        self._in_thread += 1
+        self._batches_in_thread += 1
         self._writer.put(self, items)
 
     # --- for a writer that commits without the thread -------------------------------------
 
-    def settle(self, items: list[Item], outcomes: Outcomes) -> None:
+    def set_results(self, items: list[Item], outcomes: Outcomes) -> None:
         """Set the results of items at once."""
-        _settle(items, outcomes)
+        _set_results(items, outcomes)
 
-    def hold(self) -> None:
+    def hold_back(self) -> None:
         """Hold further batches back until `confirm` or `hand_over`."""
         self._is_sending = True
 
     def confirm(self, items: list[Item]) -> None:
         """Set the results of a committed batch."""
         self._is_sending = False
-        _settle(items, None)
+        _set_results(items, None)
         self._schedule_rest()
 
     def hand_over(self, items: list[Item]) -> None:
@@ -119,25 +120,25 @@ class WriteBatch:
 
     # --- from any thread ------------------------------------------------------------------
 
-    def settle_soon(self, items: list[Item], outcomes: Outcomes) -> None:
+    def set_results_soon(self, items: list[Item], outcomes: Outcomes) -> None:
         """Set the results of items in one wake-up of the loop. Called by the writer's thread."""
         try:
-            self.loop.call_soon_threadsafe(self._arrived, items, outcomes)
+            self.loop.call_soon_threadsafe(self._receive_results, items, outcomes)
         except RuntimeError:  # the loop is closed, so nobody waits
             for (_, _, work), outcome in zip(items, outcomes or (), strict=False):
                 _return_unclaimed(work, outcome)
 
-    def later(self, callback: Callable[[], None]) -> None:
+    def call_soon(self, callback: Callable[[], None]) -> None:
         """Call a function on the loop. Safe from any thread."""
         with contextlib.suppress(RuntimeError):  # The loop is closed: nobody waits.
             self.loop.call_soon_threadsafe(callback)
 
-    def _arrived(self, items: list[Item], outcomes: Outcomes) -> None:
-        self._in_thread -= 1
-        _settle(items, outcomes)
+    def _receive_results(self, items: list[Item], outcomes: Outcomes) -> None:
+        self._batches_in_thread -= 1
+        _set_results(items, outcomes)
 
 
-def _settle(items: list[Item], outcomes: Outcomes) -> None:
+def _set_results(items: list[Item], outcomes: Outcomes) -> None:
     if outcomes is None:
         for future, _, _ in items:
             if future is not None and not future.done():  # it is done if the caller was cancelled
@@ -174,7 +175,14 @@ def _copy_error(error: Exception) -> Exception:
 
 
 T = TypeVar("T")
-Parcel: TypeAlias = tuple[WriteBatch, list[Item]]
+
+
+class QueuedBatch(NamedTuple):
+    """Items on their way to the writer's thread, and the batch that gets their results."""
+
+    batch: WriteBatch
+    items: list[Item]
+
 
 _MAX_ITEMS: Final = 5000
 
@@ -192,20 +200,20 @@ class Writer(ABC):
         self.refusal = ""  # why the store can no longer be used; empty while it can
         self.lock = threading.Lock()
         self.watch = LeaseWatcher(self, lease, poll)
-        self._reading = threading.Lock()
-        self._queue: queue.SimpleQueue[Parcel | None] = queue.SimpleQueue()
+        self._read_lock = threading.Lock()
+        self._queue: queue.SimpleQueue[QueuedBatch | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._starting = threading.Lock()
-        self._timed = False  # whether the thread wakes by itself
-        self._inboxes: dict[asyncio.AbstractEventLoop, WriteBatch] = {}
+        self._start_lock = threading.Lock()
+        self._wakes_by_itself = False  # whether the thread wakes by itself
+        self._batches: dict[asyncio.AbstractEventLoop, WriteBatch] = {}
         self._thread_waits = False  # whether the thread wants the lock, which it then gets first
-        self._trouble = False  # whether some run may have a failure that its loop does not know of
+        self._has_failures = False  # whether some run may have a failure that its loop does not know of
         _WRITERS.add(self)
 
     run_column = "run"
     """The column of the run in queries that find an entry by its place in the order."""
 
-    # --- what a database does in its own way; the lock is held, but for `look` -------------
+    # --- what a database does in its own way; the lock is held, but for `read_once` -------------
 
     @abstractmethod
     def transaction(self, work: Callable[[Connection], T]) -> T:
@@ -219,7 +227,7 @@ class Writer(ABC):
         """
 
     @abstractmethod
-    def alone(self, work: Callable[[Connection], T]) -> T:
+    def exclusive_transaction(self, work: Callable[[Connection], T]) -> T:
         """Call `work` in one transaction, while nobody claims a run or stores a big value.
 
         Args:
@@ -230,7 +238,7 @@ class Writer(ABC):
         """
 
     @abstractmethod
-    def patiently(self, work: Callable[[], T]) -> T:
+    def retry_transient(self, work: Callable[[], T]) -> T:
         """Call `work`, and again while the obstacle may pass. It may run twice.
 
         Args:
@@ -241,7 +249,7 @@ class Writer(ABC):
         """
 
     @abstractmethod
-    def look(self, work: Callable[[Connection], T]) -> T:
+    def read_once(self, work: Callable[[Connection], T]) -> T:
         """Call `work` on the connection for reading; one call at a time.
 
         Args:
@@ -293,7 +301,7 @@ class Writer(ABC):
             Connections of the driver.
         """
 
-    def one_is_to_blame(self, error: Exception) -> bool:
+    def is_fault_of_one_item(self, error: Exception) -> bool:
         """Return True if the other items of a failed batch can be written without the one that failed.
 
         Args:
@@ -304,11 +312,11 @@ class Writer(ABC):
         """
         return False
 
-    def commit_here(self, inbox: WriteBatch, items: list[Item]) -> bool:
+    def commit_on_loop(self, batch: WriteBatch, items: list[Item]) -> bool:
         """Write a batch on the thread of its event loop if that is quick.
 
         Args:
-            inbox: The batch of the event loop.
+            batch: The batch of the event loop.
             items: Its items.
 
         Returns:
@@ -316,15 +324,15 @@ class Writer(ABC):
         """
         return False
 
-    def withdraw(self) -> list[Parcel]:
-        """Return the batches that `commit_here` has in progress, so that closing can write them.
+    def withdraw_batches(self) -> list[QueuedBatch]:
+        """Return the batches that `commit_on_loop` has in progress, so that closing can write them.
 
         Returns:
             The batches with their items.
         """
         return []
 
-    def tell(self, connection: Connection, news: News) -> None:  # noqa: B027 - not every database can
+    def announce(self, connection: Connection, news: News) -> None:  # noqa: B027 - not every database can
         """Announce news to other processes when the transaction commits.
 
         Args:
@@ -332,14 +340,14 @@ class Writer(ABC):
             news: The news.
         """
 
-    def tell_soon(self, news: News) -> None:  # noqa: B027 - not every database can
+    def announce_soon(self, news: News) -> None:  # noqa: B027 - not every database can
         """Announce committed news to other processes. Safe from any thread.
 
         Args:
             news: The news.
         """
 
-    def hear(self, callback: Hear) -> Callable[[], None] | None:
+    def hear(self, callback: NewsCallback) -> Callable[[], None] | None:
         """Call `callback` with the news of other processes.
 
         Args:
@@ -350,7 +358,7 @@ class Writer(ABC):
         """
         return None
 
-    def attend(self) -> bool:
+    def listens_for_changes(self) -> bool:
         """Return True if the database announces changes, so that `watch.look_soon` is called for each. Called after
         each look.
 
@@ -367,11 +375,11 @@ class Writer(ABC):
         """
         return None
 
-    def see_place(self) -> None:  # noqa: B027 - a server sees to it itself
+    def check_location(self) -> None:  # noqa: B027 - a server sees to it itself
         """Look whether the store is still where it was opened; if it is not, whatever is written fails from then on,
         until it is back."""
 
-    def tidy(self) -> None:  # noqa: B027 - not every database has to
+    def after_round(self) -> None:  # noqa: B027 - not every database has to
         """Called by the thread after each round."""
 
     def shrink(self, pages: int) -> bool:
@@ -387,38 +395,38 @@ class Writer(ABC):
 
     # --- from event loops -----------------------------------------------------------------
 
-    def inbox(self) -> WriteBatch:
+    def batch_of_loop(self) -> WriteBatch:
         """Return the batch of the running loop."""
         loop = asyncio.get_running_loop()
-        batch = self._inboxes.get(loop)
+        batch = self._batches.get(loop)
         if batch is None:
-            with self._starting:
-                for old in [old for old in self._inboxes if old.is_closed()]:
-                    del self._inboxes[old]
-                batch = self._inboxes[loop] = WriteBatch(self, loop)
+            with self._start_lock:
+                for old in [old for old in self._batches if old.is_closed()]:
+                    del self._batches[old]
+                batch = self._batches[loop] = WriteBatch(self, loop)
         return batch
 
-    def put(self, inbox: WriteBatch, items: list[Item]) -> None:
+    def put(self, batch: WriteBatch, items: list[Item]) -> None:
         """Queue a batch for the writer's thread, and start the thread if necessary.
 
         Args:
-            inbox: The batch.
+            batch: The batch.
             items: Its items.
         """
-        with self._starting:  # Not after `close` has looked for the last time.
+        with self._start_lock:  # Not after `close` has looked for the last time.
             if self.refusal:
-                inbox.settle_soon(items, [StoreError(f"{self.name}: {self.refusal}")] * len(items))
+                batch.set_results_soon(items, [StoreError(f"{self.name}: {self.refusal}")] * len(items))
                 return
-            self._queue.put((inbox, items))
+            self._queue.put(QueuedBatch(batch, items))
         if self._thread is None:
             self._start()
 
-    def wake(self) -> None:
+    def wake_regularly(self) -> None:
         """Have the thread look at the open runs from now on."""
-        if not self._timed:
-            self.nudge()
+        if not self._wakes_by_itself:
+            self.wake_once()
 
-    def nudge(self) -> None:
+    def wake_once(self) -> None:
         """Have the thread go round once."""
         self._queue.put(_NUDGE)
         if self._thread is None:
@@ -444,13 +452,13 @@ class Writer(ABC):
         self.check()
         with self.lock:
             try:
-                return self.patiently(work)
+                return self.retry_transient(work)
             except self.failures as error:
                 raise self.failure(error) from error
 
-    def run_alone(self, work: Callable[[Connection], T]) -> T:
+    def run_exclusive(self, work: Callable[[Connection], T]) -> T:
         """Call a function in a write transaction, while nobody claims a run or stores a big value."""
-        return self._run(lambda: self.alone(work))
+        return self._run(lambda: self.exclusive_transaction(work))
 
     def read(self, work: Callable[[Connection], T]) -> T:
         """Read what is committed.
@@ -465,9 +473,9 @@ class Writer(ABC):
             StoreError: The store is closed, or the database failed.
         """
         self.check()
-        with self._reading:
+        with self._read_lock:
             try:
-                return self.look(work)
+                return self.read_once(work)
             except self.failures as error:
                 raise self.failure(error) from error
 
@@ -482,25 +490,28 @@ class Writer(ABC):
 
     def close(self) -> None:
         """Write what is waiting, release the runs, close the file. Idempotent."""
-        with self._starting:
+        with self._start_lock:
             if self.refusal:
                 return
             self.refusal = "the store is closed"
         if self._thread is not None and self._thread is not threading.current_thread():
             self._queue.put(None)
             self._thread.join()
-        unwritten = self.withdraw()
-        unwritten += [(inbox, items) for inbox in list(self._inboxes.values()) if (items := inbox.take())]
+        unwritten = self.withdraw_batches()
+        for batch in list(self._batches.values()):
+            if items := batch.take():
+                unwritten.append(QueuedBatch(batch, items))
+        # The thread may have left batches in the queue when it ended.
         with contextlib.suppress(queue.Empty):
-            while (parcel := self._queue.get_nowait()) is not None:
-                if parcel is not _NUDGE:
-                    unwritten.insert(0, parcel)
-        with self.lock, self._reading:
+            while (queued := self._queue.get_nowait()) is not None:
+                if queued is not _NUDGE:
+                    unwritten.insert(0, queued)
+        with self.lock, self._read_lock:
             if unwritten:
                 self._commit_all(unwritten)
             # Unreleased, they are taken over once this process has ended; nothing is lost.
             with contextlib.suppress(*self.failures):
-                self.patiently(self.watch.release_all)
+                self.retry_transient(self.watch.release_all)
             for connection in self.connections():
                 # What SQLite cannot tidy up stays in its log, for the next who opens the store.
                 with contextlib.suppress(*self.failures):
@@ -516,76 +527,80 @@ class Writer(ABC):
     # --- the writer thread ----------------------------------------------------------------
 
     def _start(self) -> None:
-        with self._starting:
+        with self._start_lock:
             if self._thread is None and not self.refusal:
                 self._thread = threading.Thread(target=self._main, name="ropewalk-journal", daemon=True)
                 self._thread.start()
 
     def _main(self) -> None:
         while True:
-            self._timed = False
-            # Told apart from `wake` by order: it adds a run first and looks at `_timed` then.
-            self._timed = self.watch.needs_thread()
-            parcels, last = self._receive(self.watch.wait() if self._timed else None)
+            self._wakes_by_itself = False
+            # This order matters: a run is added before `wake_regularly` is called, which then looks at the attribute.
+            self._wakes_by_itself = self.watch.needs_thread()
+            queued, must_end = self._receive(self.watch.wait() if self._wakes_by_itself else None)
             self._thread_waits = True
             with self.lock:
                 self._thread_waits = False
-                if parcels:
-                    self._commit_all(parcels)
-                if self._timed:
+                if queued:
+                    self._commit_all(queued)
+                if self._wakes_by_itself:
                     self.watch.tick()
-                self.tidy()
-            if last:
+                self.after_round()
+            if must_end:
                 return
 
-    def _receive(self, timeout: float | None) -> tuple[list[Parcel], bool]:
+    def _receive(self, timeout: float | None) -> tuple[list[QueuedBatch], bool]:
         """Return all that is waiting, and whether the thread has to end."""
-        parcels: list[Parcel] = []
+        batches: list[QueuedBatch] = []
         size = 0
         try:
-            parcel = self._queue.get(timeout=timeout)
+            queued = self._queue.get(timeout=timeout)
             while True:
-                if parcel is None:
-                    return parcels, True
-                if parcel is not _NUDGE:
-                    parcels.append(parcel)
-                    size += len(parcel[1])
+                if queued is None:
+                    return batches, True
+                if queued is not _NUDGE:
+                    batches.append(queued)
+                    size += len(queued.items)
                 if size >= _MAX_ITEMS:
-                    return parcels, False
-                parcel = self._queue.get_nowait()
+                    return batches, False
+                queued = self._queue.get_nowait()
         except queue.Empty:
-            return parcels, False
+            return batches, False
 
-    def _commit_all(self, parcels: list[Parcel]) -> None:
-        """One commit for everything; when that fails by one's fault, as a huge value that does not fit
-        the disk, one per run."""
-        items = [item for _, some in parcels for item in some]
-        outcomes = self._skip_failed(items) if self._trouble else self._attempt(items)
+    def _commit_all(self, batches: list[QueuedBatch]) -> None:
+        """Write several batches in one commit, and set their results; if an item makes it fail, write run by run."""
+        items = [item for queued in batches for item in queued.items]
+        outcomes = self._attempt_without_failed(items) if self._has_failures else self._attempt(items)
         cause = outcomes.__cause__ if isinstance(outcomes, StoreError) else None
-        if len(items) > 1 and isinstance(cause, Exception) and self.one_is_to_blame(cause):
-            outcomes = self._in_groups(items, lambda log, _: id(log))
+        if len(items) > 1 and isinstance(cause, Exception) and self.is_fault_of_one_item(cause):
+            outcomes = self._attempt_in_groups(items, lambda log, _: id(log))
         if isinstance(outcomes, StoreError):
             outcomes = [outcomes] * len(items)
+        # The outcomes are in the order of the items, one batch after another.
         start = 0
-        for inbox, some in parcels:
-            end = start + len(some)
-            inbox.settle_soon(some, outcomes and self._mark(some, outcomes[start:end]))
+        for batch, own_items in batches:
+            end = start + len(own_items)
+            batch.set_results_soon(own_items, outcomes and self._mark_failed_runs(own_items, outcomes[start:end]))
             start = end
 
-    def _mark(self, items: list[Item], outcomes: list[Any]) -> list[Any]:
-        """Past a failure nothing more of that run is written until its loop knows: no entry that
-        nobody awaited is lost unseen."""
+    def _mark_failed_runs(self, items: list[Item], outcomes: list[Any]) -> list[Any]:
+        """Note the failure at each run that has one; return the outcomes.
+
+        Nothing more of such a run is written until its event loop knows: it will send the lost entry again first.
+        """
         for (_, log, work), outcome in zip(items, outcomes, strict=True):
             if log is not None and isinstance(outcome, StoreError) and type(work) is tuple:
                 log.failure = outcome
-                self._trouble = True
+                self._has_failures = True
         return outcomes
 
-    def _skip_failed(self, items: list[Item]) -> Outcomes:
-        self._trouble = any(log is not None and log.failure for _, log, _ in items)
-        return self._in_groups(items, lambda log, _: bool(log is not None and log.failure))
+    def _attempt_without_failed(self, items: list[Item]) -> Outcomes:
+        """Write the items of all runs but those with a failure that their loop does not know of yet."""
+        self._has_failures = any(log is not None and log.failure for _, log, _ in items)
+        return self._attempt_in_groups(items, lambda log, _: bool(log is not None and log.failure))
 
-    def _in_groups(self, items: list[Item], key: Callable[[OpenRun | None, Any], int]) -> Outcomes:
+    def _attempt_in_groups(self, items: list[Item], key: Callable[[OpenRun | None, Any], int]) -> Outcomes:
+        """Write items that have the same key in one commit, in the order of the first of each group."""
         groups: dict[int, list[int]] = {}
         for i, (_, log, work) in enumerate(items):
             groups.setdefault(key(log, work), []).append(i)
@@ -599,8 +614,8 @@ class Writer(ABC):
 
     def _attempt(self, items: list[Item]) -> Outcomes | StoreError:
         try:
-            packed, blobs = _pack_big(items)
-            return self.patiently(lambda: self.write(packed, blobs))
+            packed, blobs = _pack_large_values(items)
+            return self.retry_transient(lambda: self.write(packed, blobs))
         except self.failures as error:
             return self.store_error(error)
 
@@ -613,10 +628,10 @@ class Writer(ABC):
     def write(self, items: list[Item], blobs: list[tuple[Blob, int]]) -> Outcomes:
         """Write a batch in one commit. The lock is held."""
         if not blobs and all(type(work) is tuple for _, _, work in items):
-            return self.insert_alone([row for _, _, row in items])
+            return self.insert_in_one_commit([row for _, _, row in items])
         return self.transaction(lambda connection: self._apply(connection, items, blobs))
 
-    def insert_alone(self, rows: list[Row]) -> Outcomes:
+    def insert_in_one_commit(self, rows: list[Row]) -> Outcomes:
         """Write entries, and nothing else, in one commit."""
         return self.transaction(lambda _: self.insert(rows))
 
@@ -641,8 +656,8 @@ class Writer(ABC):
         return outcomes
 
 
-def _pack_big(items: list[Item]) -> tuple[list[Item], list[tuple[Blob, int]]]:
-    """The items with their big values replaced by references, and the blobs that takes."""
+def _pack_large_values(items: list[Item]) -> tuple[list[Item], list[tuple[Blob, int]]]:
+    """Return the items with references in place of large values, and each blob with the number of its run."""
     big = [i for i, (_, _, row) in enumerate(items) if type(row) is tuple and row[4] and len(row[4]) > INLINE]
     if not big:
         return items, []
@@ -657,7 +672,7 @@ def _pack_big(items: list[Item]) -> tuple[list[Item], list[tuple[Blob, int]]]:
     return packed, blobs
 
 
-def is_held(store: str, seq: int) -> bool:
+def is_open_in_process(store: str, seq: int) -> bool:
     """Return True if any store object of this process has this run of this store open.
 
     Args:
@@ -667,18 +682,18 @@ def is_held(store: str, seq: int) -> bool:
     Returns:
         False if only another process can have it open.
     """
-    return any(writer.name == store and writer.watch.holds(seq) for writer in _alive())
+    return any(writer.name == store and writer.watch.holds(seq) for writer in _open_writers())
 
 
 def _abandon_all() -> None:
-    for writer in _alive():
+    for writer in _open_writers():
         writer.abandon()
 
 
-def _alive() -> Iterator[Writer]:
+def _open_writers() -> Iterator[Writer]:
     yield from list(_WRITERS)
 
 
-_NUDGE: Final[Any] = object()
+_NUDGE: Final[Any] = object()  # in the queue of a writer: wakes its thread without a batch
 _WRITERS: weakref.WeakSet[Writer] = weakref.WeakSet()
 os.register_at_fork(after_in_child=_abandon_all)

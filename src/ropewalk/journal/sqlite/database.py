@@ -345,7 +345,7 @@ class SqliteReader(Writer):
             self.close()
             raise
 
-    def look(self, work: Callable[[Connection], T]) -> T:
+    def read_once(self, work: Callable[[Connection], T]) -> T:
         for _ in range(_TRIES):
             before = self._files()
             if self._reader is None or not (self._locked or before == self._file_state):
@@ -392,7 +392,7 @@ class SqliteReader(Writer):
     # --- what writes ----------------------------------------------------------------------
 
     def put(self, inbox: WriteBatch, items: list[Item]) -> None:
-        inbox.settle_soon(items, [self._refused()] * len(items))
+        inbox.set_results_soon(items, [self._refused()] * len(items))
 
     def _run(self, work: Callable[[], T]) -> T:
         self.check()
@@ -404,10 +404,10 @@ class SqliteReader(Writer):
     def transaction(self, work: Callable[[Connection], T]) -> NoReturn:
         raise self._refused()
 
-    def alone(self, work: Callable[[Connection], T]) -> NoReturn:
+    def exclusive_transaction(self, work: Callable[[Connection], T]) -> NoReturn:
         raise self._refused()
 
-    def patiently(self, work: Callable[[], T]) -> T:
+    def retry_transient(self, work: Callable[[], T]) -> T:
         return work()
 
     def insert(self, rows: list[Row]) -> NoReturn:

@@ -23,7 +23,7 @@ from ...fast_dataclass import dataclass
 from ..sql.blobs import CONTENT, is_ref, unpack
 from ..sql.leases import Owner
 from ..sql.rows import Connection, fetch
-from ..sql.upkeep import forget
+from ..sql.upkeep import delete_with_parts
 from .database import connect, connect_to_read, open_database, store_error, unwritable
 
 _OF_RUNS: Final = ("input", "context", "document", "result", "error")
@@ -236,7 +236,7 @@ def _saved(path: Path, to: Path) -> tuple[int, list[str]]:
 
 def _leave_out(connection: Connection) -> list[str]:
     damaged = list(bad_values(connection))
-    forget(connection, {bad.run for bad in damaged if bad.run is not None})
+    delete_with_parts(connection, {bad.run for bad in damaged if bad.run is not None})
     for bad in damaged:
         if bad.definition is not None:
             for table in ("definition", "version"):

@@ -21,7 +21,7 @@ import apsw
 
 from ...errors import Action, StoreError
 from ..sql.blobs import Blob
-from ..sql.rows import UPSERT, Connection, Row, fetch, why_not
+from ..sql.rows import UPSERT, Connection, Row, fetch, why_not_written
 from ..sql.store import SqlStore
 from ..sql.writer import Item, Outcomes, WriteBatch, Writer
 from .database import BUSY, Moved, SqliteReader, columns, connect, open_database, store_error, unwritable
@@ -81,7 +81,7 @@ class SqliteWriter(Writer):
         self.connection.set_busy_handler(self._on_busy)
         self.connection.set_wal_hook(self._on_commit)
 
-    def commit_here(self, inbox: WriteBatch, items: list[Item]) -> bool:
+    def commit_on_loop(self, batch: WriteBatch, items: list[Item]) -> bool:
         quick = _QUICK_ALONE if len(items) == 1 else _QUICK
         if len(items) > _FEW or self._cost >= quick or self._thread_waits or self.refusal:
             return False
@@ -97,7 +97,7 @@ class SqliteWriter(Writer):
         finally:
             self._on_loop = False
             self.lock.release()
-        inbox.settle(items, outcomes)
+        batch.set_results(items, outcomes)
         return True
 
     def write(self, items: list[Item], blobs: list[tuple[Blob, int]]) -> Outcomes:
@@ -125,7 +125,7 @@ class SqliteWriter(Writer):
             connection.executemany(_INSERT, rows[-single:])
         if connection.total_changes() - before == len(rows):
             return None
-        return [why_not(connection, row) for row in rows]
+        return [why_not_written(connection, row) for row in rows]
 
     def transaction(self, work: Callable[[Connection], T]) -> T:
         connection = self.connection
@@ -139,10 +139,10 @@ class SqliteWriter(Writer):
             raise
         return result
 
-    def alone(self, work: Callable[[Connection], T]) -> T:
+    def exclusive_transaction(self, work: Callable[[Connection], T]) -> T:
         return self.transaction(work)  # Whoever writes is alone.
 
-    def patiently(self, work: Callable[[], T]) -> T:
+    def retry_transient(self, work: Callable[[], T]) -> T:
         """Again while another process is in the way, for BUSY seconds."""
         deadline = time.monotonic() + BUSY
         while True:
@@ -153,7 +153,7 @@ class SqliteWriter(Writer):
                     raise
                 time.sleep(0.005)
 
-    def look(self, work: Callable[[Connection], T]) -> T:
+    def read_once(self, work: Callable[[Connection], T]) -> T:
         if self._reader is None:
             self._reader = connect(self.path)
         return work(self._reader)
@@ -167,16 +167,16 @@ class SqliteWriter(Writer):
     def connections(self) -> Iterable[Any]:
         return [connection for connection in (self._reader, self.connection) if connection is not None]
 
-    def one_is_to_blame(self, error: Exception) -> bool:
+    def is_fault_of_one_item(self, error: Exception) -> bool:
         return isinstance(error, (apsw.FullError, UnicodeError))
 
     def version(self) -> int | None:
         return int(fetch(self.connection, "PRAGMA data_version")[0][0])
 
-    def see_place(self) -> None:
+    def check_location(self) -> None:
         self._moved = _place(self.path) != self._place
 
-    def tidy(self) -> None:
+    def after_round(self) -> None:
         if self._pages < _PAGES:
             return
         self._pages = 0
@@ -191,7 +191,7 @@ class SqliteWriter(Writer):
 
         more = self.run(some)
         with self.lock:
-            self.tidy()
+            self.after_round()
         return more
 
     def _on_busy(self, count: int) -> bool:
@@ -208,7 +208,7 @@ class SqliteWriter(Writer):
         """Leave the checkpoint of a long log to the thread of the writer, never to an event loop."""
         self._pages = pages
         if pages >= _PAGES and self._on_loop:
-            self.nudge()
+            self.wake_once()
         return apsw.SQLITE_OK
 
 

@@ -30,8 +30,8 @@ from urllib.parse import urlsplit
 import orjson
 
 from ...config.network import AddressPolicy
-from ...config.secrets import Secrets, secrets_of, without
-from ...config.settings import Rate, fill
+from ...config.secrets import Secrets, redact_text, secrets_of
+from ...config.settings import Rate, fill_variables
 from ...errors import ConfigError, InvalidValue, describe_exception
 from ...fast_dataclass import dataclass
 from ...values import MAX_BYTES, Json, parse_json
@@ -261,7 +261,7 @@ class Http:
         if not body:
             return None
         value = self._parse(response, body)
-        return self._secrets.out_of(value) if self._secrets.are_in(body) else value
+        return self._secrets.redact_value(value) if self._secrets.are_in(body) else value
 
     def _parse(self, response: Any, body: bytes) -> Json:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -280,13 +280,13 @@ class Http:
         return BrokenResponse(f"HTTP {status} {what}", status, self._text_without_secrets(body), excerpt)
 
     def _text_without_secrets(self, body: bytes) -> str:
-        return self._secrets.hidden(body[: 2 * MAX_TEXT].decode("utf-8", "replace"))
+        return self._secrets.redact_error(body[: 2 * MAX_TEXT].decode("utf-8", "replace"))
 
     async def read(self, request: Request) -> tuple[str, bytes]:
         """Send a request and return the content type and the body of the answer."""
         async with self._send(request) as response:
             body = await self._read(response)
-            return response.headers.get("content-type", ""), self._secrets.out_of_bytes(body)
+            return response.headers.get("content-type", ""), self._secrets.redact_bytes(body)
 
     @asynccontextmanager
     async def lines(self, request: Request) -> AsyncIterator[tuple[str, AsyncIterator[str]]]:
@@ -318,13 +318,13 @@ class Http:
                 await response.aclose()
         except httpx2.TransportError as error:
             # Only scheme and host of the address: the rest may contain secrets.
-            parts, reason = urlsplit(request.url), self._secrets.hidden(describe_exception(error))
+            parts, reason = urlsplit(request.url), self._secrets.redact_error(describe_exception(error))
             host = parts.netloc.rpartition("@")[2]
             raise ConnectionError(f"{self._place} at {parts.scheme}://{host}: {reason}") from error
 
     async def _refuse(self, response: Any) -> None:
         if response.status_code < 400:
-            where = self._secrets.hidden(response.headers.get("location", "nowhere"))
+            where = self._secrets.redact_error(response.headers.get("location", "nowhere"))
             raise HttpFailure(
                 f"HTTP {response.status_code}: redirects are not followed ({where})", response.status_code
             )
@@ -351,7 +351,7 @@ class Http:
                     raise BrokenResponse(message, 413, self._text_without_secrets(b"".join(parts)))
         except httpx2.RequestError as error:
             # The status has arrived, so the provider carried out the request: it is not a connection failure.
-            what = f"with a body cut off after {size:,} bytes: {self._secrets.hidden(describe_exception(error))}"
+            what = f"with a body cut off after {size:,} bytes: {self._secrets.redact_error(describe_exception(error))}"
             failure = self._broken_response(response, what, b"".join(parts))
             failure.retryable = True  # the runner still checks whether the tool may be repeated
             raise failure from error
@@ -359,7 +359,7 @@ class Http:
 
     async def _lines(self, response: Any) -> AsyncIterator[str]:
         async for line in response.aiter_lines():
-            yield without(line, self._secrets.named)
+            yield redact_text(line, self._secrets.named)
 
     def _build(self, client: Any, request: Request, headers: dict[str, str]) -> Any:
         """Build the request of httpx2. Raises InvalidRequest if its address is not below the base."""
@@ -405,7 +405,9 @@ class Http:
         if self._configured_headers is None:
             read: dict[str, dict[str, str]] = {name: {} for name in self._header_settings}
             try:
-                own = {name: fill(value, os.environ, read[name]) for name, value in self._header_settings.items()}
+                own = {
+                    name: fill_variables(value, os.environ, read[name]) for name, value in self._header_settings.items()
+                }
             except KeyError as unset:
                 raise ConfigError(f"{self._place}: the environment variable {unset.args[0]} is not set") from None
             self._secrets = secrets_of(own, read)
@@ -414,7 +416,7 @@ class Http:
 
     def _excerpt(self, body: bytes) -> str:
         """Return the beginning of a body, for an error."""
-        text = self._secrets.hidden(body.decode("utf-8", "replace")).strip()
+        text = self._secrets.redact_error(body.decode("utf-8", "replace")).strip()
         return text[:_MAX_EXCERPT] + "…" if len(text) > _MAX_EXCERPT else text
 
     def _client(self) -> Any:

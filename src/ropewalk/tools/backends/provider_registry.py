@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from ...config.network import AddressPolicy
 from ...errors import ConfigError, InvalidTool
-from ...source.document import render
+from ...source.document import render_problem
 from ...values import Json, did_you_mean
 from ..mcp.listing import Definition
 from ..signature import is_async
@@ -135,7 +135,7 @@ class Providers:
         answers: dict[str, list[Tool] | str] = {}
         for name, answer in zip(names, results, strict=True):
             if isinstance(answer, ConfigError):
-                answers[name] = "\n".join(map(render, answer.problems))
+                answers[name] = "\n".join(map(render_problem, answer.problems))
             elif isinstance(answer, BaseException):
                 answers[name] = str(answer) or type(answer).__name__
             else:

@@ -13,8 +13,8 @@ from dataclasses import field
 from typing import Any, Final, NoReturn
 from urllib.parse import urlsplit
 
-from ...config.secrets import Secrets, note, says_secret
-from ...config.settings import fill
+from ...config.secrets import Secrets, is_secret_name, remember_secrets
+from ...config.settings import fill_variables
 from ...errors import ConfigError
 from ...fast_dataclass import dataclass
 from ...values import did_you_mean
@@ -124,18 +124,18 @@ def resolved_auth(where: str, auth: AuthSettings) -> tuple[dict[str, str], Secre
     for key, text in auth.texts.items():
         used: dict[str, str] = {}
         try:
-            texts[key] = fill(text, os.environ, used)
+            texts[key] = fill_variables(text, os.environ, used)
         except KeyError as unset:
             missing = f"${{{unset.args[0]}}}"
             raise ConfigError(f"{where}: auth.{key} reads {missing}, which is not set in the environment") from None
-        if says_secret(key) and not key.endswith(("_file", "_url")):
+        if is_secret_name(key) and not key.endswith(("_file", "_url")):
             named |= {texts[key]}
-        named |= {value for name, value in used.items() if says_secret(name)}
+        named |= {value for name, value in used.items() if is_secret_name(name)}
     for key in ("issuer", "idp_token_url"):
         if key in texts:
             require_safe_address(f"{where}: auth.{key}", texts[key])
     secrets = Secrets(named=frozenset(named))
-    note(named)
+    remember_secrets(named)
     return texts, secrets
 
 
@@ -150,7 +150,7 @@ def read_file(where: str, path: str) -> str:
             text = file.read().strip()
     except (OSError, UnicodeError) as error:
         raise ConfigError(f"{where}: cannot read {path!r}: {error}") from error
-    note({text})
+    remember_secrets({text})
     return text
 
 

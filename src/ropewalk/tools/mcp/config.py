@@ -15,8 +15,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ...config.secrets import Secrets, secrets_of
-from ...config.settings import MODES, TRUST_HINTS, SamplingLimits, fill
-from ...config.toml import WORDS, is_sampling
+from ...config.settings import MODES, TRUST_HINTS, SamplingLimits, fill_variables
+from ...config.toml import SAMPLING
 from ...errors import ConfigError
 from ...fast_dataclass import dataclass
 from ...values import did_you_mean
@@ -131,7 +131,7 @@ def resolved(config: ServerConfig, key: str) -> tuple[dict[str, str], Secrets]:
     values: dict[str, str] = {}
     for name, text in getattr(config, key).items():
         try:
-            values[name] = fill(text, os.environ, read.setdefault(name, {}))
+            values[name] = fill_variables(text, os.environ, read.setdefault(name, {}))
         except KeyError as unset:
             missing = f"${{{unset.args[0]}}}"
             raise ConfigError(f"{config}: {key}.{name} reads {missing}, which is not set in the environment") from None
@@ -183,8 +183,8 @@ def _roots(where: str, value: Any) -> tuple[str, ...]:
 
 
 def _sampling(where: str, value: Any) -> SamplingLimits | None:
-    if not is_sampling(value):
-        raise ConfigError(f"{where}: sampling must be {WORDS[is_sampling]}, not {value!r:.100}")
+    if not SAMPLING.accepts(value):
+        raise ConfigError(f"{where}: sampling must be {SAMPLING.expected}, not {value!r:.100}")
     if isinstance(value, Mapping):
         return SamplingLimits(**value)
     return SamplingLimits() if value else None

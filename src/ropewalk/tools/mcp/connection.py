@@ -555,7 +555,7 @@ class Connection:
     def _invalid_answer(self, why: str, sent: str, tool: str, cause: BaseException) -> ServerRefused:
         """Return the failure of a request without a valid result: what is wrong, and what the server sent."""
         message = self._describe(f"tool {tool!r}: {why}" if tool else why, ":", tail=False)
-        text = without_control_characters(self._secrets.hidden(sent))
+        text = without_control_characters(self._secrets.redact_error(sent))
         message += f"; it sent: {text}"
         failure = BrokenResult(message, RawResult(False, text=text)) if tool else ServerRefused(message)
         failure.__cause__ = cause
@@ -569,7 +569,7 @@ class Connection:
         stderr = self._child.stderr_tail().strip() if tail and self._child is not None else ""
         if stderr:
             text += f"; its stderr ends with:\n{stderr}"
-        return without_control_characters(self._secrets.hidden(text))
+        return without_control_characters(self._secrets.redact_error(text))
 
     @property
     def _secrets(self) -> Secrets:
@@ -586,7 +586,7 @@ def _without_secrets(secrets: Secrets, answer: Any) -> Any:
     """Remove the secrets that a server was given from its answer, a model of the SDK."""
     if not secrets.named or not secrets.are_in(answer.model_dump_json().encode()):
         return answer
-    return type(answer).model_validate(secrets.out_of(answer.model_dump(mode="json", by_alias=True)))
+    return type(answer).model_validate(secrets.redact_value(answer.model_dump(mode="json", by_alias=True)))
 
 
 def _client_callbacks(ask: Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
-from ...config.secrets import note
+from ...config.secrets import remember_secrets
 
 if TYPE_CHECKING:
     import httpx2
@@ -44,7 +44,7 @@ class ProofKey:
         self._key: ec.EllipticCurvePrivateKey = _load(pem)
         self._jwk: dict[str, Any] = ECAlgorithm.to_jwk(self._key.public_key(), as_dict=True)
         self._nonces: dict[str, str] = {}  # by origin
-        note({pem})
+        remember_secrets({pem})
 
     def prove(self, request: httpx2.Request) -> None:
         """Put a new proof into a request for a token, or into one that has a token; leave others as they are."""

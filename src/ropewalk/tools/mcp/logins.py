@@ -24,7 +24,7 @@ from typing import Any, Final, Protocol
 
 import orjson
 
-from ...config.secrets import note
+from ...config.secrets import remember_secrets
 from ...errors import ConfigError
 from ...fast_dataclass import dataclass
 from ...values import Json
@@ -234,7 +234,7 @@ class LoginStore:
             login = Login(**{name: values.get(name) for name in Login.__slots__})
         except (ValueError, AttributeError):
             login = Login()  # damaged: as if there were none
-        note(login.secrets())
+        remember_secrets(login.secrets())
         return login
 
     async def save(self, login: Login) -> None:
@@ -243,7 +243,7 @@ class LoginStore:
         Raises:
             ConfigError: The login cannot be written.
         """
-        note(login.secrets())
+        remember_secrets(login.secrets())
         await asyncio.to_thread(self._keeper.write, self._key, login.to_json())
 
     async def delete(self) -> bool:
