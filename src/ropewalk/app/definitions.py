@@ -89,8 +89,9 @@ class Definitions:
             if (place := python_place(source)) is not None:
                 return self.built(load_from_python(*place))
         if str(source).endswith(".py") and isfile(source):
-            message = f"a Python file is not a document; name the flow in it: {source}:NAME"
-            raise InvalidFlow([Problem(path="", message=f"{source}: {message}")])
+            from .python_file import describe_python_file
+
+            raise InvalidFlow([Problem(path="", message=f"{source}: {describe_python_file(str(source))}")])
         from ..source.document import with_places
         from ..source.load import load
         from ..source.locations import Limits as DocumentLimits
@@ -442,7 +443,7 @@ class Definitions:
                 yield Problem(path=path, message=str(exc))
                 continue
             for problem in inside:
-                yield Problem(path=path, message=f"what it names is wrong: {_placed(problem, root)}")
+                yield Problem(path=path, message=f"the definition that it names is wrong: {_placed(problem, root)}")
 
     async def connected(self, loading: Awaitable[Loaded], connect: Callable[[Flow], Awaitable[None]]) -> Loaded:
         """Load a definition and connect the servers of its tools.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import re
@@ -55,6 +56,37 @@ def load_from_python(file: Path, name: str) -> Any:
         message = f"{name} is a {type(value).__name__}, not a flow; put @plan above it, or make it with flow(...)"
         raise InvalidFlow([Problem(path="", message=f"{file}: {message}")])
     raise NotFound("flow", f"{file}:{name}", suggestion=did_you_mean(name, flows) or (flows[0] if flows else None))
+
+
+def describe_python_file(file: str) -> str:
+    """Say how to use a Python file that was passed as a definition. The file is read, and not executed.
+
+    Args:
+        file: The Python file.
+
+    Returns:
+        What is wrong with it as a definition, and what to write instead.
+    """
+    try:
+        tree = compile(Path(file).read_bytes(), file, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    except (SyntaxError, ValueError):
+        tree = ast.Module([], [])
+    plans = [item.name for item in tree.body if isinstance(item, ast.AsyncFunctionDef) and item.decorator_list]
+    if plans or not any(map(_is_plan_statement, tree.body)):
+        return f"a Python file is not a document; name the flow in it: {file}:{plans[0] if len(plans) == 1 else 'NAME'}"
+    name = re.sub(r"\W", "_", Path(file).stem)
+    return (
+        "this file has the statements of a plan, but no function; indent them below `code: |` in a YAML file with "
+        f"`kind: plan` and `name: {name}`, or move them into a function with @plan and name it as {file}:{name}"
+    )
+
+
+def _is_plan_statement(statement: ast.stmt) -> bool:
+    """Return True for a statement that only a plan has outside of functions: `await`, `return`, or `name: type`."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return False
+    is_input = isinstance(statement, ast.AnnAssign) and statement.value is None
+    return is_input or any(isinstance(node, ast.Await | ast.Return) for node in ast.walk(statement))
 
 
 def is_flow(value: object) -> bool:

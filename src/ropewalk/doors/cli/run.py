@@ -39,10 +39,12 @@ from .progress_counts import REUSED, RunCounts, changes
 from .questions import ask_on_terminal, shown_with
 from .session import Interrupts, unknown_run, with_app
 from .signals import Stay, Wait, store_options, wait_lines
+from .undo import UndoNames
 
 if TYPE_CHECKING:
     from ...app.app import App
     from ...app.loaded import Source
+    from ...journal.protocol import RunRow
     from ...notations.records import Outcome
 
 
@@ -95,7 +97,7 @@ _KeepState: TypeAlias = Annotated[
     bool, Parameter(name="--keep-state", negative=(), help="Start with the final state of the last run.")
 ]
 _Request: TypeAlias = Annotated[
-    str | None, Parameter(help="Request that this run serves, in words; `tools select` learns from it.")
+    str | None, Parameter(help="The user's request that this run serves; the tool selection learns which tools fit it.")
 ]
 _Undo: TypeAlias = Annotated[
     Literal["on_request", "on_failure"] | None,
@@ -262,11 +264,13 @@ def followed(
     async def work(app: App, interrupts: Interrupts) -> Answer:
         # Show the events while the run goes on; Ctrl-C stops the run that they name.
         display = choose_display(quiet or (silent and not watch), watch)
+        names = UndoNames(app)
 
         def on_event(event: Event) -> None:
             if not event.run_id.startswith(f"{interrupts.run_id}/"):  # a part is stopped and resumed with its run
                 interrupts.running(event.run_id)
-            display.take(event)
+            if (named := event if quiet else names.of(event)) is not None:
+                display.take(named)
 
         ended_note = _already_ended_note(app, run_id, options)
         with display, shown_with(app, display):
@@ -305,9 +309,22 @@ def _result_answer(
     lines = [
         summary(payload, places, options, engine, resumer=resumer, changes=changes(counts)),
         *rejected(data, options if recorded else None),
+        *(_retry_advice(row, data, counts, options) if recorded and row is not None else []),
     ]
     show_command = f"ropewalk runs show {quote(outcome.run_id)}{options}" if recorded else ""
     return Answer(exit=run_exit_code(data), data=data, text="\n".join(lines), recorded=show_command)
+
+
+def _retry_advice(row: RunRow, data: Mapping[str, Any], counts: RunCounts, options: str) -> list[str]:
+    """Say how to retry the failed steps of a run, and what the retry reuses."""
+    errors = [error for error in data.get("errors") or () if isinstance(error, dict)]
+    # A call that took effect is not to be repeated (see `rejected`), and an agent would reach the same limit again.
+    is_advised = any(error.get("ran") is True or error.get("kind") == "Unfinished" for error in errors)
+    if row.status not in ("failed", "partial", "timeout") or row.parent is not None or row.undo or is_advised:
+        return []
+    kept = sum(counts.counts[how] for how in ("finished", "recovered", REUSED))
+    reuse = f" (reuses {kept:,} finished step{'s' * (kept != 1)})" if kept else ""
+    return [f"to retry what failed: ropewalk runs retry {quote(row.id)}{options}{reuse}"]
 
 
 def _already_ended_note(app: App, run_id: str | None, options: str) -> str | None:

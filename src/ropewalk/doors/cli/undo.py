@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ...events import Event
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from ...app.app import App
 
 _MOST: Final = 100  # steps of each kind that are listed
+_CALL: Final = re.compile(r"undo\[(\d+)\]/step\[\d+\]/")  # the path of a call in the run that undoes
 
 
 def undo(
@@ -39,11 +42,13 @@ def undo(
         if app.store.get_run(run_id) is None:
             raise unknown_run(app, run_id)
         display = choose_display(json, watch)
+        names = UndoNames(app)
 
         def on_event(event: Event) -> None:
             if "/" not in event.run_id:  # a part is stopped and resumed with its run
                 interrupts.running(event.run_id)
-            display.take(event)
+            if (named := event if json else names.of(event)) is not None:
+                display.take(named)
 
         with display:
             report = await app.runs.undo(run_id, on_event=on_event)
@@ -52,6 +57,43 @@ def undo(
         return Answer(exit=DONE if report["status"] == "undone" else FAILED, data=report, text=text)
 
     return with_app(work, run=run_id, project=project, store=store, engine=engine)
+
+
+class UndoNames:
+    """Names the calls of an undo by their tools and the steps that they undo, in place of their inner nodes.
+
+    Args:
+        app: The app whose store has the undo.
+    """
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._steps: dict[str, list[dict[str, Any]]] = {}
+
+    def of(self, event: Event) -> Event | None:
+        """Return an event as it is shown to people.
+
+        Args:
+            event: An event of any run.
+
+        Returns:
+            The event itself unless it is one of an undo; None for a node that only holds the calls of an undo.
+        """
+        if not event.path or not self._steps_of(event.run_id):
+            return event
+        call = _CALL.match(event.path)
+        if call is None:
+            return None
+        step = self._steps[event.run_id][int(call[1])]
+        return replace(event, path=f"undo of {step['path']} with {step['tool']}")
+
+    def _steps_of(self, run_id: str) -> list[dict[str, Any]]:
+        """Return the steps that a run undoes; none if the run is not an undo."""
+        if run_id not in self._steps:
+            row = self._app.runs.row(run_id) if "~undo" in run_id else None
+            started_with: Any = row.input if row is not None and "undoes" in (row.context or {}) else {}
+            self._steps[run_id] = started_with.get("steps", [])
+        return self._steps[run_id]
 
 
 def undo_lines(report: dict[str, Any], run_id: str, options: str) -> Iterator[str]:

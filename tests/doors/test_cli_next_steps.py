@@ -1,0 +1,63 @@
+"""What the command line says to do next: after a failed run, in an undo, and about a Python file."""
+
+from __future__ import annotations
+
+import pytest
+
+TOOLS = """
+from ropewalk import tool
+
+@tool
+def cancel(number: int) -> str:
+    return f"cancelled {number}"
+
+@tool(undo={"tool": "cancel", "args": {"number": "$result"}})
+def order(item: str) -> int:
+    return len(item)
+
+@tool
+def ship() -> str:
+    raise RuntimeError("no truck today")
+"""
+SHOP = """
+kind: chain
+name: shop
+nodes:
+  - {id: rope, type: tool, tool: order, params: {item: rope}}
+  - {id: mast, type: tool, tool: order, params: {item: masts}}
+  - {id: ship, type: tool, tool: ship}
+"""
+
+
+@pytest.fixture
+def shop(project):
+    project.write("ropewalk.toml", "[tools]\nmodules = ['rw_shop_tools']\n[store]\nurl = 'runs.db'\n")
+    project.write("rw_shop_tools.py", TOOLS)
+    project.write("shop.yaml", SHOP)
+    return project
+
+
+def test_a_failed_run_names_its_retry_and_an_undo_the_steps_that_it_undoes(shop):
+    failed = shop("run", "shop.yaml", "--id", "monday")
+    assert failed.code == 1
+    assert failed.out.endswith("to retry what failed: ropewalk runs retry monday (reuses 2 finished steps)\n")
+
+    undone = shop("runs", "undo", "monday")
+    shown = [line.rpartition("  ")[0] for line in undone.err.splitlines()]  # without the durations
+    assert shown == ["✓ undo of mast with cancel", "✓ undo of rope with cancel"]
+    assert undone.out == "undone: 2 of 2 steps of monday\n  ↶ mast  cancel\n  ↶ rope  cancel\n"
+
+    by_policy = shop("run", "shop.yaml", "--id", "tuesday", "--undo", "on_failure")
+    assert "✓ undo of rope with cancel" in by_policy.err
+    assert "runs retry" not in by_policy.out  # an undone run cannot be retried
+
+
+def test_a_python_file_as_a_definition_says_what_to_write(shop):
+    shop.write("p.py", "item: str\nnumber = await order(item=item)\nreturn number\n")
+    shop.write("q.py", "from ropewalk import plan\n\n@plan\nasync def one(item: str) -> str:\n    return item\n")
+    text = shop("validate", "p.py")
+    assert text.code == 3
+    assert "indent them below `code: |` in a YAML file with `kind: plan` and `name: p`" in text.err
+    named = shop("validate", "q.py")
+    assert "name the flow in it: q.py:one" in named.err
+    assert "name the flow in it: rw_shop_tools.py:NAME" in shop("validate", "rw_shop_tools.py").err
