@@ -8,11 +8,11 @@ The pages come from docs/ and from the files in OTHER_PAGES; scripts/api_referen
 
 from __future__ import annotations
 
+import argparse
 import fnmatch
 import re
 import runpy
 import shutil
-import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -182,4 +182,8 @@ def llms_txt(start: Page, sections: list[Section]) -> str:
 
 
 if __name__ == "__main__":
-    main(*(Path(argument).resolve() for argument in sys.argv[1:2]))
+    arguments = argparse.ArgumentParser(description="Build the documentation site.")
+    arguments.add_argument(
+        "folder", nargs="?", type=Path, default=PROJECT / "build" / "site", help="default: build/site"
+    )
+    main(arguments.parse_args().folder.resolve())
