@@ -24,7 +24,7 @@ export function Definitions() {
       {found && !fit.length && (all.length
         ? <Empty title="No matching definition."><button onClick={() => setText("")}>Show all definitions</button></Empty>
         : <Empty title="No definitions yet.">
-            Store one with <code>ropewalk chains create FILE</code> to start it here, or run a document below.
+            Put a definition next to <code>ropewalk.toml</code> to start it here, or run a document below.
           </Empty>)}
       <div className="cards" onKeyDown={arrows}>
         {fit.map((one) => (
