@@ -108,7 +108,7 @@ def test_a_dangling_link_in_place_of_the_store_is_refused(victim: Path) -> None:
     home = victim.parent / "home" / ".ropewalk"
     home.mkdir()
     (home / "ropewalk.db").symlink_to(victim.parent / "made")
-    with pytest.raises(StoreError, match=r"is a link to .*made, where no store is; remove the link"):
+    with pytest.raises(StoreError, match=r"is a link to .*made, which does not exist; remove the link"):
         open_store(None, home.parent)
     assert not (victim.parent / "made").exists()
 

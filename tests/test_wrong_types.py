@@ -170,7 +170,7 @@ async def _app(**given: Any) -> None:
             "on_progress: must be a function, not str",
         ),
         (lambda: App(model=5), "model: must be an object with the method turn, not int"),
-        (lambda: App("memory").runs.list(limit=-1), "limit: must be a whole number from 0, not -1"),
+        (lambda: App("memory").runs.list(limit=-1), "limit: must be a whole number of 0 or more, not -1"),
         (lambda: App("memory").runs.list(text=5), "text: must be a string or None, not int"),
         (lambda: App("memory").runs.prune(status=5), "status: must be a status or a list of them, not int"),
         (lambda: App("memory").runs.fork("r", at="a"), "at: must be a list of strings, not str"),

@@ -22,7 +22,7 @@ export function Facts({ of }: { of: FlowFacts[] }) {
               ))}
             </tbody>
           </table>
-          {flow.loops.length > 0 && <p>Loops without a static bound: {flow.loops.map((loop) => loop.node).join(", ")}</p>}
+          {flow.loops.length > 0 && <p>Loops without a fixed bound: {flow.loops.map((loop) => loop.node).join(", ")}</p>}
           {flow.secrets.length > 0 && <p>Secrets: {flow.secrets.join(", ")}</p>}
           {flow.waits.length > 1 && <p>Waits: {flow.waits.map((wait) => wait.node).join(", ")}</p>}
         </details>

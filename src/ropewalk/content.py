@@ -190,7 +190,7 @@ def content_bytes(part: Json) -> bytes:
         raise InvalidValue("content", f"has no bytes: it is {where}")
     data = contents.find(hash) if _HASH.fullmatch(hash) else None
     if data is None:
-        raise NotFound("content", hash, why="neither memory nor an open store has it any more")
+        raise NotFound("content", hash, why="its bytes are no longer in memory or in an open store")
     return data
 
 

@@ -319,7 +319,7 @@ def _too_deep(item: Any, where: str, above: Any) -> InvalidValue:
     first: dict[int, str] = {}
     for container, at in reversed(path):
         if id(container) in first:
-            return InvalidValue(at, f"contains itself (through {first[id(container)]}), which JSON cannot")
+            return InvalidValue(at, f"contains itself (through {first[id(container)]}), which JSON cannot express")
         first[id(container)] = at
     return InvalidValue(
         where if len(where) <= _PLACE_LENGTH else f"{where[:_PLACE_LENGTH]}…",

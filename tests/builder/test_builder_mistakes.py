@@ -120,7 +120,7 @@ OTHERS: list[tuple[str, Mistake, str]] = [
     ("no tool", lambda f, hits: f.call(hits), "references stand for values"),
     ("date", lambda f, hits: f.call(fetch, url=datetime.date(2026, 1, 1)), "date is not JSON"),
     ("not a number", lambda f, hits: f.value({"a": [float("nan")]}), "a[0]"),
-    ("function as value", lambda f, hits: f.value([fetch]), "fetch is a function, no value"),
+    ("function as value", lambda f, hits: f.value([fetch]), "fetch is a function, not a value"),
     ("key that is no text", lambda f, hits: f.value({1: 2}), "the key 1"),
     ("reference as key", lambda f, hits: f.value({f"{hits}": 2}), "a plain string"),
     ("unknown function", lambda f, hits: hits.fliter(lambda h: h), "no function 'fliter'; did you mean filter?"),
@@ -133,11 +133,11 @@ OTHERS: list[tuple[str, Mistake, str]] = [
     ("call of a value", lambda f, hits: hits(), "a value cannot be called"),
     ("node in a lambda", lambda f, hits: hits.map(lambda h: f.call(fetch, url=h.url)), "flow.for_each(...)"),
     ("tool as body", lambda f, hits: f.for_each(hits, fetch), "lambda ...: flow.call(fetch, ...)"),
-    ("body that is no function", lambda f, hits: f.for_each(hits, 5), "is a function, not 5"),  # type: ignore[call-overload]
+    ("body that is no function", lambda f, hits: f.for_each(hits, 5), "must be a function, not 5"),  # type: ignore[call-overload]
     ("body of too many", lambda f, hits: f.for_each(hits, lambda a, b, c: a), "not 3 arguments"),
     ("arm of one", lambda f, hits: f.when(True, lambda a: a), "nothing, not 1"),
     ("concurrency", lambda f, hits: f.for_each(hits, lambda h: h, concurrency=0), "1 or more"),
-    ("endless loop", lambda f, hits: f.loop(lambda: 1, limit=0), "a loop ends"),
+    ("endless loop", lambda f, hits: f.loop(lambda: 1, limit=0), "a loop must end"),
     ("name taken", lambda f, hits: f.options(name="search").value(1), "a node 'search' already"),
     ("after in a line", lambda f, hits: f.options(after=[hits]).value(1), "one after another"),
     ("unknown reducer", lambda f, hits: f.state("s", reduce="summ"), "did you mean sum?"),  # type: ignore[call-overload]
@@ -150,7 +150,7 @@ OTHERS: list[tuple[str, Mistake, str]] = [
     ("no transform", lambda f, hits: f.apply(len, hits), "@transform"),
     ("status of a part", lambda f, hits: f.status(hits[0]), "not the value of a node"),
     ("fallback of two", lambda f, hits: f.options(fallback=lambda a, b: a).call(bad), "function of the error"),
-    ("options of nothing", lambda f, hits: f.options(attempts=3), "of no node"),
+    ("options of nothing", lambda f, hits: f.options(attempts=3), "belong to no node"),
     ("unknown option", lambda f, hits: f.options(atempts=3), "no 'atempts'"),  # type: ignore[call-arg]
     ("option by place", lambda f, hits: f.options("x"), "by name"),  # type: ignore[call-arg]
     ("unknown setting", lambda f, hits: f.settings(timeut=3), "did you mean timeout?"),  # type: ignore[call-arg]
@@ -160,8 +160,8 @@ OTHERS: list[tuple[str, Mistake, str]] = [
     ("negative time", lambda f, hits: f.options(timeout=-1).value(1), ": timeout: must not be negative"),
     ("no attempts", lambda f, hits: f.options(attempts=0).value(1), ": attempts: must be at least 1"),
     ("place and way", lambda f, hits: f.value({"a": [hits.x]}), ": a[0]: "),
-    ("changed text", lambda f, hits: f.value(f"about {hits}".upper()), "was changed"),
-    ("cut text", lambda f, hits: f.value(f"about {hits}"[:9]), "was c"),
+    ("changed text", lambda f, hits: f.value(f"about {hits}".upper()), "cannot be changed"),
+    ("cut text", lambda f, hits: f.value(f"about {hits}"[:9]), "cannot be cut"),
     ("bad type", lambda f, hits: f.state("s", dict[int, str]), "dict"),
 ]  # fmt: skip
 
@@ -231,8 +231,8 @@ def other_flow(f: FlowBuilder, hits: Any) -> None:
 
 OUT_OF_REACH = [
     (inside_used_outside, "'fetch' is inside 'for_each'"), (element_used_outside, "'hit' is an element inside"),
-    (lambda_used_outside, "inside the lambda"), (error_used_outside, "only to its fallback"),
-    (block_inside_itself, "still running"), (other_flow, "belongs to another flow"),
+    (lambda_used_outside, "inside a lambda"), (error_used_outside, "only to its fallback"),
+    (block_inside_itself, "has no value here"), (other_flow, "belongs to another flow"),
 ]  # fmt: skip
 
 

@@ -146,8 +146,8 @@ def test_a_clone_takes_no_others_id(address: str, id: str) -> None:
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        ("x", "overrides: are an object with what is to be replaced, not a string"),
-        ([("name", "n")], "overrides: are an object with what is to be replaced, not a list"),
+        ("x", "overrides: must be an object of the fields to replace, not a string"),
+        ([("name", "n")], "overrides: must be an object of the fields to replace, not a list"),
         ({"retry_delay": 7, "retryDelay": 8}, "retryDelay: is defined twice, also as retry_delay"),
         ({"retryDelay": 8, "retry_delay": 7}, "retry_delay: is defined twice, also as retryDelay"),
         ({5: 6}, "the key 5 is not a valid JSON string"),

@@ -147,10 +147,10 @@ librarian
 Tools:
   find(topic: string) -> array
 
-Calls: no static bound
+Calls: no fixed bound
   find  write, unbounded
   ropewalk:model  read, at most 120
-Loops without a static bound:
+Loops without a fixed bound:
   calls
   agent  stops after 40 iterations
 """

@@ -60,7 +60,7 @@ def test_the_toolbox_that_was_given_runs_its_tools(with_app: bool) -> None:
         assert "nobody" not in told
         said = "\n".join(done.warnings)
         assert "away: MCP server 'away'" in said
-        assert "nobody is left out: nothing runs it" in said
+        assert "nobody is left out: it has no handler and no backend" in said
 
     asyncio.run(run())
 

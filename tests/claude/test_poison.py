@@ -154,7 +154,7 @@ def test_long_descriptions_are_cut_and_blank_ones_are_not_sent() -> None:
         long, blank = api.bodies[0]["tools"]
     assert len(long["description"]) == 20_000
     assert blank["description"] == "blank"
-    assert done.warnings == ("long: its description has 100,000 characters; the model gets 20,000",)
+    assert done.warnings == ("long: its description has 100,000 characters; the model gets the first 20,000",)
 
 
 # --- messages -------------------------------------------------------------------------------------

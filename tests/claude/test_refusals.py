@@ -135,7 +135,7 @@ def test_a_refused_answer_schema_affects_only_that_schema() -> None:
         assert (done.data, len(api.refused)) == ({"n": 3}, 1)
         assert "output_config" not in api.bodies[1]
         assert '"m"' in api.bodies[1]["system"]
-        assert any(line.startswith("output schema: the model got it as an instruction") for line in done.warnings)
+        assert any(line.startswith("output schema: sent to the model as an instruction") for line in done.warnings)
         asyncio.run(complete_json_with_tools("go", SCHEMA, client=model))
         assert "output_config" in api.bodies[-1]
         asyncio.run(complete_json_with_tools("go", other, client=model))

@@ -77,7 +77,7 @@ def test_an_agent_that_ended(tmp_path: Path) -> None:
         "✗ agent turn 1 calls nosuch {}  TIME  there is no tool 'nosuch' here, and nothing was called; the tools are: "
         "stock, order",
         f"✓ agent turn 2  TIME  There are 120 m. … · {PAID}",
-        "✓ agent  TIME  2 turns, 2 calls · 20 tokens in, 10 out · $0.0040 · the model had ended",
+        "✓ agent  TIME  2 turns, 2 calls · 20 tokens in, 10 out · $0.0040 · the model had finished",
         "result: There are 120 m.",
         "Enough.",
     ]
@@ -119,7 +119,7 @@ def test_a_node_that_is_an_agent(tmp_path: Path) -> None:
         f"✓ ask turn 1  TIME  calls stock · {PAID}",
         '✓ ask turn 1 calls stock {"material":"hemp"}  TIME  {"meters":120}',
         f"✓ ask turn 2  TIME  120 m · {PAID}",
-        "✓ ask  TIME  2 turns, 1 call · 20 tokens in, 10 out · $0.0040 · the model had ended",
+        "✓ ask  TIME  2 turns, 1 call · 20 tokens in, 10 out · $0.0040 · the model had finished",
     ]
 
 

@@ -133,7 +133,7 @@ def test_an_executor_that_gives_no_result_fails_the_step(gives: Any) -> None:
         return gives
 
     result = run(research(execute).execute({}))
-    assert result.error.startswith('Step "search" (tool: "web_search") failed: execute_tool gave ')
+    assert result.error.startswith('Step "search" (tool: "web_search") failed: execute_tool returned ')
 
 
 def test_an_output_that_is_no_json_fails_the_step() -> None:
@@ -216,10 +216,10 @@ def test_composites_contain_composites() -> None:
 def test_a_composite_that_reaches_itself_is_refused_by_name() -> None:
     """COMPOSITE-TOOL-5"""
     builder = ComposableToolBuilder(World())
-    with pytest.raises(InvalidFlow, match=r"steps\[0\].tool: a reaches itself: a -> a"):
+    with pytest.raises(InvalidFlow, match=r"steps\[0\].tool: a calls itself: a -> a"):
         builder.build("a", "", OBJECT, {"steps": [{"tool": "composable:a"}]})
     kept = [builder.build(x, "", OBJECT, {"steps": [{"tool": "free"}, {"tool": y}]}) for x, y in ("ab", "bc")]
-    with pytest.raises(InvalidFlow, match=r"steps\[0\].tool: c reaches itself: c -> a -> b -> c"):
+    with pytest.raises(InvalidFlow, match=r"steps\[0\].tool: c calls itself: c -> a -> b -> c"):
         builder.build("c", "", OBJECT, {"steps": [{"tool": "composable:a"}]})
     assert len(kept) == 2
 
@@ -231,7 +231,7 @@ def test_a_circle_that_is_seen_at_the_call_only_is_an_answer() -> None:
     two = ComposableToolBuilder(world).build("two", "", OBJECT, {"steps": [{"name": "s", "tool": "uno"}]})
     world.gives |= {"two": lambda: two.execute({}), "uno": lambda: one.execute({})}
     result = run(one.execute({}))
-    assert "composable:one reaches itself: composable:one -> composable:two -> composable:one" in result.error
+    assert "composable:one calls itself: composable:one -> composable:two -> composable:one" in result.error
 
 
 def test_thousands_of_executions_leave_nothing_behind() -> None:

@@ -202,7 +202,7 @@ def test_steps_may_say_args_and_the_input_may_be_of_any_type() -> None:
                 await agent("run_workflow", name="any", input=7)
             assert (await agent("list_workflows"))[0]["inputSchema"] == {"type": "string"}
             both = [{"tool": "search", "args": {}, "inputMapping": {}}]
-            with pytest.raises(ToolError, match="give one of them"):
+            with pytest.raises(ToolError, match="remove one of them"):
                 await agent("create_workflow", name="both", steps=both)
 
     run(body())

@@ -176,7 +176,7 @@ def test_mappings_that_belong_to_no_tool_are_refused(default_app: App) -> None:
         toolchain.compose_tools(["a"], mappings=[{"inptu": 1}, {}], nodes=[])
     found = [str(problem) for problem in refused.value.problems]
     assert found == [
-        "mappings[1]: belongs to no tool; there are 1",
+        "mappings[1]: there is no tool at this position; the number of tools is 1",
         "mappings[0].inptu: unknown key; did you mean input?",
     ]
 

@@ -45,7 +45,7 @@ def test_a_notation_without_it_loses_each_field(counts: Path, to: str) -> None:
     app = App("memory")
     with pytest.raises(InvalidFlow) as refused:
         app.convert(counts, to)
-    begun = [problem.path for problem in refused.value.problems if "input's member" in problem.message]
+    begun = [problem.path for problem in refused.value.problems if "of the input if present" in problem.message]
     assert begun == ["state.n", "state.seen"]
     made = app.convert(counts, to, allow_loss=True)
     assert list(made.losses) == list(refused.value.problems)
@@ -83,7 +83,7 @@ def test_an_experience_does_not_begin_state_that_the_flow_does_not() -> None:
     made = app.convert(chain, "experience")
     assert look_of(app, dict(made), {"v": 9})["result"] == {"w": 1}
     typed = {**chain, "inputSchema": {"type": "object", "properties": {"v": {"type": "number"}}}}
-    with pytest.raises(InvalidFlow, match="would begin the state field 'v'"):
+    with pytest.raises(InvalidFlow, match="the state field 'v' has the name of a property of the input"):
         app.convert(typed, "experience")
     lost = app.convert(typed, "experience", allow_loss=True)
     assert len(lost.losses) == 1

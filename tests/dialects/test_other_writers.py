@@ -127,7 +127,7 @@ def test_a_composite_holds_calls_with_conditions() -> None:
         f.options(fallback=None).call(bad)
         f.result(f.input.topic)
     told = refusals(f, "composite")
-    for part in ("no state", "compute", "no timeout, retries", "last step's result"):
+    for part in ("no state", "compute", "no timeout, retries", "result of its last step"):
         assert part in told, part
 
 
@@ -296,7 +296,7 @@ def test_refusals_call_nodes_as_the_document_does() -> None:
     composition = {"kind": "composition", "nodes": merged, "outputSchema": {"type": "object"}}
     with pytest.raises(InvalidFlow) as refused:
         write(NOTATIONS["composition"].compile(composition).flow, "experience")
-    assert "an experience cannot hold an outputSchema" in str(refused.value)
+    assert "experiences have no outputSchema" in str(refused.value)
 
 
 CONVERTIBLE: list[dict[str, Any]] = [

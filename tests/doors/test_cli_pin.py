@@ -65,7 +65,7 @@ def test_what_cannot_be_pinned_is_said(scale: Any) -> None:
     (scale.home / "scale.json").unlink()
     unreached = scale("tools", "pin", "--approve")
     assert unreached.code == 2
-    assert "nothing is approved of a server that cannot be reached" in unreached.err
+    assert "the tools of a server that cannot be reached were not approved" in unreached.err
     assert not (scale.home / "ropewalk.lock").exists()
     scale.write("ropewalk.lock", "{}")
     broken = scale("tools", "ls")
@@ -77,11 +77,11 @@ def test_a_server_that_is_down_is_left_out_and_keeps_no_other_from_being_approve
     scale.write("ropewalk.toml", up + "[mcp.down]\ncommand = 'no-such-program'\n")
     looked = scale("tools", "pin")
     assert looked.code == 1
-    assert "? down  left out, nothing of it is looked at or approved: MCP server 'down': no program" in looked.out
+    assert "? down  left out; its tools were not compared or approved: MCP server 'down': no program" in looked.out
     approved = scale("tools", "pin", "--approve")
     assert approved.code == 1
     assert approved.out.splitlines()[:2] == ["+ scale:reload  approved", "+ scale:weigh  approved"]
-    assert "when it is there again: ropewalk tools pin down --approve" in approved.out
+    assert "when it can be reached again: ropewalk tools pin down --approve" in approved.out
     assert scale("tools", "call", "scale:weigh").out == "weigh\n"
     assert list(scale("tools", "pin", "--json").data["leftOut"]) == ["down"]
     assert scale("tools", "pin", "down", "--approve").code == 2
@@ -128,7 +128,10 @@ def test_what_is_said_of_pins_is_what_is_so(scale: Any) -> None:
         return {row["name"]: (row["state"], row["message"]) for row in scale("doctor", "--json").data["findings"]}
 
     assert doctor()["pins"][0] == "note"
-    written = f"written to {scale.home / 'ropewalk.lock'}; serve, mcp and worker read it when they are started again"
+    written = (
+        f"written to {scale.home / 'ropewalk.lock'}; restart serve, mcp and worker, because they read it only at "
+        "their start"
+    )
     approved = ["+ scale:reload  approved", "+ scale:weigh  approved", written]
     assert scale("tools", "pin", "--approve").out.splitlines() == approved
     assert doctor()["pins"] == ("ok", f"2 approved in {scale.home / 'ropewalk.lock'}, 0 refused")

@@ -276,7 +276,7 @@ def test_a_tool_that_swallows_even_that_does_not_keep_the_process(project, start
     child.send_signal(signal.SIGTERM)
     _, err = child.communicate(timeout=300)
     assert child.returncode == 130, err
-    assert "does not let go; the process ends" in err
+    assert "cannot be interrupted; the process ends" in err
     assert project("runs", "ls", "--json").data[0]["interrupted"]
 
 

@@ -157,7 +157,7 @@ def test_which_of_several_approvals_is_meant_must_be_said(project):
     assert project("run", "two.yaml", "--id", "t").code == 4
     done = project("runs", "approve", "t")
     assert done.code == 2
-    assert "there are 2, name one: a, b" in done.err
+    assert "there are 2 open approvals; name one of them: a, b" in done.err
     assert project("runs", "approve", "t", "a").code == 0
     twice = project("runs", "approve", "t", "a", "--reject")
     assert twice.code == 2
@@ -261,9 +261,9 @@ def test_a_wait_whose_time_is_over_is_no_longer_to_be_answered(project):
     project.write("late.yaml", ASK.replace("approval:", "timeout: 10, approval:"))
     done = project("run", "late.yaml", "--id", "l")
     if done.code == 4:  # a machine that is busy may see its end in the run itself
-        until(lambda: "its time was over" in project("runs", "show", "l").out)
+        until(lambda: "its timeout ended" in project("runs", "show", "l").out)
         shown = project("runs", "show", "l").out
-        assert "ask waits for an approval, but its time was over at " in shown
+        assert "ask waits for an approval, but its timeout ended at " in shown
         assert "  then: ropewalk resume l\n" in shown
         assert "runs approve" not in shown
         done = project("resume", "l")

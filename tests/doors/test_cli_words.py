@@ -47,7 +47,7 @@ def test_what_is_for_workers_says_that_it_needs_a_store_in_postgres(project, wor
 def test_who_asks_for_workers_is_told_how_to_do_without(project):
     done = project("run", "shout.yaml", "--input", '{"text": "a"}', "--engine", "dbos")
     assert 'engine="dbos" needs a store that workers on other hosts can reach' in done.err
-    assert "--engine local, executes here" in done.err
+    assert "or --engine local on the command line" in done.err
 
 
 def test_standard_input_that_is_not_utf_8_is_told_like_a_file(project):
@@ -64,7 +64,7 @@ def test_where_there_are_no_recorded_tests_it_is_said_how_one_is_made(project):
     done = project("test")
     assert (done.code, done.err.splitlines()[-1]) == (
         2,
-        "error: there is no recorded test here or in a directory below (files *.test.yaml); to record a run as a test:"
+        "error: there is no recorded test here or in a subdirectory (files *.test.yaml); to record a run as a test:"
         " ropewalk runs export RUN --as-test > NAME.test.yaml",
     )
 
@@ -95,7 +95,7 @@ def test_doctor_sets_what_a_server_wrote_apart_from_its_own_advice(project):
     [
         ("--exclude", "uper", "no tool 'uper'; did you mean 'upper'?"),
         ("--exclude", "nosuch", "no tool 'nosuch'"),
-        ("--category", "calendar", "no category 'calendar': no tool says one"),
+        ("--category", "calendar", "no category 'calendar': no tool declares a category"),
         ("--namespace", "nosuch", "no namespace 'nosuch'"),
     ],
 )
@@ -115,7 +115,7 @@ def test_what_comes_nearest_is_explained_where_nothing_fits(project):
     assert done.out.splitlines()[0] == "no fitting tool; below the threshold of 1:"
     assert "  upper  Make it upper case." in done.out.splitlines()[1]
     assert "      not found: calendar" in done.out.splitlines()
-    assert "--explain shows what comes nearest" in project("tools", "select", "upper", "--threshold", "1").out
+    assert "--explain shows the nearest tools" in project("tools", "select", "upper", "--threshold", "1").out
 
 
 def test_a_store_and_a_directory_that_are_none_are_refused_at_once(tmp_path):

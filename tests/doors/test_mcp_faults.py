@@ -87,7 +87,7 @@ HEARD: dict[str, tuple[str, str]] = {
     "deep": (ERROR, UNREADABLE + "it is not JSON (Invalid JSON: recursion limit exceeded"),
     "surrogate": (ERROR, UNREADABLE + "it is not JSON (Invalid JSON: unexpected end of hex escape"),
     "crlf": (OK, "crlf"),
-    "in_lines": (ERROR, UNREADABLE + "it is printed in several lines"),
+    "in_lines": (ERROR, UNREADABLE + "a message was printed in several lines"),
     "loud": (OK, "fine"),
     "shifty": (OK, "call 1"),
     "shifty_silently": (OK, "call 1"),

@@ -384,8 +384,8 @@ def test_many_tools_are_found_instead_of_listed(served: Served) -> None:
             assert [event.message for event in told] == ["step 1", "step 2"]
             assert (await mcp.call_tool("here", "odd__echo", {"text": "by name"})).content[0].text == "by name"
             for wrong, said in (
-                ({"query": " "}, "query: say what you want to do"),
-                ({"query": "x", "limit": 0}, "limit: a whole number from 1 to 50"),
+                ({"query": " "}, "query: must describe the task in words"),
+                ({"query": "x", "limit": 0}, "limit: must be a whole number from 1 to 50"),
             ):
                 refused = await mcp.call_tool("here", "find_tools", wrong)
                 assert (refused.is_error, refused.content[0].text) == (True, said)

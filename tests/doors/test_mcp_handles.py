@@ -111,7 +111,7 @@ def test_read_value_refuses_what_is_no_handle() -> None:
                         "value: there is no value 'nobody/result'; use the `$value` of a handle",
                     ),
                     ({"value": 1}, "value and path: must be texts"),
-                    ({"value": "x", "offset": -1}, "offset: must be an integer from 0"),
+                    ({"value": "x", "offset": -1}, "offset: must be an integer of 0 or more"),
                 ):
                     refused = await client.call_tool("read_value", arguments)
                     assert (refused.is_error, refused.content[0].text) == (True, message)

@@ -71,7 +71,7 @@ def test_nobody_waits_for_a_late_server_and_its_tools_are_announced(served: Serv
             found = await mcp.ask("here", lambda session: session.list_resources(), "resources")
             assert found.resources == []
             with pytest.raises(
-                ServerRefused, match=r"Unknown tool: good__stop; .* not known yet are the tools of late"
+                ServerRefused, match=r"Unknown tool: good__stop; .* the tools of late are not known yet"
             ):
                 await mcp.call_tool("here", "good__stop")
             waiting = asyncio.create_task(mcp.call_tool("here", "late__go"))
@@ -194,7 +194,7 @@ def test_find_tools_learns_for_the_projects_selector(served: Served, era: str) -
             await mcp.call_tool("here", "late__second")  # found by the query, so called for it
             await mcp.call_tool("here", "late__second")  # by its name only
             wrong = await mcp.call_tool("here", "call_tool", {"name": "late__second", "request": 7})
-            assert wrong.content[0].text == "request: the words that the tool was found by"
+            assert wrong.content[0].text == "request: must be the query with which the tool was found"
 
     within(90, case())
 

@@ -131,7 +131,7 @@ CYCLES["object"][0]["b"] = {"c": CYCLES["object"][0]}
 async def test_a_value_that_holds_itself_is_told_as_that(way: Way, kind: str) -> None:
     value, place = CYCLES[kind]
     done = await way(line(call("odd")), ScriptedTools(odd=lambda: value))
-    assert done["error"].endswith(f"{place}: contains itself (through result), which JSON cannot")
+    assert done["error"].endswith(f"{place}: contains itself (through result), which JSON cannot express")
 
 
 @every_way

@@ -221,10 +221,10 @@ async def test_a_flow_that_reaches_itself_is_refused_by_name() -> None:
         app.toolbox.register(app.as_tool(chain(step("one"), step("x", "b"), name="a")))
         app.toolbox.register(app.as_tool(chain(step("y", "a"), name="b")))
         found = await app.validate(chain(step("start", "one"), step("go", "a")))
-        assert [str(p) for p in found.problems] == ["nodes[1].tool: a reaches itself: a -> b -> a"]
+        assert [str(p) for p in found.problems] == ["nodes[1].tool: a calls itself: a -> b -> a"]
         with pytest.raises(InvalidFlow, match="a -> b -> a"):
             await app.run(chain(step("go", "a")))
-        with pytest.raises(ToolError, match="reaches itself"):
+        with pytest.raises(ToolError, match="calls itself"):
             await app.call_tool("b")
 
 
@@ -237,7 +237,7 @@ async def test_a_flow_that_reaches_itself_on_a_way_nobody_sees_is_refused_at_the
 
         toolbox.register(around)
         toolbox.register(app.as_tool(chain(step("one", "around"), name="inner")))
-        with pytest.raises(ToolError, match="inner reaches itself: inner -> inner"):
+        with pytest.raises(ToolError, match="inner calls itself: inner -> inner"):
             await app.call_tool("inner")
 
 
@@ -295,10 +295,13 @@ async def test_a_flow_whose_own_app_lacks_its_tools_is_refused_before_anything_r
             outer = chain(step("first"), step("a", tool))
             [problem] = (await app.validate(outer)).problems
             assert str(problem) == (
-                f"nodes[1].tool: {tool}: the app that made a tool of this flow does not have what it calls: one, two; "
-                "make it with App(..., tools=[one, two]).as_tool(...)"
+                f"nodes[1].tool: {tool}: this tool is a flow, and the app that made it lacks the tools that the "
+                "flow calls: one, two; "
+                "make the tool with App(..., tools=[one, two]).as_tool(...)"
             )
-            with pytest.raises(InvalidFlow, match=f"nodes.1..tool: {tool}: the app that made a tool of this flow"):
+            with pytest.raises(
+                InvalidFlow, match=f"nodes.1..tool: {tool}: this tool is a flow, and the app that made it lacks"
+            ):
                 await app.run(outer)
         assert tools.calls == []
 

@@ -274,7 +274,8 @@ def test_what_is_wrong_inside_comes_with_its_place_behind_it(make: Make) -> None
         run(home)
     [problem] = refused.value.problems
     assert problem.message == (
-        "what it names is wrong: graph.nodes[0].impl: there is no file none.py (inner/experience.yaml:6:37)"
+        "the definition that it names is wrong: graph.nodes[0].impl: there is no file none.py "
+        "(inner/experience.yaml:6:37)"
     )
 
 

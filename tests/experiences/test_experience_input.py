@@ -54,7 +54,7 @@ def test_a_declared_input_schema_holds(make: Make) -> None:
 
 def test_a_declared_input_that_fits_no_field_is_a_problem(make: Make) -> None:
     home = make(ASK, FIELDS, more="inputSchema: {type: object, properties: {rows: {type: string}}}")
-    with pytest.raises(InvalidFlow, match="begins the state field 'rows', which is declared as type array"):
+    with pytest.raises(InvalidFlow, match="sets the state field 'rows', which is declared as type array"):
         App().load(home)
 
 

@@ -215,5 +215,5 @@ def test_a_shared_field_that_would_merge_twice_is_a_problem(make: Make) -> None:
         "nodes: [{id: sub, kind: experience, impl: ./inner, state_scope: shared, writes: [log]}]",
         "{log: {type: array, merge: array_append}}",
     )
-    with pytest.raises(InvalidFlow, match="array_append would merge it twice"):
+    with pytest.raises(InvalidFlow, match="array_append would merge that value twice"):
         App().load(home)

@@ -72,7 +72,7 @@ def test_memory_is_a_store_that_keeps_no_entries() -> None:
         ("postgres://host/db?sesion=1", "address of the Postgres store is wrong"),
         ("postgresql://host/db?schema=Not One", "schema='Not One' is not a plain name"),
         ("postgresql://me:secret@127.0.0.1:1/db", "postgresql://me@127.0.0.1:1/db: the server cannot be reached"),
-        ("mysql://host/db", "unsupported store URL mysql://; right are: memory, sqlite:///"),
+        ("mysql://host/db", "unsupported store URL mysql://; valid addresses: memory, sqlite:///"),
         ("sqllite:///a.db", "did you mean sqlite?"),
         ("memroy", "did you mean 'memory'?"),
         ("sqlite://a.db", "three slashes"),
@@ -159,5 +159,5 @@ def test_a_server_that_cannot_be_spoken_to_in_secret_is_refused_when_that_is_ask
 
 @pytest.mark.skipif(os.name != "posix", reason="paths are text there")
 def test_a_path_that_is_not_utf_8_is_told(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="SQLite takes no path that is not UTF-8"):
+    with pytest.raises(StoreError, match="SQLite needs a path in UTF-8"):
         open_store(tmp_path / "caf\udce9.db")

@@ -163,7 +163,7 @@ def test_one_of_an_older_version_is_refused_with_what_to_do(path, bound) -> None
     closed(path, 0o444, 0o555)
     said = bound("print(store)")
     assert said.startswith("PATH was written by an older Ropewalk (store version 1, this one reads ")
-    assert "open it once where it can be written" in said
+    assert "open it once as a user who can write to it" in said
 
 
 def test_what_cannot_even_be_read_is_told(path, bound) -> None:

@@ -179,6 +179,6 @@ def test_a_store_of_a_newer_version_says_which_one_is_needed(tmp_path: Path) -> 
     connection = apsw.Connection(str(path))
     connection.execute("INSERT INTO migration VALUES (99, '0099_future', 0)")
     connection.close()
-    known = f"this one knows {NEWEST['sqlite']}"
+    known = f"this Ropewalk supports versions up to {NEWEST['sqlite']}"
     with pytest.raises(StoreError, match=rf"newer Ropewalk \(store version 99, {known}\); upgrade Ropewalk to one"):
         SqliteStore(path)

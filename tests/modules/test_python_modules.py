@@ -96,7 +96,7 @@ async def test_a_module_that_is_no_tool_is_told_so_with_its_file(
         ("[1]", "gave a list, not an object"),
         ("3", "gave a number (3), not an object"),
         ("{}", "its result has no state_delta (give {} to write nothing)"),
-        ("{'stateDelta': {}}", "has no state_delta (give {} to write nothing); did you mean it by 'stateDelta'?"),
+        ("{'stateDelta': {}}", "has no state_delta (give {} to write nothing); rename 'stateDelta' to state_delta?"),
         ("{'rows': [], 'n': 1}", "; it has rows, n"),
         ("{'state_delta': None}", "tools/x.py: state_delta is nothing, not an object of state fields"),
         ("{'state_delta': [1]}", "state_delta is a list, not an object"),

@@ -108,8 +108,8 @@ def test_a_broken_draft_is_repaired_in_rounds_and_kept(lab: Lab) -> None:
     assert isinstance(app.model, ScriptedModel)
     first, second = (app.model.requests[at].messages[0]["content"] for at in (2, 3))
     assert "Required property 'URL' cannot be empty" in first
-    assert "a connection goes from a node 'gett' that does not exist; did you mean 'get'?" in first
-    assert "operation 1 (set_parameters): a node 'fetch' that does not exist" in second
+    assert "a connection goes from node 'gett', which does not exist; did you mean 'get'?" in first
+    assert "operation 1 (set_parameters): it names node 'fetch', which does not exist" in second
     assert "node 'post' is not reachable from a trigger" in second
     assert "Required property 'URL'" not in second
     validation = ["validate_workflow", "check_connections", "get_input_schema", "get_output_schema"]
@@ -134,7 +134,7 @@ def test_a_model_that_will_not_repair_leaves_the_draft_and_what_is_wrong_with_it
     refusal = Answer(content=[{"type": "text", "text": "No."}], stop_reason="refusal", cost=0.0)
     done = built(lab.app(say(FOUND), say(BROKEN), mended(URL), refusal, WORDS))
     assert (done.valid, done.repairs, done.documentation) == (False, 1, WORDS)
-    assert "a connection goes from a node 'gett' that does not exist; did you mean 'get'?" in done.problems
+    assert "a connection goes from node 'gett', which does not exist; did you mean 'get'?" in done.problems
     assert "validation-2: without a result: the model refused to continue" in done.degraded
 
 

@@ -99,7 +99,7 @@ def test_credentials_are_those_that_the_parameters_ask_for() -> None:
         (draft(), ["the workflow is empty: it has no nodes"]),
         (draft(node("n", "nodes-base.stickyNote")), ["the workflow has no node that does anything"]),
         (draft(node("a"), node("a")), ["several nodes have the id 'a'"]),
-        (draft(node("t"), lines="t-tt"), ["a connection goes to a node 'tt' that does not exist; did you mean 't'?"]),
+        (draft(node("t"), lines="t-tt"), ["a connection goes to node 'tt', which does not exist; did you mean 't'?"]),
         (draft(node("t"), node("a"), node("b"), lines="t-a"), ["node 'b' is not reachable from a trigger"]),
         (draft(node("t"), node("a"), lines="t-a a-t"), []),
     ],
@@ -117,7 +117,7 @@ def test_what_was_configured_and_never_found_is_said() -> None:
     found = {"name": "w", "nodes": [{"id": "get", "type": "set", "name": "Get"}]}
     configured = {"nodes": [{"id": "gets", "parameters": {"a": 1}}], "connections": []}
     one, said = make_draft(found, configured)
-    assert said == ["configured a node 'gets' that does not exist; did you mean 'get'?"]
+    assert said == ["configured node 'gets', which does not exist; did you mean 'get'?"]
     assert one["nodes"][0]["parameters"] == {}
 
 
@@ -151,8 +151,8 @@ def test_operations(operation: dict[str, Any], changed: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("operation", "said"),
     [
-        ({"op": "add_node", "node": node("a")}, "a node 'a' exists already"),
-        ({"op": "remove_node", "id": "x"}, "a node 'x' that does not exist"),
+        ({"op": "add_node", "node": node("a")}, "there is already a node 'a'"),
+        ({"op": "remove_node", "id": "x"}, "it names node 'x', which does not exist"),
         ({"op": "set_parameters", "id": "a"}, "it needs parameters"),
         ({"op": "set_parametres"}, "unknown operation; did you mean set_parameters?"),
         ({"op": "disconnect", "connection": LINE}, "no such connection from 'a' to 'b'"),

@@ -242,7 +242,7 @@ async def test_an_ambiguous_name_is_refused_with_the_list(store: Store) -> None:
     first = await app.run(document, run_id="r", park=True)
     assert first.status == "waiting", first.to_dict()
     assert sorted(wait["path"] for wait in first.waiting_for) == ["a/ask", "ask", "b/ask"]
-    with pytest.raises(NotWaiting, match=r"there are 3, name one: .*a/ask"):
+    with pytest.raises(NotWaiting, match=r"there are 3 open approvals; name one of them: .*a/ask"):
         app.runs.approve("r")
     assert app.runs.approve("r", "ask")["path"] == "ask", "a path is exact"
     assert app.runs.approve("r", "a")["path"] == "a/ask", "a node that calls the flow"
@@ -252,7 +252,7 @@ async def test_an_ambiguous_name_is_refused_with_the_list(store: Store) -> None:
     assert (await app.resume("r", park=True)).status == "completed"
 
     await app.run(chain(step("a", "leaf"), step("b", "leaf"), mode="parallel"), run_id="s", park=True)
-    with pytest.raises(NotWaiting, match="there are 2, name one: a/ask, b/ask"):
+    with pytest.raises(NotWaiting, match="there are 2 open approvals; name one of them: a/ask, b/ask"):
         app.runs.approve("s", "ask")
 
 

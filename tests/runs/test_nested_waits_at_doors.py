@@ -156,12 +156,12 @@ def test_equally_named_inner_waits_are_refused_with_the_list(start: Start, tmp_p
         until(lambda: wait_paths(served) == ["a/ask", "b/ask"])
         refused = served.post("/api/runs/r/approve", {"node": "ask"})
         assert refused.status_code == 409
-        assert "there are 2, name one: a/ask, b/ask" in refused.json()["error"]["message"]
+        assert "there are 2 open approvals; name one of them: a/ask, b/ask" in refused.json()["error"]["message"]
         kill(served)
     for words in (("r", "ask"), ("r",)):
         done = command(tmp_path, "runs", "approve", *words)
         assert done.returncode == 2, done.stdout
-        assert "there are 2, name one: a/ask, b/ask" in done.stderr
+        assert "there are 2 open approvals; name one of them: a/ask, b/ask" in done.stderr
     assert calls(tmp_path) == ["before", "before"]
     first = command(tmp_path, "runs", "approve", "r", "b/ask")
     assert (first.returncode, first.stdout.splitlines()[0]) == (0, "approved b/ask of r: Ship it?"), first.stderr

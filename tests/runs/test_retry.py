@@ -211,7 +211,7 @@ async def test_what_cannot_be_retried_says_why(store: Store) -> None:
             await app.runs.retry("well", ["bb", "b", "xyz"], executor=tools)
         with pytest.raises(NotFound, match="no node 'bb'; did you mean 'b'"):
             await app.runs.retry("well", ["bb"], executor=tools)
-        with pytest.raises(NothingToRetry, match=r"it would fail again at c.*add 'c'"):
+        with pytest.raises(NothingToRetry, match=r"the run would fail again at c.*add 'c'"):
             await app.runs.retry("bad", ["x"], executor=tools)
         row = store.get_run("bad")
         assert row is not None

@@ -143,7 +143,7 @@ async def test_a_recorded_call_that_no_longer_fits_is_a_conflict_that_says_what_
     other = _document()
     other["nodes"][0]["params"] = {"n": 5}
     app = App(store)
-    with pytest.raises(NotFound, match="it was given as a document; name the file"):
+    with pytest.raises(NotFound, match="the run was started from a document, not from a file; name the file"):
         await app.resume("r", upgrade=True, executor=made)
     with pytest.raises(JournalConflict, match=r"run r: a: .*await app.runs.retry\('r', \['a'\], upgrade=True"):
         await app.resume("r", other, upgrade=True, executor=made)

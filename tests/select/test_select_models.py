@@ -67,16 +67,16 @@ def test_a_model_that_gives_nonsense_is_named() -> None:
         def embed_documents(self, texts: list[str]) -> np.ndarray:
             return np.zeros(3)
 
-    with pytest.raises(ConfigError, match=r"subjects: embed_documents gave an array of shape \(3,\)"):
+    with pytest.raises(ConfigError, match=r"subjects: embed_documents returned an array of shape \(3,\)"):
         Selector(TOOLS, embedder=Broken())
 
 
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (np.full((2, 5), np.nan), "embed_documents gave numbers that are not finite"),
-        (["a", "b"], "embed_documents gave no array of numbers"),
-        (np.zeros((2, 4)), "embed_documents gave 4 numbers a text; it gave 5 before"),
+        (np.full((2, 5), np.nan), "embed_documents returned numbers that are not finite"),
+        (["a", "b"], "embed_documents did not return an array of numbers"),
+        (np.zeros((2, 4)), "embed_documents returned vectors of length 4; earlier ones had 5"),
     ],
 )
 def test_what_a_model_says_wrongly_changes_nothing(given: object, says: str) -> None:
@@ -93,13 +93,13 @@ def test_what_a_model_says_wrongly_changes_nothing(given: object, says: str) -> 
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (np.zeros(4), "embed_query gave 4 numbers a text; it gave 5 before"),
-        (np.zeros((1, 5)), r"embed_query gave an array of shape \(1, 5\) for one text"),
-        (np.array([1, 2, 3, 4, np.inf]), "embed_query gave numbers that are not finite"),
-        (None, "embed_query gave"),
-        (np.full(5, 1 + 2j), "embed_query gave no array of numbers: they are complex"),
-        (np.full(5, 1e300), "embed_query gave numbers that are not finite"),
-        (np.zeros(0), "embed_query gave vectors without numbers"),
+        (np.zeros(4), "embed_query returned vectors of length 4; earlier ones had 5"),
+        (np.zeros((1, 5)), r"embed_query returned an array of shape \(1, 5\) for one text"),
+        (np.array([1, 2, 3, 4, np.inf]), "embed_query returned numbers that are not finite"),
+        (None, "embed_query returned"),
+        (np.full(5, 1 + 2j), "embed_query did not return an array of numbers: they are complex"),
+        (np.full(5, 1e300), "embed_query returned numbers that are not finite"),
+        (np.zeros(0), "embed_query returned vectors of length 0"),
     ],
 )
 def test_a_wrong_vector_of_a_request_is_an_error_once(given: object, says: str) -> None:
@@ -122,7 +122,7 @@ def test_what_changed_while_a_model_failed_is_looked_at_again() -> None:
     toolbox.register(Tool("get_rain", "Rain.", {"type": "object"}))
     right = model.embed_documents
     model.embed_documents = lambda texts: np.zeros(3)  # type: ignore[method-assign]
-    with pytest.raises(ConfigError, match="embed_documents gave"):
+    with pytest.raises(ConfigError, match="embed_documents returned"):
         selector.select("umbrella")
     model.embed_documents = right  # type: ignore[method-assign]
     assert names(selector.select("umbrella", threshold=0)) == ["get_rain"]
@@ -130,7 +130,7 @@ def test_what_changed_while_a_model_failed_is_looked_at_again() -> None:
 
 @pytest.mark.parametrize("given", [object(), "all-MiniLM", Subjects])
 def test_what_is_no_embedder_is_refused_at_once(given: object) -> None:
-    with pytest.raises(ConfigError, match="an embedder is an object with id, embed_documents, embed_query"):
+    with pytest.raises(ConfigError, match="an embedder must be an object with id, embed_documents, embed_query"):
         Selector(embedder=given)  # type: ignore[arg-type]
 
 
@@ -189,9 +189,9 @@ def test_texts_are_cut_as_the_model_was_taught() -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"id": None}, "id is a string that names model and version; the one given is None"),
-        ({"id": ""}, "id is a string"),
-        ({"embed_query": None}, "embed_query is a method; the one given is None"),
+        ({"id": None}, "id must be a string that names model and version, not None"),
+        ({"id": ""}, "id must be a string"),
+        ({"embed_query": None}, "embed_query must be a method, not None"),
     ],
 )
 def test_an_embedder_without_name_or_method_is_refused_at_once(wrong: dict[str, object], says: str) -> None:

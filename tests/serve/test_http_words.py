@@ -18,17 +18,17 @@ ADD = chain(call("a", "add", a=1))
 @pytest.mark.parametrize(
     ("path", "says"),
     [
-        ("/api/runs?lmit=1", "query.lmit: no such parameter; there are status, kind, "),
+        ("/api/runs?lmit=1", "query.lmit: no such parameter; the parameters are status, kind, "),
         ("/api/runs?lmit=1", "; did you mean limit?"),
         ("/api/runs?limit=1&limit=2", "query.limit: is given more than once"),
         ("/api/waiting?all=1", "query.all: no such parameter; this route takes none"),
         ("/api/tools?txt=x", "did you mean text?"),
         ("/api/definitions?kind=chain", "query.kind: no such parameter"),
         ("/metrics?x=1", "query.x: no such parameter"),
-        ("/api/runs?limit=abc", "query.limit: is to be a whole number, not 'abc'"),
-        ("/api/runs?limit=0", "query.limit: is to be at least 1, not '0'"),
-        ("/api/runs?all=maybe", "query.all: is to be true or false, not 'maybe'"),
-        ("/api/definitions/chian/x", "path.kind: is to be 'chain' or 'composition', not 'chian'; did you mean chain?"),
+        ("/api/runs?limit=abc", "query.limit: must be a whole number, not 'abc'"),
+        ("/api/runs?limit=0", "query.limit: must be at least 1, not '0'"),
+        ("/api/runs?all=maybe", "query.all: must be true or false, not 'maybe'"),
+        ("/api/definitions/chian/x", "path.kind: must be 'chain' or 'composition', not 'chian'; did you mean chain?"),
     ],
 )
 def test_an_address_is_taken_as_it_is_meant_or_refused(served: Served, path: str, says: str) -> None:
@@ -39,13 +39,13 @@ def test_an_address_is_taken_as_it_is_meant_or_refused(served: Served, path: str
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        ([1], "body: is to be an object, not a list"),
-        ({"document": 5}, "body.document: is to be an object or text, not 5"),
-        ({"document": ADD, "wait": "5"}, "body.wait: is to be a number, not '5'"),
-        ({"document": ADD, "wait": True}, "body.wait: is to be a number, not true"),
-        ({"document": ADD, "wait": 61}, "body.wait: is to be at most 60, not 61"),
-        ({"document": ADD, "runId": ""}, "body.runId: is to be text of at least 1 character, not ''"),
-        ({"definition": {"kind": "fil", "id": "x"}}, "body.definition.kind: is to be 'chain', 'composition' or 'file'"),
+        ([1], "body: must be an object, not a list"),
+        ({"document": 5}, "body.document: must be an object or text, not 5"),
+        ({"document": ADD, "wait": "5"}, "body.wait: must be a number, not '5'"),
+        ({"document": ADD, "wait": True}, "body.wait: must be a number, not true"),
+        ({"document": ADD, "wait": 61}, "body.wait: must be at most 60, not 61"),
+        ({"document": ADD, "runId": ""}, "body.runId: must be text of at least 1 character, not ''"),
+        ({"definition": {"kind": "fil", "id": "x"}}, "body.definition.kind: must be 'chain', 'composition' or 'file'"),
         ({"definition": {"kind": "chain"}}, "body.definition.id: is missing"),
     ],
 )
@@ -91,7 +91,7 @@ def test_a_route_is_told_by_what_it_takes(served: Served) -> None:
 
 def test_a_definition_of_another_notation_is_told_where_it_belongs(served: Served) -> None:
     wrong = served.post("/api/definitions/composition", {"document": ADD})
-    said = "kind: this is a chain, and compositions are stored here; send it to /api/definitions/chain"
+    said = "kind: this is a chain, but this address stores compositions only; send it to /api/definitions/chain"
     assert (wrong.status_code, wrong.json()["error"]["message"]) == (422, said)
 
 

@@ -57,7 +57,7 @@ def test_adding_twice_is_fine_only_when_it_says_the_same() -> None:
     mcp = McpServers()
     mcp.add("git", {"command": "x"})
     mcp.add("git", {"command": "x", "timeout": 60})
-    with pytest.raises(ConfigError, match="already configured, and differently"):
+    with pytest.raises(ConfigError, match="already configured with other settings"):
         mcp.add("git", {"command": "y"})
     with pytest.raises(ConfigError, match="needs a name"):
         mcp.add("", {"command": "y"})

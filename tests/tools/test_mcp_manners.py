@@ -29,7 +29,7 @@ pytestmark = pytest.mark.process
         (python("rude.py", "silent", connect_timeout=0.5), "did not finish the handshake within 0.5 s"),
         (
             python("rude.py", "garbage", connect_timeout=0.5),
-            "it printed what is not JSON-RPC: 'Welcome to the server!'",
+            "it printed text that is not JSON-RPC: 'Welcome to the server!'",
         ),
         (python("rude.py", "endless"), "its list of tools does not end (after 1000 tools)"),
         (python("rude.py", "circular"), "its list of tools does not end (after 2 tools)"),

@@ -222,7 +222,7 @@ def test_a_tool_that_its_server_has_taken_away_is_not_called(shifty: Path) -> No
             weigh = app.runner.bind("scale:weigh")
             await die(app)
             say(shifty, DIE)
-            with pytest.raises(ToolNotApproved, match="does not offer it any more"):
+            with pytest.raises(ToolNotApproved, match="no longer offers it"):
                 await weigh.call({})
             assert calls(shifty) == ["weigh", "die"]
 

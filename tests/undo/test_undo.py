@@ -367,7 +367,7 @@ def undo_with(**args: Json) -> dict[str, Json]:
     ("undo", "path", "message"),
     [
         ({"tool": "cancel_ordr"}, "a.op.undo.tool", "did you mean cancel_order"),
-        (undo_with(id={"ref": ["input", "x"]}), "undo", "reads only the call that it takes back"),
+        (undo_with(id={"ref": ["input", "x"]}), "undo", "can read only $args and $result of the call that it undoes"),
         (undo_with(id={"lit": 7}), "undo.args.id", "must be"),
         (undo_with(), "undo.args", "required argument 'id'"),
         (undo_with(id={"lit": "x"}, other={"lit": 1}), "undo.args.other", "unknown argument"),

@@ -113,7 +113,7 @@ def test_a_run_in_a_file_goes_on_here_though_the_project_has_workers(crew: Start
     assert asked.code == 4, asked.err
     [command] = re.findall("then: ropewalk (.*)", asked.out)
     assert scene.run("runs", "approve", "x", "--store", "here.db").code == 0
-    assert "on the command line --engine local, executes here" in scene.run("resume", "x", "--store", "here.db").err
+    assert "or --engine local on the command line" in scene.run("resume", "x", "--store", "here.db").err
     assert scene.run(*command.split()).code == 0
     again = scene.run("runs", "retry", "x", "--from", "last", "--json", *here)
     assert (again.code, again.data["status"]) == (0, "completed"), again.err

@@ -99,7 +99,7 @@ def test_doctor_says_where_unfinished_runs_are_and_repairs_what_has_no_place(cre
     sql(scene, "UPDATE run SET status = 'parked' WHERE id = 'z'")
     told = scene.run("doctor", "--runs")
     assert "unfinished: 1 queued, 0 executing, 0 waiting, 1 parked, 0 interrupted" in told.out
-    assert "no live dispatch leads to it; queued again" in told.out
+    assert "its entry in the queue was lost; queued again" in told.out
     again = scene.run("doctor", "--runs")
     assert "unfinished: 2 queued" in again.out
     scene.hire()

@@ -86,7 +86,7 @@ def block_digest(block: Mapping[str, Any]) -> str:
 
 def _clean_block(block: Any, role: str, at: str, note: Note, refused: Collection[str]) -> list[dict[str, Any]]:
     if not isinstance(block, Mapping) or not isinstance(block.get("type"), str):
-        note(at, "it is not a content block; its text was sent")
+        note(at, "this is not a content block; it was sent as text")
         return _as_text_blocks(block if isinstance(block, str) else _as_json(block))
     block = dict(block)
 
@@ -100,11 +100,11 @@ def _clean_block(block: Any, role: str, at: str, note: Note, refused: Collection
     if role == "assistant":
         return _clean_assistant_block(block, kind, at, note)
     if kind in _MCP_TYPES and "source" not in block:
-        note(at, f"it is a block of MCP ({kind}); it was converted")
+        note(at, f"the MCP block of type {kind} was converted to a block of the Messages API")
         block = block_of_part(block)
         kind = block["type"]
     if kind not in _USER_TYPES:
-        note(at, f"the API takes no {kind} from a user; its text was sent")
+        note(at, f"a user message cannot contain a block of type {kind}; it was sent as text")
         return _as_text_blocks(_as_json(block))
     if kind == "tool_result":
         return [_clean_result(block, at, note, refused)]
@@ -115,15 +115,15 @@ def _clean_assistant_block(block: dict[str, Any], kind: str, at: str, note: Note
     if kind == "text":
         return _clean_text(block, at, note)
     if kind == "thinking" and not (isinstance(block.get("thinking"), str) and block.get("signature")):
-        note(at, "it is thinking without a signature; it was left out")
+        note(at, "a thinking block without a signature was left out")
         return []
     if kind == "redacted_thinking" and not isinstance(block.get("data"), str):
-        note(at, "it is redacted thinking without data; it was left out")
+        note(at, "a redacted thinking block without data was left out")
         return []
     if kind in ("thinking", "redacted_thinking"):
         return [{key: value for key, value in block.items() if key != "cache_control"}]
     if kind in _NOT_ASSISTANT_TYPES:
-        note(at, f"the API takes no {kind} from an assistant; its text was sent")
+        note(at, f"an assistant message cannot contain a block of type {kind}; it was sent as text")
         return _as_text_blocks(_as_text(block))
     return [block]
 
@@ -139,7 +139,7 @@ def _clean_flat_block(block: dict[str, Any], kind: str, at: str, note: Note) -> 
         return _clean_search_result(fields, at, note)
     required = _FIELDS[kind][0]
     if not isinstance(fields.get(required), str) or not fields[required]:
-        note(at, f"{required} of the {kind} is missing; its text was sent")
+        note(at, f"{required} of the {kind} is missing; the block was sent as text")
         return _as_text_blocks(_as_json(fields))
     return [fields]
 
@@ -150,7 +150,7 @@ def _clean_text(block: dict[str, Any], at: str, note: Note) -> list[dict[str, An
         note(at, "its text is not a string; it was sent as JSON")
         text = "" if text is None else _as_json(text)
     if not text.strip():
-        note(at, "it is an empty text; it was left out")
+        note(at, "an empty text block was left out")
         return []
     fields = _known_fields(block, "text", at, note)
     if not isinstance(fields.get("citations"), (list, type(None))):
@@ -188,13 +188,13 @@ def _clean_result(block: dict[str, Any], at: str, note: Note, refused: Collectio
 
 def _clean_result_part(block: Any, failed: bool, at: str, note: Note, refused: Collection[str]) -> list[dict[str, Any]]:
     if not isinstance(block, Mapping) or not isinstance(block.get("type"), str):
-        note(at, "it is not a content block; its text was sent")
+        note(at, "this is not a content block; it was sent as text")
         return _as_text_blocks(block if isinstance(block, str) else _as_json(block))
     block = dict(block)
 
     # Convert first: a block is refused in the form in which it was sent.
     if block["type"] in _MCP_TYPES and "source" not in block:
-        note(at, f"it is a block of MCP ({block['type']}); it was converted")
+        note(at, f"the MCP block of type {block['type']} was converted to a block of the Messages API")
         block = block_of_part(block)
     kind = block["type"]
     if refused and block_digest(block) in refused:
@@ -205,10 +205,10 @@ def _clean_result_part(block: Any, failed: bool, at: str, note: Note, refused: C
 
     # Results allow fewer types than messages, and failed ones only text.
     if kind not in _RESULT_TYPES:
-        note(at, f"a result may have no {kind}; its text was sent")
+        note(at, f"a tool result cannot contain a block of type {kind}; it was sent as text")
         return _as_text_blocks(_as_text(block))
     if failed and kind != "text":
-        note(at, f"the result of a failed call may have no {kind}; its text was sent")
+        note(at, f"the result of a failed call cannot contain a block of type {kind}; it was sent as text")
         return _as_text_blocks(_as_text(block))
     return _clean_flat_block(block, kind, at, note)
 
@@ -220,7 +220,7 @@ def _clean_search_result(block: dict[str, Any], at: str, note: Note) -> list[dic
         if isinstance(inner, Mapping) and inner.get("type") == "text":
             texts += _clean_text(dict(inner), f"{at}.content[{i}]", note)
     if not texts or not all(isinstance(block.get(key), str) for key in ("source", "title")):
-        note(at, "the search result is incomplete; its text was sent")
+        note(at, "the search result is incomplete; it was sent as text")
         return _as_text_blocks(_as_json(block))
     return [{**block, "content": texts}]
 

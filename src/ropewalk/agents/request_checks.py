@@ -65,7 +65,7 @@ def _clean_messages(request: Request, note: Note, refused: Collection[str]) -> t
     for i, message in enumerate(request.messages):
         place, role = f"messages[{i}]", str(message.get("role"))
         if role in ("system", "developer"):
-            note(place, "it is a system prompt inside of the conversation; it was sent as the system prompt")
+            note(place, "a system message inside the conversation was sent as the system prompt")
             blocks = clean_blocks(message.get("content"), "user", place, note)
             system += [block["text"] for block in blocks if block["type"] == "text"]
             continue
@@ -164,7 +164,7 @@ def _clean_options(request: Request, tools: Sequence[Mapping[str, Any]], note: N
     if isinstance(stops, list):
         options["stop_sequences"] = [text for text in stops if isinstance(text, str) and text.strip()]
         if len(options["stop_sequences"]) < len(stops):
-            note("stop_sequences", "a blank one was left out")
+            note("stop_sequences", "a blank stop sequence was left out")
     return options
 
 
@@ -202,7 +202,10 @@ def _clean_tool_choice(
         return None
     forced = kind in ("any", "tool")
     if forced and isinstance(thinking, Mapping) and thinking.get("type") in ("enabled", "adaptive"):
-        note("tool_choice", "a model that thinks cannot be made to call a tool; it chooses by itself")
+        note(
+            "tool_choice",
+            "the API does not allow a forced tool call together with thinking; the model chooses by itself",
+        )
         return None
     known = {"type"} | ({"name"} if kind == "tool" else set())
     known |= {"disable_parallel_tool_use"} if kind != "none" else set()
@@ -341,5 +344,5 @@ def describe_refused_part(part: Mapping[str, Json], why: str) -> str | None:
     if "tool" in part:
         return f"tool {part['tool']}: left out: {why}"
     if "schema" in part:
-        return f"output schema: the model got it as an instruction: {why}"
+        return f"output schema: sent to the model as an instruction in the prompt: {why}"
     return f"a block was left out: {why}" if "block" in part else None

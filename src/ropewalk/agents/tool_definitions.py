@@ -168,7 +168,7 @@ def _shorten(description: str) -> tuple[str, list[str]]:
         return description, []
     size = f"{len(description):,} characters"
     return description[:MAX_DESCRIPTION_LENGTH], [
-        f"its description has {size}; the model gets {MAX_DESCRIPTION_LENGTH:,}"
+        f"its description has {size}; the model gets the first {MAX_DESCRIPTION_LENGTH:,}"
     ]
 
 
@@ -191,7 +191,7 @@ def convert_input_schema(schema: Mapping[str, Json]) -> tuple[dict[str, Any] | N
     modern = modern_schema(schema)
     if modern.schema is None:
         return None, ["left out: its input schema is not a JSON Schema"]
-    notes = [f"input schema{problem}; this was left out" for problem in modern.lost]
+    notes = [f"input schema{problem}; this part was left out" for problem in modern.lost]
     if modern.uses_old_keywords and not notes:
         notes = ["its input schema is of an older draft; the model gets it in draft 2020-12"]
 
@@ -201,7 +201,7 @@ def convert_input_schema(schema: Mapping[str, Json]) -> tuple[dict[str, Any] | N
     if "$ref" in schema and "$ref" not in modern.schema:
         flat = None
     if flat is None or not _takes_objects(flat):
-        problem = "does not accept objects" if flat is not None else "refers to something outside of it"
+        problem = "does not accept objects" if flat is not None else "has a $ref to something outside the schema"
         return None, [f"left out: its input schema {problem}"]
     flat["type"] = "object"
     _copy_missing_definitions(flat, modern.schema)
@@ -455,7 +455,9 @@ async def _resolve_toolbox(source: Toolbox, toolbox: Toolbox) -> tuple[list[str]
     await source.connect()
     offered = [tool for tool in source.list() if tool.namespace != OWN_NAMESPACE]
     warnings = [f"{name}: {reason}" for name, reason in source.failures.items()]
-    warnings += [f"{tool.id} is left out: nothing runs it" for tool in offered if not source.backends(tool.id)]
+    warnings += [
+        f"{tool.id} is left out: it has no handler and no backend" for tool in offered if not source.backends(tool.id)
+    ]
     ids = [tool.id for tool in offered if source.backends(tool.id)]
     for name in ids if source is not toolbox else ():
         _register(source.lend(name), toolbox)
@@ -465,7 +467,7 @@ async def _resolve_toolbox(source: Toolbox, toolbox: Toolbox) -> tuple[list[str]
 def _register(tool: Tool, toolbox: Toolbox) -> str:
     if tool.handler is None and tool.backend is None and not toolbox.backends(tool.id):
         hint = f"pass toolbox.lend({tool.id!r}) of the toolbox that runs it, or that toolbox itself"
-        raise InvalidTool(f"tool {tool.id!r}: nothing runs it, because it has no handler and no backend; {hint}")
+        raise InvalidTool(f"tool {tool.id!r}: it cannot be called, because it has no handler and no backend; {hint}")
     known, registered = toolbox.get(tool.id), toolbox.local.get(tool.id)
     if known == tool and (registered == tool.handler or (tool.handler is None and tool.backend is None)):
         return tool.id

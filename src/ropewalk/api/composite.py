@@ -167,7 +167,7 @@ class Desk:
                 "description": {"type": "string"},
                 "inputSchema": {
                     "type": "object",
-                    "description": "A JSON Schema of its input, of any type; an object unless given.",
+                    "description": "JSON Schema of the workflow's input, of any type. Default: an object.",
                 },
                 "steps": {"type": "array", "minItems": 1, "items": _STEP},
             },
@@ -176,24 +176,30 @@ class Desk:
         }
         run: dict[str, Json] = {
             "type": "object",
-            "properties": {"name": {"type": "string"}, "input": {"description": "The step's input: any JSON value."}},
+            "properties": {
+                "name": {"type": "string"},
+                "input": {"description": "The input of the workflow: any JSON value."},
+            },
             "required": ["name"],
             "additionalProperties": False,
         }
         message = (
             f"Make a workflow: at most {self.bounds.max_steps} tool calls one after another, under a name. "
-            f"Tools that it may call: {allowed}. The same name again replaces it."
+            f"Tools that it may call: {allowed}. A workflow of the same name is replaced."
         )
         none: dict[str, Json] = {"type": "object", "additionalProperties": False}
         return [
             Tool(OWN[0], message, create, handler=self.create),
             Tool(
                 OWN[1],
-                "Run a workflow. Gives the result of its last step, every step's, and how often it was run.",
+                (
+                    "Run a workflow. Returns the result of its last step, the results of all steps, and the number of "
+                    "its runs."
+                ),
                 run,
                 handler=_Run(self),
             ),
-            Tool(OWN[2], "The workflows there are.", none, annotations={"readOnlyHint": True}, handler=self.list),
+            Tool(OWN[2], "List the workflows.", none, annotations={"readOnlyHint": True}, handler=self.list),
         ]
 
     async def create(self, **args: Any) -> Json:
@@ -291,9 +297,7 @@ def _step(step: Mapping[str, Json], path: str) -> dict[str, Json]:
     if "args" not in step:
         return dict(step)
     if "inputMapping" in step:
-        raise InvalidFlow(
-            [Problem(path=f"{path}.args", message="is inputMapping under another name; give one of them")]
-        )
+        raise InvalidFlow([Problem(path=f"{path}.args", message="means the same as inputMapping; remove one of them")])
     return {**{key: value for key, value in step.items() if key != "args"}, "inputMapping": step["args"]}
 
 

@@ -225,7 +225,7 @@ def _checked(result: Any) -> ToolExecutionResult:
     read = result.get if isinstance(result, Mapping) else partial(getattr, result)
     success = read("success", None)
     if not isinstance(success, bool):
-        raise TypeError(f"execute_tool gave {type(result).__name__}, not a ToolExecutionResult")
+        raise TypeError(f"execute_tool returned {type(result).__name__}, not a ToolExecutionResult")
     if not success:
         raise ToolReported(str(read("error", None) or "the tool gave no reason"), result)
     return ToolExecutionResult(True, read("output", None))

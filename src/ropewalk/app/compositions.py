@@ -150,7 +150,9 @@ class CompositionService(StoredDefinitions[CompositionObject, CompositionSummary
         names = _listed(tool_names, "tool_names", "tool names", str)
         result = _listed(mappings, "mappings", "objects with input and output", Mapping)
         problems = [
-            Problem(path=f"mappings[{i}]", message=f"belongs to no tool; there are {len(names)}")
+            Problem(
+                path=f"mappings[{i}]", message=f"there is no tool at this position; the number of tools is {len(names)}"
+            )
             for i in range(len(names), len(result))
         ]
         # A tool without a mapping of its own reads the output of the tool before it.

@@ -39,16 +39,20 @@ _INPUT: Final[dict[str, Json]] = {"type": "object", "description": "Values that 
 _BUDGET: Final[dict[str, Json]] = {
     "type": "object",
     "properties": {
-        "calls": {"type": "integer", "minimum": 0, "description": "The most calls of tools in the whole run."},
-        "seconds": {"type": "number", "exclusiveMinimum": 0, "description": "The longest duration of the run."},
-        "tokens": {"type": "integer", "minimum": 0, "description": "The most tokens of models that the run calls."},
-        "cost": {"type": "number", "minimum": 0, "description": "The most that these tokens cost, in US dollars."},
+        "calls": {"type": "integer", "minimum": 0, "description": "The maximum number of tool calls in the whole run."},
+        "seconds": {"type": "number", "exclusiveMinimum": 0, "description": "The maximum duration of the run."},
+        "tokens": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "The maximum number of tokens of the models that the run calls.",
+        },
+        "cost": {"type": "number", "minimum": 0, "description": "The maximum cost of these tokens, in US dollars."},
     },
     "additionalProperties": False,
 }
 _DECISION: Final[dict[str, Json]] = {
     "type": "object",
-    "description": "The answer of a person to what the run waits for: approved, or event with payload.",
+    "description": "A person's answer to what the run waits for: `approved`, or `event` with `payload`.",
     "properties": {
         "approved": {"type": "boolean"},
         "note": {"type": "string"},
@@ -189,7 +193,9 @@ async def call_operation(
     if name == "resume_run":
         decision = args.get("decision")
         if decision is not None and not may_decide and not plans.context.plans.decide:
-            message = "a person decides, outside of this conversation; then resume_run without a decision continues"
+            message = (
+                "a person must decide, outside of this conversation; afterwards call resume_run without a decision"
+            )
             raise InvalidInput([Problem(path="decision", message=message)])
         return await plans.resume_run(
             args["run_id"], decision, args.get("code"), by=by, new_id=run_id, on_event=on_event

@@ -91,7 +91,7 @@ class Plans:
             score of each.
         """
         if not isinstance(request, str) or not request.strip():
-            raise InvalidInput([Problem(path="request", message="must say what is to be done")])
+            raise InvalidInput([Problem(path="request", message="must describe the task")])
         if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MOST_TOOLS:
             raise InvalidInput([Problem(path="limit", message=f"must be an integer from 1 to {_MOST_TOOLS}")])
         await self._connect()
@@ -283,7 +283,9 @@ class Plans:
         row = await run_sync_in_thread(store, lambda: require_run(store, run_id))
         undoes = (row.context or {}).get("undoes")
         if row.kind != KIND and undoes is None:
-            raise InvalidInput([Problem(path="run_id", message=f"run {run_id} is one of a {row.kind}, not of a plan")])
+            raise InvalidInput(
+                [Problem(path="run_id", message=f"run {run_id} is a run of a {row.kind}, not of a plan")]
+            )
         if decision is not None:
             await run_sync_in_thread(store, lambda: self._decide(row, decision, by))
         if undoes is not None:

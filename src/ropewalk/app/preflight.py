@@ -86,7 +86,7 @@ class Cards:
         if known is None or known[0] != version:
             if len(self._outputs) >= MAX_CACHED:
                 self._outputs.clear()
-            self._outputs[key] = (version, None)  # of a flow that reaches itself nothing is known
+            self._outputs[key] = (version, None)  # of a flow that calls itself nothing is known
             tools = LocalCards(self, loaded.root) if loaded.compiled.local else self
             known = self._outputs[key] = (version, output_of(loaded.compiled, tools))
         return known[1]
@@ -297,7 +297,7 @@ def output_of(compiled: Compiled, known: Tools) -> dict[str, Json] | None:
 
 
 def check_cycles(flow: Flow, toolbox: Toolbox) -> list[Problem]:
-    """Check that no flow tool reaches itself.
+    """Check that no flow tool calls itself.
 
     Args:
         flow: The flow.
@@ -359,8 +359,8 @@ def lacking(flow: Flow, toolbox: Toolbox) -> list[Problem]:
         names = inner.host.missing_tools(set()) if inner is not None and inner.host.missing_tools is not None else []
         if names:
             tools = ", ".join(dict.fromkeys(names))
-            what = f"the app that made a tool of this flow does not have what it calls: {tools}"
-            lost[id] = f"{what}; make it with App(..., tools=[{tools}]).as_tool(...)"
+            what = f"this tool is a flow, and the app that made it lacks the tools that the flow calls: {tools}"
+            lost[id] = f"{what}; make the tool with App(..., tools=[{tools}]).as_tool(...)"
     if not lost:
         return []
     return [

@@ -65,7 +65,7 @@ def describe_python_file(file: str) -> str:
         file: The Python file.
 
     Returns:
-        What is wrong with it as a definition, and what to write instead.
+        A message: the reason why it is not a definition, and what to write instead.
     """
     try:
         tree = compile(Path(file).read_bytes(), file, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)

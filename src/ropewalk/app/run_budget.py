@@ -197,7 +197,7 @@ def read_budget(budget: Mapping[str, Json] | None) -> tuple[dict[str, Json], dic
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if name in ("calls", "tokens"):
             limits[name] = value
-            expected = "" if isinstance(value, int) and is_number and value >= 0 else "must be an integer from 0"
+            expected = "" if isinstance(value, int) and is_number and value >= 0 else "must be an integer of 0 or more"
         elif name == "cost":
             limits[name] = value
             expected = "" if is_number and value >= 0 else "must be a number from 0, in US dollars"

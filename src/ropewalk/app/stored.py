@@ -153,7 +153,7 @@ class StoredDefinitions(Generic[Stored, Line, Result]):
         """
         source = self.stored(id)
         if overrides is not None and not isinstance(overrides, Mapping):
-            message = f"are an object with what is to be replaced, not {type_name(overrides)}"
+            message = f"must be an object of the fields to replace, not {type_name(overrides)}"
             raise InvalidFlow([Problem(path="overrides", message=message)])
         arguments = {**(overrides or {}), **more}
         new = arguments.get("id")
@@ -397,7 +397,7 @@ def read_context(context: Mapping[str, Any] | None) -> dict[str, Any]:
     except InvalidValue as exc:
         problems.append(Problem(path="context.executionId", message=exc.message))
     if not isinstance(arguments.get("request", ""), str):
-        problems.append(Problem(path="context.request", message="must be a string: what the run is to do"))
+        problems.append(Problem(path="context.request", message="must be a string that describes the task of the run"))
     if problems:
         raise InvalidFlow(problems)
     return arguments

@@ -213,7 +213,9 @@ class FlowBuilder(Nodes):
             raise mistake(f"unknown reducer {reduce!r}; expected one of: {', '.join(REDUCERS)}", reduce, REDUCERS)
         first = expression(None if initial is NOT_GIVEN else initial, "initial")
         if not isinstance(first, Lit):
-            raise mistake("a state starts with a value that is known before the run; set it by f.set(...)")
+            raise mistake(
+                "the initial value of a state must be known before the run; to set it to another value, use f.set(...)"
+            )
         schema = None if type is None else _schema(type, f"state {name!r}")
         self._trace.channels[name] = Channel(
             schema=schema, reduce=reduce, initial=first.value, present=initial is not NOT_GIVEN
@@ -235,7 +237,7 @@ class FlowBuilder(Nodes):
         expr = getattr(node, "_expr", None)
         root, path = getattr(expr, "root", ""), getattr(expr, "path", ())
         if not root.startswith("out#") or len(path) != 1:
-            raise mistake(f"{node!r} is not the value of a node, which alone has a status")
+            raise mistake(f"{node!r} is not the value of a node; only a node has a status")
         return Ref(Plain(root.replace("out", "status", 1), path))
 
     def apply(self, function: Callable[[Any], R], value: object, /) -> Ref[R]:
@@ -330,7 +332,7 @@ class FlowBuilder(Nodes):
         """
         self._timeout, self._limit, self._trace.root.ordered = timeout, limit, not parallel
         if limit is not None and not parallel:
-            raise mistake("limit says how many nodes run at once: only with parallel=True")
+            raise mistake("limit is the number of nodes that run at once, so it needs parallel=True")
         self._output = None if returns is None else _schema(returns, "returns")
         if returns is not None and not isinstance(returns, dict):
             self._read_result = reader_of(returns, "returns")
@@ -382,7 +384,11 @@ class FlowBuilder(Nodes):
             flow, lambda id: ToolCard(tools[id].input_schema, tools[id].output_schema) if id in tools else None
         )
         unused_options = [
-            Problem(path=spot(at), message="these options are of no node; write it behind: .call(...)", place=at)
+            Problem(
+                path=spot(at),
+                message="these options belong to no node; add a method that makes a node, such as .call(...)",
+                place=at,
+            )
             for at in trace.waiting.values()
         ]
         if checked.problems or unused_options:

@@ -61,7 +61,7 @@ def call(name: str, target: Expr, args: tuple[object, ...], reference: Reference
 
 def _choose_call(test: Expr, args: tuple[object, ...]) -> Expr:
     if len(args) != 2:
-        raise mistake("choose takes the value where the condition holds and the one where it does not")
+        raise mistake("choose takes two values: one if the condition is true, and one if it is false")
     return Fn("?:", (test, expression(args[0]), expression(args[1])))
 
 

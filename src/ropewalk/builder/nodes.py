@@ -109,7 +109,7 @@ class Nodes:
             InvalidFlow: `state` was not made by `flow.state`.
         """
         if not isinstance(state, State):
-            raise mistake(f"what is written is a state made by flow.state(...), not {state!r}")
+            raise mistake(f"only a state made by flow.state(...) can be written, not {state!r}")
         options = replace(self._options, into=state)
         return add(self._trace, f"set_{state._channel}", options, lambda _: Compute(value=self._trace.lower(value)))
 
@@ -190,7 +190,7 @@ class Nodes:
             InvalidFlow: An arm is not a pair.
         """
         if not arms or not all(isinstance(arm, tuple) and len(arm) == 2 for arm in arms):
-            raise mistake("cases takes pairs of a condition and what to do where it holds")
+            raise mistake("cases takes pairs: a condition, and what to do if it is true")
 
         def make(id: str) -> Branch:
             tests = [self._trace.lower(test, "condition") for test, _ in arms]
@@ -333,7 +333,9 @@ class Nodes:
             InvalidFlow: The limit is not a positive integer, or the body takes other arguments.
         """
         if type(limit) is not int or limit < 1:
-            raise mistake(f"a loop ends: limit is a number of rounds of 1 or more, not {limit!r}")
+            raise mistake(
+                f"limit must be a number of iterations of 1 or more, because a loop must end; it is {limit!r}"
+            )
         tests = {name: test for name, test in (("until", until), ("again", while_)) if test is not None}
 
         def make(id: str) -> Loop:
@@ -395,7 +397,7 @@ class Nodes:
     def _check_body(body: Any, least: int, limit: int) -> list[str]:
         """Return the names of a body's parameters; refuse values that are not functions, and tools."""
         if not callable(body) or isinstance(body, Ref):
-            raise mistake(f"what is done each time is a function, not {body!r}")
+            raise mistake(f"the body of a loop must be a function, not {body!r}")
         if tool_of(body) is not None or is_async(body):
             name = getattr(body, "__name__", "it")
             raise mistake(f"{name} is a tool and would be called now; write lambda ...: flow.call({name}, ...)")
@@ -404,7 +406,7 @@ class Nodes:
             takes = {
                 (1, 2): "an element, or an element and its position",
                 (2, 2): "the value so far and an element",
-                (0, 1): "nothing, or the round",
+                (0, 1): "nothing, or the number of the iteration",
             }
             raise mistake(f"the function takes {takes.get((least, limit), 'nothing')}, not {len(names)} arguments")
         return names

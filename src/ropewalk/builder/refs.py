@@ -59,13 +59,14 @@ class Ref(Generic[T], _AnyValue):  # type: ignore[misc]
 
     def __getattr__(self, name: str) -> Ref[Any]:
         if name.startswith("_"):
-            raise AttributeError(f"{self!r} has no {name!r}; a member of that name is read as an item: [{name!r}]")
+            raise AttributeError(f"{self!r} has no {name!r}; to read a field of this name, write [{name!r}]")
         return Ref(select(self._expr, name), self, name)
 
     def __getitem__(self, key: int | str | Ref[Any]) -> Ref[Any]:
         if isinstance(key, slice) or (isinstance(key, int) and key < 0):
             raise mistake(
-                f"{self!r}[{key!r}]: a member is a position, counted from 0, or a key; .filter(...) takes some"
+                f"{self!r}[{key!r}]: write a position counted from 0, or a key; to select several elements, use "
+                ".filter(...)"
             )
         at = expression(key, "the member")
         if isinstance(at, Lit) and type(at.value) in (str, int):
@@ -165,7 +166,7 @@ class Ref(Generic[T], _AnyValue):  # type: ignore[misc]
 
     def __format__(self, spec: str) -> str:
         if spec:
-            raise mistake(f"{self!r} has no value yet that {spec!r} could lay out; round() and join() work")
+            raise mistake(f"{self!r} has no value yet, so the format {spec!r} cannot be applied; use round() or join()")
         return marked(self._expr)
 
     def __str__(self) -> str:
@@ -186,7 +187,7 @@ class Ref(Generic[T], _AnyValue):  # type: ignore[misc]
 
     def __iter__(self) -> NoReturn:
         raise mistake(
-            f"{self!r} has no value yet, so Python cannot go over it: use flow.for_each(...) to do something "
+            f"{self!r} has no value yet, so Python cannot iterate over it: use flow.for_each(...) to do something "
             "per element, .map(...) or .filter(...) to compute"
         )
 
@@ -194,6 +195,6 @@ class Ref(Generic[T], _AnyValue):  # type: ignore[misc]
         raise mistake(f"{self!r} has no value yet: use .contains(x) instead of `in`")
 
     def _no_number(self) -> NoReturn:
-        raise mistake(f"{self!r} has no value yet that Python could use as a number: .int() and .float() convert it")
+        raise mistake(f"{self!r} has no value yet, so Python cannot use it as a number: use .int() or .float()")
 
     __int__ = __float__ = __index__ = __complex__ = _no_number

@@ -190,7 +190,7 @@ class Trace:
         """
         loose = next(free_variables(expr), None)
         if loose is not None:
-            raise mistake(f"{loose.name!r} is an element inside the lambda of a function, and used outside of it")
+            raise mistake(f"{loose.name!r} is an element inside a lambda and cannot be used outside of it")
         return rebind(expr, self._bind)
 
     def _bind(self, ref: Ref) -> Expr:
@@ -199,7 +199,7 @@ class Trace:
             return ref
         scope = self.scopes.get(int(number))
         if scope is None:
-            raise mistake(f"{readable(ref)} belongs to another flow; hand its value over as input")
+            raise mistake(f"{readable(ref)} belongs to another flow; pass its value as input")
         if root in ("out", "status"):
             return self._resolve_output(ref, root, scope)
         if root in ("item", "index", "round"):
@@ -224,12 +224,12 @@ class Trace:
     def _resolve_output(self, ref: Ref, root: str, scope: Scope) -> Expr:
         open_scopes, path = self._open_scopes(), ref.path
         if path[0] in {open_scope.owner for open_scope in open_scopes}:
-            raise mistake(f"{path[0]!r} is still running here: this is inside it")
+            raise mistake(f"{path[0]!r} has no value here, because this node is inside it")
         while scope not in open_scopes:
             if not scope.has_outputs or root == "status" or scope.parent is None:
                 raise mistake(
-                    f"{path[0]!r} is inside {scope.owner!r}, which may run it often or not at all; "
-                    f"let the function of {scope.owner!r} return it and use its value"
+                    f"{path[0]!r} is inside {scope.owner!r}, which may run it several times or not at all; return "
+                    f"it from the function of {scope.owner!r}, and use the value of {scope.owner!r}"
                 )
             path, scope = (scope.owner, *path), scope.parent
         return Ref(root, path)
@@ -238,7 +238,7 @@ class Trace:
         open_scopes = self._open_scopes()
         name = getattr(scope.binds, root)
         if scope not in open_scopes:
-            raise mistake(f"{name!r} is an element inside {scope.owner!r}, and used outside of it")
+            raise mistake(f"{name!r} is an element inside {scope.owner!r} and cannot be used outside of it")
         nearest = next(open_scope for open_scope in open_scopes if getattr(open_scope.binds, root))
         if nearest is scope:
             return Ref(root, ref.path)
@@ -248,7 +248,7 @@ class Trace:
     def _resolve_previous(self, ref: Ref, scope: Scope) -> Expr:
         """Resolve the previous iteration's value: only the first node can read it, which saves it for the others."""
         if scope not in self._open_scopes():
-            raise mistake(f"{scope.binds.prev!r} is known inside {scope.owner!r}, and used outside of it")
+            raise mistake(f"{scope.binds.prev!r} exists only inside {scope.owner!r} and cannot be used outside of it")
         if scope is self.current and not scope.nodes:
             return Ref("prev", ref.path)
         return self._saved_value(ref, "prev", scope, 0)

@@ -164,7 +164,7 @@ def _writes(trace: Trace, options: Options, reference: Ref[Any]) -> Expr | None:
         updates.update(options.writes(reference))
     for state in updates:
         if not isinstance(state, State):
-            raise mistake(f"what is written is a state made by flow.state(...), not {state!r}")
+            raise mistake(f"only a state made by flow.state(...) can be written, not {state!r}")
     if not updates:
         return None
     return Obj(

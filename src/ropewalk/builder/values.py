@@ -146,7 +146,7 @@ def _why(value: object, error: InvalidValue) -> str:
     kind = type(value).__name__
     if callable(value):
         name = getattr(value, "__name__", kind)
-        return f"{name} is a function, no value; to call it as a tool: flow.call({name}, ...)"
+        return f"{name} is a function, not a value; to call it as a tool: flow.call({name}, ...)"
     if hasattr(value, "__await__"):
         return f"a {kind} has already been called; pass the function and its arguments: flow.call(function, ...)"
     return f"{value!r}: {error.message}" if len(repr(value)) < 60 else error.message
@@ -172,12 +172,14 @@ def _text(text: str) -> Expr:
         try:
             parts.append(expr_from_json(orjson.loads(base64.b64decode(match[1], validate=True))))
         except (binascii.Error, ValueError, InvalidFlow) as error:
-            raise mistake("a text made from references was changed; their values are not there yet") from error
+            raise mistake(
+                "a text that contains references cannot be changed, because their values exist only in a run"
+            ) from error
         at = match.end()
     if at < len(text):
         parts.append(Lit(text[at:]))
     if any(isinstance(part, Lit) and "\0" in part.value for part in parts):
-        raise mistake("a text made from references was cut; their values are not there yet")
+        raise mistake("a text that contains references cannot be cut, because their values exist only in a run")
     return Fn("${}", tuple(parts))
 
 

@@ -1,7 +1,7 @@
 """Facts about a flow in any notation, read from its graph before anything runs.
 
 They say which tools it calls, with which effect and which undo, how many calls it makes at most, which loops have no
-static bound, which secrets it reads, and what it waits for. Refused here: the toolbox. The caller says what is known of
+fixed bound, which secrets it reads, and what it waits for. Refused here: the toolbox. The caller says what is known of
 a tool.
 """
 
@@ -99,12 +99,12 @@ def facts_text(facts: Mapping[str, Any]) -> str:
         facts: The facts as `Facts.to_dict` returns them.
     """
     most = facts["maxCalls"]
-    lines = [f"Calls: {'no static bound' if most is None else f'at most {most:,}'}"]
+    lines = [f"Calls: {'no fixed bound' if most is None else f'at most {most:,}'}"]
     for tool in facts["tools"]:
         limit = "unbounded" if tool["calls"] is None else f"at most {tool['calls']:,}"
         lines.append(f"  {tool['tool']}  {tool_text(tool)}, {limit}")
     if facts["loops"]:
-        lines.append("Loops without a static bound:")
+        lines.append("Loops without a fixed bound:")
         lines += [f"  {_place(loop)}" + _limit(loop) for loop in facts["loops"]]
     if facts["secrets"]:
         lines.append(f"Secrets: {', '.join(facts['secrets'])}")

@@ -325,7 +325,7 @@ class ReadScope:
     def _undone(self, ref: Ref, at: ExprPath) -> tuple[Type, Path] | None:
         assert self.undone is not None
         if ref.root not in self.undone:
-            message = f"an undo reads only the call that it takes back: $args and $result, not ${ref.root}"
+            message = f"an undo can read only $args and $result of the call that it undoes, not ${ref.root}"
             self.add_problem(message, at, suggestion=did_you_mean(ref.root, self.undone), column=ref.column)
             return None
         return self.undone[ref.root], ref.path

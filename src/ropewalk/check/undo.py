@@ -92,7 +92,10 @@ def _check_names(scope: Any, tool: str, required: Any, got: Type, result: Type) 
             continue
         known = sorted({*_names(result, name), *_names(got, name)})
         has = f"; they have: {join_names(known)}" if known else ""
-        message = f"neither the result nor the arguments have {name!r}, which tool {tool!r} needs{has}; write its args"
+        message = (
+            f"neither the result nor the arguments have {name!r}, which tool {tool!r} needs{has}; write the args of "
+            "the undo"
+        )
         scope.field = "undo"
         scope.add_problem(message, None)
 

@@ -365,10 +365,13 @@ def _read_queue(table: TomlFile, name: str) -> Queue:
     key_path = ("queues", name)
     if name.startswith(_RESERVED_PREFIX):
         with table.collecting_errors():
-            table.raise_at(key_path, f"[queues.{name}]: names that begin with {_RESERVED_PREFIX} are not free")
+            table.raise_at(key_path, f"[queues.{name}]: names that begin with {_RESERVED_PREFIX} are reserved")
     queue = Queue(**table.check_table(key_path, QUEUE_KEYS))
     if queue.concurrency and queue.worker_concurrency and queue.worker_concurrency > queue.concurrency:
-        message = f"[queues.{name}] worker_concurrency: at most the concurrency, which is {queue.concurrency}"
+        message = (
+            f"[queues.{name}] worker_concurrency: must be at most the concurrency of the queue, which is "
+            f"{queue.concurrency}"
+        )
         table.raise_at((*key_path, "worker_concurrency"), message)
     return queue
 

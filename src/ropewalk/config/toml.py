@@ -102,7 +102,7 @@ _SECONDS_OR_ZERO: Final = ValueType(
     "a number of seconds, 0 or more", lambda value: _is_above_zero(value) or (_is_number(value) and value == 0)
 )
 _COUNT: Final = ValueType("a whole number above 0", partial(_is_integer_from, 1))
-_COUNT_OR_ZERO: Final = ValueType("a whole number from 0", partial(_is_integer_from, 0))
+_COUNT_OR_ZERO: Final = ValueType("a whole number of 0 or more", partial(_is_integer_from, 0))
 _DEPTH: Final = ValueType(
     f"a whole number from 1 to {MAX_DEPTH}", lambda value: _is_integer_from(1, value) and value <= MAX_DEPTH
 )

@@ -58,9 +58,11 @@ WORDINGS: Final[Mapping[Action, Wording]] = {
         "to start again from it: ropewalk runs fork {run_id}", "to start again from it: POST /api/runs/{run_id}/fork"
     ),
     Action.STOP: Wording("to stop it: ropewalk runs stop {run_id}", "to stop it: POST /api/runs/{run_id}/stop"),
-    Action.EXECUTE_HERE: Wording('engine="local", on the command line --engine local, executes here'),
-    Action.CHOOSE_STORE: Wording("another store is named by --store or ROPEWALK_STORE"),
-    Action.EXAMINE_STORE: Wording("run `ropewalk doctor`, which says what else is damaged and what comes next"),
+    Action.EXECUTE_HERE: Wording(
+        'to execute runs in this process, use engine="local", or --engine local on the command line'
+    ),
+    Action.CHOOSE_STORE: Wording("to use another store, set --store or ROPEWALK_STORE"),
+    Action.EXAMINE_STORE: Wording("run `ropewalk doctor` to see what else is damaged and what to do next"),
     Action.APPROVE_TOOL: Wording("to use it: ropewalk tools pin {tool} --approve"),
     Action.APPROVE_TOOLS: Wording(
         "review every tool with `ropewalk tools pin`, then approve them: ropewalk tools pin --approve"

@@ -128,7 +128,8 @@ _CARRIED: Final = r"[!#-+\-./0-:<-\[\]-~]+"  # what can be sent without quotes
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]@/?#\s]+)(?::[0-9]{1,5})?", re.IGNORECASE)
 LOCAL: Final = ("127.0.0.1", "localhost", "[::1]")
 _WAY: Final = (
-    "send it as Authorization: Bearer TOKEN; it is what ROPEWALK_TOKEN is, else in the address that was printed"
+    "send it as Authorization: Bearer TOKEN; it is the value of ROPEWALK_TOKEN, or else in the address that the "
+    "server printed"
 )
 _PIECE: Final = 2**18  # bytes of a body that are sent at once
 _SAFE: Final = ("GET", "HEAD", "OPTIONS")
@@ -155,7 +156,7 @@ def token_given() -> str | None:
     """
     token = os.environ.get(TOKEN) or None
     if token is not None and re.fullmatch(_CARRIED, token) is None:
-        raise ConfigError(f'{TOKEN}: letters, digits and signs of ASCII, without blanks and none of " , ; \\')
+        raise ConfigError(f'{TOKEN}: must be ASCII letters, digits and signs, without spaces and none of " , ; \\')
     return token
 
 
@@ -192,7 +193,7 @@ class AuthMiddleware:
         way: str = _WAY,
     ) -> None:
         if token == "":
-            raise ValueError("a door on HTTP needs a token")
+            raise ValueError("an HTTP server needs a token")
         self._site, self._max_bytes, self._lost, self._where = site, most_bytes, lost, way
         self._token = None if token is None else token.encode()
         self._sessions = Sessions()
@@ -245,9 +246,9 @@ class AuthMiddleware:
             )
         origin = headers.get(b"origin")
         if origin is not None and not self._own(origin.decode("latin-1"), headers):
-            return 403, "ForeignOrigin", "requests of other sites are refused"
+            return 403, "ForeignOrigin", "requests from other sites are refused"
         if headers.get(b"sec-fetch-site", b"same-origin") not in (b"same-origin", b"none"):
-            return 403, "ForeignOrigin", "requests of other sites are refused"
+            return 403, "ForeignOrigin", "requests from other sites are refused"
         if int(_digits(headers.get(b"content-length"))) > self._max_bytes:
             return _too_large(self._max_bytes)
         return None

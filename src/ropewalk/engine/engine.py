@@ -182,7 +182,9 @@ POLL = 0.05  # seconds between looks at a run that another process executes
 MOST_PARTS = 100_000
 PROGRAMS = 256  # compiled programs kept per engine
 _RUN_ID: Final = r"(?!\.{1,2}$)[^/\\\x00-\x1f\x7f-\x9f\u2028\u2029]{1,500}"
-_ID_RULE: Final = "1 to 500 characters on one line, without slashes or blanks around them, and not . or .."
+_ID_RULE: Final = (
+    "1 to 500 characters on one line, without slashes, without spaces at the beginning or end, and not . or .."
+)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

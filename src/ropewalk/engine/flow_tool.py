@@ -361,7 +361,7 @@ def cycle_message(names: list[str]) -> str:
     Returns:
         The message.
     """
-    return f"{names[0]} reaches itself: {' -> '.join([*names, names[0]])}"
+    return f"{names[0]} calls itself: {' -> '.join([*names, names[0]])}"
 
 
 def tool_name(text: str) -> str:

@@ -274,7 +274,7 @@ class Run(TaskDeadline):
             watcher(event)
         except Exception as exc:  # noqa: BLE001 - reported to the handler of the loop, never to the run
             asyncio.get_running_loop().call_exception_handler(
-                {"message": f"the watcher of run {self.id} raised on {event.kind}", "exception": exc}
+                {"message": f"the watcher of run {self.id} raised an exception at event {event.kind}", "exception": exc}
             )
 
     # --- running ------------------------------------------------------------------------------

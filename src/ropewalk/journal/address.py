@@ -42,7 +42,7 @@ GROUP: Final = "ropewalk.stores"
 _registered: Final[dict[str, Callable[[str], Store]]] = {}
 _SQLITES_OWN: Final = (":memory:", "file:")
 _VALID_ADDRESSES: Final = (
-    "right are: memory, sqlite:///relative/path.db, sqlite:////absolute/path.db, postgresql://user@host/database,"
+    "valid addresses: memory, sqlite:///relative/path.db, sqlite:////absolute/path.db, postgresql://user@host/database,"
     " or a path"
 )
 
@@ -271,7 +271,7 @@ def _default_file(directory: Path) -> Path:
         ) from error
     if file.is_symlink() and not file.exists():
         # The link may have come with the directory; a new store would be at a place that somebody else chose.
-        why = f"is a link to {file.readlink()}, where no store is"
+        why = f"is a link to {file.readlink()}, which does not exist"
         raise StoreError(f"{file} {why}; remove the link, or choose another store (ROPEWALK_STORE)")
     return file
 

@@ -649,7 +649,7 @@ class MemoryLog:
 
     async def finish(self, status: str, result: Json, error: Json = None, *, results: int = 0, errors: int = 0) -> str:
         if status not in ENDS:
-            raise ValueError(f"{status!r} does not end a run; one of {', '.join(ENDS)} does")
+            raise ValueError(f"{status!r} is not the status of an ended run; use one of {', '.join(ENDS)}")
         with self._store._lock:
             record = self._record
             if record.log is not self:

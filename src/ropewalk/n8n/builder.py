@@ -505,7 +505,7 @@ class _Build:
         uses_tools = bool(phase.tools) and self._tools
         row = await self._parts.row(part_name)
         if row is not None:
-            missing = "it began without them" if uses_tools and not row.document["tools"] else None
+            missing = "this build began without n8n-mcp" if uses_tools and not row.document["tools"] else None
         else:
             missing = (unavailable or await self._server.connect()) if uses_tools else None
         variant = replace(phase, tools=phase.tools if uses_tools and missing is None else ())

@@ -80,7 +80,7 @@ def make_draft(discovered: Mapping[str, Any], configured: Mapping[str, Any]) -> 
         for node in discovered["nodes"]
     ]
     ids = [node["id"] for node in nodes]
-    unmatched = [f"configured a node {describe_unknown_id(node, ids)}" for node in parameters if node not in ids]
+    unmatched = [f"configured node {describe_unknown_id(node, ids)}" for node in parameters if node not in ids]
     draft = {"name": discovered["name"], "nodes": nodes, "connections": list(map(dict, configured["connections"]))}
     return draft, unmatched
 
@@ -88,7 +88,7 @@ def make_draft(discovered: Mapping[str, Any], configured: Mapping[str, Any]) -> 
 def describe_unknown_id(id: str, ids: Iterable[str]) -> str:
     """Describe an id that no node has, with the most similar one."""
     suggestion = did_you_mean(id, ids)
-    return f"{id!r} that does not exist" + (f"; did you mean {suggestion!r}?" if suggestion else "")
+    return f"{id!r}, which does not exist" + (f"; did you mean {suggestion!r}?" if suggestion else "")
 
 
 def draft_problems(draft: Draft, triggers: Iterable[str]) -> list[str]:
@@ -109,7 +109,7 @@ def draft_problems(draft: Draft, triggers: Iterable[str]) -> list[str]:
     for connection in draft["connections"]:
         for end in ("from", "to"):
             if connection[end] not in nodes:
-                found_problems.append(f"a connection goes {end} a node {describe_unknown_id(connection[end], nodes)}")
+                found_problems.append(f"a connection goes {end} node {describe_unknown_id(connection[end], nodes)}")
     if found_problems:
         return found_problems
     reached = distances(draft, triggers)
@@ -194,7 +194,7 @@ def _on_node(change: Callable[[dict[str, Any], dict[str, Any]], None]) -> Callab
     def apply(draft: Draft, operation: dict[str, Any]) -> str | None:
         node = next((node for node in draft["nodes"] if node["id"] == operation["id"]), None)
         if node is None:
-            return f"a node {describe_unknown_id(operation['id'], [node['id'] for node in draft['nodes']])}"
+            return f"it names node {describe_unknown_id(operation['id'], [node['id'] for node in draft['nodes']])}"
         change(node, operation)
         return None
 
@@ -204,7 +204,7 @@ def _on_node(change: Callable[[dict[str, Any], dict[str, Any]], None]) -> Callab
 def _add_node(draft: Draft, operation: dict[str, Any]) -> str | None:
     node = operation["node"]
     if any(node["id"] == existing["id"] for existing in draft["nodes"]):
-        return f"a node {node['id']!r} exists already"
+        return f"there is already a node {node['id']!r}"
     draft["nodes"].append(
         {**{key: node[key] for key in ("id", "type", "name")}, "parameters": node.get("parameters", {})}
     )
@@ -214,7 +214,7 @@ def _add_node(draft: Draft, operation: dict[str, Any]) -> str | None:
 def _remove_node(draft: Draft, operation: dict[str, Any]) -> str | None:
     remaining = [node for node in draft["nodes"] if node["id"] != operation["id"]]
     if len(remaining) == len(draft["nodes"]):
-        return f"a node {describe_unknown_id(operation['id'], [node['id'] for node in remaining])}"
+        return f"it names node {describe_unknown_id(operation['id'], [node['id'] for node in remaining])}"
     draft["nodes"] = remaining
     draft["connections"] = [line for line in draft["connections"] if operation["id"] not in (line["from"], line["to"])]
     return None

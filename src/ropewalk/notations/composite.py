@@ -423,7 +423,9 @@ class CompositeWriter(FlowWriter[Around]):
             if any(node.writes is not None for node in body.nodes) or "state" in body.roots:
                 self.refuse(f"state.{name}", "a composite has no state")
         if result not in (PREV, self.last):
-            self.refuse("result", "the value of a composite is its last step's result; nothing is computed afterwards")
+            self.refuse(
+                "result", "a composite returns the result of its last step; it cannot compute another value from it"
+            )
         return {**fields, "steps": self.steps}
 
     def _region(self, body: Graph, around: Around) -> None:
@@ -454,7 +456,7 @@ class CompositeWriter(FlowWriter[Around]):
         elif isinstance(op, Branch) and plain and len(op.arms) == 1:
             self._write_choice(node.id, op, path, around)
         else:
-            self.refuse_op(node, path, "its steps are tool calls")
+            self.refuse_op(node, path, "the steps of a composite are tool calls")
             self.values[node.id] = NULL
         self.prev = self.values[node.id]
 
@@ -515,7 +517,7 @@ class CompositeWriter(FlowWriter[Around]):
             if ref.root != "out" or str(ref.path[0]) not in self.values:
                 return ref
             if ref.elide and ref.path[1:2] == ("output",):
-                self.refuse(path, f"reads the member `output` of {ref.path[0]!r}, which is not a step in a composite")
+                self.refuse(path, f"reads the field `output` of {ref.path[0]!r}, which is not a step in a composite")
             return _member(self.values[str(ref.path[0])], ref.path[1:])
 
         with self.entire(path):

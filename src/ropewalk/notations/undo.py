@@ -33,7 +33,7 @@ def check_undo(value: Json, path: str, report: Report) -> Json:
         if key not in FIELDS:
             add_problem(report, join(path, str(key)), "unknown key", did_you_mean(str(key), FIELDS))
     if not isinstance(value.get("tool"), str) or not value["tool"]:
-        add_problem(report, join(path, "tool"), "required: the name of the tool that takes the call back")
+        add_problem(report, join(path, "tool"), "required: the name of the tool that undoes the call")
     if not isinstance(value.get("args", {}), Mapping):
         add_problem(report, join(path, "args"), f"must be an object, not {type_name(value['args'])}")
     return value

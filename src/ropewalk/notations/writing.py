@@ -403,7 +403,10 @@ class FlowWriter(Generic[Around]):
         writer = cls(flow)
         document = writer._document()
         for name in () if cls.has_seeds else flow.seeds:
-            message = f"begins as the input's member {name!r} if present; a {cls.kind} always begins with the default"
+            message = (
+                f"starts with the property {name!r} of the input if present; a {cls.kind} always starts with the "
+                "default"
+            )
             writer.refuse(f"state.{name}", message)
         # Without a list for the losses, any loss is an error.
         problems = list(dict.fromkeys(writer.problems))

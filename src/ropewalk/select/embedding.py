@@ -266,15 +266,13 @@ class Vectors:
         members = ("id", "embed_documents", "embed_query")
         if isinstance(embedder, type) or not all(hasattr(embedder, name) for name in members):
             description = embedder.__name__ if isinstance(embedder, type) else f"{type(embedder).__name__!r} object"
-            raise ConfigError(f"an embedder is an object with {', '.join(members)}; the {description} given is none")
+            raise ConfigError(f"an embedder must be an object with {', '.join(members)}, not the {description}")
         for name in members[1:]:
             if not callable(getattr(embedder, name)):
-                raise ConfigError(f"an embedder's {name} is a method; the one given is {getattr(embedder, name)!r}")
+                raise ConfigError(f"an embedder's {name} must be a method, not {getattr(embedder, name)!r}")
         self.embedder, self.id = embedder, embedder.id
         if not isinstance(self.id, str) or not self.id:
-            raise ConfigError(
-                f"an embedder's id is a string that names model and version; the one given is {self.id!r}"
-            )
+            raise ConfigError(f"an embedder's id must be a string that names model and version, not {self.id!r}")
         self._size = 0  # of a vector; 0 before there is one
         self._vectors: dict[str, Array] = {}
         self._keys: dict[int, str] = {}  # by slot
@@ -299,7 +297,7 @@ class Vectors:
             vectors = self._numbers("embed_documents", self.embedder.embed_documents(list(new.values())))
             if vectors.ndim != 2 or len(vectors) != len(new):
                 shape = f"an array of shape {vectors.shape} for {len(new)} texts"
-                raise ConfigError(f"{self.embedder.id}: embed_documents gave {shape}")
+                raise ConfigError(f"{self.embedder.id}: embed_documents returned {shape}")
             self._fits("embed_documents", vectors)
             vectors /= np.linalg.norm(vectors, axis=1, keepdims=True) + 1e-9
             self._size = vectors.shape[1]
@@ -314,17 +312,19 @@ class Vectors:
             with np.errstate(over="ignore"):  # what does not fit is not finite, and refused for that
                 return array.astype(np.float32)
         except (TypeError, ValueError) as error:
-            raise ConfigError(f"{self.embedder.id}: {method} gave no array of numbers: {error}") from error
+            raise ConfigError(f"{self.embedder.id}: {method} did not return an array of numbers: {error}") from error
 
     def _fits(self, method: str, vectors: Array) -> None:
         """Refuse vectors with a shape other than the known ones."""
         length = vectors.shape[-1]
         if not length:
-            raise ConfigError(f"{self.embedder.id}: {method} gave vectors without numbers")
+            raise ConfigError(f"{self.embedder.id}: {method} returned vectors of length 0")
         if self._size and length != self._size:
-            raise ConfigError(f"{self.embedder.id}: {method} gave {length} numbers a text; it gave {self._size} before")
+            raise ConfigError(
+                f"{self.embedder.id}: {method} returned vectors of length {length}; earlier ones had {self._size}"
+            )
         if not np.isfinite(vectors).all():
-            raise ConfigError(f"{self.embedder.id}: {method} gave numbers that are not finite")
+            raise ConfigError(f"{self.embedder.id}: {method} returned numbers that are not finite")
 
     def put(self, slots: Sequence[int], keys: Sequence[str]) -> None:
         """Store the vectors of tools by the keys that `read` returned.
@@ -369,7 +369,7 @@ class Vectors:
     def _embed_query(self, text: str) -> Array:
         vector = self._numbers("embed_query", self.embedder.embed_query(text))
         if vector.ndim != 1:
-            raise ConfigError(f"{self.embedder.id}: embed_query gave an array of shape {vector.shape} for one text")
+            raise ConfigError(f"{self.embedder.id}: embed_query returned an array of shape {vector.shape} for one text")
         self._fits("embed_query", vector)
         unit: Array = vector / (np.linalg.norm(vector) + 1e-9)
         return unit

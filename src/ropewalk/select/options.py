@@ -147,7 +147,7 @@ def _read_names(path: str, value: Any, problems: list[Problem], single_allowed: 
         return ()
     others = [item for item in value if not isinstance(item, str)]
     if others:
-        problems.append(_problem(path, f"must be a list of strings; {others[0]!r} is none"))
+        problems.append(_problem(path, f"must be a list of strings; {others[0]!r} is not a string"))
         return ()
     return tuple(value)
 

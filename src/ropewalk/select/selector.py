@@ -48,7 +48,7 @@ class SelectionResult(Record):
 def _cards(tools: object) -> list[Card]:
     """Read the cards of a list of tools; raise InvalidTool for a wrong tool or a duplicate name."""
     if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):
-        raise InvalidTool(f"tools to select from are a list of them, not {type(tools).__name__}")
+        raise InvalidTool(f"the tools to select from must be a list, not {type(tools).__name__}")
     cards = [card_of(tool) for tool in tools]
     keys: set[str] = set()
     for card in cards:

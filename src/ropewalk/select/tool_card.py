@@ -47,7 +47,7 @@ def card_of(tool: Tool | Mapping[str, Any]) -> Card:
 
         if not isinstance(tool, Tool):
             raise InvalidTool(
-                f"a tool to select from is a Tool or a definition {{name, description, ...}}, not {tool!r}"
+                f"a tool to select from must be a Tool or a definition {{name, description, ...}}, not {tool!r}"
             )
         category, schema = category_of(tool), tool.input_schema
         return _card(tool.id, tool.name, tool.description, category, tool.namespace, schema, tool.tags)

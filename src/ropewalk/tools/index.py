@@ -371,12 +371,12 @@ class Index:
         try:
             raw = base64.urlsafe_b64decode(cursor.encode())
         except (binascii.Error, ValueError, AttributeError) as error:
-            raise InvalidCursor("the cursor is not one of ours; start from the first page") from error
+            raise InvalidCursor("the cursor is not valid; start from the first page") from error
         import hmac  # few processes read a second page
 
         signature, body = raw[:_SIGNATURE_BYTES], raw[_SIGNATURE_BYTES:]
         if not hmac.compare_digest(signature, self._sign(body)):
-            raise InvalidCursor("the cursor is not one of ours; start from the first page")
+            raise InvalidCursor("the cursor is not valid; start from the first page")
         cursor_version, cursor_words, start = orjson.loads(body)
         if cursor_words != words:
             raise InvalidCursor("the cursor belongs to another search; start from the first page")

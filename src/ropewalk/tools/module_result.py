@@ -68,7 +68,7 @@ def _missing_delta_hint(module_result: Mapping[str, Json]) -> str:
         if similar is None and key.lower() == "statedelta":
             similar = key
     if similar:
-        return f"; did you mean it by {similar!r}?"
+        return f"; rename {similar!r} to state_delta?"
     return f"; it has {', '.join(module_result)}" if module_result else ""
 
 

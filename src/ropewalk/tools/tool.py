@@ -388,7 +388,7 @@ def _part_problem(part: str) -> str | None:
     if not part:
         return "empty part"
     if len(part) > 128:
-        return f"part of {len(part)} characters; at most 128"
+        return f"a part has {len(part)} characters; at most 128 are allowed"
     if not _PART_PATTERN.fullmatch(part):
         return f"{part!r} has characters outside [A-Za-z0-9_.-]"
     return None

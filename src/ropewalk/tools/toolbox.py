@@ -692,7 +692,7 @@ def proxied(owner: Toolbox, tool: Tool) -> Tool:
         InvalidTool: Nothing runs the tool.
     """
     if not owner.backends(tool.id):
-        why = "nothing runs it, because it was registered without a handler and without a backend"
+        why = "it cannot be called, because it was registered without a handler and without a backend"
         raise InvalidTool(f"tool {tool.id!r}: {why}")
     proxy = copy(tool)
     for field, value in (("handler", ToolProxy(owner, tool.id)), ("backend", None)):

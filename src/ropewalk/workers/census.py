@@ -72,12 +72,12 @@ def count_places(session: Session, target: Target, patience: float) -> Places:
     for id, status, packed, owner, silent, overdue, is_worker, live in rows:
         if status != "running":
             place = "" if status == "waiting" and overdue is not None and overdue > _OVERDUE and not live else status
-            why = "its wait is over, but no live dispatch leads to it"
+            why = "its wait is over, but its entry in a queue was lost"
         elif owner is not None:
             place, why = _place_with_owner(owner, silent, is_worker, patience)
         else:
             place = "queued" if live else "" if runnable_by_any_worker(load(session, packed)) else "interrupted"
-            why = "it is queued, but no live dispatch leads to it"
+            why = "it is queued, but its entry in the queue was lost"
         if place:
             counts[place] += 1
         else:

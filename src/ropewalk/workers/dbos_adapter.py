@@ -259,7 +259,10 @@ class Client:
                     raise
                 if time.monotonic() > end:
                     why = " ".join(str(error).split())
-                    away = f"{self._target.name}: could not queue a run, the server was away for {_PATIENCE:g} s"
+                    away = (
+                        f"{self._target.name}: could not queue a run, because the server could not be reached for "
+                        f"{_PATIENCE:g} s"
+                    )
                     raise StoreError(f"{away} ({why})") from error
                 time.sleep(_RETRY_PAUSE)
 

@@ -172,8 +172,8 @@ def start_heart(registry: WorkerRegistry, id: str, description: str, began: str,
     library = find_libpq()
     if library is None or not sys.executable or not hasattr(select, "poll"):
         log.warning(
-            "no heartbeat process can run here (it needs libpq and POSIX); a tool that holds the interpreter for longer"
-            " than the lease costs this worker its runs"
+            "no heartbeat process can run here (it needs libpq and POSIX); if a tool holds the interpreter for "
+            "longer than the lease, other workers take over the runs of this worker"
         )
         return _InProcessHeart(registry, id, description, began)
     # A connection that hangs must fail before the lease ends.
@@ -448,7 +448,7 @@ class Heartbeat:
             self._away_since = clock()
             log.warning("the database cannot be reached; this worker keeps trying, and its runs wait: %s", why)
         else:
-            log.debug("no heartbeat: %s", why)
+            log.debug("could not send the heartbeat: %s", why)
 
     # --- the thread that reaps ----------------------------------------------------------------
 

@@ -378,7 +378,9 @@ class RemoteEngine(Engine):
             except driver_errors() as error:
                 away_since = away_since or time.monotonic()
                 if time.monotonic() - away_since > _PATIENCE:
-                    self._resolve_waiters(list(self._awaited), StoreError(f"the Postgres server is away: {error}"))
+                    self._resolve_waiters(
+                        list(self._awaited), StoreError(f"the Postgres server cannot be reached: {error}")
+                    )
                     return
                 await asyncio.sleep(_POLL)
                 continue

@@ -155,7 +155,8 @@ def _accepted_call(row: RunRow, name: str, attempt: Attempt, value: Any) -> Acce
     if failure is None:
         if value is not RECORDED:
             message = (
-                f"{name} keeps its recorded result: the state refused to be written with it; correct the definition"
+                f"the result of {name} is recorded, but the state rejected it; it cannot be replaced, so correct the "
+                "definition"
             )
             raise NothingToRetry(row.id, message)
         return Accepted(attempt, None)

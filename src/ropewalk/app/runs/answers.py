@@ -157,11 +157,11 @@ def answer_approval(
     if len(requested) != 1:
         listed = ", ".join(wait["path"] for wait in requested[:_MAX_LISTED])
         more = f", ... ({len(requested) - _MAX_LISTED:,} more)" if len(requested) > _MAX_LISTED else ""
-        why = f"there are {len(requested)}, name one: {listed}{more}" if requested else ""
-        raise NotWaiting(root.id, what if not requested else "one approval only", map(describe_wait, waits), why)
+        why = f"there are {len(requested)} open approvals; name one of them: {listed}{more}" if requested else ""
+        raise NotWaiting(root.id, what if not requested else "exactly one approval", map(describe_wait, waits), why)
     [wait] = requested
     if wait["due"] is not None and wait["due"] < (iso(time.time()) or ""):
-        raise NotWaiting(root.id, what, why=f"its time was over at {wait['due']}")
+        raise NotWaiting(root.id, what, why=f"its timeout ended at {wait['due']}")
     answer = {"approved": approved, "by": by, "note": note}
     try:  # the id allows one answer for each time that the run asks
         sent = context.store.send(root.id, APPROVAL + wait["path"], answer, id=f"{wait['path']} {wait['since']}")

@@ -62,7 +62,7 @@ def require_count(**values: object) -> None:
     Raises:
         InvalidInput: With every argument that is not.
     """
-    _require_each(values, "a whole number from 0", _is_amount)
+    _require_each(values, "a whole number of 0 or more", _is_amount)
 
 
 def optional_count(**values: object) -> None:
@@ -74,7 +74,7 @@ def optional_count(**values: object) -> None:
     Raises:
         InvalidInput: With every argument that is not.
     """
-    _require_each(values, "a whole number from 0, or None", lambda item: item is None or _is_amount(item))
+    _require_each(values, "a whole number of 0 or more, or None", lambda item: item is None or _is_amount(item))
 
 
 def require_names(**values: object) -> None:
@@ -103,7 +103,7 @@ def known_statuses(status: Any, known: Sequence[str]) -> None:
     if status is not None and not isinstance(status, str) and not _is_list(status):
         raise wrong_type("status", "a status or a list of them", status)
     for item in statuses(status or ()):
-        one_of(status=item, known=known, what=f"no run has the status {item!r}")
+        one_of(status=item, known=known, what=f"{item!r} is not a status of runs")
 
 
 def one_of(*, known: Sequence[str], what: str, **values: str) -> None:
@@ -120,7 +120,7 @@ def one_of(*, known: Sequence[str], what: str, **values: str) -> None:
     for name, item in values.items():
         if item not in known:
             near = did_you_mean(item, known)
-            hint = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
+            hint = f"did you mean {near}?" if near else f"use one of: {', '.join(known)}"
             raise InvalidValue(name, f"{what}; {hint}")
 
 

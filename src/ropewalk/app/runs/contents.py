@@ -60,7 +60,7 @@ def content(runs: Runs, run_id: str, hash: str) -> Content:
         if about.get("blob") == hash:
             data = contents.find(hash)
             if data is None:
-                raise NotFound("content", hash, why="the run refers to it, but nothing has its bytes any more")
+                raise NotFound("content", hash, why="the run refers to it, but its bytes are no longer stored")
             name = about.get("name")
             mime = about.get("mimeType")
             return Content(data, str(mime or "application/octet-stream"), name if isinstance(name, str) else None)

@@ -87,7 +87,7 @@ class RunService:
         argument_checks.require_count(limit=limit)
         argument_checks.known_statuses(status, (*STATUSES, *LIVENESS_STATES))
         if kind is not None:
-            argument_checks.one_of(kind=kind, known=KINDS, what=f"no run is one of a {kind!r}")
+            argument_checks.one_of(kind=kind, known=KINDS, what=f"there is no kind of run {kind!r}")
         find = functools.partial(
             self.store.list_runs,
             kind=kind, definition_id=definition_id, flow=flow, text=text, since=since, until=until, top=not all,

@@ -306,7 +306,9 @@ def _require_fatal_covered(row: RunRow, plan: RerunPlan, fatal: list[Failure]) -
     ]
     if unplanned:
         names = ", ".join(dict.fromkeys(item.instance.base for item in unplanned[:3]))
-        error = NothingToRetry(row.id, f"it would fail again at {names}, which does not depend on that")
+        error = NothingToRetry(
+            row.id, f"the run would fail again at {names}, which does not depend on the nodes to rerun"
+        )
         raise error.with_remedy(Action.ADD_NODE, node=unplanned[0].instance.node.id)
 
 

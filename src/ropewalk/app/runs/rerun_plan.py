@@ -227,7 +227,7 @@ def instances_named(instances: Instances, flow: Flow, name: str) -> list[Instanc
         return matches
     known = {label for node in nodes_of(flow.body) for label in (node.id, node.meta.name) if label}
     if name in known:
-        raise NotFound("record of node", name, why="it has not run, so it runs by itself once it is reached")
+        raise NotFound("record of node", name, why="it has not run yet, and runs anyway as soon as the run reaches it")
     paths = {without_attempts(item.base) for item in current}
     raise NotFound("node", name, suggestion=did_you_mean(name, sorted(known | paths)))
 

@@ -73,7 +73,7 @@ def delete_queue_records(store: Store) -> None:
     try:
         dbos_adapter.delete_ended_workflows(target)
     except heartbeat.driver_errors() as error:
-        raise StoreError(f"the server is away: {' '.join(str(error).split())}") from error
+        raise StoreError(f"the server cannot be reached: {' '.join(str(error).split())}") from error
 
 
 class RetentionThread:

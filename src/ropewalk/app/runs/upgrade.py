@@ -47,7 +47,11 @@ def current_definition(context: Context, row: RunRow) -> Loaded:
     started_with = row.context or {}
     file = started_with.get("root") or started_with.get("file")
     if file is None or not path.exists(file):
-        why = "it was given as a document; name the file" if file is None else f"{file} is gone; name the file"
+        why = (
+            "the run was started from a document, not from a file; name the file"
+            if file is None
+            else f"{file} is gone; name the file"
+        )
         raise NotFound("definition of run", row.id, why=why).with_remedy(Action.UPGRADE, run_id=row.id)
     return replacement(context, row, file)
 

@@ -164,7 +164,10 @@ def _named(app: App, names: tuple[str, ...]) -> list[Tool]:
         if len(same) != 1:
             near = closest_tool(name, there)
             message = f"several: {', '.join(item.id for item in same)}" if same else "no tool"
-            raise UsageError(f"{name!r} names {message}" + (f"; did you mean {near}?" if near and not same else ""))
+            raise UsageError(
+                f"--tool or --yes --tool or --yes {name!r} names {message}"
+                + (f"; did you mean {near}?" if near and not same else "")
+            )
         result += same
     return result
 
@@ -279,8 +282,8 @@ class _Talk:
             self.notify(f"? call {tool} {orjson.dumps(arguments).decode()}{effect}")
             # Whoever typed ahead had not seen this question, so that is no answer to it.
             if self._keyboard is not None and self._keyboard.discard():
-                self.notify("! what was typed before this question is dropped")
-            message = (await self._next("  y (yes), n (no), a (always), or why not, in words: ") or "").strip()
+                self.notify("! input that was typed before this question is ignored")
+            message = (await self._next("  y (yes), n (no), a (always), or the reason why not: ") or "").strip()
             word = message.lower()
             if word in _ALWAYS:
                 self._always.add(tool)
@@ -311,8 +314,8 @@ class _Talk:
                 self.notify(approval_text(facts[:1]))
             self.notify(f"? {text}")
             if self._keyboard is not None and self._keyboard.discard():
-                self.notify("! what was typed before this question is dropped")
-            answer = (await self._next("  y (yes), n (no), or why not, in words: ") or "").strip()
+                self.notify("! input that was typed before this question is ignored")
+            answer = (await self._next("  y (yes), n (no), or the reason why not: ") or "").strip()
         approved = answer.lower() in _YES
         note = None if approved or answer.lower() in _NO else answer
         waits = await asyncio.to_thread(app.runs.waiting, run_id)
@@ -580,7 +583,7 @@ def _sum(totals: Mapping[str, Any]) -> str:
     """Summarise all turns, and why there were no more."""
     counts = [f"{totals.get(key, 0):,} {word}{'' if totals.get(key) == 1 else 's'}" for key, word in
               (("rounds", "turn"), ("calls", "call"))]  # fmt: skip
-    why = totals.get("why") or ("the model had ended" if totals.get("stop") in _DONE else totals.get("stop"))
+    why = totals.get("why") or ("the model had finished" if totals.get("stop") in _DONE else totals.get("stop"))
     return " · ".join(
         [", ".join(counts), *_cost_texts(totals.get("usage"), totals.get("cost")), *([why] if why else [])]
     )

@@ -204,7 +204,12 @@ def doctor(
     ] = None,
     runs: Annotated[
         bool,
-        Parameter(negative="", help="Also check the place of every unfinished run, and queue runs that have none."),
+        Parameter(
+            negative="",
+            help=(
+                "Also check every unfinished run, and queue again those that are neither queued, executed nor waiting."
+            ),
+        ),
     ] = False,
     timeout: Annotated[
         float | None,
@@ -339,7 +344,11 @@ async def _check_app(app: App, report: Report, config: Config, store: str | None
         report.extend([Finding("schedules", "fault", f"{error}; {lock_advice}")])
 
     # The definitions of the project, which may ask a model.
-    cause = "a definition may be on a drive that does not answer" if is_there else "looking for them needs the store"
+    cause = (
+        "a definition may be on a drive that does not answer"
+        if is_there
+        else "Ropewalk needs the store to look for them"
+    )
     await check("agents", lambda: _check_agents(app, config), cause)
 
 
@@ -365,7 +374,7 @@ def _check_tools(app: App, config: Config, silence: str) -> Iterator[Finding]:
     yield Finding(
         "tools",
         "ok",
-        f"{local} of the project's modules and providers; servers follow"
+        f"{local} from the project's modules and providers; the servers are listed below"
         if config.servers
         else f"{local} in this project",
     )
@@ -388,9 +397,12 @@ def _check_tools(app: App, config: Config, silence: str) -> Iterator[Finding]:
             if isinstance(reason, Reason) and reason.remedy is not None:
                 advice = word_remedy(reason.remedy, Door.CLI)
             if name in config.providers:
-                kind, advice = "provider", f"check [providers.{name}] in ropewalk.toml and what it names"
+                kind, advice = (
+                    "provider",
+                    f"check [providers.{name}] in ropewalk.toml and the files and addresses in it",
+                )
             if name in config.backends:
-                kind, advice = "backend", f"check [backends.{name}] in ropewalk.toml and what it names"
+                kind, advice = "backend", f"check [backends.{name}] in ropewalk.toml and the files and addresses in it"
             separator = "\n" if "\n" in reason else "; "  # what a server wrote has lines of its own
             yield Finding(f"{kind} {name}", "fault", f"{reason}{separator}{advice}")
     yield from _check_pins(app)
@@ -401,8 +413,8 @@ def _check_pins(app: App) -> Iterator[Finding]:
     known = [] if toolbox.mcp is None else toolbox.mcp.names
     if toolbox.pins is None:
         if known:
-            message = "no ropewalk.lock: tools of servers are used as they are; `ropewalk tools pin --approve`"
-            yield Finding("pins", "note", f"{message} approves the current ones")
+            message = "no ropewalk.lock, so every tool of a server may be used; `ropewalk tools pin --approve`"
+            yield Finding("pins", "note", f"{message} approves the current tools, and later changes are then refused")
         return
     pins = toolbox.pins
     count = sum(len(pins.names(server)) for server in pins.servers)
@@ -457,7 +469,7 @@ def _check_agents(app: App, config: Config) -> Iterator[Finding]:
     if app.distributed:
         yield Finding("model", "note", "workers call the model; their own doctor checks it")
     elif missing is None:
-        yield Finding("model", "ok", "a key for the Messages API is set; it was not tried")
+        yield Finding("model", "ok", "a key for the Messages API is set; it was not tested")
     elif used:
         yield Finding("model", "fault", f"{missing}; agents, chat and n8n build need it")
     else:

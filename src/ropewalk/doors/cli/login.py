@@ -98,7 +98,7 @@ def _take_pasted(loopback: Loopback) -> None:
     """Read the address at which a browser on another machine ended, if somebody sits at a terminal."""
     if not sys.stdin.isatty():
         return
-    notify("if the browser runs on another machine, paste the address at which it ends:")
+    notify("if the browser runs on another machine, paste the last address that it shows:")
 
     def take() -> None:
         line = sys.stdin.readline()

@@ -134,7 +134,7 @@ def replay(
     """
     files = list(_files(paths or (Path(),)))
     if not files:
-        where = f"below {', '.join(map(str, paths))}" if paths else "here or in a directory below"
+        where = f"below {', '.join(map(str, paths))}" if paths else "here or in a subdirectory"
         raise UsageError(
             f"there is no recorded test {where} (files *{_ENDING[0]}); to record a run as a test:"
             " ropewalk runs export RUN --as-test > NAME.test.yaml"

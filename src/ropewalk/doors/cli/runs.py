@@ -155,8 +155,10 @@ def show(
         int | None,
         Parameter(
             validator=validators.Number(gte=1),
-            help="Number of steps per page. [default: all; of more than 5,000, without --json, the failed and the last"
-            " 100]",
+            help=(
+                "Number of steps per page. [default: all; for more than 5,000 steps without --json, only the failed "
+                "ones and the last 100]"
+            ),
         ),
     ] = None,
     after: Annotated[
@@ -395,7 +397,7 @@ def _decision_text(node: dict[str, Any], now: float, pending: Container[str]) ->
     """Say what a node decided first; the steps inside of it say how it ended."""
     decision = node["decision"]
     if node["kind"] == "items":
-        return f"goes over {len(decision)} item{'' if len(decision) == 1 else 's'}"
+        return f"iterates over {len(decision)} item{'' if len(decision) == 1 else 's'}"
     if node["kind"] == "timer":
         return f"{'waits' if decision > now else 'waited'} until {moment(decision)}"
     if node["kind"] == "wait":

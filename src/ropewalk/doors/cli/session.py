@@ -150,7 +150,7 @@ class Interrupts:
         if self._break_count == 1:
             notify("\na tool blocks the process; it is interrupted", logging.WARNING)
             raise asyncio.CancelledError  # an error like any other for the tool that holds the loop
-        notify("a tool holds the process and does not let go; the process ends", logging.ERROR)
+        notify("a tool blocks the process and cannot be interrupted; the process ends", logging.ERROR)
         os._exit(INTERRUPTED)
 
     def _remind(self, number: int) -> None:

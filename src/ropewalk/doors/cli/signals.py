@@ -178,7 +178,7 @@ def wait_text(wait: dict[str, Any]) -> str:
     """
     until = f", until {wait['due']}" if wait["due"] else ""
     if _is_overdue(wait):
-        until = f", but its time was over at {wait['due']}"
+        until = f", but its timeout ended at {wait['due']}"
     if "approval" in wait:
         return f"{asker(wait['path']) or wait['path']} waits for an approval{until}: {wait['approval']}"
     return f"{wait['path']} waits for the event {wait['event']!r}{until}"

@@ -133,7 +133,8 @@ def call(
     ],
     input: Input = None,
     request: Annotated[
-        str | None, Parameter(help="Request that this call serves, in words; `tools select` learns from it.")
+        str | None,
+        Parameter(help="The user's request that this call serves; the tool selection learns which tools fit it."),
     ] = None,
     json: Json = False,
     project: Project = None,
@@ -225,7 +226,9 @@ async def _reached(app: App, server: str) -> tuple[list[str], dict[str, str]]:
     await app.toolbox.connect_for(f"{name}:" for name in requested)
     unreachable = {name: app.toolbox.failures[name] for name in requested if name in app.toolbox.failures}
     if len(unreachable) == len(requested):
-        raise UsageError("; ".join([*unreachable.values(), "nothing is approved of a server that cannot be reached"]))
+        raise UsageError(
+            "; ".join([*unreachable.values(), "the tools of a server that cannot be reached were not approved"])
+        )
     return [name for name in requested if name not in unreachable], unreachable
 
 
@@ -243,14 +246,14 @@ def _text(differences: list[Difference], unreachable: dict[str, str], approve: b
         for d in differences
     ]
     for name, why in unreachable.items():
-        message = f"; when it is there again: ropewalk tools pin {name} --approve" if approve else ""
-        lines.append(replace_invisible(f"? {name}  left out, nothing of it is looked at or approved: {why}{message}"))
+        message = f"; when it can be reached again: ropewalk tools pin {name} --approve" if approve else ""
+        lines.append(replace_invisible(f"? {name}  left out; its tools were not compared or approved: {why}{message}"))
     if approve and differences:
-        lines.append(f"written to {pins.path}; serve, mcp and worker read it when they are started again")
+        lines.append(f"written to {pins.path}; restart serve, mcp and worker, because they read it only at their start")
     elif approve:
         lines.append(f"nothing differs from {pins.path}")
     elif differences:
-        lines.append(f"{len(differences)} to look at; --approve writes what they say now into {pins.path}")
+        lines.append(f"{len(differences)} to review; --approve writes the current definitions into {pins.path}")
     else:
         lines.append("nothing differs from what was approved")
     return "\n".join(lines)
@@ -273,12 +276,12 @@ def _nothing_selected(
     if not query.strip():
         return ["no tool: the request is empty"]
     if not near:
-        return [f"no fitting tool{among}; none has anything of the request"]
+        return [f"no fitting tool{among}; no tool has a word of the request"]
     if explain:
         limit = f"{THRESHOLD if threshold is None else threshold:g}"
         lines = [line for item in near for line in _score_lines(item, query)]
         return [f"no fitting tool{among}; below the threshold of {limit}:", *lines]
-    return [f"no fitting tool{among}; --explain shows what comes nearest, a lower --threshold takes it"]
+    return [f"no fitting tool{among}; --explain shows the nearest tools, and a lower --threshold accepts them"]
 
 
 def select(
@@ -328,7 +331,7 @@ def select(
         else:
             text = [columns(("SCORE", "TOOL", "DESCRIPTION"), rows)] if rows else []
         if not rows:
-            among = " among those left" if category or namespace or exclude else ""
+            among = " among the allowed tools" if category or namespace or exclude else ""
             near = app.selector.select(query, {**requested, "threshold": 0})["results"] if threshold != 0 else []
             text = _nothing_selected(query, among, near, threshold, explain)
         text += _failure_lines(app)
@@ -347,7 +350,7 @@ def _check_names(app: App, namespace: str | None, category: str | None, exclude:
         raise NotFound("namespace", namespace, suggestion=did_you_mean(namespace, spaces))
     kinds = {kind for tool in tools if (kind := category_of(tool)) is not None}
     if category is not None and category not in kinds:
-        why = None if kinds else 'no tool says one: @tool(annotations={"category": ...})'
+        why = None if kinds else 'no tool declares a category: @tool(annotations={"category": ...})'
         raise NotFound("category", category, suggestion=did_you_mean(category, kinds), why=why)
     names = {name for tool in tools for name in (tool.id, tool.name)}
     for name in exclude:

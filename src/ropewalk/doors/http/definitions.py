@@ -71,8 +71,12 @@ def create(kind: Kind, body: DocumentBody, app: Served) -> Answer:
     with limited(DEFINITION_SECONDS):
         loaded = read(app, body.document)
     if loaded.kind != kind:
-        message = f"this is a {loaded.kind}, and {kind}s are stored here; "
-        where = f"send it to /api/definitions/{loaded.kind}" if loaded.kind in STORED else "it is kept in a file"
+        message = f"this is a {loaded.kind}, but this address stores {kind}s only; "
+        where = (
+            f"send it to /api/definitions/{loaded.kind}"
+            if loaded.kind in STORED
+            else "keep it in a file of the project"
+        )
         raise InvalidFlow([Problem(path="kind", message=message + where)])
     if loaded.compiled.id in (".", ".."):
         raise InvalidFlow([Problem(path="id", message="not . or .., which no address can end with")])

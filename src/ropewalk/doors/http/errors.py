@@ -96,7 +96,7 @@ def validation_errors(request: Request, errors: Sequence[Mapping[str, Any]]) -> 
         if item["type"] in _EXPECTED:
             expected.setdefault(place, []).append(_EXPECTED[item["type"]](item.get("ctx") or {}))
             arguments[place] = item.get("input")
-            message = f"is to be {' or '.join(expected[place])}, not {_short_text(arguments[place])}"
+            message = f"must be {' or '.join(expected[place])}, not {_short_text(arguments[place])}"
             near = _nearest_allowed(arguments[place], item) if item["type"] == "literal_error" else None
             problems[place] = Problem(path=path, message=message, suggestion=near)
         elif item["type"] == _EXTRA:
@@ -136,7 +136,7 @@ def _unknown(request: Request, place: Sequence[Any]) -> tuple[str, str | None]:
     route = request.scope.get("route")
     if place[0] == "query" and isinstance(route, APIRoute):
         keys = _parameters(route)
-        there = f"there are {', '.join(keys)}" if keys else "this route takes none"
+        there = f"the parameters are {', '.join(keys)}" if keys else "this route takes none"
         return f"no such parameter; {there}", did_you_mean(str(place[-1]), keys)
     field = route.body_field if isinstance(route, APIRoute) else None
     model: Any = field.field_info.annotation if field is not None else None
@@ -145,7 +145,7 @@ def _unknown(request: Request, place: Sequence[Any]) -> tuple[str, str | None]:
     if model is None:
         return "no such key", None
     keys = [item.alias or name for name, item in model.model_fields.items()]
-    return f"no such key; there are {', '.join(keys)}", did_you_mean(str(place[-1]), keys)
+    return f"no such key; the keys are {', '.join(keys)}", did_you_mean(str(place[-1]), keys)
 
 
 def _model(annotation: Any) -> type[BaseModel] | None:
@@ -258,15 +258,15 @@ class Error(BaseModel):
 
 
 _MEANING: Final = {
-    400: "not a request that can be read",
-    401: "no token, or a wrong one",
-    403: "sent by another site",
+    400: "the request cannot be read",
+    401: "the token is missing or wrong",
+    403: "the request was sent by another site",
     404: "nothing has this id",
-    409: "not as things stand",
-    413: "too large",
-    415: "not sent as application/json",
-    421: "this door has other names",
-    422: "wrong: everything that is, each at its place",
+    409: "a conflict with the current state",
+    413: "the body is too large",
+    415: "the body was not sent as application/json",
+    421: "the server does not know this host name",
+    422: "the request is wrong; lists all problems with their places",
     502: "a tool failed",
     503: "the store cannot be reached",
     504: "no answer in time",

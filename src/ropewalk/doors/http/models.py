@@ -99,12 +99,21 @@ class UndoReport(Open):
     """The undo of a run: the steps that are undone, those that are left, and those that cannot be undone."""
 
     runId: str
-    undoRun: str | None = Field(description="The run that undoes it.")
+    undoRun: str | None = Field(description="The id of the run that makes the undo calls.")
     status: Literal["undone", "undoing", "incomplete", "due", "none"]
-    policy: str | None = Field(None, description='"on_failure", or null: only on request.')
-    undone: list[dict[str, Any]] = Field([], description="`path`, `of`, `tool` and `args` of each, last one first.")
-    left: list[dict[str, Any]] = Field([], description="Those to be undone yet, with the `error` of one that failed.")
-    notUndoable: list[dict[str, Any]] = Field([], description="`path`, `tool` and `reason` of each.")
+    policy: str | None = Field(None, description='"on_failure": each run that fails is undone; null: only on request.')
+    undone: list[dict[str, Any]] = Field(
+        [], description="The undone steps, the latest first: `path`, `of`, `tool` and `args` of each."
+    )
+    left: list[dict[str, Any]] = Field(
+        [], description="The steps that are not undone yet; `error` if the undo of a step failed."
+    )
+    notUndoable: list[dict[str, Any]] = Field(
+        [],
+        description=(
+            "The steps that cannot be undone: The steps that cannot be undone: `path`, `tool` and `reason` of each."
+        ),
+    )
 
 
 _FACTS: Final = (
@@ -124,7 +133,7 @@ class Run(RunLine):
     elapsed: float = Field(description="Milliseconds from the start to the end, or until now.")
     forkedFrom: str | None
     parent: str | None = Field(description="The id of the run that contains this run.")
-    undo: UndoReport | None = Field(description="null for a run that nobody undoes.")
+    undo: UndoReport | None = Field(description="null if the run was not undone.")
     owner: str | None
     input: Any
     result: dict[str, Any] | None
@@ -240,7 +249,7 @@ class WholeDefinition(DefinitionLine):
     source: str | None = Field(
         description="The text of the file, with its comments. null for a stored definition, which keeps no text."
     )
-    sourceName: str | None = Field(description="The name of that file.")
+    sourceName: str | None = Field(description="The name of the definition's file.")
     graph: Graph
 
 
@@ -259,7 +268,7 @@ class Preview(BaseModel):
     )
     warnings: list[str]
     facts: dict[str, Any] = Field(
-        description="Tools with effect and undo, the most calls, loops without a bound, secrets, waits."
+        description="Tools with effect and undo, the maximum number of calls, loops without a limit, secrets, waits."
     )
 
 
@@ -425,7 +434,7 @@ def read(app: App, document: Document) -> Loaded:
         loaded = app.loaded(document)
     own = own_tool(loaded.document)
     if own is not None:
-        message = f"{own} is a part of agents and not called by itself; send an agent instead"
+        message = f"{own} is a part of agents and cannot be called alone; send an agent instead"
         raise InvalidFlow([Problem(path="", message=message)])
     if loaded.compiled.local:
         message = (

@@ -28,7 +28,7 @@ class CheckPlan(RequestBody):
 
 class RunPlan(CheckPlan):
     budget: dict[str, Any] | None = Field(
-        None, description="`calls`, `seconds`, `tokens` and `cost` (US dollars) of the whole run."
+        None, description="The limits of the whole run: `calls`, `seconds`, `tokens` and `cost` (US dollars)."
     )
     runId: str | None = Field(None, max_length=500, description="The id of the run, by which its events can be read.")
 
@@ -38,7 +38,7 @@ class ResumeRun(RequestBody):
     decision: dict[str, Any] | None = Field(
         None, description="`approved` with `note`, `node` and `digest`, or `event` with `payload`."
     )
-    code: str | None = Field(None, description="A corrected program. Calls that were made are not repeated.")
+    code: str | None = Field(None, description="A corrected program. Calls that were already made are not repeated.")
     by: str | None = Field(None, max_length=500, description="The person who decides.")
 
 

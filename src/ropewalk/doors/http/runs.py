@@ -72,8 +72,8 @@ class NewRun(WaitBody):
 EXECUTED: Final[dict[str, Any]] = {
     "status_code": 202,
     "response_model": models.Begun,
-    "response_description": "It has begun",
-    "responses": {200: {"model": models.Result, "description": "How it ended, or how it stands"}},
+    "response_description": "The run has begun",
+    "responses": {200: {"model": models.Result, "description": "The result of the run, or its current status"}},
 }
 """What a route answers that has a run executed."""
 STREAM: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"text/event-stream": {}}}}
@@ -184,7 +184,7 @@ def ls(
     kind: Annotated[str | None, Query(max_length=50)] = None,
     definition: Annotated[str | None, Query(max_length=500, description="The id of a definition.")] = None,
     flow: Annotated[str | None, Query(max_length=500, description="The id or the name of a definition.")] = None,
-    text: Annotated[str | None, Query(max_length=500, description="In id, name, definition or error.")] = None,
+    text: Annotated[str | None, Query(max_length=500, description="Text in the id, name, definition or error.")] = None,
     since: Annotated[
         str | None,
         Query(
@@ -192,9 +192,9 @@ def ls(
         ),
     ] = None,
     until: Annotated[str | None, Query(max_length=50, description="Time before which the runs started.")] = None,
-    all: Annotated[bool, Query(description="Also those that are part of another.")] = False,
+    all: Annotated[bool, Query(description="Also list runs that are part of another run.")] = False,
     after: Annotated[
-        str | None, Query(max_length=500, description="The id of a run: the list continues behind it.")
+        str | None, Query(max_length=500, description="The id of a run; the list continues after it.")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> Answer:
@@ -249,7 +249,9 @@ def graph(run_id: RunId, app: Served) -> Answer:
 
 @router.get("/{run_id:path}/arguments", summary="Get the arguments of calls", response_model=models.CallArguments)
 async def arguments(
-    run_id: RunId, app: Served, node: Annotated[str, Query(max_length=2000, description="Its path, with rounds.")] = ""
+    run_id: RunId,
+    app: Served,
+    node: Annotated[str, Query(max_length=2000, description="The path of the node, with iterations.")] = "",
 ) -> Answer:
     """Return the arguments of the recorded calls by path, of one node or of all. No tool is called."""
     # In a loop of its own: a large run takes a moment.
@@ -287,9 +289,13 @@ def get(
     run_id: RunId,
     app: Served,
     files: Files,
-    events: Annotated[bool, Query(description="Whether to add the events; they repeat what `nodes` has.")] = True,
-    limit: Annotated[int | None, Query(ge=1, le=10_000, description="Steps of a page (default: all).")] = None,
-    after: Annotated[int, Query(ge=0, le=2**63 - 1, description="The next page: `next` of the page before it.")] = 0,
+    events: Annotated[
+        bool, Query(description="Whether to include the events; they contain the same information as `nodes`.")
+    ] = True,
+    limit: Annotated[int | None, Query(ge=1, le=10_000, description="Number of steps per page (default: all).")] = None,
+    after: Annotated[
+        int, Query(ge=0, le=2**63 - 1, description="The start of the page: `next` of the previous page.")
+    ] = 0,
 ) -> Answer:
     """Return one run with all recorded steps, or with one page of them."""
     row = require_run(app, run_id)
@@ -346,7 +352,9 @@ class RetryBody(RerunBody):
     """`accept` uses rejected results instead of calling their tools again."""
 
     accept: list[Annotated[str, Field(min_length=1)]] | dict[str, Any] = Field(
-        default_factory=list, max_length=1000, description="Nodes whose recorded results to use, or results by node."
+        default_factory=list,
+        max_length=1000,
+        description="Nodes whose recorded results are used, or an object with a result for each node.",
     )
 
 
@@ -372,7 +380,7 @@ class EventBody(RequestBody):
     event: str = Field(min_length=1, max_length=500)
     payload: Any = None
     id: str | None = Field(None, min_length=1, max_length=500, description="Idempotency key of the event.")
-    early: bool = Field(True, description="Keep it for a wait that has not begun yet.")
+    early: bool = Field(True, description="Keep the event for a wait that has not begun yet.")
 
 
 # Of a request without a body.

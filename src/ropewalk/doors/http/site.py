@@ -61,7 +61,7 @@ class Metrics:
         self._calls = Counter("ropewalk_tool_calls", message, (*tool, "outcome"), **more)
         message = "Seconds that calls of tools took, with their attempts and the pauses between them."
         self._call_time = Histogram("ropewalk_tool_call_duration_seconds", message, tool, buckets=_SECONDS, **more)
-        message = "Attempts that failed, of nodes that are tried again or whose failure is handled, by error."
+        message = "Failed attempts of nodes that are retried or whose failure is handled, by error."
         self._attempts = Counter("ropewalk_failed_attempts", message, ("error",), **more)
         self._open_nodes: dict[str, dict[str, tuple[str, float]]] = {}
 
@@ -131,7 +131,7 @@ sessions_router = APIRouter(prefix="/api", tags=["sessions"], route_class=Route,
 
 
 class Ended(BaseModel):
-    ended: int = Field(description="How many sessions have been ended.")
+    ended: int = Field(description="The number of sessions that were ended.")
 
 
 @sessions_router.post("/logout", summary="Log out", response_model=Ended)

@@ -94,6 +94,6 @@ async def get(tool_id: ToolId, app: Served) -> Answer:
 async def call(tool_id: ToolId, body: Arguments, app: Served) -> Answer:
     """Call one tool, with its validation, timeout, retries, cache and limits."""
     if tool_id.startswith(OWN) or str((await app.jobs.find_tool(tool_id)).id).startswith(OWN):
-        raise HTTPException(403, f"{tool_id} is a part of agents and not called by itself; run an agent instead")
+        raise HTTPException(403, f"{tool_id} is a part of agents and cannot be called alone; run an agent instead")
     value = await app.call_tool(tool_id, check_json(body.arguments, "arguments"))
     return Answer({"tool": tool_id, "result": value})

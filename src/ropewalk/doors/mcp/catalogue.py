@@ -157,16 +157,16 @@ _OUTPUT: Final[dict[str, Json]] = {
 def find_tools(tools: Mapping[str, ExposedTool], finder: Finder) -> ExposedTool:
     """The tool that finds the others."""
     names = (
-        "the tools of this server by what you want to do; gives their names, descriptions and input schemas, best "
-        "first, each with how sure one can be of it (score, 0 to 1), and says when none fits"
+        "the tools of this server that fit a task. Returns their names, descriptions and input schemas, the best "
+        "first, each with a score (0 to 1) that says how sure it fits, and a note if no tool fits"
     )
 
     async def call(args: dict[str, Json], asked: CallContext) -> Any:
         query, limit = args.get("query"), args.get("limit", _USUAL)
         if not isinstance(query, str) or not query.strip():
-            return failed("query: say what you want to do", {"kind": "InvalidInput"})
+            return failed("query: must describe the task in words", {"kind": "InvalidInput"})
         if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MOST:
-            return failed(f"limit: a whole number from 1 to {_MOST}", {"kind": "InvalidInput"})
+            return failed(f"limit: must be a whole number from 1 to {_MOST}", {"kind": "InvalidInput"})
         result = [
             (name, tools[name], score) for name, score in await asyncio.to_thread(finder.best, tools, query, limit)
         ]
@@ -186,7 +186,7 @@ def find_tools(tools: Mapping[str, ExposedTool], finder: Finder) -> ExposedTool:
             message["connecting"] = connecting
         if fits:
             return given(message, _OUTPUT)
-        near = "; those listed come nearest, and are probably not what is wanted" if result else ""
+        near = "; the listed tools are the nearest ones, and probably do not fit" if result else ""
         note = f"no tool here fits this request (none has a score of {THRESHOLD:g} or more){near}"
         if connecting:
             note += f"; the tools of {', '.join(connecting)} are not known yet: ask again in a few seconds"
@@ -195,7 +195,7 @@ def find_tools(tools: Mapping[str, ExposedTool], finder: Finder) -> ExposedTool:
     return ExposedTool(
         id=FIND,
         wanted=FIND,
-        description=f"Finds {names}. Call what it finds with {CALL}.",
+        description=f"Finds {names}. Call these tools with {CALL}.",
         input_schema={
             "type": "object",
             "properties": {
@@ -221,9 +221,9 @@ def call_tool(find: Find, tools: Mapping[str, ExposedTool], finder: Finder) -> E
             hint = f"; did you mean {near}?" if near else f"; ask {FIND}"
             return failed(f"name: there is no tool {name!r}{hint}", {"kind": "NotFound"})
         if not isinstance(arguments, dict):
-            return failed("arguments: an object, by the input schema of the tool", {"kind": "InvalidInput"})
+            return failed("arguments: must be an object that matches the tool's input schema", {"kind": "InvalidInput"})
         if request is not None and not (isinstance(request, str) and request.strip()):
-            return failed("request: the words that the tool was found by", {"kind": "InvalidInput"})
+            return failed("request: must be the query with which the tool was found", {"kind": "InvalidInput"})
         return await finder.handles.shorten(await finder.call(tool, arguments, asked, request))
 
     return ExposedTool(
@@ -233,8 +233,8 @@ def call_tool(find: Find, tools: Mapping[str, ExposedTool], finder: Finder) -> E
         input_schema={
             "type": "object",
             "properties": {
-                "name": {"type": "string", "description": f"As {FIND} gives it."},
-                "arguments": {"type": "object", "description": "By the input schema of that tool."},
+                "name": {"type": "string", "description": f"The name that {FIND} returned."},
+                "arguments": {"type": "object", "description": "Arguments that match the tool's input schema."},
                 "request": {
                     "type": "string",
                     "description": f"Your task: the query of {FIND}. Later searches learn from it.",

@@ -206,7 +206,8 @@ class Flows:
             if same is not None and (id, same[0]) not in self._told:
                 self._told.add((id, same[0]))
                 message = (
-                    "the file keeps the name; the name of the stored one ends with a digest (`stored = false` hides it)"
+                    "the file keeps the name; the stored definition is offered under a name with a digest (`stored = "
+                    "false` hides it)"
                 )
                 log.warning("stored %s %r differs from the file %s: %s", definition.kind, loaded.name, same[0], message)
             waits = waits or _has_wait(loaded.flow)
@@ -389,9 +390,7 @@ class Flows:
         run_id, listed = result.get("executionId"), result.get("waitingFor") or []
         facts = await run_sync_in_thread(self._app.store, lambda: self._app.runs.facts(str(run_id)))
         asks = ", ".join(str(item.get("approval") or item.get("event")) for item in listed)
-        how = (
-            f"Once this is answered, call {RESUME} with runId {run_id!r}: it gives the result. Do not start a new run."
-        )
+        how = f"Once this is answered, call {RESUME} with runId {run_id!r}: it returns the result. Start no new run."
         about = {"kind": "Waiting", "runId": run_id, "status": "waiting", "waitingFor": listed, "facts": facts}
         return failed(f"no result yet: run {run_id} waits for {asks or 'an event'}. {how}", about)
 
@@ -429,10 +428,12 @@ class Flows:
         return ExposedTool(
             id=f"flows/{RESUME}",
             wanted=RESUME,
-            description="Continues a run that waited for an approval or an event, and gives its result.",
+            description="Continues a run that waited for an approval or an event, and returns its result.",
             input_schema={
                 "type": "object",
-                "properties": {"runId": {"type": "string", "description": "As the waiting tool has given it."}},
+                "properties": {
+                    "runId": {"type": "string", "description": "The run id that the waiting tool returned."}
+                },
                 "required": ["runId"],
             },
             call=call,

@@ -266,7 +266,7 @@ class GatewayPassthrough:
         except (ServerRefused, ConnectionError, TimeoutError) as error:
             if not isinstance(error, ServerRefused) or error.code != METHOD_NOT_FOUND:
                 why = str(error) or f"no answer within {_PATIENCE:g} s"
-                log.warning("%s gave no %s: %s", server, field, why)
+                log.warning("server %s did not list its %s: %s", server, field, why)
         return result
 
     async def _pages(self, server: str, method: str, field: str, entries: list[Any]) -> None:

@@ -127,7 +127,7 @@ class ResultHandles:
         if not isinstance(place, str) or not isinstance(path, str):
             return failed("value and path: must be texts", {"kind": "InvalidInput"})
         if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
-            return failed("offset: must be an integer from 0", {"kind": "InvalidInput"})
+            return failed("offset: must be an integer of 0 or more", {"kind": "InvalidInput"})
         try:
             text = await run_sync_in_thread(self._app.store, lambda: self._text(place, path))
         except NotFound:

@@ -152,7 +152,7 @@ def explained(name: str, error: Exception) -> Any:
         return flow_failed(error)
     if isinstance(error, InvalidFlow):  # what a refused tool says of itself may stand in it: for the operator only
         log.warning("%s cannot run now: %s", name, replace_invisible(str(error)))
-        return failed("the flow cannot run now; the operator has to look at it: the log of the server has why", about)
+        return failed("the flow cannot run now; ask the operator of the server, whose log has the reason", about)
     if isinstance(error, (InvalidInput, ValidationFailed)):
         about["problems"] = [{"path": p.path, "message": p.message} for p in error.problems]
         message = ["the arguments do not match the input schema:", *map(str, error.problems)]

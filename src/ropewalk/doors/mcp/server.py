@@ -145,7 +145,8 @@ class McpDoor:
             self._is_incomplete = True
             late = ", ".join(connecting)
             log.warning(
-                "the list of tools goes out without those of %s: no answer yet; clients hear of them later", late
+                "the list of tools lacks those of %s, which has not answered yet; clients are notified when it does",
+                late,
             )
         meta: Any = {CONNECTING: connecting} if connecting else None
         return types.ListToolsResult(tools=tools, _meta=meta)
@@ -257,7 +258,7 @@ class McpDoor:
         near = did_you_mean(name, self.catalogue.tools)
         text = f"Unknown tool: {name}" + (f"; did you mean {near}?" if near else "")
         if late := self.catalogue.connecting:
-            text += f"; not known yet are the tools of {', '.join(late)}"
+            text += f"; the tools of {', '.join(late)} are not known yet"
         return MCPError(INVALID_PARAMS, text)
 
     # --- changes
@@ -314,7 +315,7 @@ class McpDoor:
             try:
                 now = self._told()
             except Exception:
-                log.exception("the tools could not be listed; the next look tries again")
+                log.exception("the tools could not be listed; Ropewalk tries again at the next check")
                 continue
             if now != self._known:
                 self._known = now

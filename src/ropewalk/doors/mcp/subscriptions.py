@@ -111,7 +111,7 @@ class ResourceSubscriptions:
             except (ServerRefused, ConnectionError, TimeoutError) as error:
                 if not confirmed.is_set():
                     raise
-                log.info("the subscription to %s of %s is made again: %s", uri, server, error)
+                log.info("subscribing again to %s of %s: %s", uri, server, error)
             await asyncio.sleep(_PAUSE)
 
 

@@ -154,7 +154,9 @@ class Address:
         if not port.isdecimal() or int(port) > 65535:
             raise ConfigError(f"--http {text}: must be HOST:PORT or PORT, as 127.0.0.1:8700")
         if host in _EVERYWHERE and not names:
-            raise ConfigError(f"--http {text}: all interfaces; say by which name clients come: --allow-host NAME")
+            raise ConfigError(
+                f"--http {text}: this listens on all interfaces, so name the host that clients use: --allow-host NAME"
+            )
         return cls(host=host, port=int(port), names=tuple(names))
 
     @property
@@ -190,7 +192,7 @@ class Address:
 async def serve(door: McpDoor, address: Address, token: str | None, ready: Callable[[str], None]) -> None:
     """Serve until cancelled. Call `ready` with the URL once the server listens."""
     if token is None and not address.local:
-        raise ConfigError(f"{address.shown} can be reached from other machines: a token is needed")
+        raise ConfigError(f"{address.shown} can be reached from other machines, so a token is required")
     listening = address.listen()
     site = AuthMiddleware(_site(door), token, address.hosts, _MOST_BYTES, way=_WAY)
     async with door.open():

@@ -111,7 +111,7 @@ def _made_by(expr: Expr) -> MakeArgs:
 def _resolve(ref: Ref) -> tuple[Callable[[Any], Json], Path]:
     getter = _GETTERS.get(ref.root)
     if getter is None:
-        message = f"an undo reads the call that it takes back ($args, $result), not ${ref.root}"
+        message = f"an undo can read only $args and $result of the call that it undoes, not ${ref.root}"
         raise InvalidFlow([Problem(path="undo", message=message)])
     return getter, ref.path
 

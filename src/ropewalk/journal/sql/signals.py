@@ -36,9 +36,7 @@ def new_signal(name: str, payload: Json, id: str | None) -> Signal:
     payload = check_json(payload, "payload")
     size = len(dump(payload, "payload") or b"")
     if size > MAX_PAYLOAD_BYTES:
-        message = (
-            f"{size:,} bytes of JSON; a signal has at most {MAX_PAYLOAD_BYTES:,}: send a reference to what is larger"
-        )
+        message = f"{size:,} bytes of JSON; at most {MAX_PAYLOAD_BYTES:,} are allowed; send a reference to larger data"
         raise InvalidValue("payload", message)
     return Signal(id=id or uuid.uuid4().hex, name=name, payload=payload, sent=time.time())
 
@@ -48,7 +46,7 @@ def _check_text(place: str, text: str) -> None:
     if not isinstance(text, str) or not text.strip():
         raise InvalidValue(place, "must be a text that is not empty")
     if len(text) > MAX_NAME_LENGTH:
-        raise InvalidValue(place, f"has {len(text):,} characters; at most {MAX_NAME_LENGTH:,} are right")
+        raise InvalidValue(place, f"has {len(text):,} characters; at most {MAX_NAME_LENGTH:,} are allowed")
 
 
 def check_same_signal(run_id: str, old: Signal, new: Signal) -> None:

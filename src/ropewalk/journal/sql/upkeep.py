@@ -306,8 +306,8 @@ class Migrations:
         version = self.version(connection)
         if version > self.newest:
             raise StoreError(
-                f"{name} was written by a newer Ropewalk (store version {version}, this one knows {self.newest});"
-                f" upgrade Ropewalk to one that knows {version}, or choose another store"
+                f"{name} was written by a newer Ropewalk (store version {version}; this Ropewalk supports "
+                f"versions up to {self.newest}); upgrade Ropewalk, or choose another store"
             )
         return version
 

@@ -129,7 +129,8 @@ def store_error(path: Path, error: Exception, *, opening: bool = False) -> Store
         problem = "this user may not read it"
     elif isinstance(error, (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError)):
         problem = (
-            f"cannot be opened ({error}); check who may read it, the files next to it (-wal, -shm) and its directory"
+            f"cannot be opened ({error}); check the permissions of the file, of the files next to it (-wal, -shm) and "
+            "of its directory"
         )
     elif isinstance(error, apsw.IOError):
         problem = f"the disk reports an error ({error}); nothing acknowledged is lost. Check the disk, then try again"
@@ -259,7 +260,7 @@ def check_store(connection: apsw.Connection, path: Path, why: str) -> None:
     if version < migrations.newest:
         raise StoreError(
             f"{path} was written by an older Ropewalk (store version {version}, this one reads {migrations.newest}),"
-            f" and cannot be brought up to date here: {why}; open it once where it can be written"
+            f" and cannot be upgraded here: {why}; open it once as a user who can write to it"
         )
 
 

@@ -234,7 +234,7 @@ class SqliteStore(SqlStore):
         try:
             str(self.path).encode()
         except UnicodeEncodeError:
-            error = StoreError(f"{self.path}: SQLite takes no path that is not UTF-8")
+            error = StoreError(f"{self.path}: SQLite needs a path in UTF-8")
             raise error.with_remedy(Action.CHOOSE_STORE) from None
         self.unwritable = unwritable(self.path)
         reader = SqliteReader(self.path, self.unwritable, lease, poll) if self.unwritable else None

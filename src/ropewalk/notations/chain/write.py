@@ -62,9 +62,15 @@ def policy_fields(node: Node, needed: bool, refuse: Callable[[str], None]) -> di
         }  # fmt: skip
     # A reported failure gives null in a chain, and stops its dependents in dag mode.
     if on_error.value != NULL:
-        refuse("a chain continues with null after a reported failure (continue); a fallback needs a silent failure")
+        refuse(
+            "after a reported failure (continue), a chain continues with null; a fallback value needs a failure "
+            "that is not reported"
+        )
     elif needed:
-        refuse("in dag mode a chain skips the nodes that wait for a failed one (continue); make the failure silent")
+        refuse(
+            "in dag mode, a reported failure (continue) also skips the nodes that depend on the node; do not "
+            "report the failure"
+        )
     return {**fields, "errorStrategy": "continue"}
 
 
@@ -191,7 +197,7 @@ class ChainWriter(FlowWriter[Around]):
         if node.meta.hidden:
             self.refuse_hidden(node, path)
         if node.gate is not None:
-            self.refuse(path, "a chain cannot hold a gate; write it as a condition (when)", decisive=True)
+            self.refuse(path, "chains have no gates; write the gate as a condition (when)", decisive=True)
         self.refuse_unsupported(node, path)
         policy = policy_fields(node, around.dag and node.id in self.needed, lambda message: self.refuse(path, message))
         fallback: Fields = {}
@@ -317,7 +323,7 @@ class ChainWriter(FlowWriter[Around]):
         if body.result != outputs(body):
             self.refuse(
                 around.path.rstrip("/"),
-                "the value of a chain's parallel node is its nodes' outputs by name, and nothing else",
+                "the value of a parallel node in a chain is always an object with the outputs of its nodes",
             )
         apart = frozenset(node.id for node in body.nodes)
         inside = replace(around, dag=False, apart=around.apart | apart)
@@ -357,14 +363,20 @@ class ChainWriter(FlowWriter[Around]):
         # A map runs its iterations concurrently; a loop runs them in order, with conditions.
         if isinstance(op, Map):
             if op.limit is None or (op.limit == 1 and not iterations_are_independent(op.body)):
-                self.refuse(path, "iterations of a chain run in sequence, or at most `concurrency` (2 or more) at once")
+                self.refuse(
+                    path,
+                    (
+                        "the iterations of a loop in a chain run one after another, or at most `concurrency` (2 or "
+                        "more) at once"
+                    ),
+                )
             elif op.limit > 1:
                 fields["concurrency"] = op.limit
             if op.most is not None:
                 fields["maxIterations"] = op.most
         else:
             if not op.collect:
-                self.refuse(path, "a chain's loop gives the list of all iterations, not only the last one")
+                self.refuse(path, "a loop in a chain returns a list with all iterations, not only the last one")
             if op.items is not None and (op.again is not None or op.until is not None):
                 self.refuse(path, "a chain's loop has either items or until and while")
             for key, test in (("while", op.again), ("until", op.until)):
@@ -400,7 +412,7 @@ class ChainWriter(FlowWriter[Around]):
                 return Ref("var", ref.path)
             case "round":
                 if around.round == "map":
-                    message = "$iteration is that of the innermost loop; keep the outer one in a node"
+                    message = "$iteration belongs to the innermost loop; store the number of the outer loop in a node"
                     self.refuse(path, message)
                 return Ref("iteration", ref.path)
             case "status":

@@ -81,7 +81,7 @@ class CompositionWriter(FlowWriter[Around]):
             if ref.root != "out":
                 return ref
             if ref.elide and ref.path[1:2] == ("output",):
-                self.refuse("result", f"reads the member `output` of {ref.path[0]!r}, which runs in a parallel node")
+                self.refuse("result", f"reads the field `output` of {ref.path[0]!r}, which runs in a parallel node")
             return Ref("out", (node.id, *ref.path))
 
         gives_all_outputs = body.result == outputs(body)
@@ -112,7 +112,7 @@ class CompositionWriter(FlowWriter[Around]):
             self.refuse_hidden(node, path)
             return {"id": node.id, **NULL_NODE}  # its parts are not looked at
         if node.gate is not None:
-            message = "a composition cannot hold a gate (onSuccess, onError, a conditional edge)"
+            message = "compositions have no jumps and no conditional edges (onSuccess, onError, when)"
             self.refuse(path, message, decisive=True)
         self.refuse_unsupported(replace(node, gate=None), path)
         inside = replace(around, path=f"{path}/")
@@ -197,7 +197,9 @@ class CompositionWriter(FlowWriter[Around]):
         if body.ordered:  # as a choice that is always taken
             return {"type": "conditional", "condition": True, "then": self.sequence(f"{id}_value", body, around)}
         if body.result != outputs(body):
-            self.refuse(around.path.rstrip("/"), "the value of a parallel node is its nodes' outputs by name")
+            self.refuse(
+                around.path.rstrip("/"), "the value of a parallel node is an object with the outputs of its nodes"
+            )
         inside = replace(around, parallel=True)
         width = body.limit or max(len(body.nodes), WIDTH)
         limit = {} if width == WIDTH else {"concurrency": width}

@@ -343,7 +343,10 @@ class ExperienceCompiler:
         for i, name in enumerate(names):
             merge = self.document.schema.get(name, {}).get("merge", "last_wins")
             if merge != "last_wins":
-                message = f"{name!r} comes back whole from a shared state, so {merge} would merge it twice"
+                message = (
+                    f"{name!r} comes back from the shared state with its earlier value, so {merge} would merge that "
+                    "value twice"
+                )
                 add_problem(self.problems, f"{node.path}.writes[{i}]", message)
         return Fn("pick", (Ref("out", (id, "finalState")), Lit([quote_key(name) for name in names])))
 

@@ -304,7 +304,7 @@ class ModelNodes:
             return entry
         problem = entry.get("problem") if isinstance(entry, Mapping) else None
         if not problem:
-            problem = f"names the file {name}, and this definition comes from no directory; run it from its file"
+            problem = f"names the file {name}, but this definition was not read from a directory; run it from its file"
         add_problem(self.document.problems, path, str(problem))
         return ""
 

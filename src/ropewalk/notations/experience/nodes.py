@@ -63,7 +63,7 @@ def source_of(value: Json, path: str, report: Report) -> dict[str, Json]:
     if len(kinds) == 1:
         _check_source(kinds[0], source, path, report)
     else:
-        reason = f"not both {' and '.join(kinds)}" if kinds else "and there is none"
+        reason = f"not both {' and '.join(kinds)}" if kinds else "none is given"
         add_problem(report, path, f"a dataset comes from one of {', '.join(SOURCES)}; {reason}")
     return source
 
@@ -78,7 +78,7 @@ def _read_typed_source(value: Mapping[str, Json], path: str, report: Report) -> 
     if place not in fields and other_place in fields:
         fields[place] = fields.pop(other_place)
     elif other_place in fields:
-        add_problem(report, join(path, other_place), f"this {kind} source has its {place} already; give one of them")
+        add_problem(report, join(path, other_place), f"this {kind} source already has a {place}; remove one of them")
         del fields[other_place]
     if place not in fields:
         add_problem(report, join(path, place), f"required for a source of the type {kind}")
@@ -330,7 +330,7 @@ def _check_fields(node: ExperienceNode, report: Report) -> None:
     if kind == "tool":
         for key in node.get("args", ()):
             if key in GIVEN:
-                message = "every module is given this by the run; take another name"
+                message = "the run passes an argument of this name to every module; choose another name"
                 add_problem(report, join(node.path, f"args.{key}"), message)
     if kind == "wait" and ("event" in node.fields) == ("approval" in node.fields):
         add_problem(report, node.path, "a wait node needs either event or approval")
@@ -368,7 +368,9 @@ def _read_on_error(value: Json, path: str, report: Report) -> dict[str, Json]:
     for key in fields:
         owner = OF_POLICY.get(key, "retry")
         if key != "policy" and fields.get("policy", owner) not in (owner, ""):
-            add_problem(report, join(path, key), f"only the policy {owner} has {key}, this one is {fields['policy']}")
+            add_problem(
+                report, join(path, key), f"only the policy {owner} has {key}; this policy is {fields['policy']}"
+            )
     if fields.get("policy") == "fallback" and "value" not in fields:
         add_problem(report, join(path, "value"), "required for the policy fallback")
     return fields

@@ -224,7 +224,10 @@ def read(config: Mapping[str, Json]) -> ExperienceDocument:
         del fields["inputSchema"]
     state = fields.get("state")
     if isinstance(state, Mapping) and state.get("store") is not None:
-        message = "is not used: the state of a run is in the store of the run; keep the final state to carry it over"
+        message = (
+            "is not used, because the store of a run keeps its state; the next run can start with the final state of "
+            "the last one"
+        )
         add_problem(document.warnings, "state.store", message)
     _read_phases(document)
     if "graph" in fields:
@@ -307,7 +310,7 @@ def _read_graph(document: ExperienceDocument) -> None:
     for path, value in list_of(graph.get("loops"), "graph.loops", report):
         loop = read_object(value, LOOP, path, report, required=("id", "body"))
         if "budget" in loop:
-            add_problem(document.warnings, join(path, "budget"), "is not enforced; max_iters bounds a loop")
+            add_problem(document.warnings, join(path, "budget"), "is not enforced; max_iters limits a loop")
         document.loops.append(Part(path, loop))
     for path, value in list_of(graph.get("pipelines"), "graph.pipelines", report):
         pipeline = read_object(value, PIPELINE, path, report, required=("id", "items", "stages"))
@@ -435,7 +438,8 @@ def _check_connection(part: Part, source: str, target: str, owners: Mapping[str,
     owner = owners[id]
     assert owner is not None
     message = (
-        f"{id!r} is in the body of the loop {owner.id!r}, and this edge crosses it; from outside edges name the loop"
+        f"{id!r} is in the body of the loop {owner.id!r}, but this edge leads into or out of the body; name the loop "
+        "instead of the node"
     )
     add_problem(report, join(part.path, key), message, owner.id)
     return False
@@ -601,7 +605,7 @@ def _check_input_types(document: ExperienceDocument, schema: Json) -> None:
         takes = document.schema.get(name, {}).get("type")
         if not isinstance(type, str) or takes in (None, ANY, type) or (type, takes) == ("integer", "number"):
             continue
-        message = f"is {type}, and begins the state field {name!r}, which is declared as type {takes}"
+        message = f"is {type}, but sets the state field {name!r}, which is declared as type {takes}"
         add_problem(document.problems, f"inputSchema.properties.{name}.type", message)
 
 

@@ -151,7 +151,7 @@ def _unused(node: Node, fields: dict[str, Json], known: tuple[str, ...], owner: 
     for key in fields:
         if key not in known:
             near = did_you_mean(snake(key), known)
-            hint = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
+            hint = f"did you mean {near}?" if near else f"known are: {', '.join(known)}"
             yield f'The {owner} of node "{node.meta.name}" {verb} "{key}", which is not used; {hint}'
 
 

@@ -147,7 +147,7 @@ class GraphShaper:
         result = node.result
         assert result is not None
         if node.policy.on_error is not None:
-            message = "the fallback of a failed call in an experience is not mapped"
+            message = "an experience writes the fallback of a failed call unchanged, without a mapping"
             self.refuse(f"{place.path}{node.id}", message)
         call = Node(
             id=self.unique_id(f"{node.id}_call"), op=node.op, when=node.when, policy=node.policy, meta=node.meta
@@ -207,7 +207,7 @@ class GraphShaper:
             if ref.root != "prev":
                 return ref
             if place.prev is None:
-                self.refuse(path, "reads $prev after a step that the state may skip, or after too many conditions")
+                self.refuse(path, "reads $prev after a step that may be skipped, or after too many conditions")
                 return NULL
             value = place.prev
             if value != NULL:
@@ -276,7 +276,7 @@ class ExperienceWriter(FlowWriter[Around]):
         """Return the document; what it cannot hold is refused."""
         flow = self.flow
         if flow.output_schema is not None:
-            self.refuse("output_schema", "an experience cannot hold an outputSchema")
+            self.refuse("output_schema", "experiences have no outputSchema")
         self.concurrency = _width(without_output_check(flow.body))
         body = self._keep_result(GraphShaper(self.unique_id, self.refuse).shape(without_output_check(flow.body)))
 
@@ -317,7 +317,10 @@ class ExperienceWriter(FlowWriter[Around]):
         declared = {"type": "object"} if flow.input_schema is None else flow.input_schema
         for name in seeded_fields(declared, flow.state):
             if name not in flow.seeds:
-                message = f"its input would begin the state field {name!r}, which has the name of a member of the input"
+                message = (
+                    f"the state field {name!r} has the name of a property of the input, so the input would set its "
+                    "initial value"
+                )
                 self.refuse("input_schema", message)
                 break
         document["inputSchema"] = declared
@@ -342,7 +345,10 @@ class ExperienceWriter(FlowWriter[Around]):
             if node.writes != KEEP_RESULT and any(inner.writes is not None for inner in _within(node)):
                 kinds.append(1 if _is_loop(node) else 2 if _is_pipeline(node) else 0)
         if self.flow.state and kinds != sorted(kinds):
-            message = "writes in an experience fold nodes first, then loops, then pipelines; write it in this order"
+            message = (
+                "an experience applies the writes of nodes first, then of loops, then of pipelines; write the nodes "
+                "in this order"
+            )
             self.refuse("nodes", message)
 
     def _field(self, name: str, channel: Channel) -> Fields:
@@ -385,7 +391,7 @@ class ExperienceWriter(FlowWriter[Around]):
         elif isinstance(op, Loop):
             self._loop(node, op, around)
         else:
-            self.refuse_op(node, path, "its nodes call tools and wait")
+            self.refuse_op(node, path, "the nodes of an experience call tools and wait")
             self._write_null(node)
 
     def _write_null(self, node: Node) -> None:
@@ -400,7 +406,7 @@ class ExperienceWriter(FlowWriter[Around]):
         if node.meta.hidden:
             self.refuse_hidden(node, path)
         if node.gate is not None:
-            self.refuse(path, "an experience cannot hold a gate", decisive=True)
+            self.refuse(path, "experiences have no gates", decisive=True)
         self.refuse_unsupported(replace(node, gate=None), path)
 
     def _leaf(self, node: Node, around: Around) -> Fields:
@@ -447,7 +453,7 @@ class ExperienceWriter(FlowWriter[Around]):
         start = agent.start.items if isinstance(agent.start, Arr) else ()
         message = dict(start[0].fields) if len(start) == 1 and isinstance(start[0], Obj) else {}
         if message.get("role") != Lit("user") or node.result != Ref("out", (node.id, "answer")):
-            self.refuse(path, "an agent in an experience has a prompt alone, and gives its answer")
+            self.refuse(path, "an agent in an experience has only a prompt, and its value is its answer")
         # Only these options have a field in the notation.
         options = {key: value for key, value in agent.options.items() if key != "must_end"}
         for key in list(options):
@@ -456,7 +462,10 @@ class ExperienceWriter(FlowWriter[Around]):
                 del options[key]
         prompt = self.value(message.get("content", NULL), f"{path}.prompt", around)
         if not isinstance(prompt, str) or not prompt.strip() or is_file_path(prompt):
-            self.refuse(path, "an agent in an experience has a prompt that is a text and no path of a file")
+            self.refuse(
+                path,
+                "the prompt of an agent in an experience must be a text that does not look like the path of a file",
+            )
             self._write_null(node)
             return
         # Defaults are left out, so that reading the document again gives the same agent.
@@ -528,14 +537,23 @@ class ExperienceWriter(FlowWriter[Around]):
         body = op.body
         inside = Around(f"{path}/", frozenset(id for needs in body.needs.values() for id in needs))
         if node.writes is not None or node.policy != NO_POLICY:
-            self.refuse(path, "in an experience, policies and writes belong to the call per item, not to the whole map")
+            self.refuse(
+                path,
+                "in an experience, error policies and writes apply to the call for each item, not to the whole map",
+            )
         for inner in body.nodes:
             if not isinstance(inner.op, LEAVES):
-                self.refuse_op(inner, f"{path}/{inner.id}", "per item it calls tools and waits")
+                self.refuse_op(inner, f"{path}/{inner.id}", "for each item, an experience can only call tools and wait")
                 self._write_null(node)
                 return
         if not body.nodes or body.result != Ref("out", (body.nodes[-1].id,)):
-            self.refuse(path, "the value per item is its last call's result; nothing is computed afterwards")
+            self.refuse(
+                path,
+                (
+                    "the value of each item is the result of its last call; an experience cannot compute another "
+                    "value from it"
+                ),
+            )
             self._write_null(node)
             return
         # One call per item is a node with for_each; a sequence of calls needs a pipeline.
@@ -545,7 +563,7 @@ class ExperienceWriter(FlowWriter[Around]):
         if len(body.nodes) == 1:
             self._for_each(node, op, items, around, inside)
         elif around.path:
-            self.refuse(path, "inside a loop of an experience each item has one call (for_each), not several")
+            self.refuse(path, "inside a loop of an experience, a for_each makes one call for each item, not several")
             self._write_null(node)
         else:
             self._pipeline(node, op, items, inside)
@@ -557,7 +575,7 @@ class ExperienceWriter(FlowWriter[Around]):
         if op.limit != self.concurrency:
             for_each["concurrency"] = op.limit
         if call.when is not None:
-            message = "per item an experience calls a tool always; put the condition into the items"
+            message = "an experience calls the tool for every item; filter the items instead of using a condition"
             self.refuse(path, message, decisive=True)
         self._check_node(replace(call, id=node.id), path)
         fields = {**self._leaf(call, inside), **self._when(node, path, around)}
@@ -593,14 +611,14 @@ class ExperienceWriter(FlowWriter[Around]):
             self._write_null(node)
             return
         if around.path:
-            self.refuse(path, "loops in an experience are at its top")
+            self.refuse(path, "experiences have loops only at the top level, not inside other nodes")
         # Read before the nodes of the loop are written, so that they count as a whole.
         outputs = [(inner.id, Ref("out", (inner.id, *self.output_paths.get(inner.id, ())))) for inner in op.body.nodes]
         top, self.nodes = self.nodes, self.inside["loop"]
         self.region(op.body, Around(f"{path}/"))
         self.nodes = top
         if op.body.result != Obj(tuple(outputs)) and node.id in around.needed:
-            self.refuse(path, "a loop in an experience gives the outputs of its nodes by name")
+            self.refuse(path, "the value of a loop in an experience is an object with the outputs of its nodes")
         fields: Fields = {"id": node.id, "body": [inner.id for inner in op.body.nodes]}
         if op.again is not None:
             until: Expr = Fn("!", (op.again,))
@@ -618,7 +636,10 @@ class ExperienceWriter(FlowWriter[Around]):
             id, *rest = ref.path
             path_written = self.output_paths.get(str(id), ())
             if tuple(rest[: len(path_written)]) != path_written:
-                self.refuse(path, f"reads another part of {id!r} than it writes, which alone an experience hands on")
+                self.refuse(
+                    path,
+                    f"reads another part of {id!r} than it writes; an experience passes on only what a node writes",
+                )
             return Ref("output", (id, *rest[len(path_written) :]))
         if ref.root == "status":
             return self.status(ref, path)

@@ -199,7 +199,7 @@ class Components:
 
     def _target(self, ref: str) -> Any:
         if not ref.startswith("#/"):
-            raise InvalidTool(f"the reference {ref!r} leaves the document; put it inside")
+            raise InvalidTool(f"the reference {ref!r} points outside the document; put its target inside")
         node: Any = self._document
         for part in unquote(ref[2:]).split("/"):
             key = part.replace("~1", "/").replace("~0", "~")
@@ -255,7 +255,7 @@ def _pointer_name(ref: str) -> str:
         return ref[len(_SCHEMAS) :]
     if ref.startswith("#/$defs/"):
         return ref[len("#/$defs/") :]
-    raise InvalidTool(f"the reference {ref!r} is not to #/components/schemas/...")
+    raise InvalidTool(f"the reference {ref!r} must point to #/components/schemas/...")
 
 
 def _definition_names(schema: Json) -> set[str]:

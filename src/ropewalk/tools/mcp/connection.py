@@ -565,7 +565,7 @@ class Connection:
         """Word an error of this server; with `tail`, add what it printed last."""
         text = f"{self.config}{join} {event}"
         if tail and self._streams is not None and self._streams.garbage:
-            text += f"; it printed what is not JSON-RPC: {self._streams.garbage!r}"
+            text += f"; it printed text that is not JSON-RPC: {self._streams.garbage!r}"
         stderr = self._child.stderr_tail().strip() if tail and self._child is not None else ""
         if stderr:
             text += f"; its stderr ends with:\n{stderr}"

@@ -146,7 +146,7 @@ log = logging.getLogger("ropewalk.mcp")
 Judge: TypeAlias = Callable[[str, list[Definition]], Mapping[str, str] | None]
 """Returns why tools of a server may not be used, by tool name; None if the project has no pins."""
 
-GONE: Final = "its server does not offer it any more"
+GONE: Final = "its server no longer offers it"
 
 
 class Listing:

@@ -59,7 +59,7 @@ async def log_in(config: ServerConfig, show: Show, *, scope: str | None = None, 
         try:
             await auth.authorize(client, challenge, more=scope is not None)
         except (OAuthFlowError, ValidationError, httpx2.HTTPError) as error:
-            why = str(error) if not isinstance(error, ValidationError) else "its metadata is not what OAuth defines"
+            why = str(error) if not isinstance(error, ValidationError) else "its OAuth metadata is not valid"
             raise ConfigError(f"{config}: the login failed: {why or type(error).__name__}") from error
 
 

@@ -173,7 +173,7 @@ class KeyringEntries:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._mark(key).touch(mode=0o600)
         except OSError as error:
-            raise ConfigError(f"cannot note the login in {self._directory}: {error.strerror}") from error
+            raise ConfigError(f"cannot record the login in {self._directory}: {error.strerror}") from error
 
     def delete(self, key: str) -> bool:
         """Delete the data of a key; return False if there was none."""

@@ -122,7 +122,7 @@ class _WorkloadAuth(_MachineAuth):
     async def _perform_authorization(self) -> httpx2.Request:
         texts, context = self._texts, self.context
         if context.oauth_metadata is None:
-            raise OAuthFlowError(f"no metadata of the authorization server {texts['issuer']}")
+            raise OAuthFlowError(f"could not get the metadata of the authorization server {texts['issuer']}")
         assertion = await _text_or_file(self.config, texts, "assertion")
         data = {"grant_type": JWT_BEARER_GRANT_TYPE, "assertion": assertion, "client_id": texts["client_id"]}
         data["resource"] = context.get_resource_url()
@@ -156,7 +156,7 @@ def _enterprise(config: ServerConfig, texts: Mapping[str, str]) -> Authorization
             raise OAuthTokenError(f"the identity provider refuses the exchange: HTTP {response.status_code}")
         token = response.json()
         if token.get("issued_token_type") != _ID_JAG or not isinstance(token.get("access_token"), str):
-            raise OAuthTokenError("the identity provider gives no grant for the server")
+            raise OAuthTokenError("the identity provider returned no grant for the server")
         return str(token["access_token"])
 
     return _EnterpriseAuth(

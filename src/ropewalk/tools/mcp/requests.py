@@ -501,7 +501,7 @@ def _id_in_text(message: bytes) -> Any:
 
 def _response_problem(message: dict[str, Any], in_lines: bool) -> str:
     if in_lines:
-        return "it is printed in several lines; the protocol wants each message in one"
+        return "a message was printed in several lines; the protocol requires one line for each message"
     if "error" in message:
         return "its error is not an object with a code and a message"
     if "result" not in message:

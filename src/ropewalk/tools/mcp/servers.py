@@ -99,7 +99,7 @@ class McpServers:
                 lambda: self._local_client(checked),
             )
         elif self._links[name].config != checked:
-            raise ConfigError(f"MCP server {name!r} is already configured, and differently")
+            raise ConfigError(f"MCP server {name!r} is already configured with other settings")
 
     @property
     def names(self) -> list[str]:
