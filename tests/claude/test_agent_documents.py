@@ -148,7 +148,7 @@ Tools:
   find(topic: string) -> array
 
 Calls: no fixed bound
-  find  write, unbounded
+  find  write, no undo, unbounded
   ropewalk:model  read, at most 120
 Loops without a fixed bound:
   calls

@@ -243,10 +243,10 @@ def test_what_sqlite_reads_as_an_address_makes_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(StoreError, match="right are: memory"):
+    with pytest.raises(StoreError, match="valid addresses: memory"):
         open_store(address)
     assert file_of(address) is None
     (tmp_path / "ropewalk.toml").write_text(f"[store]\nurl = {address!r}\n")
-    with pytest.raises(StoreError, match="right are: memory"):
+    with pytest.raises(StoreError, match="valid addresses: memory"):
         open_store(read_config(tmp_path, environ={}).store)
     assert os.listdir(tmp_path) == ["ropewalk.toml"]

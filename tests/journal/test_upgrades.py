@@ -180,5 +180,5 @@ def test_a_store_of_a_newer_version_says_which_one_is_needed(tmp_path: Path) -> 
     connection.execute("INSERT INTO migration VALUES (99, '0099_future', 0)")
     connection.close()
     known = f"this Ropewalk supports versions up to {NEWEST['sqlite']}"
-    with pytest.raises(StoreError, match=rf"newer Ropewalk \(store version 99, {known}\); upgrade Ropewalk to one"):
+    with pytest.raises(StoreError, match=rf"newer Ropewalk \(store version 99; {known}\); upgrade Ropewalk, or"):
         SqliteStore(path)
