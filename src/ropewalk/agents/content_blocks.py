@@ -280,7 +280,7 @@ def _check_media_type(data: str, media: str, kind: str) -> tuple[dict[str, Any],
         if media not in IMAGES:
             return {}, f"its media type is {media or 'missing'}, not one of {', '.join(IMAGES)}"
         if len(data) > MAX_IMAGE_LENGTH:
-            return {}, f"it has {len(data):,} characters of base64; the API takes {MAX_IMAGE_LENGTH:,}"
+            return {}, f"it has {len(data):,} characters of base64; the API takes at most {MAX_IMAGE_LENGTH:,}"
     elif media.split(";")[0].strip().lower() != "application/pdf":
         return {}, f"its media type is {media or 'missing'}, not application/pdf"
     else:

@@ -252,7 +252,7 @@ class Jobs:
         """
         from .saved_plans import PLANS, register_saved_plans
 
-        if tool_id.startswith(f"{PLANS}:"):
+        if isinstance(tool_id, str) and tool_id.startswith(f"{PLANS}:"):
             await register_saved_plans(self)
 
     async def connect_for(self, flow: Flow) -> None:

@@ -159,7 +159,7 @@ def explained(name: str, error: Exception) -> Any:
         return failed("\n".join(message) if error.problems else str(error), about)
     if isinstance(error, ToolNotApproved):
         log.warning(
-            "%s was called and is refused: %s", error.tool_id, replace_invisible(describe_difference(error, Door.MCP))
+            "a call of %s was refused: %s", error.tool_id, replace_invisible(describe_difference(error, Door.MCP))
         )
     if isinstance(error, ToolError):
         about["tool"] = error.tool_id

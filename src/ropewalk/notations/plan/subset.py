@@ -17,7 +17,7 @@ from .facts import facts_of
 from .program import ASYNCIO, FUNCTIONS_OF_PROGRAMS, KNOWN, WORLD, WORLD_MODULES, PlanError, Program
 from .syntax import inner_blocks
 
-_EXIT = "it ends a program only outside of functions and try; use return or raise"
+_EXIT = "only the main part of a program, outside of functions and `try`, may end it; write return or raise here"
 _REFUSED_CALLS = {
     "eval": "compute the value with an expression",
     "exec": "write the statements themselves",
