@@ -32,7 +32,7 @@ def numeric_keys() -> Iterator[tuple[str, str]]:
     """Yield the table and the name of every key with a number."""
     for table, keys in TABLES.items():
         for key, check in keys.items():
-            if "number" in toml.WORDS.get(check, ""):
+            if "number" in check.expected:
                 yield table, key
 
 

@@ -211,7 +211,7 @@ def test_run_is_over_for_its_log_once_finished(store: Store) -> None:
 def test_only_an_end_can_finish_a_run(store: Store) -> None:
     async def test() -> None:
         log = await store.open(new())
-        with pytest.raises(ValueError, match="'running' does not end a run"):
+        with pytest.raises(ValueError, match="'running' is not the status of an ended run"):
             await log.finish("running", None)
 
     run(test())

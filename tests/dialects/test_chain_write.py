@@ -150,7 +150,7 @@ def test_everything_that_chains_cannot_hold_is_told_at_once() -> None:
         "bad_2": "continues with null",
         "bad_3": "name of the node",
         "when": "never skipped",
-        "value_2": "a gate",
+        "value_2": "no gates",
         "value_2/value": "the status of 'loop'",
     }
     for path, part in parts.items():
@@ -177,7 +177,7 @@ def test_in_a_dag_a_reported_failure_skips_what_waits() -> None:
         a = f.options(reported=True).call(bad)
         f.value([a])
         f.value(1)  # which may run at any time: there is more than one order
-    assert "skips the nodes that wait" in refusals(f)[0]
+    assert "skips the nodes that depend" in refusals(f)[0]
 
 
 def test_the_result_of_a_dag_reads_the_state_that_all_nodes_left() -> None:
@@ -187,7 +187,7 @@ def test_the_result_of_a_dag_reads_the_state_that_all_nodes_left() -> None:
         f.options(into=kept, name="a").value(1)
         f.options(reported=True, name="b").call(bad)
         f.result(kept)
-    assert "skips the nodes that wait" in refusals(f)[0]
+    assert "skips the nodes that depend" in refusals(f)[0]
     with flow("dag") as f:
         f.settings(parallel=True)
         kept = f.state("kept", initial=0)

@@ -259,7 +259,7 @@ async def test_a_watcher_that_raises_breaks_nothing_and_is_told_to_the_loop() ->
     body = graph(call("a", "t"), each("m", [1, 2], call("t")), call("bad", policy=HANDLED))
     result = await Engine(MemoryStore()).run(job(body, tools, watcher=watcher))
     assert result["status"] == "completed"
-    assert any("raised on node.finished" in message for message in told)
+    assert any("raised an exception at event node.finished" in message for message in told)
 
 
 async def test_events_tell_each_node_once_and_in_a_possible_order() -> None:

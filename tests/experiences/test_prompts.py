@@ -57,7 +57,7 @@ def test_a_prompt_file_that_cannot_be_read_is_a_problem_of_the_check(make: Make,
 def test_a_document_from_no_directory_names_no_prompt_files() -> None:
     node = {"id": "a", "kind": "agent", "prompt": "./x.md", "writes": ["t"]}
     document = {"name": "x", "version": "0.1.0", "state": {"schema": {"t": {"type": "string"}}}}
-    with pytest.raises(InvalidFlow, match="comes from no directory"):
+    with pytest.raises(InvalidFlow, match="was not read from a directory"):
         App().load({**document, "graph": {"nodes": [node]}})
     App().load({**document, "graph": {"nodes": [node]}, "files": {"./x.md": "hello"}})
 
