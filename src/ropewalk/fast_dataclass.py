@@ -119,7 +119,9 @@ def _fields(plain: type[Any], kw_only: bool) -> dict[str, Field[Any]]:
     kinds = plain.__annotations__
     annotations = " ".join(map(str, kinds.values()))
     if "ClassVar" in annotations or "InitVar" in annotations or "KW_ONLY" in annotations:
-        raise TypeError(f"{plain.__name__}: each annotation is a field; use dataclasses.dataclass here")
+        raise TypeError(
+            f"{plain.__name__}: ClassVar, InitVar and KW_ONLY are not supported here; use dataclasses.dataclass"
+        )
     fields_by_name: dict[str, Field[Any]] = {}
     for name, kind in kinds.items():
         default = plain.__dict__.get(name, MISSING)

@@ -96,7 +96,7 @@ def test_on_a_terminal_it_is_asked_before_a_call(chat: Any, api: StandIn, tmp_pa
     at.until("> ")
     at.type("write things\n")
     for text in texts[:-1]:  # after "always" nobody is asked
-        at.until("in words: ")
+        at.until("why not: ")
         at.type(f"{text}\n")
     at.until("tokens")
     at.until("> ")
@@ -137,10 +137,10 @@ def test_what_was_typed_before_a_question_does_not_answer_it(
     at.until(typed.rpartition("\n")[2] or "y")  # the terminal has it
     (tmp_path / "go").touch()
     at.until('? call write {"text":"first"}')
-    at.until("in words: ")
+    at.until("why not: ")
     at.type("\n")  # a "y" that was kept would be finished by this
     at.until('? call write {"text":"second"}')
-    at.until("in words: ")
+    at.until("why not: ")
     at.type("y\n")
     at.until("tokens")
     at.until("> ")

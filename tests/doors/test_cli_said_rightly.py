@@ -90,7 +90,10 @@ def test_a_token_that_no_header_can_carry_is_refused(project, token):
             text=True,
             timeout=300,
         )
-        assert (done.returncode, "ROPEWALK_TOKEN: must be ASCII letters, digits and signs" in done.stderr) == (2, True), done.stderr
+        assert (done.returncode, "ROPEWALK_TOKEN: must be ASCII letters, digits and signs" in done.stderr) == (
+            2,
+            True,
+        ), done.stderr
 
 
 def test_an_empty_token_is_none(project):

@@ -328,7 +328,7 @@ def test_condition_of_another_type_is_an_error(text):
         ("input.x.map(e, e)", "map needs a list, not number"),
         ("'ab'.map(e, e)", "map needs a list, not string"),
         ("[1].filter(e, e)", "a condition must be true or false, not number"),
-        ("[[1]].group_by(e, e)", "group_by needs a string, a number or a boolean"),
+        ("[[1]].group_by(e, e)", "the key of group_by must be a string, a number or a boolean"),
         ("[1].sort(e, e, input.name)", 'the order of a sort is "asc" or "desc", in `'),
         ("[1].sort(e, e, input.x)", 'the order of a sort is "asc" or "desc", in `'),
         ("[1, 'a'].all(e, e > 0)", "cannot order string and number"),

@@ -96,7 +96,7 @@ return [random.choice(people), sample(people, k=2), random.randint(1, 6), random
 REFUSED = {
     "from heapq import heappush as push\nh = []\npush(h, 1)": "heapq.heappush is not a value here",
     "h = [1]\nk = h\nawait get_item(1)\nheapq.heappush(h, 2)\nawait get_item(2)\nreturn k": "k may hold the value",
-    "for t in asyncio.as_completed([get_item(1)]):\n    x = t": "t is used other than in await t",
+    "for t in asyncio.as_completed([get_item(1)]):\n    x = t": "t may only be awaited",
     "import random\nx = [1]\nrandom.shuffle(x)": "random.shuffle is not supported",
 }
 

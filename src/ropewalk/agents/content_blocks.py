@@ -440,7 +440,7 @@ def _clean_calls(
             name = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unnamed"
             note(place, f"the name of a call is not valid; it was sent as {name}")
         if not isinstance(input, dict):
-            note(place, f"the input of the call {name} is not an object; it was left out")
+            note(place, f"the input of the call {name} is not an object; the call was sent with an empty input")
             input = {}
         used_ids.setdefault(id, 1)
         pending.append((original_id, id))
@@ -477,7 +477,7 @@ def _order_results(content: list[Any], pending: list[tuple[str, str]], place: st
         id = open_calls.popleft()
         results[id] = {**block, "tool_use_id": id}
     for original_id in (original_id for original_id, ids in unanswered.items() if ids):
-        note(place, f"the call {original_id!r} has no result; it was answered as not called")
+        note(place, f"the call {original_id!r} has no result; the model reads that the tool was not called")
     return [*(results.get(id) or _missing_result(id) for _, id in pending), *other_blocks]
 
 

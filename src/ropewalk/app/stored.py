@@ -203,7 +203,9 @@ class StoredDefinitions(Generic[Stored, Line, Result]):
 
             document = load(text, form="json").data
         if not isinstance(document, Mapping):
-            raise InvalidFlow([Problem(path="", message=f"an exported {self.kind} is a JSON object")])
+            raise InvalidFlow(
+                [Problem(path="", message=f"this is not an exported {self.kind}: it must be a JSON object")]
+            )
         return self.create({key: value for key, value in document.items() if key not in OWN})
 
     async def job(

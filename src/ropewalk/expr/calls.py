@@ -143,7 +143,7 @@ def _group_by(expr: Each, scope: Scope) -> Getter:
             if type(key) is not str:
                 if type(key) is list or type(key) is dict:
                     raise evaluation_error(
-                        f"group_by needs a string, a number or a boolean, not {kind_of(key)}", expr.body
+                        f"the key of group_by must be a string, a number or a boolean, not {kind_of(key)}", expr.body
                     )
                 if type(key) is float and key.is_integer() and -(2**63) <= key < 2**63:
                     key = int(key)  # 1.0 equals 1

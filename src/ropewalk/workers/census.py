@@ -129,7 +129,7 @@ class LostRunRepair:
         confirmed = self._seen_twice([*idle, *not_open])
         if lost := [dispatch for dispatch in idle if dispatch in confirmed]:
             ids = ", ".join(dispatch.id for dispatch in lost)
-            log.warning("ended dispatches that this worker took but does not execute: %s", ids)
+            log.warning("cancelled queue entries that this worker had taken but does not execute: %s", ids)
             self._dispatches.cancel_lost(lost)
         for run in not_open:
             if run in confirmed:

@@ -380,7 +380,9 @@ def _check_tools(app: App, config: Config, silence: str) -> Iterator[Finding]:
     )
     for name in config.servers:
         if silence and name not in failures and not toolbox.is_listed(name):
-            yield Finding(f"server {name}", "fault", f"{silence}; its connect_timeout may be longer")
+            yield Finding(
+                f"server {name}", "fault", f"{silence}; a run waits as long as the connect_timeout of the server says"
+            )
         elif name not in failures:
             tools = "tool" if counts[name] == 1 else "tools"
             usable = " may be used" if any(id.startswith(f"{name}:") for id in toolbox.refused) else ""

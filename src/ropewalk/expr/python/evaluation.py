@@ -101,7 +101,9 @@ class Evaluation:
     def integer(self, value: Any) -> Any:
         """Return `value` unless it is an integer with more than MAX_BITS bits. Raises Refused."""
         if type(value) is int and not -_HUGE < value < _HUGE:
-            raise Refused(f"an integer of more than {MAX_BITS} bits; integers beyond 64 bits cannot be kept anyway")
+            raise Refused(
+                f"an integer of more than {MAX_BITS} bits; a result takes at most 64 bits, so use a float or text"
+            )
         return value
 
     def callable(self, function: Any) -> Callable[..., Any]:

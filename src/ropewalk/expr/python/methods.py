@@ -271,7 +271,7 @@ _SET: Final[dict[str, Method]] = {
 
 def _strftime(evaluation: Evaluation, value: Any, form: str) -> str:
     if len(form) > MAX_WIDTH:
-        raise Refused(f"a format of more than {MAX_WIDTH:,} characters")
+        raise Refused(f"a format text that is longer than {MAX_WIDTH:,} characters")
     text: str = value.strftime(form)
     return text
 

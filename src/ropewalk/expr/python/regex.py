@@ -157,9 +157,13 @@ def _checked(evaluation: Evaluation, pattern: Pattern, text: Any) -> str:
     if not isinstance(text, str):
         raise TypeError(f"expected string or bytes-like object, got '{type(text).__name__}'")
     if pattern.needs_ascii and not text.isascii():
-        raise Refused(f"the pattern {pattern.pattern!r} on text that is not ASCII; write [...] classes")
+        raise Refused(
+            f"the pattern {pattern.pattern!r} needs ASCII text; for other text write classes such as [A-Za-z0-9_]"
+        )
     if pattern.needs_no_newline and text.endswith("\n"):
-        raise Refused(f"the pattern {pattern.pattern!r} on text that ends with a line feed; call .rstrip() first")
+        raise Refused(
+            f"the pattern {pattern.pattern!r} is not supported on text that ends with a line feed; use .rstrip()"
+        )
     evaluation.step(1 + (pattern.native.programsize * len(text) >> 10))
     return text
 

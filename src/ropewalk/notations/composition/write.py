@@ -317,5 +317,5 @@ class CompositionWriter(FlowWriter[Around]):
             case "status":
                 return self.status(ref, path)
             case "round":
-                self.refuse(path, "a composition has no iterations")
+                self.refuse(path, "a composition cannot read the number of an iteration")
         return ref

@@ -159,7 +159,7 @@ def completed_loop(program: Program, node: ast.For) -> list[ast.stmt] | None:
     task = target.id
     awaited = [part for part in walk(node.body) if isinstance(part, ast.Await) and _is_named(part.value, task)]
     if sum(_is_named(part, task) for part in walk(node.body)) != len(awaited):
-        raise PlanError(node, f"{task} is used other than in await {task}")
+        raise PlanError(node, f"{task} may only be awaited: write `x = await {task}` and use x")
     body = [_with_settled(statement, task) for statement in node.body]
     gather = at(ast.Attribute(load("asyncio"), "gather", ast.Load()), call)
     flag = ast.keyword("return_exceptions", ast.Constant(True))
