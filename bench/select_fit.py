@@ -3,11 +3,11 @@
     python bench/select_fit.py FOLDER... [--minilm] [--sure N] [--write]
 
 Each folder holds tools.jsonl and queries.jsonl (see select_data.py). The weights are of a linear model with a softmax
-over the candidates of each way to read a request (see hybrid.chances), every set counting the same, none below zero,
+over the candidates of each way to read a request (see hybrid.chance_by_way), every set counting the same, none below zero,
 strongly regularised. First every set is left out in turn and measured with what the others gave: these are the figures
 to believe of tools nobody has seen. Then half of the requests of all sets are fitted together and the other half
-measured, and the other way round: that is for other requests. Then all are fitted together; with --write that goes to
-src/ropewalk/select/hybrid.py. How sure a score makes one (SURE) is fitted on requests that have a tool, which is or is
+measured, and the other way round: that is for other requests. Then all are fitted together; --write prints the tables
+for src/ropewalk/select/hybrid.py. How sure a score makes one (CALIBRATION) is fitted on requests that have a tool, which is or is
 not in the first five, and on requests that have none: in each set those of the other sets, and in registries of some
 tools of a set those for its other tools. So that is for sets of different things: --sure says how many of them are.
 """
@@ -18,8 +18,6 @@ import argparse
 import json
 import random
 from dataclasses import dataclass
-from pathlib import Path
-from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -36,7 +34,6 @@ from select_data import Set, load, mean, measure, right
 
 STRENGTH = 0.01  # of the regularisation
 MOST = 900  # requests of a set that are fitted on
-OUT = Path(__file__).parents[1] / "src/ropewalk/select/hybrid.py"
 HAVE_A_TOOL = 0.8  # supposed share of requests for which there is a tool
 SMALL = (8, 8, 25, 25, 80)  # tools of the small registries
 ASKED = 100  # requests of either kind that a small registry is asked, and of each other set that a whole one is
@@ -90,7 +87,7 @@ def case(index: Index, vectors: Vectors | None, query: dict[str, Any]) -> Case:
 
 
 def fit(sets: list[list[Case]], used: list[int], rounds: int = 150) -> np.ndarray:
-    """The weights, by Adam on how likely the right tools are, as hybrid.chances tells it."""
+    """The weights, by Adam on how likely the right tools are, as hybrid.chance_by_way tells it."""
     cases, share = [], []
     for cases_of in sets:
         some = [c for c in cases_of[:: max(1, len(cases_of) // MOST)] if c.good.any() and len(c.names) > 1]
@@ -219,7 +216,10 @@ def main() -> None:
     given = parser.parse_args()
     sets = [load(folder) for folder in given.folders]
     models = [None] if given.minilm is None else [None, Once(MiniLM(given.minilm or None))]
-    tables: dict[str, dict[str, float]] = {"PLAIN": weights.WEIGHTS_WITHOUT_MODEL, "MODEL": weights.WEIGHTS_WITH_MODEL}
+    tables: dict[str, dict[str, float]] = {
+        "WEIGHTS_WITHOUT_MODEL": weights.WEIGHTS_WITHOUT_MODEL,
+        "WEIGHTS_WITH_MODEL": weights.WEIGHTS_WITH_MODEL,
+    }
     certain = dict(weights.CALIBRATION)
     for model in models:
         name = "plain" if model is None else "model"
@@ -239,7 +239,8 @@ def main() -> None:
             report(f"{one.name}, fitted on all", have, found)
         apart = parts if given.sure is None else asked(sets[: given.sure], model)
         certain[name] = sure([part for of in apart for part in of], found)
-        tables[name.upper()] = {FEATURES[n]: round(float(found[n]), 3) for n in used if found[n] > 0.001}
+        table = "WEIGHTS_WITHOUT_MODEL" if model is None else "WEIGHTS_WITH_MODEL"
+        tables[table] = {FEATURES[n]: round(float(found[n]), 3) for n in used if found[n] > 0.001}
     if given.write:
         write(tables, certain, [one.name for one in sets], given.sure)
 
@@ -250,17 +251,12 @@ def write(
     def lines(table: dict[str, float]) -> str:
         return "".join(f'    "{key}": {value},\n' for key, value in table.items())
 
-    head = '"""The weights of the features (see features.NAMES), and how sure a score makes one.\n\n'
-    made = f"Made by `bench/select_fit.py --write` on the sets {', '.join(names)}, each counting the same. PLAIN is "
-    made += f"without a model, MODEL with one; SURE is for either, fitted on {', '.join(names[:first])}."
-    head += f'{fill(made, 110)}\n"""\n\n'
-    text = f"{head}from __future__ import annotations\n\nfrom typing import Final\n\n"
+    print(f"# Fitted on the sets {', '.join(names)}, each counting the same.")
+    print(f"# The calibration is fitted on {', '.join(names[:first])}.")
     for name, table in tables.items():
-        text += f"{name}: Final[dict[str, float]] = {{\n{lines(table)}}}\n"
-    text += "SURE: Final[dict[str, dict[str, float]]] = {\n"
-    text += "".join(f'    "{name}": {json.dumps(table)},\n' for name, table in certain.items()) + "}\n"
-    OUT.write_text(text)
-    print(f"-> {OUT}")
+        print(f"{name}: Final[dict[str, float]] = {{\n{lines(table)}}}")
+    print("CALIBRATION: Final[dict[str, dict[str, float]]] = {")
+    print("".join(f'    "{name}": {json.dumps(table)},\n' for name, table in certain.items()) + "}")
 
 
 if __name__ == "__main__":
