@@ -106,6 +106,8 @@ def test_one_that_waits_for_an_approval(tmp_path: Path) -> None:
     assert [line for line in said if "order" in line] == [
         '  agent turn 1 waits for an approval: Call order with {"material":"hemp"}?',
         f"    ropewalk runs approve r approval.order --store sqlite:///{tmp_path / 'runs.db'}",
+        "    order  write, not known here, unbounded",
+        "    approval.order  approval before each call of order, with its arguments",
         f"✓ agent turn 1  TIME  calls stock, order · {PAID}",
         '· agent turn 1  waits for an approval: Call order with {"material":"hemp"}?',
     ]

@@ -183,7 +183,7 @@ def test_it_ends_when_told_to_and_stops_what_is_under_way(served: Served, here: 
 WRONG = [
     (["--http", "8700x"], "must be HOST:PORT or PORT"),
     (["--http", "0.0.0.0:0"], "name the host that clients use: --allow-host NAME"),
-    (["--http", "0.0.0.0:0", "--allow-host", "ship.example", "--no-token"], "a token is needed"),
+    (["--http", "0.0.0.0:0", "--allow-host", "ship.example", "--no-token"], "a token is required"),
     (["--http", "203.0.113.1:0"], "cannot listen on 203.0.113.1:0"),
 ]
 

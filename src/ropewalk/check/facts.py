@@ -26,6 +26,7 @@ EFFECTS: Final[tuple[Effect, ...]] = ("read", "write", "destructive")
 UNKNOWN: Final[Any] = object()
 _PURE: Final = ("py:piece", "py:items")  # with time and step budgets of their own
 _DEEPEST: Final = 16  # flows that call flows
+_APPROVAL_OF_AGENT: Final = "approval."  # begins the id of the wait before a call that an agent makes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,15 +331,21 @@ def _waits(body: Graph) -> Iterator[dict[str, Json]]:
     for node in nodes_of(body):
         if isinstance(node.op, Wait):
             name = node.meta.name or node.id
-            if node.op.approval is not None:
+            if name.startswith(_APPROVAL_OF_AGENT):
+                yield {"node": name, "approval": _before_each_call(name.removeprefix(_APPROVAL_OF_AGENT))}
+            elif node.op.approval is not None:
                 yield {"node": name, "approval": _words(node.op.approval)}
             elif node.op.event is not None:
                 yield {"node": name, "event": _words(node.op.event)}
 
 
+def _before_each_call(tool: str) -> str:
+    return f"before each call of {tool}, with its arguments"
+
+
 def _words(expr: Expr) -> str:
     if isinstance(expr, Fn) and expr.name == "py:question" and isinstance(expr.args[0], Lit):
-        return f"before each call of {expr.args[0].value}, with its arguments"
+        return _before_each_call(str(expr.args[0].value))
     if isinstance(expr, Lit):
         return str(expr.value)
     try:
