@@ -35,7 +35,8 @@ async def compare(source: Any, kind: str, n: int) -> ConvertedDocument | None:
             made: ConvertedDocument = app.convert(source, "plan", allow_loss=True)
         except InvalidFlow as error:
             # A loop that only collects, inside a function that runs at the same time as others: refused as a whole.
-            assert "is changed by calls that run at the same time" in str(error)
+            if "is changed by calls that run at the same time" not in str(error):
+                raise
             FIGURES[f"{kind} refused"] += 1
             return None
         if made.losses:
