@@ -50,6 +50,9 @@ def listen(listener: Listener | None) -> Iterator[None]:
     Args:
         listener: Called with each event, an object with a `type`: text, thinking, turn, tool_use or broken_off.
             None reports nothing.
+
+    Yields:
+        Nothing. After the block, the listener of the surrounding block gets the events again.
     """
     token = _listener.set(listener)
     try:
@@ -64,6 +67,9 @@ def model_tool(client: Callable[[], ModelClient], toolbox: Toolbox) -> Tool:
     Args:
         client: Returns the client of the model; called at every turn.
         toolbox: Holds the tools that the model may use.
+
+    Returns:
+        The tool. Each call of it is one turn, with the conversation as argument.
     """
     tool_id = parse_tool_id(MODEL)
     return Tool(
