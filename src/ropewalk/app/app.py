@@ -170,6 +170,7 @@ class App:
 
     @engine.setter
     def engine(self, engine: Engine) -> None:
+        """Set the engine. Args: engine: Executes the runs that start from now on."""
         self.context.engine = engine
 
     @property
@@ -179,6 +180,7 @@ class App:
 
     @model.setter
     def model(self, model: ModelClient) -> None:
+        """Set the model. Args: model: Answers the next turn of every agent; needs the method `turn`."""
         self.context.model = require_method("turn", model=model)
 
     @property
@@ -198,6 +200,7 @@ class App:
 
     @selector.setter
     def selector(self, selector: Selector) -> None:
+        """Set the selector. Args: selector: Ranks the tools for the requests that follow, and learns from their use."""
         self.context.selection.selector = selector
 
     def watch(self, watcher: Callable[[Event], None]) -> None:
@@ -318,8 +321,7 @@ class App:
 
         Args:
             loaded: The definition.
-            unknown_tools: How to report a tool that is not known: "warning", "problem", or "certain" for a problem
-                only if the tool certainly does not exist.
+            unknown_tools: Report an unknown tool as "warning" or "problem"; "certain": as a problem if it cannot exist.
 
         Returns:
             Every problem and warning, each with its place.
@@ -505,8 +507,7 @@ class App:
             undo: "on_failure" undoes the finished steps of a run that does not complete. Default: the definition's.
 
         Returns:
-            The outcome: status, result, and the errors of failed steps, which are not raised. Its `value` is the
-                result in the type that a flow written in Python declares; `result` is the same as JSON.
+            The outcome: status, errors of failed steps (not raised), `result` as JSON, `value` in the declared type.
 
         Raises:
             InvalidFlow: The definition is wrong; nothing has run.
@@ -562,8 +563,7 @@ class App:
 
         Args:
             loaded: The definition.
-            **options: The options of `run` without `concurrency`, `state` and `keep_state`. In addition `input`, and
-                `definition_id`: the id under which the run is listed.
+            **options: The fields of ExecuteOptions: most options of `run`, `input`, and the `definition_id` for lists.
 
         Returns:
             The result in the fields of its notation; empty for an earlier run that ended without one.

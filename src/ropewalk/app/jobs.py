@@ -265,6 +265,7 @@ class Jobs:
         called = tools_of(flow.body)
         called |= undo_tools_of(flow.body, toolbox)
         missing = [tool for tool in called if not is_local(tool) and toolbox.is_missing(tool)]
+        # Few flows use built-in tools, so their modules are imported only for a flow that does.
         if any(is_of_agents(tool) and not is_of_world(tool) for tool in missing):
             from ..agents.memory import install
 
@@ -273,6 +274,7 @@ class Jobs:
             from .saved_plans import register_saved_plans
 
             await register_saved_plans(self)
+            # A saved plan comes from the store: once registered, it needs no server.
             missing = [tool for tool in missing if toolbox.is_missing(tool)]
         if any(map(is_of_world, missing)):
             from ..tools.world import world_tools

@@ -100,6 +100,7 @@ class Plan(Generic[P, R]):
             "function": True,
             "input": signature.input_schema,
         }
+        # Leave out what is not set, so that the defaults of plans apply.
         if self.description:
             document["description"] = self.description
         if signature.output_schema:
@@ -107,9 +108,11 @@ class Plan(Generic[P, R]):
         if self.mcp_prompt:
             document["mcpPrompt"] = True
         if self.timeout is not None:
+            # Documents count milliseconds, Python seconds.
             document["timeout"] = self.timeout * 1000
         if self.parallel != "none":
             document["parallel"] = self.parallel
+        # The module's own tools replace tools of the toolbox that have the same name.
         own: Any = {name: entry_of(tool, effects) for name, tool in self.program.tools.items()}
         unbound_tools: Any = with_tools(document, toolbox, effects)["tools"]
         return {**document, "tools": {**unbound_tools, **own}}

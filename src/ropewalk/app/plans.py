@@ -94,17 +94,20 @@ class Plans:
             raise InvalidInput([Problem(path="request", message="must describe the task")])
         if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MOST_TOOLS:
             raise InvalidInput([Problem(path="limit", message=f"must be an integer from 1 to {_MOST_TOOLS}")])
+        # Connect only for a valid request: servers may take seconds to start.
         await self._connect()
         toolbox, selector = self.context.toolbox, self.context.selection.selector
         allowed = [tool.id for tool in toolbox.list() if tool.namespace != "ropewalk"]
         rows: list[dict[str, Any]] = []
         if allowed:
+            # No threshold: the best tools are offered even if none fits well, and each score says how well.
             options: dict[str, Any] = {"maxResults": limit, "allowTools": allowed, "threshold": 0}
             rows = (await asyncio.to_thread(lambda: selector.select(check_json(request, "request"), **options)))[
                 "results"
             ]
         tools, stubs = [], []
         for row in rows:
+            # The selector ranks in a thread; a tool may have been removed meanwhile.
             tool = toolbox.get(str(row["name"]))
             if tool is None:
                 continue

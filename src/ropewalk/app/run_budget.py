@@ -106,7 +106,14 @@ class BudgetedCaller:
         return getattr(self._caller, name)  # `version`, and what callers of directories have
 
     def bind(self, tool_id: str) -> Any:
-        """Return a bound tool that takes one call from the budget each time."""
+        """Return a bound tool that takes one call from the budget each time.
+
+        Args:
+            tool_id: The id of the tool.
+
+        Returns:
+            The bound tool. Built-in tools other than the model take nothing from the budget.
+        """
         bound, budget = self._caller.bind(tool_id), self._budget
         if tool_id.startswith("ropewalk:") and tool_id != _MODEL:
             return bound
@@ -194,6 +201,7 @@ def read_budget(budget: Mapping[str, Json] | None) -> tuple[dict[str, Json], dic
     for name, value in (budget or {}).items():
         if value is None:
             continue
+        # In Python, bool is a subclass of int; True is no limit.
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if name in ("calls", "tokens"):
             limits[name] = value
@@ -204,6 +212,7 @@ def read_budget(budget: Mapping[str, Json] | None) -> tuple[dict[str, Json], dic
         elif name == "seconds":
             expected = "" if is_number and value > 0 else "must be a number above 0"
             if not expected:
+                # The document limits the time, in milliseconds; the run limits the rest.
                 fields["timeout"] = round(value * 1000)
         else:
             expected = "must be calls, seconds, tokens or cost"

@@ -143,6 +143,7 @@ async def _job(
     started_with: dict[str, Any] = row.context if isinstance(row.context, dict) else {}
     settings = context.undo
     name, tools = f"undo of {row.name or row.id}", {step.tool for step in steps}
+    # The undo is a run of its own. It loads from the directory of the first run, to find the same tools.
     flow = undo_flow(name, tools, settings.attempts, settings.delay, question)
     document = {"kind": "flow", **flow_to_json(flow)}
     loaded = context.definitions.loaded(document, root=started_with.get("root"))
@@ -155,6 +156,7 @@ async def _job(
         on_event=on_event,
     )
     kept = {name: started_with[name] for name in _KEPT if started_with.get(name) is not None}
+    # The context names the undone run too: an undo is recognized by it, and cannot be undone.
     job.new = replace(
         job.new,
         undoes=row.id,
