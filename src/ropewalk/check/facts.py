@@ -145,6 +145,7 @@ def facts_of(flow: Flow, known: Known) -> Facts:
         known: Says what is known of a tool, by its id.
     """
     reader = _Reader(known)
+    # This walk also collects loops and undos, so it comes before everything that reads them.
     calls = reader.region(flow.body)
     tools: tuple[dict[str, Json], ...] = tuple(
         {

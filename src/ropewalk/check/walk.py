@@ -312,14 +312,17 @@ class Walk:
         scope = self.scope
         scope.field = "args"
         arguments_type = scope.infer_type(op.args)
+        # Infer `also` only to report its problems: the schema is checked against `args` alone.
         if op.also is not None:
             scope.field = "also"
             scope.infer_type(op.also)
             scope.field = "args"
+        # Without known tools, only the definition itself can be checked.
         if self.tools is None:
             if not op.tool:
                 self._add_problem("tool", "the name of the tool is missing")
             return None
+        # A flow often calls one tool many times, so look it up once.
         if op.tool not in self.cards:
             self.cards[op.tool] = (self.tools(op.tool), f" of tool {op.tool!r}")
         card, suffix = self.cards[op.tool]
