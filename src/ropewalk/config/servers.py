@@ -209,11 +209,13 @@ def _add_unless_disabled(
     """Add a server to `servers`, or to `failures` if it reads a variable that is not set."""
     if settings.get("enabled") is False or settings.get("disabled") is True:
         return
+    # A server with an unset variable must not prevent the use of the others.
     try:
         values = {key: _fill_setting(key, settings.get(key), environ) for key in SERVER_KEYS}
     except KeyError as unset:
         failures[name] = _unset_message(unset)
         return
+    # `cwd` and `roots` are relative to the project, not to the directory that Ropewalk was started in.
     servers[name] = McpServer(
         name=name,
         command=values["command"],

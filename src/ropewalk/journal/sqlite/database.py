@@ -119,12 +119,14 @@ def store_error(path: Path, error: Exception, *, opening: bool = False) -> Store
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
         problem = "this is not a SQLite database" if isinstance(error, apsw.NotADBError) else str(error)
         return damage_error(path, problem, _UNCHANGED if opening else _CHANGED)
+    # A file that was moved also causes other errors, so this cause comes before them.
     if isinstance(error, Moved) or not path.exists() or "no such table" in str(error):
         problem = "the file was deleted, moved or replaced while it was in use; put it back, or start with a new one"
     elif isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and _is_full(path)):
         problem = "the disk is full; free some space. Nothing acknowledged is lost"
     elif isinstance(error, apsw.BusyError):
         problem = f"another process has been writing for more than {BUSY:g} s; find and end it (`fuser {path}`)"
+    # Before the general message about permissions, because here the cause is certain.
     elif isinstance(error, apsw.CantOpenError) and not os.access(path, os.R_OK):
         problem = "this user may not read it"
     elif isinstance(error, (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError)):
