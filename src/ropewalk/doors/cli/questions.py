@@ -71,6 +71,7 @@ async def _ask_field(
 ) -> Any:
     """Ask one field until its answer fits. Return _CLOSED at the end of input, _UNSET for a field that is left out."""
     choices = _choices(field)
+    # The texts come from a server, so control characters must not reach the terminal.
     if field.get("description"):
         show(f"  {replace_invisible(str(field['description']))}")
     for number, (value, title) in enumerate(choices, 1):
@@ -85,6 +86,7 @@ async def _ask_field(
         if line is None:
             return _CLOSED
         text = line.strip()
+        # An empty line is an answer only if the field has a default or is optional.
         if not text and "default" in field:
             return field["default"]
         if not text and not required:

@@ -318,6 +318,7 @@ def select(
 
         await app.connect()
         await register_saved_plans(app.jobs)
+        # Check names after connecting: only now are all tools and namespaces known.
         _check_names(app, namespace, category, exclude)
         requested = {name: value for name, value in options.items() if value is not None}
         try:
@@ -330,6 +331,7 @@ def select(
             text = [line for item in result["results"] for line in _score_lines(item, query)]
         else:
             text = [columns(("SCORE", "TOOL", "DESCRIPTION"), rows)] if rows else []
+        # An empty list does not help, so name the nearest tools that the threshold hid.
         if not rows:
             among = " among the allowed tools" if category or namespace or exclude else ""
             near = app.selector.select(query, {**requested, "threshold": 0})["results"] if threshold != 0 else []

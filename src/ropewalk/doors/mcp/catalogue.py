@@ -170,6 +170,7 @@ def find_tools(tools: Mapping[str, ExposedTool], finder: Finder) -> ExposedTool:
         result = [
             (name, tools[name], score) for name, score in await asyncio.to_thread(finder.best, tools, query, limit)
         ]
+        # Remember the request: the selector learns from how the calls of these tools end.
         finder.note(asked, query, [item.id for _, item, _ in result])
         rows = [
             {
@@ -186,8 +187,10 @@ def find_tools(tools: Mapping[str, ExposedTool], finder: Finder) -> ExposedTool:
             message["connecting"] = connecting
         if fits:
             return given(message, _OUTPUT)
+        # The nearest tools are listed even so; the note keeps the model from trusting them.
         near = "; the listed tools are the nearest ones, and probably do not fit" if result else ""
         note = f"no tool here fits this request (none has a score of {THRESHOLD:g} or more){near}"
+        # A server that is still connecting may have a better tool.
         if connecting:
             note += f"; the tools of {', '.join(connecting)} are not known yet: ask again in a few seconds"
         return given({**message, "note": note}, _OUTPUT)

@@ -366,13 +366,16 @@ class Flows:
         client = asked.client
         while result.get("status") == "waiting":
             run_id = str(result.get("executionId"))
+            # Without a way to ask, the client gets the run id and calls again later.
             if client is None or not can_ask(client.capabilities, ELICIT, {}):
                 return await self._waits(result)
             if client.is_modern and _was_dismissed(asked):
                 return await self._waits(result)
             questions = await questions_of(self._app, run_id, await open_waits(self._app, run_id))
+            # Newer clients ask their user themselves and repeat the call with the answers.
             if client.is_modern:
                 return _input_required(run_id, questions)
+            # Older clients answer within the call, one question at a time.
             for path, question in questions.items():
                 response = await client.ask(question["method"], question["params"])
                 if not await answer_waits(self._app, run_id, {path: response}):
@@ -418,8 +421,10 @@ class Flows:
             row = None
             if isinstance(run_id, str):
                 row = await run_sync_in_thread(app.store, lambda: app.store.get_run(run_id))
+            # A run of another project counts as unknown: an id must not give access to it.
             if row is None or (row.context or {}).get("project") != app.project:
                 return failed(f"runId: there is no run {run_id!r}", {"kind": "NotFound"})
+            # Record the answers first: the run reads them when it continues.
             if asked.request_state is not None:
                 await answer_waits(app, row.id, responses_of(asked))
             result, paths = await executed(app, self._resume, {}, row.id, asked, counted=False)

@@ -88,12 +88,14 @@ class FlowPrompts:
             raise
         except Exception as error:  # noqa: BLE001 - the client gets an answer, and none of our texts
             result = explained(item.wanted, error)
+        # A result of another type is a question, which the client asks its user.
         if not isinstance(result, CallToolResult):
             return result
         if result.is_error:
             why = " ".join(block.text for block in result.content if block.type == "text")
             raise MCPError(INTERNAL_ERROR, why, (result.meta or {}).get(ERROR))
         value = result.structured_content
+        # Structured content must be an object, so a tool wraps any other value.
         if not is_object(item.output_schema) and isinstance(value, dict):
             value = value.get("result")
         return _as_messages(value, item.description)

@@ -201,6 +201,7 @@ class McpDoor:
             raise self._unknown(params.name)
         try:
             if self._tasks is not None and requested.client is not None and (tool.task is not None or tool.task_only):
+                # Clients of 2025-11-25 ask for a task in the call; newer ones declare that they support tasks.
                 wants = isinstance((ctx.params or {}).get("task"), dict)
                 args = dict(params.arguments or {})
                 task = await self._tasks.created(tool, args, requested.key, requested.client, wants)
@@ -213,7 +214,9 @@ class McpDoor:
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer, and none of our texts
             return explained(params.name, error)
         finally:
+            # Any call may have changed which tools exist, even one that failed.
             self._called.set()
+        # Older clients accept only an object as structured content.
         return _fitted(result) if tool.verbatim and _is_older(ctx) else result
 
     async def _set_log_level(self, ctx: Any, params: Any) -> Any:
