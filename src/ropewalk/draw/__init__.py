@@ -22,6 +22,9 @@ def draw(flow: Flow, format: str) -> str:
         flow: The flow; it may have problems.
         format: One of FORMATS: `mermaid`, `svg` or `text`.
 
+    Returns:
+        The drawing, as text in that format.
+
     Raises:
         NotFound: The format does not exist.
     """
