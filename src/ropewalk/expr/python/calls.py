@@ -29,6 +29,7 @@ Arguments = Callable[[Frame], tuple[list[Any], dict[str, Any]]]
 
 def _arguments(node: ast.Call, scope: Scope) -> Arguments:
     """Return the closure that evaluates the arguments of a call, in Python's order."""
+    # Compile once: whether an argument is starred is known before the first call.
     positional = [
         (isinstance(part, ast.Starred), expression(part.value if isinstance(part, ast.Starred) else part, scope))
         for part in node.args
@@ -48,6 +49,7 @@ def _arguments(node: ast.Call, scope: Scope) -> Arguments:
                 keywords[name] = get(frame)
                 continue
             extra = get(frame)
+            # Python checks `**` only in a call of its own, so raise the same errors here.
             if not isinstance(extra, dict) or not all(isinstance(key, str) for key in extra):
                 raise TypeError("argument after ** must be a mapping with string keys")
             for key, value in extra.items():

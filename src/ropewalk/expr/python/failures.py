@@ -93,11 +93,13 @@ def failure_record(error: dict[str, Json], tool: str) -> dict[str, Any]:
     bases = [str(name) for name in error.get("classes") or ()]
     kind = str(error.get("kind") or "")
     name = "ToolError"
+    # The bases decide which `except` catches the failure: in Python, TimeoutError is an OSError.
     if kind in ("ToolTimeout", "Timeout", "TimeoutError"):
         bases.append("TimeoutError")
         bases.append("OSError")
     if kind in ("ApprovalRejected", "Rejected"):
         name = "Rejected"
+    # As for a Python function, a value that does not fit is a ValueError.
     if kind in ("ValidationFailed", "InvalidArguments", "SchemaMismatch"):
         bases.append("ValueError")
     return {

@@ -106,10 +106,12 @@ def _mapping(node: ast.MatchMapping, scope: Scope) -> Matches:
 
 def _class(node: ast.MatchClass, scope: Scope) -> Matches:
     kind = None
+    # A program may bind the name of a type to something else; only unbound names are certain.
     if isinstance(node.cls, ast.Name) and scope.find(node.cls.id) is None:
         kind = TYPE_NAMES.get(node.cls.id) or EXCEPTIONS.get(node.cls.id)
     if kind is None:
         raise Unsupported(node, "a class pattern names a built-in type, such as str() or dict()")
+    # Built-in types have a single positional pattern: the value itself.
     if len(node.patterns) > 1:
         raise Unsupported(node, "a class pattern takes one positional pattern")
     whole = [compile_pattern(part, scope) for part in node.patterns]

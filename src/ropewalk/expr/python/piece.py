@@ -83,10 +83,12 @@ def compile_piece(
     tree = ast.parse(code)
     if lines:
         _renumber(tree, lines)
+    # These two inputs are not names of the program: the caught exception and the printed text.
     names = [name for name in inputs if name not in (HANDLED, PRINTED)]
     scope = Scope([*names, *bound_names(tree.body), *outputs], inside=inside)
     run = block(tree.body, scope)
     slots = scope.slots
+    # Nodes share values, so copy the inputs that the piece may change, and no others.
     copies = how_to_copy(tree.body, names)
     given = [(slots[name], name, _same if name in raw else unpack, copies[name]) for name in names]
     wanted = [(name, slots[name]) for name in outputs]
@@ -101,6 +103,7 @@ def compile_piece(
         if HANDLED in values:
             evaluation.handling.append(unpack(values[HANDLED]))
         result = _executed(run, frame, wanted, guarded)
+        # Text that an earlier piece printed continues to the next one, even if this piece prints nothing.
         if evaluation.printed or PRINTED in values:
             result[PRINTED] = list(evaluation.printed)
         return result

@@ -83,12 +83,14 @@ def _compiled(pattern: str, flags: int) -> tuple[Any, bool, bool]:
         raise Refused(f"a pattern of more than {_MAX_PATTERN:,} characters")
     if flags & ~_KNOWN_FLAGS:
         raise Refused("re supports the flags IGNORECASE, MULTILINE and DOTALL")
+    # Python parses the pattern first: its errors are the ones that authors know, and it finds inline flags.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             known = re.compile(pattern, flags)
         except re.error as error:
             raise Refused(f"the pattern {pattern!r} is not valid: {error}") from None
+    # Refuse what both engines accept but match differently.
     if _ODD.search(pattern) or _repeats_nothing(re._parser.parse(pattern, flags)):  # type: ignore[attr-defined]
         raise Refused(f"the pattern {pattern!r} is not supported; write it with simpler classes and repetitions")
     options = re2.Options()
@@ -100,6 +102,7 @@ def _compiled(pattern: str, flags: int) -> tuple[Any, bool, bool]:
     except re2.error:
         what = "lookaround, backreferences and possessive repetitions are not supported"
         raise Refused(f"the pattern {pattern!r} cannot be used: {what}") from None
+    # Beyond ASCII, and for `$` before a final line feed, the engines differ: the caller checks the texts.
     ignores_case = bool(known.flags & re.IGNORECASE)
     ends = "$" in _TOKEN.findall(pattern) and not known.flags & re.MULTILINE
     return native, bool(_CLASSES.search(pattern)) or ignores_case, ends

@@ -364,14 +364,17 @@ def _with_handlers(node: ast.Try, scope: Scope) -> Run:
         evaluation: Evaluation = frame[0]
         try:
             leave = body(frame)
+        # A refused value, an exceeded limit and the end of the program pass every handler, even `except Exception`.
         except UNCATCHABLE:
             raise
         except Exception as error:
+            # Record the line before a handler runs, because its statements change the current line.
             exception_record(error, evaluation.line)
             for kinds, assign, handle in handlers:
                 if kinds is None or catches(error, kinds(frame)):
                     return _handle(frame, error, assign, handle)
             raise
+        # `else` runs outside the `try`: the handlers do not catch its exceptions.
         return leave if leave is not None else otherwise(frame)
 
     return run

@@ -159,6 +159,7 @@ def _encode(value: Any, depth: int) -> Json:
         if -MAX_INT <= value < MAX_INT:
             return value
         raise Refused("an integer of more than 64 bits cannot be kept; use a float or a string")
+    # JSON has no infinity and no NaN.
     if kind is float:
         return value if math.isfinite(value) else ["float", repr(value)]
     if depth <= 0:
@@ -166,6 +167,7 @@ def _encode(value: Any, depth: int) -> Json:
     encoder = _ENCODERS.get(kind)
     if encoder is not None:
         return encoder(value, depth - 1)
+    # A factory is kept by its name, so it must be one that the decoder knows.
     if kind is defaultdict:
         factory = value.default_factory
         name = None if factory is None else getattr(factory, "__name__", "")
@@ -235,6 +237,7 @@ def to_json(value: Any, depth: int = MAX_DEPTH) -> Json:
     kind = type(value)
     if kind in _SCALARS:
         return value
+    # Refuse a larger integer: many JSON readers would silently round it.
     if kind is int:
         if -MAX_INT <= value < MAX_INT:
             return value
@@ -248,6 +251,7 @@ def to_json(value: Any, depth: int = MAX_DEPTH) -> Json:
     if kind in _AS_LIST:
         return [to_json(item, depth - 1) for item in value]
     if isinstance(value, dict):
+        # JSON would turn another key into a string, and a lookup by the original key would fail.
         for key in value:
             if type(key) is not str:
                 raise Refused(f"a dict with the key {key!r} is not JSON; write str(key)")
