@@ -213,6 +213,7 @@ def read(config: Mapping[str, Json]) -> ExperienceDocument:
     report: Report = Problems()
     if not isinstance(config, Mapping):
         raise InvalidFlow([Problem(path="", message=f"an experience must be an object, not {f.type_name(config)}")])
+    # Work on a copy: reading renames keys and removes invalid fields.
     copy = f.copy_plain(config, "", report)
     fields = read_object(copy, DOCUMENT, "", report, required=("name", "version", "state", "graph"))
     fields.pop("kind", None)
@@ -220,6 +221,7 @@ def read(config: Mapping[str, Json]) -> ExperienceDocument:
         fields["runtime"] = read_object(fields["runtime"], RUNTIME, "runtime", report)
         _check_env_names(fields["runtime"].get("env", ()), report)
     document = ExperienceDocument(fields, _state_schema(fields, report), problems=report)
+    # Remove an invalid schema, so that compiling it does not report it again.
     if "inputSchema" in fields and not check_schema(fields["inputSchema"], "inputSchema", report):
         del fields["inputSchema"]
     state = fields.get("state")

@@ -217,11 +217,13 @@ class Aliases:
             return self._call(node.value) if isinstance(node.value, ast.Call) else []
         if isinstance(node, (ast.Subscript, ast.Attribute)):
             return self._member(node)
+        # Which operand becomes the value is known only at run time, so all of them count.
         if isinstance(node, (ast.IfExp, ast.BoolOp, ast.NamedExpr)):
             parts = [node.value] if isinstance(node, ast.NamedExpr) else []
             parts += [node.body, node.orelse] if isinstance(node, ast.IfExp) else []
             parts += node.values if isinstance(node, ast.BoolOp) else []
             return [share for part in parts for share in self.shares(part)]
+        # A display makes a new container, but it contains the same objects, one level deeper.
         if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
             shares: list[Share] = []
             for element in node.elts:
@@ -233,6 +235,7 @@ class Aliases:
             for key, value in zip(node.keys, node.values, strict=True):
                 shares += _inside(self.shares(value)) if key is not None else _elements(self.shares(value))
             return shares
+        # Adding lists makes a new list of the same elements.
         if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.BitOr, ast.Mult)):
             return [share for part in (node.left, node.right) for share in _elements(self.shares(part))]
         if isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)):

@@ -253,11 +253,13 @@ def named_arguments(name: str, tool: PlanTool, call: ast.Call) -> list[tuple[str
     for keyword in _split_literal_dicts(call.keywords):
         if keyword.arg is not None and any(keyword.arg == known for known, _ in named):
             raise PlanError(keyword.value, f"{name} gets the argument '{keyword.arg}' twice")
+        # A schema without properties that is not closed accepts any field.
         if keyword.arg not in (None, *tool.parameters) and (tool.parameters or tool.closed):
             near = did_you_mean(str(keyword.arg), tool.parameters)
             raise PlanError(keyword, f"{name} has no parameter '{keyword.arg}'", near)
         named.append((keyword.arg, keyword.value))
     names = [parameter for parameter, _ in named]
+    # `**fields` may contain the missing arguments, which only the call can check.
     if None not in names:
         missing = [required for required in tool.required if required not in names]
         if missing:

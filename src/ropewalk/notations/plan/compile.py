@@ -95,14 +95,17 @@ def compile_program(
     """
     tree = parse(code)
     program = Program(code, tree, tools, inputs, inside, parallel)
+    # Collect all problems first, because emitting stops at one.
     problems = [
         problem_at(code, found.line, found.column, found.message, found.suggestion) for found in problems_in(program)
     ]
     if problems:
         raise Rejected(problems)
     emitter, region = Emitter(program, emit_statement, emit_overlap), Region()
+    # The input comes from outside, so its values are not encoded: `raw`.
     env: Environment = {name: Value(Ref("input", (name,)), raw=True) for name in program.inputs}
     if program.prints:
+        # The printed text passes from piece to piece like a variable.
         env[PRINTED] = Value(Lit([]))
     try:
         result = _emit_with_result(emitter, tree, env, region)

@@ -421,6 +421,7 @@ def _task_group_as_gather(program: Program, node: ast.AsyncWith, group: str) -> 
             tasks.append(GroupTask(name, False, call))
         elif isinstance(value, ast.ListComp) and (call := call_of_task(value.elt)) is not None and name is not None:
             tasks.append(GroupTask(name, True, at(ast.ListComp(call, value.generators), statement)))
+        # In asyncio a new task starts at the next await, so these statements run before all tasks.
         elif program.is_pure(statement):
             before.append(statement)
         else:

@@ -34,9 +34,11 @@ class Hoister:
             return self._named(node)
         if isinstance(node, ast.Name):
             raise PlanError(node, f"{node.id} holds a call that is not awaited here; write await {node.id}")
+        # `len(tasks)` counts calls without awaiting them, so they stay where they are awaited.
         count = self._count_of_kept(node)
         if count is not None:
             return count
+        # A recorded random number makes the choice, so that a replay chooses the same.
         choice = self.program.choice_by_chance(node)
         if choice is not None:
             assert isinstance(node, ast.Call)

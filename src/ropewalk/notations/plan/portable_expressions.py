@@ -279,6 +279,7 @@ def _text(node: ast.JoinedStr, names: Mapping[str, Portable]) -> Portable:
 def _call(node: ast.Call, names: Mapping[str, Portable]) -> Portable:
     if isinstance(node.func, ast.Name) and names.get(node.func.id) == WRITTEN and not node.keywords:
         return _written(node.func.id, node, names)
+    # Portable functions mean the same as Python's only for certain types, so each type must be known.
     if isinstance(node.func, ast.Attribute) and not node.keywords:
         known = _METHODS.get(node.func.attr)
         values = [translate(part, names) for part in (node.func.value, *node.args)]
@@ -287,6 +288,7 @@ def _call(node: ast.Call, names: Mapping[str, Portable]) -> Portable:
     name = node.func.id if isinstance(node.func, ast.Name) and len(node.args) == 1 and not node.keywords else ""
     if name == "bool":
         return Portable(condition(node.args[0], names), BOOL)
+    # list() of a list is a copy, which portable expressions do not need: they change nothing.
     if name == "list":
         value = translate(node.args[0], names)
         if value.certain.is_a("list"):

@@ -65,6 +65,7 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
     code = given.get("code")
     if not isinstance(code, str):
         f.add_problem(report, "code", "must be the text of a program")
+    # The program cannot be read without valid fields, so report these problems alone.
     if report:
         raise InvalidFlow(report)
     name = str(given.get("name", given.get("id", "plan")))
@@ -77,10 +78,12 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
         flow = compile_program(name, str(code), tools, names, inside=inside, parallel=parallel)
     except Rejected as error:
         raise InvalidFlow(error.problems) from None
+    # Documents count milliseconds, the engine seconds. The variable still holds milliseconds.
     seconds: Any = given.get("timeout")
     flow = replace(
         flow,
         input_schema=schema,
+        # The result of a program that prints is an object around the declared value.
         output_schema=None if prints(flow) else given.get("output"),
         timeout=float(seconds) / 1000 if seconds is not None else None,
         undo=given.get("undo"),

@@ -101,10 +101,12 @@ def _emit_assign(
     if value is None:
         return []
     target = targets[0]
+    # A semaphore is not a value at run time: it becomes the limit of the calls that use it.
     if program.is_semaphore(value):
         if not (len(targets) == 1 and isinstance(target, ast.Name) and target.id in program.semaphores):
             raise PlanError(node, "a semaphore has a name and a literal limit: limit = asyncio.Semaphore(5)")
         return []
+    # Only a single name can take the value of an effect, or stand for calls that are awaited later.
     if len(targets) == 1 and isinstance(target, ast.Name):
         if isinstance(value, ast.Lambda) and not program.has_effect(value):
             return [_as_function(target.id, value)]
@@ -114,6 +116,7 @@ def _emit_assign(
         if kept is not None:
             program.kept[target.id] = kept.call
             return kept.before
+        # From here on the name holds another value, no longer calls to await.
         program.kept.pop(target.id, None)
     if isinstance(value, ast.Lambda) and len(targets) > 1:
         raise PlanError(node, "give a lambda one name")
@@ -431,11 +434,13 @@ class _LoopEmitter:
 
 def _emit_try(emitter: Emitter, node: ast.Try, env: Environment, region: Region, context: Context) -> Emitted:
     inside = Context(guarded=True, handled=context.handled)
+    # An exception in a handler must not skip `finally`, so then the handlers are guarded too.
     in_handlers = inside if node.finalbody else context
     exit = emitter.block(node.body, env, region, inside) or Exit(NULL, frozenset())
     clauses = [_caught_names(emitter, handler) for handler in node.handlers]
     exit_after: Exit | None = exit
     if clauses or node.orelse:
+        # One node chooses the handler, so each arm of the branch only compares a number.
         number = output(
             emitter.node(region, Compute(value=Fn("py:handler", (exit.expr, Lit(clauses)))), "caught", node)
         )
@@ -443,6 +448,7 @@ def _emit_try(emitter: Emitter, node: ast.Try, env: Environment, region: Region,
             (equals(number, index), _handler_emitter(emitter, handler, exit, in_handlers))
             for index, handler in enumerate(node.handlers)
         ]
+        # The number is -2 if the body ended normally.
         if node.orelse:
             arms.append(
                 (
@@ -450,6 +456,7 @@ def _emit_try(emitter: Emitter, node: ast.Try, env: Environment, region: Region,
                     emitter.arm(node.orelse, in_handlers),
                 )
             )
+        # No exception passes a handler for Exception; exits such as `return` always do.
         catches_all = any({"Exception", "BaseException"} & set(names) for names in clauses)
         left = exit.kinds - {"raise"} if catches_all else exit.kinds
         exit_after = emitter.branch(

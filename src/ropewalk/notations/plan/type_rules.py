@@ -117,6 +117,7 @@ def function_result(path: str, args: Sequence[Type]) -> Type:
 def method_result(holder: Type, name: str, args: Sequence[Type]) -> Type:
     """Return the type of what a method gives; None if it is not known."""
     kinds = kinds_of(holder)
+    # Only a single kind is certain: a value that may also be null has no known method.
     if kinds == STRING:
         return _TEXT_RESULTS.get(name)
     if kinds == ARRAY:
@@ -134,6 +135,7 @@ def method_result(holder: Type, name: str, args: Sequence[Type]) -> Type:
     key: Any = args[0].value if args and type(args[0]) is Lit else None
     if name == "get" and type(key) is str:
         member = element_type(holder, key)
+        # Without a second argument, `get` returns None for a missing key.
         default = args[1] if len(args) > 1 else Lit(None)
         return None if type(member) is Missing or member is None else union_type(member, default)
     return None
@@ -141,11 +143,13 @@ def method_result(holder: Type, name: str, args: Sequence[Type]) -> Type:
 
 def operation_problem(operator: ast.AST, left: int, right: int) -> str | None:
     """Return why two kinds of value can never be operands together; None if they may be."""
+    # A value that may be null may have another kind at run time, so null alone proves nothing.
     if not left & ~NULL or not right & ~NULL:
         return None
     left, right = left & ~NULL, right & ~NULL
     if isinstance(operator, ast.Add):
         fits = left & right or (left & _NUMBERS and right & _NUMBERS)
+        # Two dicts have the same kind, but Python cannot add them.
         if fits and (left & right) in (OBJECT, BOOLEAN | OBJECT) and not left & ~OBJECT and not right & ~OBJECT:
             fits = 0
     elif isinstance(operator, (ast.Div, ast.FloorDiv, ast.Pow)):

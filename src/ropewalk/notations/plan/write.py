@@ -140,6 +140,7 @@ class PlanWriter(LoopWriter):
         name = target
         if name is None and (node.id in self.read or keeps_prev):
             name = self.names.fresh(node.id)
+        # A skipped node leaves the previous value unchanged, so that value needs a name before the node.
         prev = self.names.fresh("prev") if keeps_prev and is_soft else None
         if prev is not None:
             self.lines.set(prev, here.prev.node)
@@ -148,6 +149,7 @@ class PlanWriter(LoopWriter):
             here.names[node.id] = Typed(ast.Name(name, ast.Load()), certain)
         else:
             here.names[node.id] = Typed(ast.Constant(None), NONE)
+        # The node may be skipped, so its own name may hold no value for the next node.
         if ordered and is_soft:
             here.prev = here.prev if prev is None else Typed(ast.Name(prev, ast.Load()))
         elif ordered:
@@ -160,6 +162,7 @@ class PlanWriter(LoopWriter):
         on_error = node.policy.on_error
         if on_error is None:
             return self._attempts(node, path, here, name, prev)
+        # Save the state before the attempts, because a failed node must leave no writes.
         saved = self._saved_state(node)
         with self.lines.block("try:"):
             certain = self._attempts(node, path, here, name, prev)
@@ -174,6 +177,7 @@ class PlanWriter(LoopWriter):
             if prev is not None:
                 self.lines.set(prev, fallback.node)
             if on_error.writes and node.writes is not None:
+                # For its writes, the value of the node is the fallback.
                 own = here.inside()
                 own.names[node.id] = Typed(ast.Name(name, ast.Load()) if name else fallback.node)
                 self.writes(node, path, own)
@@ -304,6 +308,7 @@ class PlanWriter(LoopWriter):
                 self.refuse(f"{path}.writes", f"there is no variable {channel!r}")
                 continue
             value = self.expr(update, f"{path}.writes", here)
+            # Nothing reads this variable; the value was computed above only to report its problems.
             if not self.is_kept(channel):
                 continue
             current = Typed(ast.Name(self.state[channel], ast.Load()))
@@ -314,6 +319,7 @@ class PlanWriter(LoopWriter):
                 continue
             names.append(self.state[channel])
             values.append(new.node)
+        # Assign all at once, because each update reads the variables as they were before.
         if names:
             texts = [ast.unparse(value) for value in values]
             self.lines.add(f"{', '.join(names)} = {', '.join(texts)}")

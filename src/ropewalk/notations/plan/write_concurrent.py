@@ -120,10 +120,12 @@ class ConcurrentNodes:
         """Write nodes as one `gather`, then their writes."""
         writer, here = self.writer, self.here
         calls, facts = [], []
+        # `gather` returns all results together, so if one is read, each needs a name.
         is_read = any(node.id in writer.read for node in nodes)
         names = [writer.names.fresh(node.id) for node in nodes]
         for node, name in zip(nodes, names, strict=True):
             path = f"{here.path}{node.id}"
+            # A plain call fits into `gather` directly; anything more becomes a local function.
             if is_plain_call(node):
                 writer.refuse_unsupported(node, path)
                 calls.append(writer.timed_call(node, path, here))
@@ -138,6 +140,7 @@ class ConcurrentNodes:
         for node, name, certain in zip(nodes, names, facts, strict=True):
             value = ast.Name(name, ast.Load()) if is_read else ast.Constant(None)
             here.names[node.id] = Typed(value, certain)
+        # Write state after the gather, in the order of the nodes, whichever call ends first.
         for node in nodes:
             if node.writes is not None:
                 writer.writes(node, f"{here.path}{node.id}", here)

@@ -114,6 +114,7 @@ class ExpressionWriter:
                 return Typed(literal(expr.value), of_value(expr.value))
             case Ref():
                 base, path = self.resolve(expr)
+                # The local function skips `output` if the value has no such key.
                 if expr.elide and path[:1] == ("output",):
                     base, path = self._call("output", base), path[1:]
                 return self._member(base, path)
@@ -166,12 +167,14 @@ class ExpressionWriter:
             return Typed(self._ordered(name, args[0], args[1]), BOOL)
         if name in ("&&", "||"):
             return Typed(self._logical(name, args), BOOL)
+        # These write their own arguments, so they come before the general case, which writes every argument.
         special = _SPECIAL.get(name)
         if special is not None:
             written: Typed = special(self, expr)
             return written
         if name in _ARITHMETIC:
             return self._arithmetic(name, [self.value(arg) for arg in args])
+        # Such a function belongs to a compiled plan, and its text is in that plan only.
         if name.startswith("py:"):
             raise ExpressionError("is computed by a plan whose text this flow does not hold; convert the plan itself")
         if name not in _FUNCTIONS:
@@ -181,6 +184,7 @@ class ExpressionWriter:
         values = [self.value(arg) for arg in args]
         if function == "distinct" and not values[0].certain.is_a("list"):
             values = [self._call("items_of", values[0])]
+        # Where the types are certain, Python's own method or `len` replaces the local function.
         if name in _METHODS and all(value.certain.is_a("str") for value in values):
             method = ast.Attribute(values[0].node, _METHODS[name], ast.Load())
             return Typed(ast.Call(method, [value.node for value in values[1:]], []), BOOL if certain is BOOL else TEXT)
@@ -373,6 +377,7 @@ class ExpressionWriter:
 
     def _macro(self, expr: Each) -> Typed:
         source = self.value(expr.source)
+        # A macro also accepts objects and null, for which Python's loops differ.
         if not source.certain.is_a("list"):
             source = self._call("elements_of", source)
         if expr.kind == "reduce":
@@ -380,10 +385,12 @@ class ExpressionWriter:
         item, index = self.fresh("item"), self.fresh("index")
         typed = Typed(_name(item), source.certain.items or UNKNOWN), Typed(_name(index), INT)
         bound = dict(zip(expr.names, typed, strict=False))
+        # Inside the body, the names of the macro hide equal names outside.
         inside = ExpressionWriter(self.resolve, self.needed, self.fresh, {**self.names, **bound})
         if expr.kind in ("all", "exists"):
             function = "every" if expr.kind == "all" else "some"
             test = as_bool(inside.test(expr.body))
+            # all() and any() raise at the first error; the local functions let another element decide.
             if not inside.may_fail(expr.body) and not _reads(expr.body, expr.names[1:]):
                 generator = ast.GeneratorExp(test, [_clause(_name(item, ast.Store()), source.node)])
                 return Typed(called("all" if expr.kind == "all" else "any", generator), BOOL)

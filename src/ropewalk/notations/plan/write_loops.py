@@ -78,6 +78,7 @@ class LoopWriter(ValueWriter):
         inner.item, inner.index = variable(item, items.certain.items or UNKNOWN), variable(index, INT)
         counts = "index" in op.body.roots
         parameters = f"{index}, {item}" if counts else item
+        # Write a function first: only then is it known whether the body is a single expression.
         count, each = len(self.lines.lines), self.names.fresh(f"each_{path.rpartition('/')[2]}")
         with self.lines.block(f"def {each}({parameters}):"):
             result = self.region(op.body, inner, f"{path}/result")
@@ -114,12 +115,15 @@ class LoopWriter(ValueWriter):
         inner = here.inside(path, in_function=True)
         item, index = self.names.fresh("item"), self.names.fresh("index")
         inner.item, inner.index = variable(item, items.certain.items or UNKNOWN), variable(index, INT)
+        # The list is used twice, for the calls and for the selection, so compute it once.
         if op.select:
             items = self._named(items, "items")
         counts = "index" in op.body.roots
         body, only = op.body, op.body.nodes[0]
+        # A list that is no longer than the limit needs no semaphore.
         bound = f"{op.limit}" if op.limit is not None and not _is_short(op.items, op.limit) else ""
         certain = UNKNOWN
+        # A body of one plain call needs no local function.
         if (
             is_plain_call(only)
             and only.writes is None
@@ -165,6 +169,7 @@ class LoopWriter(ValueWriter):
             if initial is not None:
                 empty = self.expr(initial, f"{path}/initial", here).node
             self.lines.set(name, empty)
+        # `$prev` is the value of the iteration before; the first iteration reads the initial value.
         last = self.names.fresh("last") if keeps else None
         if last is not None:
             first = here.prev if op.initial is None else self.expr(op.initial, f"{path}/initial", here)
@@ -175,6 +180,7 @@ class LoopWriter(ValueWriter):
             opened = self._each(body, items, path, here, self._reads_count(op))
         else:
             opened = self._rounds(op, path, here)
+        # `again` is tested before the nodes of an iteration run, so their names must exist before the loop.
         used = {str(ref.path[0]) for ref in (refs(op.again) if op.again is not None else ()) if ref.root == "out"}
         early = {node.id: self.names.fresh(node.id) for node in body.nodes if node.id in used}
         for name_before in early.values():
@@ -191,6 +197,7 @@ class LoopWriter(ValueWriter):
             self._after_round(op, path, inner, result, name, last)
             for id, name_before in early.items():
                 self.lines.set(name_before, inner.names[id].node)
+            # `until` is tested last, because it reads the values of this iteration.
             if op.until is not None:
                 self.lines.add(f"if {ast.unparse(self.test(op.until, f'{path}.until', inner))}:")
                 self.lines.add("    break")

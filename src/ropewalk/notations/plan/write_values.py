@@ -119,12 +119,14 @@ class ValueWriter(FlowWriter[Here]):
         if op.tool.startswith(_MODEL):
             self.refuse(path, "a plan cannot hold the loop of an agent", decisive=True)
         args = op.args
+        # A literal object has fields too, which become keyword arguments.
         if isinstance(args, Lit) and isinstance(args.value, dict):
             args = Obj(tuple((key, Lit(value)) for key, value in args.value.items()))
         keywords = []
         if isinstance(args, Obj):
             with self.entire(f"{path}.args"):
                 fields = dict(args.fields)
+                # A field whose name is not an identifier cannot be a keyword; `**{...}` takes it.
                 odd = {key: value for key, value in fields.items() if not key.isidentifier() or key in _KEYWORDS}
                 for key, value in fields.items():
                     if key not in odd:
@@ -134,6 +136,7 @@ class ValueWriter(FlowWriter[Here]):
                     keywords.append(ast.keyword(None, spread.node))
         else:
             spread = self.expr(args, f"{path}.args", here)
+            # `**` fails for null, which means no arguments in a flow.
             if not spread.certain.is_a("dict"):
                 self.needed.add("fields_of")
                 spread = Typed(called("fields_of", spread.node))
@@ -170,6 +173,7 @@ class ValueWriter(FlowWriter[Here]):
     def _resolve(self, ref: Ref, here: Here) -> tuple[Typed, tuple[str | int, ...]]:
         """Return the variable that a reference starts from, and the rest of its path."""
         path = ref.path
+        # A case whose guard is false reaches the error at the end.
         match ref.root:
             case "input":
                 return self.input(path)
@@ -191,6 +195,7 @@ class ValueWriter(FlowWriter[Here]):
                 raise ExpressionError("a plan reads no secrets; give the secret to the tool")
             case "status":
                 raise ExpressionError(f"a plan cannot read how {path[0]!r} ended")
+        # Name the reference as the author wrote it.
         shown = (ref.original or ref).root
         raise ExpressionError(f"a plan cannot read ${shown} as a whole here" if not path else f"no ${shown} here")
 
