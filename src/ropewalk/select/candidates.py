@@ -80,6 +80,9 @@ class Candidates:
             allowed: By slot, True if the tool may be chosen; None for all.
             limit: The most candidates.
             similarity_by_model: By slot, the similarity under a model.
+
+        Returns:
+            The slots, at most `limit` of them.
         """
         if allowed is not None and int(allowed.sum()) <= limit:
             return np.flatnonzero(allowed)
@@ -168,7 +171,14 @@ class Candidates:
         return slots, impacts * value.repeat(lengths), home.repeat(lengths)
 
     def matches(self, slots: Array) -> Matches:
-        """Return every match of a word of these slots with a word of the request, the most similar last."""
+        """Return every match of a word of these slots with a word of the request, the most similar last.
+
+        Args:
+            slots: The slots of the tools; their order numbers the columns of the matches.
+
+        Returns:
+            The matches, which `last_matches` keeps.
+        """
         self.last_matches = (
             self._matches_from_postings(slots) if self._postings_kept else self._matches_from_tools(slots)
         )

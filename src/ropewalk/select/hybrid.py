@@ -525,6 +525,7 @@ def explain_results(ranking: Ranking, places: list[int]) -> list[dict[str, Json]
     columns = ranking.order[places]
     reading = ranking.candidates.reading
     variant, column, _, fields = ranking.candidates.last_matches
+    # Maps the column of a match to the number of its result; 0 means that the tool is not shown.
     result_of = np.zeros(len(ranking.order), np.intp)
     result_of[columns] = np.arange(1, len(places) + 1)
     result = result_of[column]
@@ -536,6 +537,7 @@ def explain_results(ranking: Ranking, places: list[int]) -> list[dict[str, Json]
         reading.likeness[variant].astype(np.float64).round(2).tolist(), fields[ours].tolist(), strict=True,
     ):  # the most alike come last  # fmt: skip
         having = hits[n - 1]
+        # Matches are sorted by likeness: a better one replaces the earlier one, an equal one adds its fields.
         before = having.get(term)
         having[term] = (like, bits | before[1] if before is not None and before[0] == like else bits)
     adds = (ranking.features[columns] * weight_row(ranking.with_model)).round(3).tolist()
