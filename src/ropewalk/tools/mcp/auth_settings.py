@@ -86,6 +86,7 @@ def auth_settings(where: str, value: Any) -> AuthSettings:
         near = did_you_mean(str(kind), _KEYS)
         _wrong(where, f"type {kind!r} is not one of {', '.join(_KEYS)}" + (f"; did you mean {near!r}?" if near else ""))
     needed, optional = _KEYS[kind]
+    # Check for unknown keys first: otherwise a misspelled key is reported as a missing one.
     for key in settings:
         if key not in ("type", *needed, *optional):
             near = did_you_mean(str(key), (*needed, *optional))
@@ -99,6 +100,7 @@ def auth_settings(where: str, value: Any) -> AuthSettings:
     for group in _EITHER.get(kind, ()):
         if sum(key in settings for key in group) != 1:
             _wrong(where, f"{kind} needs exactly one of {', '.join(group)}")
+    # Without a fixed issuer, any authorization server that the MCP server names would get the secret.
     if "client_secret" in settings and "issuer" not in settings:
         _wrong(where, "client_secret needs issuer: the address of the authorization server that may see the secret")
     return AuthSettings(

@@ -53,6 +53,7 @@ class ProofKey:
         asks_for_token = b"grant_type=" in request.content if request.method == "POST" and not has_token else False
         if not has_token and not asks_for_token:
             return
+        # RFC 9449: the address in a proof has no query and no fragment.
         url = request.url.copy_with(query=None, fragment=None, userinfo=b"")
         claims: dict[str, Any] = {
             "jti": secrets.token_urlsafe(16),
@@ -61,9 +62,11 @@ class ProofKey:
             "iat": int(time.time()),
         }
         if has_token:
+            # `ath` binds the proof to this token, so that it is useless with another one.
             token = authorization.partition(" ")[2]
             claims["ath"] = _base64url(hashlib.sha256(token.encode()).digest())
             request.headers["authorization"] = _SCHEME + token
+        # A server that has sent a nonce refuses proofs without it.
         nonce = self._nonces.get(_origin(request))
         if nonce is not None:
             claims["nonce"] = nonce

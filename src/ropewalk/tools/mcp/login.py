@@ -43,12 +43,14 @@ async def log_in(config: ServerConfig, show: Show, *, scope: str | None = None, 
     from .oauth import LoginAuth, login_store
 
     _require_login(config)
+    # Authorization servers compare the redirect address, so reuse the port of the registered client.
     port = config.auth.redirect_port or _registered_port((await login_store(config).load()).client)
     loopback = Loopback(port, may_differ=not config.auth.redirect_port)
 
     async def open_address(address: str) -> None:
         if urlsplit(address).scheme not in ("http", "https"):
             raise ConfigError(f"{config}: its authorization server is not at an http or https address")
+        # Before the person sees the address: the answer may arrive before `show` returns.
         loopback.expect(address)
         shown = show(address, loopback)
         if inspect.isawaitable(shown):

@@ -150,11 +150,13 @@ def _enterprise(config: ServerConfig, texts: Mapping[str, str]) -> Authorization
             data["scope"] = texts["scope"]
         if "idp_client_secret" in texts:
             data["client_secret"] = texts["idp_client_secret"]
+        # A client of its own: the identity provider must not get the credentials of the MCP server.
         async with httpx2.AsyncClient(timeout=config.connect_timeout) as client:
             response = await client.post(texts["idp_token_url"], data=data)
         if response.status_code != 200:
             raise OAuthTokenError(f"the identity provider refuses the exchange: HTTP {response.status_code}")
         token = response.json()
+        # RFC 8693 lets a provider issue another type of token than the requested one.
         if token.get("issued_token_type") != _ID_JAG or not isinstance(token.get("access_token"), str):
             raise OAuthTokenError("the identity provider returned no grant for the server")
         return str(token["access_token"])

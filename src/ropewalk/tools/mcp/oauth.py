@@ -166,6 +166,7 @@ class KeptAuth(OAuthClientProvider):
         try:
             outgoing = await flow.__anext__()
             while True:
+                # All requests but the caller's belong to the login. The server chose their addresses, so check each.
                 if outgoing is not request:
                     require_safe_address(f"{self.config}: authorization", str(outgoing.url))
                 if self.key is None:
@@ -173,10 +174,12 @@ class KeptAuth(OAuthClientProvider):
                 else:
                     self.key.prove(outgoing)
                     response = yield outgoing
+                    # Repeat once only: a server that always wants a new nonce would never let the request end.
                     if self.key.wants_nonce(response):
                         self.key.prove(outgoing)
                         response = yield outgoing
                     self.key.take_nonce(response)
+                    # The SDK reads only Bearer tokens, so convert the answer for it.
                     if outgoing is not request and "dpop" in outgoing.headers and response.status_code in (200, 201):
                         response = _unwrapped(self.key, response, await response.aread())
                 outgoing = await flow.asend(response)
@@ -277,6 +280,7 @@ class LoginAuth(QuickAuth):
         scope: str | None = None,
     ) -> None:
         texts, _ = resolved_auth(str(config), config.auth)
+        # A configured client is already registered, so the login must not register another one.
         fixed = None
         if "client_id" in texts:
             secret = texts.get("client_secret")
@@ -287,6 +291,7 @@ class LoginAuth(QuickAuth):
                 issuer=texts.get("issuer"),
             )
         metadata = OAuthClientMetadata(client_name="Ropewalk", redirect_uris=[AnyUrl(redirect_uri)])
+        # Without a storage for now: `keep` sets one that belongs to this login.
         OAuthClientProvider.__init__(
             self, config.url, metadata, cast(Any, None), show, receive, texts.get("client_metadata_url")
         )
