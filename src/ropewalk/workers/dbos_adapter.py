@@ -390,6 +390,7 @@ def delete_ended_workflows(target: Target) -> int:
         How many were deleted; 0 if DBOS has no tables yet.
     """
     table = _workflow_table(target)
+    # Workflows of schedules stay for a time, so that no due time is handled twice.
     query = (
         f"SELECT workflow_uuid FROM {table} AS w WHERE status NOT IN {LIVE_STATUSES} AND CASE name"
         f" WHEN '{SCHEDULE_WORKFLOW}'"
@@ -403,6 +404,7 @@ def delete_ended_workflows(target: Target) -> int:
             lambda session: fetch(session, "SELECT 1 WHERE to_regclass(?) IS NOT NULL", (table,))
         ):
             return 0
+        # Delete in batches, so that no transaction locks many rows.
         while ids := [str(id) for (id,) in registry.run_in_transaction(lambda session: fetch(session, query))]:
             client.client.delete_workflows(ids)
             deleted += len(ids)
