@@ -3,13 +3,14 @@
     python bench/select_fit.py FOLDER... [--minilm] [--sure N] [--write]
 
 Each folder holds tools.jsonl and queries.jsonl (see select_data.py). The weights are of a linear model with a softmax
-over the candidates of each way to read a request (see hybrid.chance_by_way), every set counting the same, none below zero,
-strongly regularised. First every set is left out in turn and measured with what the others gave: these are the figures
-to believe of tools nobody has seen. Then half of the requests of all sets are fitted together and the other half
-measured, and the other way round: that is for other requests. Then all are fitted together; --write prints the tables
-for src/ropewalk/select/hybrid.py. How sure a score makes one (CALIBRATION) is fitted on requests that have a tool, which is or is
-not in the first five, and on requests that have none: in each set those of the other sets, and in registries of some
-tools of a set those for its other tools. So that is for sets of different things: --sure says how many of them are.
+over the candidates of each way to read a request (see hybrid.chance_by_way), every set counting the same, none below
+zero, strongly regularised. First every set is left out in turn and measured with what the others gave: these are the
+figures to believe of tools nobody has seen. Then half of the requests of all sets are fitted together and the other
+half measured, and the other way round: that is for other requests. Then all are fitted together; --write prints the
+tables for src/ropewalk/select/hybrid.py. How sure a score makes one (CALIBRATION) is fitted on requests that have a
+tool, which is or is not in the first five, and on requests that have none: in each set those of the other sets, and
+in registries of some tools of a set those for its other tools. So that is for sets of different things: --sure says
+how many of them are.
 """
 
 from __future__ import annotations

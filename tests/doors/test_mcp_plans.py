@@ -91,7 +91,7 @@ def test_a_destructive_call_waits_for_a_person(project: Served) -> None:
             own = {"run_id": waiting["runId"], "decision": {"approved": True}}
             refused = await mcp.call_tool("here", "resume_run", own)
             assert refused.is_error
-            assert "a person decides" in str(refused.content)
+            assert "a person must decide" in str(refused.content)
             assert not dropped.exists()
             fork_server.run(
                 [COMMAND, "runs", "approve", waiting["runId"]], cwd=project.home, env={**os.environ}, check=True
