@@ -11,6 +11,16 @@ PROGRAMS = {
     "a call and a member": "item = await get_item(n=2)\nreturn [item.name, item['name'], item.tags[0]]",
     "the last expression": "x = 1\nx + 1",
     "nothing at all": "pass",
+    "an argument that is given twice": """
+add = lambda a, b=0: a + b
+kept = []
+for more in ({"a": 1}, {"b": 1}):
+    try:
+        kept.append(add(**more, a=2))
+    except TypeError:
+        kept.append("twice")
+return kept
+""",
     "early return in a loop": """
 for n in range(9):
     item = await get_item(n)

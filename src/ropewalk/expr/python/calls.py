@@ -46,7 +46,10 @@ def _arguments(node: ast.Call, scope: Scope) -> Arguments:
         keywords: dict[str, Any] = {}
         for name, get in named:
             if name is not None:
-                keywords[name] = get(frame)
+                value = get(frame)
+                if name in keywords:  # from an earlier `**`
+                    raise TypeError(f"got multiple values for keyword argument '{name}'")
+                keywords[name] = value
                 continue
             extra = get(frame)
             # Python checks `**` only in a call of its own, so raise the same errors here.
