@@ -314,7 +314,7 @@ class App:
         Raises:
             InvalidFlow: The document is wrong; with every problem.
         """
-        return self.definitions.loaded(document, file)
+        return self.definitions.compile_document(document, file)
 
     def check(self, loaded: Loaded, *, unknown_tools: str = "warning") -> Checked:
         """Check a compiled definition against the tools that are known now. No server is connected.
@@ -371,7 +371,7 @@ class App:
         """
         from .preview import preview
 
-        loaded = await self.definitions.connected(self.load_async(source), self.connect_for)
+        loaded = await self.definitions.load_and_connect(self.load_async(source), self.connect_for)
         checked = self.check(loaded, unknown_tools="certain")
         if checked.problems:
             raise InvalidFlow(checked.problems)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from os import PathLike
 from os.path import basename, isdir, isfile
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..check import Checked, ToolCard, check
 from ..config.settings import Limits
@@ -41,6 +41,13 @@ K = TypeVar("K")
 V = TypeVar("V")
 EXPERIENCE = ("experience.yaml", "experience.yml", "experience.json")
 MAX_CACHED = 256  # number of compiled definitions
+
+
+class StoreLookup(NamedTuple):
+    """How to find a definition in the store: the query, which blocks, and the function that compiles its answer."""
+
+    ask_store: Callable[[], Any]
+    compile_answer: Callable[[Any], Loaded]
 
 
 class Definitions:
@@ -79,15 +86,15 @@ class Definitions:
         if isinstance(source, Loaded):
             return source
         if isinstance(source, Mapping):
-            return self.loaded(source)
+            return self.compile_document(source)
         if not isinstance(source, (str, PathLike)):
-            return self.built(source)
+            return self.load_python_flow(source)
         if isinstance(source, PathLike) and ".py:" in str(source):
             from .python_file import load_from_python, python_place
 
             # Only a path: texts may come from clients, who must not choose files to import.
             if (place := python_place(source)) is not None:
-                return self.built(load_from_python(*place))
+                return self.load_python_flow(load_from_python(*place))
         if str(source).endswith(".py") and isfile(source):
             from .python_file import describe_python_file
 
@@ -103,7 +110,7 @@ class Definitions:
             data = document.data
             if type(data) is dict and "kind" not in data and basename(document.file) in EXPERIENCE:
                 data = {**data, "kind": "experience"}  # known from the name of the file
-            return self.loaded(data, document)
+            return self.compile_document(data, document)
         except InvalidFlow as exc:
             root = _directory_of(document) if exc.flow is not None else None
             files: Iterable[Problem] = ()
@@ -130,11 +137,8 @@ class Definitions:
             InvalidFlow: With every problem, each with its place.
             NotFound: There is neither such a file nor such a stored definition.
         """
-        result = self._look_up(source)
-        if isinstance(result, Loaded):
-            return result
-        ask_store, compile_answer = result
-        return compile_answer(ask_store())
+        lookup = self._look_up(source)
+        return lookup if isinstance(lookup, Loaded) else lookup.compile_answer(lookup.ask_store())
 
     async def find_async(self, source: Source) -> Loaded:
         """Find a definition as `find` does, without blocking the event loop while the store is queried.
@@ -149,18 +153,17 @@ class Definitions:
             InvalidFlow: With every problem, each with its place.
             NotFound: There is neither such a file nor such a stored definition.
         """
-        result = self._look_up(source)
-        if isinstance(result, Loaded):
-            return result
-        ask_store, compile_answer = result
-        return compile_answer(await run_sync_in_thread(self._open_store(), ask_store))
+        lookup = self._look_up(source)
+        if isinstance(lookup, Loaded):
+            return lookup
+        return lookup.compile_answer(await run_sync_in_thread(self._open_store(), lookup.ask_store))
 
-    def _look_up(self, source: Source) -> Loaded | tuple[Callable[[], Any], Callable[[Any], Loaded]]:
-        """Load a definition that needs no store, or return the query of the store and the function for its answer."""
+    def _look_up(self, source: Source) -> Loaded | StoreLookup:
+        """Load a definition that needs no store; for any other one, return how to ask the store for it."""
         if isinstance(source, Mapping) and "metadata" in source and "kind" not in source:
             from .lookup import stored_kind
 
-            return lambda: stored_kind(self._open_store(), source), partial(self._compile_object, source)
+            return StoreLookup(lambda: stored_kind(self._open_store(), source), partial(self._compile_object, source))
         try:
             return self.load(source)
         except NotFound as exc:  # it may be the id of a stored definition
@@ -168,13 +171,13 @@ class Definitions:
         from .lookup import check_id, find_definition
 
         check_id(source, missing)
-        return lambda: find_definition(self._open_store(), source, missing), self.stored
+        return StoreLookup(lambda: find_definition(self._open_store(), source, missing), self.load_stored)
 
     def _compile_object(self, source: Mapping[str, Any], kind: str | None) -> Loaded:
         """Compile what `create` or `get` of a stored definition returned, if `kind` names what it is."""
         if kind is None:
             return self.load(source)
-        return self.of_stored(self.loaded({**source, "kind": kind}))
+        return self.mark_stored(self.compile_document({**source, "kind": kind}))
 
     def is_test(self, file: Path) -> bool:
         """Return True if a file is a recorded test. The answer is cached until the file changes.
@@ -202,7 +205,7 @@ class Definitions:
         return result
 
     @gc_disabled
-    def loaded(self, document: Mapping[str, Any], file: Any = None, root: str | None = None) -> Loaded:
+    def compile_document(self, document: Mapping[str, Any], file: Any = None, root: str | None = None) -> Loaded:
         """Compile a document, or return it from the cache.
 
         Args:
@@ -230,26 +233,29 @@ class Definitions:
         else:
             compiled, fingerprint = self._read(document)
         known = self._loaded.get((fingerprint, compiled.id))
+        # Only a definition whose tools may be files belongs to a directory. Any other one is the same wherever its file
+        # is, so the directory of the file does not count.
         root = directory if compiled.local else root
+        # A definition from a file carries the places of that file: it is made again each time and shares only the flow.
         if known is not None and file is None and known.root == root:
             return known
-        loaded = self._compiled(compiled, fingerprint, None if known is None else known.flow, file, root)
+        loaded = self._make_loaded(compiled, fingerprint, None if known is None else known.flow, file, root)
         return self._keep(loaded)
 
     def _read(self, document: Mapping[str, Any]) -> tuple[Compiled, str]:
         """Return a compiled document and its fingerprint; equal documents are compiled once."""
-        words = _words(document)
-        known = self._compiled_documents.get(words) if words is not None else None
+        key = _document_hash(document)
+        known = self._compiled_documents.get(key) if key is not None else None
         if known is not None:
             return known
         compiled = notation_of(document).compile(document)
         # The id does not count: the same definition may have another one in another file.
         fingerprint = digest({key: value for key, value in compiled.document.items() if key != "id"})
-        if words is not None:
-            _remember(self._compiled_documents, words, (compiled, fingerprint))
+        if key is not None:
+            _remember(self._compiled_documents, key, (compiled, fingerprint))
         return compiled, fingerprint
 
-    def limited(self, loaded: Loaded, concurrency: int) -> Loaded:
+    def with_concurrency(self, loaded: Loaded, concurrency: int) -> Loaded:
         """Return the definition with at most `concurrency` nodes running at once.
 
         Args:
@@ -267,9 +273,9 @@ class Definitions:
         for key in way[:-1]:
             inside[key] = inside = dict(inside.get(key) or {})
         inside[way[-1]] = concurrency
-        return self.loaded(document, loaded.file, loaded.root)
+        return self.compile_document(document, loaded.file, loaded.root)
 
-    def built(self, source: Built | FlowBuilder | Plan[..., Any]) -> Loaded:
+    def load_python_flow(self, source: Built | FlowBuilder | Plan[..., Any]) -> Loaded:
         """Compile a flow written in Python, and register its own tools that the toolbox does not have.
 
         Args:
@@ -295,10 +301,10 @@ class Definitions:
                 toolbox.register(tool)
         compiled = flow.compiled
         known = self._loaded.get((flow.fingerprint, compiled.id))
-        loaded = known if known is not None else self._keep(self._compiled(compiled, flow.fingerprint))
+        loaded = known if known is not None else self._keep(self._make_loaded(compiled, flow.fingerprint))
         return loaded if flow.read_result is None else replace(loaded, read_result=flow.read_result)
 
-    def _compiled(
+    def _make_loaded(
         self,
         compiled: Compiled,
         fingerprint: str,
@@ -322,7 +328,7 @@ class Definitions:
         _remember(self._loaded, (loaded.fingerprint, loaded.compiled.id), loaded)
         return loaded
 
-    def stored(self, definition: Definition) -> Loaded:
+    def load_stored(self, definition: Definition) -> Loaded:
         """Return a stored definition, compiled once per process.
 
         Args:
@@ -334,9 +340,9 @@ class Definitions:
         known = self._stored.get((definition.fingerprint, definition.id))
         if known is not None:
             return known
-        return self.of_stored(self.loaded({**definition.document, "kind": definition.kind}))
+        return self.mark_stored(self.compile_document({**definition.document, "kind": definition.kind}))
 
-    def of_stored(self, loaded: Loaded) -> Loaded:
+    def mark_stored(self, loaded: Loaded) -> Loaded:
         """Return the same definition as one that is stored under its own id.
 
         Args:
@@ -445,7 +451,7 @@ class Definitions:
             for problem in inside:
                 yield Problem(path=path, message=f"the definition that it names is wrong: {_placed(problem, root)}")
 
-    async def connected(self, loading: Awaitable[Loaded], connect: Callable[[Flow], Awaitable[None]]) -> Loaded:
+    async def load_and_connect(self, loading: Awaitable[Loaded], connect: Callable[[Flow], Awaitable[None]]) -> Loaded:
         """Load a definition and connect the servers of its tools.
 
         Args:
@@ -461,11 +467,11 @@ class Definitions:
         try:
             loaded = await loading
         except InvalidFlow as error:
-            raise await self.with_tools(error, connect) from None
+            raise await self.add_tool_problems(error, connect) from None
         await connect(loaded.flow)
         return loaded
 
-    async def with_tools(self, error: InvalidFlow, connect: Callable[[Flow], Awaitable[None]]) -> InvalidFlow:
+    async def add_tool_problems(self, error: InvalidFlow, connect: Callable[[Flow], Awaitable[None]]) -> InvalidFlow:
         """Add to an error what checking the compiled part of the document against the tools finds.
 
         Args:
@@ -513,7 +519,7 @@ class Definitions:
             raise InvalidFlow(checked.problems)
 
 
-def _words(document: Any) -> bytes | None:
+def _document_hash(document: Any) -> bytes | None:
     """Return a fast hash that tells documents apart; None for one with values other than plain JSON."""
     try:
         # Unlike JSON, marshal distinguishes values that are not JSON. Version 2, because later ones write equal

@@ -52,7 +52,7 @@ async def prepare_run(
         InvalidInput: A variable does not match the definition.
     """
     if concurrency is not None:
-        loaded = context.definitions.limited(loaded, concurrency)
+        loaded = context.definitions.with_concurrency(loaded, concurrency)
     if loaded.compiled.local:
         from .directories import seeded
 

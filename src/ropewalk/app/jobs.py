@@ -393,7 +393,7 @@ class Jobs:
         """
         definitions = self.context.definitions
         try:
-            loaded = await definitions.connected(loading, self.connect_for)
+            loaded = await definitions.load_and_connect(loading, self.connect_for)
         except InvalidFlow as error:
             return Checked(problems=error.problems, warnings=error.warnings)
         return self.with_model_warnings(loaded, definitions.check(loaded, unknown_tools="certain"))

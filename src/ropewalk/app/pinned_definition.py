@@ -70,7 +70,7 @@ def pinned_definition(context: Context, row: RunRow) -> Loaded:
     """
     started_with = row.context or {}
     document = {**row.document, "kind": row.kind}
-    loaded = context.definitions.loaded(document, root=started_with.get("root"))
+    loaded = context.definitions.compile_document(document, root=started_with.get("root"))
     return replace(loaded, origin=started_with.get("file")) if loaded.file is None else loaded
 
 

@@ -170,7 +170,7 @@ def load_plan(source: Any, definitions: Definitions) -> Loaded:
             toolbox.register(tool)
     document = source.document_for(toolbox, definitions.effects)
     try:
-        loaded = definitions.loaded(document, source.program.as_document(document))
+        loaded = definitions.compile_document(document, source.program.as_document(document))
         loaded = replace(loaded, read_result=source.read_result)
     except InvalidFlow as error:
         located = InvalidFlow(map(source.program.located, error.problems), error.flow)

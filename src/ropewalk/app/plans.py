@@ -172,7 +172,7 @@ class Plans:
                 entry["approve"] = True
         try:
             # `loaded` suggests tools of the toolbox for unknown names.
-            loaded = self.context.definitions.loaded(document)
+            loaded = self.context.definitions.compile_document(document)
             await self.jobs.connect_for(loaded.flow)
             checked = self.context.definitions.check(loaded, unknown_tools="problem")
             problems = list(checked.problems)
@@ -420,7 +420,7 @@ class Plans:
         if loaded is None or problems:
             return {"status": "invalid", "problems": [problem_of_program(code, problem) for problem in problems]}
         version = await run_sync_in_thread(self.context.store, lambda: store_plan(self.context, loaded))
-        tool = register_saved_plan(self.jobs, self.context.definitions.of_stored(loaded))
+        tool = register_saved_plan(self.jobs, self.context.definitions.mark_stored(loaded))
         return {
             "status": "saved",
             "tool": tool.id,

@@ -41,7 +41,7 @@ async def register_saved_plans(jobs: Jobs) -> None:
         if getattr(handler, "fingerprint", None) == definition.fingerprint:
             continue
         try:
-            register_saved_plan(jobs, context.definitions.stored(definition))
+            register_saved_plan(jobs, context.definitions.load_stored(definition))
         except InvalidFlow as error:  # its tools have changed since
             log.warning("the plan %s is not offered: %s", definition.id, error)
 

@@ -504,7 +504,7 @@ def _definition_id(context: Context, row: RunRow, old: Loaded, new: Loaded) -> s
     if id in (row.definition_id, old.compiled.id):
         return row.definition_id
     stored = None if id is None else context.store.get_definition(new.kind, id)
-    same = stored is not None and context.definitions.stored(stored).fingerprint == new.fingerprint
+    same = stored is not None and context.definitions.load_stored(stored).fingerprint == new.fingerprint
     return id if same else new.root
 
 

@@ -146,7 +146,7 @@ async def _job(
     # The undo is a run of its own. It loads from the directory of the first run, to find the same tools.
     flow = undo_flow(name, tools, settings.attempts, settings.delay, question)
     document = {"kind": "flow", **flow_to_json(flow)}
-    loaded = context.definitions.loaded(document, root=started_with.get("root"))
+    loaded = context.definitions.compile_document(document, root=started_with.get("root"))
     listed: list[Json] = [{"path": step.path, "of": step.of, "tool": step.tool, "args": step.args} for step in steps]
     job = await jobs.new(
         loaded,

@@ -43,7 +43,7 @@ def current_definition(context: Context, row: RunRow) -> Loaded:
     """
     stored = context.store.get_definition(row.kind, row.definition_id) if row.definition_id is not None else None
     if stored is not None:
-        return context.definitions.stored(stored)
+        return context.definitions.load_stored(stored)
     started_with = row.context or {}
     file = started_with.get("root") or started_with.get("file")
     if file is None or not path.exists(file):

@@ -173,7 +173,7 @@ async def _load_with_warnings(app: App, source: Path, variables: Collection[str]
     of the command line: a warning that one of them has no value is not printed.
     """
     try:
-        loaded = await app.definitions.connected(app.load_async(source), app.connect_for)
+        loaded = await app.definitions.load_and_connect(app.load_async(source), app.connect_for)
         checked = app.definitions.check(loaded, unknown_tools="certain")
         app.jobs.remember_checked(loaded, checked)
     except RopewalkError:

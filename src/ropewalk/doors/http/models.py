@@ -375,7 +375,7 @@ def loaded_of(
     if named is not None:
         if named.id in files and app.store.get_definition(named.kind, named.id) is None:
             raise NotFound("definition", f"{named.kind} {named.id}", why=f"it is a file; name it with kind {FILE_KIND}")
-        return app.definitions.stored(stored(app, named.kind, named.id)), named.id
+        return app.definitions.load_stored(stored(app, named.kind, named.id)), named.id
     assert document is not None
     return read(app, document), None
 
