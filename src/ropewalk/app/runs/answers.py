@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import JournalConflict, NotWaiting, RunEnded
 from ...journal.open_waits import describe_wait, match_signals, open_waits, signal_name, wait_to_json
@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from ..context import Context
 
 _MAX_LISTED = 20
+
+
+class AnswerTarget(NamedTuple):
+    """Where an answer goes: the run that gets it, its waits, and the path prefix of the part that the caller names."""
+
+    run: RunRow
+    waits: list[dict[str, Any]]
+    prefix: str
 
 
 def open_waits_of_runs(context: Context, run_id: str | None) -> list[dict[str, Json]]:
@@ -38,12 +46,13 @@ def open_waits_of_runs(context: Context, run_id: str | None) -> list[dict[str, J
         open_runs = context.store.waits()
         owners: dict[str, str] = {}  # of each wait: a part and its outermost run both record it
         for id, (history, _) in open_runs.items():
+            # Ids of parts begin with the id of their outermost run, so the shortest id is the outermost run.
             for place in [f"{id}/{entry.path}" for entry in history if entry.kind == "wait"]:
                 owners[place] = min(id, owners.get(place, id), key=len)
         return [
             {"runId": id, **wait}
             for id, (history, signals) in open_runs.items()
-            for wait in _without_answer(open_waits(history), signals)
+            for wait in _unanswered_as_json(open_waits(history), signals)
             if owners[f"{id}/{wait['path']}"] == id
         ]
     row = require_run(context.store, run_id)
@@ -68,9 +77,9 @@ def unanswered_waits(context: Context, row: RunRow, history: Iterable[Entry]) ->
         inside = f"{row.id.removeprefix(f'{root.id}/')}/"
         waits = [item for item in open_waits(context.history(root.id)) if item.path.startswith(inside)]
         if waits:
-            return [{"runId": root.id, **wait} for wait in _without_answer(waits, context.store.signals(root.id))]
+            return [{"runId": root.id, **wait} for wait in _unanswered_as_json(waits, context.store.signals(root.id))]
     waits = open_waits(history)
-    return _without_answer(waits, context.store.signals(row.id)) if waits else []
+    return _unanswered_as_json(waits, context.store.signals(row.id)) if waits else []
 
 
 def answered_run_ids(context: Context) -> set[str]:
@@ -85,10 +94,10 @@ def answered_run_ids(context: Context) -> set[str]:
     open_runs = (
         (id, open_waits(history), signals) for id, (history, signals) in context.store.waits().items() if signals
     )
-    return {id for id, waits, signals in open_runs if len(_without_answer(waits, signals)) < len(waits)}
+    return {id for id, waits, signals in open_runs if len(_unanswered_as_json(waits, signals)) < len(waits)}
 
 
-def _without_answer(waits: Sequence[Entry], sent: Iterable[Signal]) -> list[dict[str, Json]]:
+def _unanswered_as_json(waits: Sequence[Entry], sent: Iterable[Signal]) -> list[dict[str, Json]]:
     """Return the open waits that no sent signal answers."""
     requests = [OpenWait(signal_name(wait), wait.path, wait.node, wait.data["due"]) for wait in waits]
     answered_paths = {
@@ -119,12 +128,12 @@ def send_event(context: Context, run_id: str, event: str, payload: Json, id: str
     row = require_run(context.store, run_id)
     if before_wait and row.parent is None:
         return context.store.send(run_id, event, payload, id=id)
-    root, waits, _ = _waits_to_answer(context, row)
+    target = _waits_to_answer(context, row)
     if not before_wait:
-        _require_unfinished(root)
-        if not any(wait.get("event") == event for wait in waits):
-            raise NotWaiting(root.id, f"the event {event!r}", map(describe_wait, waits))
-    return context.store.send(root.id, event, payload, id=id)
+        _require_unfinished(target.run)
+        if not any(wait.get("event") == event for wait in target.waits):
+            raise NotWaiting(target.run.id, f"the event {event!r}", map(describe_wait, target.waits))
+    return context.store.send(target.run.id, event, payload, id=id)
 
 
 def answer_approval(
@@ -148,67 +157,67 @@ def answer_approval(
         RunEnded: The run is finished.
         NotFound: There is no such run.
     """
-    root, waits, inside = _waits_to_answer(context, require_run(context.store, run_id))
-    _require_unfinished(root)
-    requested = _select_waits([wait for wait in waits if "approval" in wait], name, inside)
+    run, waits, prefix = _waits_to_answer(context, require_run(context.store, run_id))
+    _require_unfinished(run)
+    requested = _select_waits([wait for wait in waits if "approval" in wait], name, prefix)
     what = "an approval" if name is None else f"an approval at {name!r}"
     if len(requested) > 1:  # a name that fits several means the unanswered ones
-        requested = _without_answered(context, root, requested) or requested
+        requested = _only_unanswered(context, run, requested) or requested
     if len(requested) != 1:
         listed = ", ".join(wait["path"] for wait in requested[:_MAX_LISTED])
         more = f", ... ({len(requested) - _MAX_LISTED:,} more)" if len(requested) > _MAX_LISTED else ""
         why = f"there are {len(requested)} open approvals; name one of them: {listed}{more}" if requested else ""
-        raise NotWaiting(root.id, what if not requested else "exactly one approval", map(describe_wait, waits), why)
+        raise NotWaiting(run.id, what if not requested else "exactly one approval", map(describe_wait, waits), why)
     [wait] = requested
     if wait["due"] is not None and wait["due"] < (iso(time.time()) or ""):
-        raise NotWaiting(root.id, what, why=f"its timeout ended at {wait['due']}")
+        raise NotWaiting(run.id, what, why=f"its timeout ended at {wait['due']}")
     answer = {"approved": approved, "by": by, "note": note}
     try:  # the id allows one answer for each time that the run asks
-        sent = context.store.send(root.id, APPROVAL + wait["path"], answer, id=f"{wait['path']} {wait['since']}")
+        sent = context.store.send(run.id, APPROVAL + wait["path"], answer, id=f"{wait['path']} {wait['since']}")
     except JournalConflict:
         sent = False
     if not sent:
-        raise NotWaiting(root.id, what, why=f"{wait['path']} has been answered already")
+        raise NotWaiting(run.id, what, why=f"{wait['path']} has been answered already")
     return {**wait, **answer}
 
 
-def _select_waits(waits: list[dict[str, Any]], name: str | None, inside: str) -> list[dict[str, Any]]:
+def _select_waits(waits: list[dict[str, Any]], name: str | None, prefix: str) -> list[dict[str, Any]]:
     """Return the waits that a name can mean.
 
     That is the wait at this path, else the waits of a node with this id, else those in the flow that a node with this
-    id or path calls. Paths begin in the outermost run, or `inside` the part that the caller names.
+    id or path calls. Paths begin in the outermost run, or at `prefix`, in the part that the caller names.
     """
     if name is None:
         return waits
-    at_path = [wait for wait in waits if wait["path"] in (name, inside + name)]
+    at_path = [wait for wait in waits if wait["path"] in (name, prefix + name)]
     of_node = [wait for wait in waits if wait["node"] == name]
-    within = [wait for wait in waits if f"/{name}/" in f"/{wait['path'].removeprefix(inside)}"]
+    within = [wait for wait in waits if f"/{name}/" in f"/{wait['path'].removeprefix(prefix)}"]
     return at_path or of_node or within
 
 
-def _without_answered(context: Context, root: RunRow, waits: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _only_unanswered(context: Context, run: RunRow, waits: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Drop the waits that have their answer already, and end once somebody resumes the run."""
     unanswered_paths = {
-        wait["path"] for wait in _without_answer(open_waits(context.history(root.id)), context.store.signals(root.id))
+        wait["path"] for wait in _unanswered_as_json(open_waits(context.history(run.id)), context.store.signals(run.id))
     }
     return [wait for wait in waits if wait["path"] in unanswered_paths]
 
 
-def _waits_to_answer(context: Context, row: RunRow) -> tuple[RunRow, list[dict[str, Any]], str]:
-    """Return the run to answer, its waits, and the path prefix of the part that the caller names.
+def _waits_to_answer(context: Context, row: RunRow) -> AnswerTarget:
+    """Return the run to answer, with its waits.
 
     For a part these are the outermost run and the waits inside that part. Answered waits are included, so that a
     second answer gets its own error.
     """
-    root, inside = outermost(context.store, row), ""
+    root, prefix = outermost(context.store, row), ""
     waits = [wait_to_json(wait) for wait in open_waits(context.history(root.id))]
     if root.id != row.id:
-        inside = f"{row.id.removeprefix(f'{root.id}/')}/"
-        waits = [wait for wait in waits if str(wait["path"]).startswith(inside)]
+        prefix = f"{row.id.removeprefix(f'{root.id}/')}/"
+        waits = [wait for wait in waits if str(wait["path"]).startswith(prefix)]
         own = [] if waits else [wait_to_json(wait) for wait in open_waits(context.history(row.id))]
         if own:  # recorded by an earlier version, in which the part itself waited
-            return row, [{"runId": row.id, **wait} for wait in own], ""
-    return root, [{"runId": root.id, **wait} for wait in waits], inside
+            return AnswerTarget(row, [{"runId": row.id, **wait} for wait in own], "")
+    return AnswerTarget(root, [{"runId": root.id, **wait} for wait in waits], prefix)
 
 
 def _require_unfinished(row: RunRow) -> None:

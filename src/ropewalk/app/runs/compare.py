@@ -142,7 +142,16 @@ def inner_prefix(place: str, label: str) -> str:
 
 
 class AffectedParts:
-    """The parts of a flow that a change can affect."""
+    """Collect the parts of a flow that a change can affect, in `plan`.
+
+    The tree of instances comes from the flow alone, without a record: each node has one instance and one attempt, and
+    each region exists once, whether or not a run entered it. So a path in `plan` is a place, which stands for all
+    attempts, items and iterations.
+
+    A node that reads something changed is added with `RerunPlan.rerun`: it starts again. If only its inside changed (a
+    node was removed there, or the result of a region reads something changed), it is added with `continue_attempt`:
+    the unaffected nodes inside keep what they recorded, and only the end of the node is computed again.
+    """
 
     def __init__(self, flow: Flow) -> None:
         self.flow, self.plan = flow, RerunPlan()
@@ -232,7 +241,7 @@ def compare_runs(a: RecordedRun, b: RecordedRun, definition: list[Change]) -> di
         definition: The changes between their definitions.
 
     Returns:
-        The differences as JSON, at most MOST_NODES nodes.
+        The differences as JSON, at most `MAX_NODES` nodes.
     """
     nodes, same = _compare_steps(_last_steps(a.entries), _last_steps(b.entries))
     return {
@@ -251,7 +260,7 @@ def compare_runs(a: RecordedRun, b: RecordedRun, definition: list[Change]) -> di
 def value_differences(a: Json, b: Json) -> list[dict[str, Json]]:
     """Return the places where two values differ (`rows[3].price`); a missing side is left out.
 
-    After MOST places, one last entry counts the others.
+    After `MAX_DIFFERENCES` places, one last entry counts the others.
 
     Args:
         a: A value.
