@@ -22,13 +22,13 @@ from .run import Ending, Run
 class ChunkRun(Run):
     """The execution of one chunk. Its `id` is the id of the run that the chunk belongs to."""
 
-    __slots__ = ("cut", "scope")
+    __slots__ = ("plan", "scope")
 
-    cut: ChunkPlan
+    plan: ChunkPlan
     scope: Json
 
     def _open(self) -> Frame:
-        return frames_of(self.scope, self.cut.node_slot, self)
+        return frames_of(self.scope, self.plan.node_slot, self)
 
     def _ending(self, frame: Frame, status: str, value: Json, error: Exception | None) -> Ending:
         return Ending(run_id=self.id, status=status, value=value, failures=self.errors, error=error)
@@ -51,8 +51,8 @@ async def run_chunk(
     Returns:
         The ending. Its value, if the chunk completed, is `{items: [[value, writes], ...], errors: [...]}`.
     """
-    cut, first, limit = program.cuts[chunk["place"]], chunk["first"], chunk["limit"]
-    body = cut.body
+    plan, first, limit = program.chunk_plans[chunk["place"]], chunk["first"], chunk["limit"]
+    body = plan.body
     each = many(
         lambda frame, key, item, task_deadline: body.open(frame, first + (key or 0), item, task_deadline),
         body.run,
@@ -69,7 +69,7 @@ async def run_chunk(
     part = copy.copy(program)
     part.play, part.flow = play, replace(program.flow, timeout=None)
     run = ChunkRun(part, run_id, input, log)
-    run.cut, run.scope = cut, scope
+    run.plan, run.scope = plan, scope
     ending = await run.execute()
     if ending.status == "partial":  # some items failed: partial describes the run, not the chunk
         ending.status = "completed"

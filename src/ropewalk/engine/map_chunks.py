@@ -73,7 +73,7 @@ def spreading(builder: FlowBuilder, node_slot: NodeSlot, body: Any, limit: int |
     if spread is None or not plain or _calls_flows(builder, body.region.graph):
         return run_here
     place = place_of(node_slot)
-    builder.cuts[place] = ChunkPlan(node_slot, body, limit)
+    builder.chunk_plans[place] = ChunkPlan(node_slot, body, limit)
     needed = _referenced_nodes(body.region.graph)
 
     async def each(frame: Frame, items: list[Json]) -> list[Yield]:

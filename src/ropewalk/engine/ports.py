@@ -59,13 +59,13 @@ class FlowBuilder(Protocol):
     """The builder of a program, as the compiler of one node sees it."""
 
     approvals: frozenset[str]
-    cuts: dict[str, Any]
+    chunk_plans: dict[str, Any]
     durable: bool
     lease: Lease | None
-    prev: bool
     secrets: bool
     secrets_of: SecretsOf | None
     spread: MapChunks | None
+    uses_prev: bool
     waits: bool
     watched: bool
 
@@ -91,7 +91,7 @@ class FlowBuilder(Protocol):
         """
         ...
 
-    def body(self, region: Region) -> Callable[..., Awaitable[Yield]]:
+    def inner_region(self, region: Region) -> Callable[..., Awaitable[Yield]]:
         """Compile a region inside a node.
 
         Args:
@@ -102,11 +102,11 @@ class FlowBuilder(Protocol):
         """
         ...
 
-    def soonest(self, limit: float | None) -> None:
+    def lower_shortest_timeout(self, timeout: float | None) -> None:
         """Lower the shortest timeout of the program.
 
         Args:
-            limit: Seconds; None changes nothing.
+            timeout: Seconds; None changes nothing.
         """
         ...
 

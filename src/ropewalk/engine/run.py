@@ -334,7 +334,7 @@ class Run(TaskDeadline):
         assert task is not None
         TaskDeadline.__init__(self, task)
         self.deadline_timer = deadline_timer_of(self.loop)
-        self.deadline_timer.add(self, self.program.limit, self.mono)
+        self.deadline_timer.add(self, self.program.shortest_timeout, self.mono)
         self.playing, self.turn = True, self.mono + TURN
         self.log.on_stop = self.stop
         # The timeout covers all processes of the run, so the time that they spent counts.

@@ -59,10 +59,9 @@ class Program:
     __slots__ = (
         "caller",
         "channels",
-        "cuts",
+        "chunk_plans",
         "durable",
         "flow",
-        "limit",
         "lists_nodes",
         "main",
         "node_count",
@@ -70,15 +69,16 @@ class Program:
         "play",
         "region",
         "secrets",
+        "shortest_timeout",
         "version",
         "waits",
     )
 
     def __init__(self, builder: Builder, region: Region, play: Callable[[Any], Any]) -> None:
         self.flow, self.region, self.play = builder.flow, region, play
-        self.limit, self.secrets, self.durable = builder.limit, builder.secrets, builder.durable
-        self.version, self.caller, self.waits, self.cuts = builder.version, builder.caller, builder.waits, builder.cuts
-        self.node_count = builder.node_count
+        self.shortest_timeout, self.secrets, self.durable = builder.shortest_timeout, builder.secrets, builder.durable
+        self.version, self.caller, self.waits = builder.version, builder.caller, builder.waits
+        self.node_count, self.chunk_plans = builder.node_count, builder.chunk_plans
         self.lists_nodes = builder.main is None and _lists_nodes(region.graph)
         self.channels, self.plan, self.main = builder.channels, builder.plans.get(region), builder.main or region
 
@@ -150,16 +150,16 @@ class Builder:
     ) -> None:
         self.flow, self.caller, self.durable, self.records, self.watched = flow, caller, durable, records, watched
         self.lease, self.spread = lease, spread
-        self.cuts: dict[str, ChunkPlan] = {}  # the maps that can run in chunks, by their place
+        self.chunk_plans: dict[str, ChunkPlan] = {}  # the maps that can run in chunks, by their place
         self.channels = dict(flow.state)
-        self.limit: float | None = None
+        self.shortest_timeout: float | None = None  # seconds, of the plain calls
         self.node_count = 0
         self.version = caller.version
         self.plans: dict[Region, StatePlan] = {}
         self.main: Region | None = None
         self._bound: dict[str, Any] = {}
         roots = flow.body.roots
-        self.secrets, self.prev = knows_secrets or "secret" in roots, "prev" in roots
+        self.secrets, self.uses_prev = knows_secrets or "secret" in roots, "prev" in roots
         self.secrets_of: SecretsOf | None = known_secrets if self.secrets else None
         self.waits = waits or may_wait(flow, self)
         self.approvals: frozenset[str] = frozenset()  # approvals whose `approved` the flow reads
@@ -182,14 +182,14 @@ class Builder:
             bound = self._bound[tool_id] = self.caller.bind(tool_id)
         return bound
 
-    def soonest(self, limit: float | None) -> None:
-        """Lower the shortest timeout of the program to `limit` seconds; None changes nothing.
+    def lower_shortest_timeout(self, timeout: float | None) -> None:
+        """Lower the shortest timeout of the program to `timeout` seconds; None changes nothing.
 
         Args:
-            limit: Seconds, or None.
+            timeout: Seconds, or None.
         """
-        if limit is not None and (self.limit is None or limit < self.limit):
-            self.limit = limit
+        if timeout is not None and (self.shortest_timeout is None or timeout < self.shortest_timeout):
+            self.shortest_timeout = timeout
 
     def runs_in_loop(self, node_slot: NodeSlot) -> bool:
         """Return True if the loop of the region can make the node's tool call itself.
@@ -203,7 +203,7 @@ class Builder:
         is_reported = self.watched and not node_slot.node.meta.hidden
         return node_slot.unwrapped and node_slot.view_slot is None and not is_reported and not self.secrets
 
-    def body(self, region: Region) -> Callable[..., Awaitable[Yield]]:
+    def inner_region(self, region: Region) -> Callable[..., Awaitable[Yield]]:
         """Compile a region inside a node.
 
         Args:
@@ -305,7 +305,23 @@ class Builder:
         return get_valid
 
     def node(self, node_slot: NodeSlot, plan: StatePlan | None) -> RegionStep:
-        """Compile one node: its op, wrapped in nothing but the features that the node uses."""
+        """Compile one node: its op, wrapped in nothing but the features that the node uses.
+
+        The wrappers, from the innermost to the outermost:
+
+        | wrapper | used by |
+        |---|---|
+        | `with_inner_writes` | an op that awaits: passes on the writes of the regions inside; else `_as_coroutine` |
+        | `with_result` | `result` |
+        | `report_start` | `gate` or `when`, in a watched run |
+        | `with_conditions` | `gate` or `when` |
+        | `with_writes` | `writes` of a node with attempts and without regions |
+        | `with_attempts` | the policy: timeout, retry, `on_error` |
+        | `with_writes` | `writes` of any other node |
+        | `_with_view` | a node of an unordered region, if nodes before it write channels that it reads |
+        | `journal_value` | a durable run, unless the call itself is journaled |
+        | `report_node` | a watched run |
+        """
         node, region = node_slot.node, node_slot.region
         scope = Scope(region, node_slot)
         site = CompileContext(self, scope, node_slot)
@@ -320,9 +336,9 @@ class Builder:
         get, run_node = step.get, step.run
         view = plan.view(node_slot) if plan is not None else None
         is_journaled = self.durable and (node_slot.tool is None or node_slot.may_hold_outcome)
-        is_visible = not node.meta.hidden and (self.watched or is_journaled)
-        simple = node_slot.unwrapped and view is None and not is_visible and not node_slot.bodies
-        if simple and node.writes is None:
+        is_observed = not node.meta.hidden and (self.watched or is_journaled)
+        runs_unwrapped = node_slot.unwrapped and view is None and not is_observed and not node_slot.bodies
+        if runs_unwrapped and node.writes is None:
             return _region_step(step, node_slot, None)
         # Otherwise each feature wraps what is there so far, from the op outwards.
         in_plan = plan is not None and node_slot.writes_slot is not None
@@ -330,20 +346,20 @@ class Builder:
         write_own = None
         if node.writes is not None:
             updates = self.expr(node.writes, scope)
-            reporter = write_reporter(node_slot) if is_visible and self.watched else None
+            reporter = write_reporter(node_slot) if is_observed and self.watched else None
             write_own = policy.own_writes(self.channels, node_slot, updates, write, reporter)
-        if simple and write_own is not None:
+        if runs_unwrapped and write_own is not None:
             hook = policy.write_hook(self.channels, node, write_own, region)
             return _region_step(step, node_slot, hook)
         run = policy.with_inner_writes(run_node, get, node_slot, write) if run_node is not None else _as_coroutine(get)
         if node.result is not None:
             run = policy.with_result(run, self.expr(node.result, scope), node_slot)
-        start_slot = None
+        pending_start_path_slot = None
         if node.gate is not None or node.when is not None:
-            if is_visible and self.watched:
+            if is_observed and self.watched:
                 # The start of a node that may be skipped is reported only when its gate and condition have passed.
-                start_slot = region.slot()
-                run = report_start(run, node_slot, start_slot)
+                pending_start_path_slot = region.slot()
+                run = report_start(run, node_slot, pending_start_path_slot)
             run = self._with_conditions(node, node_slot, scope, run)
         # Writes inside the attempts can fail an attempt; those of a node with regions come after all attempts.
         has_attempts = node_slot.has_attempts and not node_slot.bodies
@@ -354,10 +370,10 @@ class Builder:
             run = policy.with_writes(run, write_own, node_slot)
         if view is not None:
             run = _with_view(run, view, node_slot)
-        if is_visible and is_journaled:
+        if is_observed and is_journaled:
             run = journal_value(run, node_slot)
-        if is_visible and self.watched:
-            run = report_node(run, node_slot, start_slot)
+        if is_observed and self.watched:
+            run = report_node(run, node_slot, pending_start_path_slot)
         return RegionStep(run, waits=True, take=None, write=None, slot=node_slot.slot)
 
     def _with_conditions(

@@ -298,8 +298,10 @@ class CompileContext:
     def body(self, graph: Graph, /, *, label: str = "", binds: str = "") -> CompiledBody:
         builder, scope = self.builder, self.scope
         region = Region(graph, scope.region, self.node_slot, label, binds)
-        play = builder.body(region)  # first: it adds slots to the region, which the opener counts
-        return CompiledBody(region, play, opener(region, scope, builder.prev), reopener(region), builder.secrets_of)
+        play = builder.inner_region(region)  # first: it adds slots to the region, which the opener counts
+        return CompiledBody(
+            region, play, opener(region, scope, builder.uses_prev), reopener(region), builder.secrets_of
+        )
 
     def many(self, body: Any, limit: int | None, /) -> Callable[[Frame, list[Json]], Awaitable[list[Yield]]]:
         run_here = many(body.open, body.run, limit, body.region.uses_task_deadline, self.builder.waits)
@@ -326,7 +328,7 @@ class CompileContext:
         if self.node_slot.has_attempts:
             return self._call_in_time(bound)
         self.node_slot.limit = bound.timeout
-        self.builder.soonest(bound.timeout)
+        self.builder.lower_shortest_timeout(bound.timeout)
         return calls.plain(bound.direct)
 
     def _call_in_time(self, bound: Any) -> Callable[[Any], Awaitable[Json]]:
@@ -386,7 +388,7 @@ class CompileContext:
         plain = bound.direct is not None and unrecorded is None and not slow
         if plain and not self.builder.durable and node_slot.undo is None and self.builder.runs_in_loop(node_slot):
             node_slot.limit, node_slot.direct = bound.timeout, bound.direct
-            self.builder.soonest(bound.timeout)
+            self.builder.lower_shortest_timeout(bound.timeout)
             return Step(whole, self._start(bound.direct, args))
         get = self._object_of(args)
         more = self._object_of(unrecorded) if unrecorded is not None else None
