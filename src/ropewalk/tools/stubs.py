@@ -24,7 +24,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "object": "dict",
 }
 _DEEPEST: Final = 4  # objects in objects
-_MOST_WORDS: Final = 300  # characters of a description
+_MAX_DESCRIPTION: Final = 300  # characters of a description
 _MOST_CHOICES: Final = 12
 
 
@@ -38,7 +38,8 @@ def stub(tool: Tool, name: str) -> str:
     Returns:
         The source of a Python stub.
     """
-    types = _Types(tool.input_schema)
+    class_names: set[str] = set()  # arguments and result share them, because they are in one file
+    types = _Types(tool.input_schema, class_names)
     schema = types.followed(tool.input_schema)
     owner = "".join(part.title() for part in re.split(r"\W|_", name))
     required = schema.get("required") or ()
@@ -49,13 +50,13 @@ def stub(tool: Tool, name: str) -> str:
             more.append(key)
             continue
         inner = types.followed(properties[key])
-        text = f"{key}: {types.name(properties[key], owner + key.title())}"
+        text = f"{key}: {types.annotation(properties[key], owner + key.title())}"
         if key not in required:
             text += f" = {inner['default']!r}" if "default" in inner else " = ..."
         parameters.append(text)
     # TypedDicts come before the function that uses them, as in a Python file.
-    results = _Types(tool.output_schema or {})
-    gives = results.name(tool.output_schema, f"{owner}Result") if tool.output_schema else "Any"
+    results = _Types(tool.output_schema or {}, class_names)
+    gives = results.annotation(tool.output_schema, f"{owner}Result") if tool.output_schema else "Any"
     lines = [*types.classes, *results.classes]
     lines.append(f"async def {name}({'*, ' if parameters else ''}{', '.join(parameters)}) -> {gives}:")
     lines.append(textwrap.indent(_docstring(tool, properties, more), "    "))
@@ -74,14 +75,14 @@ def _docstring(tool: Tool, properties: Mapping[str, Any], more: list[str]) -> st
 
 def _short(text: str) -> str:
     words = " ".join(text.split())
-    return words if len(words) <= _MOST_WORDS else words[: _MOST_WORDS - 1] + "…"
+    return words if len(words) <= _MAX_DESCRIPTION else words[: _MAX_DESCRIPTION - 1] + "…"
 
 
 class _Types:
-    """The types of one schema; `classes` are the TypedDicts that they need."""
+    """The types of one schema; `classes` are the TypedDicts that they need, each with a name of its own."""
 
-    def __init__(self, root: Mapping[str, Any]) -> None:
-        self.root = root
+    def __init__(self, root: Mapping[str, Any], class_names: set[str]) -> None:
+        self.root, self.class_names = root, class_names
         self.classes: list[str] = []
         self._depth = 0
 
@@ -97,50 +98,50 @@ class _Types:
             schema = target
         return schema if isinstance(schema, dict) else {}
 
-    def name(self, schema: Json, hint: str) -> str:
-        """Return the annotation of a schema; `hint` names the TypedDict of an object."""
+    def annotation(self, schema: Json, class_name: str) -> str:
+        """Return the annotation of a schema; `class_name` names the TypedDict of an object."""
         inner = self.followed(schema)
         if self._depth >= _DEEPEST:
             return "Any"
         self._depth += 1
         try:
-            return self._name(inner, hint)
+            return self._annotation(inner, class_name)
         finally:
             self._depth -= 1
 
-    def _name(self, schema: dict[str, Any], hint: str) -> str:
+    def _annotation(self, schema: dict[str, Any], class_name: str) -> str:
         if "const" in schema:
             return f"Literal[{schema['const']!r}]"
         if isinstance(schema.get("enum"), list):
             return f"Literal[{', '.join(map(repr, schema['enum'][:_MOST_CHOICES]))}]"
         for word in ("anyOf", "oneOf"):
             if isinstance(schema.get(word), list):
-                return _union([self.name(item, hint) for item in schema[word]])
+                return _union([self.annotation(item, class_name) for item in schema[word]])
         kind = schema.get("type")
         if isinstance(kind, list):
-            return _union([self._name({**schema, "type": item}, hint) for item in kind])
+            return _union([self._annotation({**schema, "type": item}, class_name) for item in kind])
         if kind == "array":
-            return f"list[{self.name(schema['items'], hint)}]" if schema.get("items") else "list"
+            return f"list[{self.annotation(schema['items'], class_name)}]" if schema.get("items") else "list"
         if kind == "object" and schema.get("properties"):
-            return self._object(schema, hint)
+            return self._object(schema, class_name)
         return _NAMES.get(str(kind), "Any")
 
-    def _object(self, schema: dict[str, Any], hint: str) -> str:
+    def _object(self, schema: dict[str, Any], class_name: str) -> str:
         required = schema.get("required") or ()
         fields = {}
         for key, inner in schema["properties"].items():
-            text = self.name(inner, hint + "".join(filter(str.isalnum, key.title())))
+            text = self.annotation(inner, class_name + "".join(filter(str.isalnum, key.title())))
             fields[key] = text if key in required else f"NotRequired[{text}]"
-        known = {line.split(" ", 1)[0].removeprefix("class").split("(")[0] for line in self.classes}
-        while hint in known:
-            hint += "_"
+        while class_name in self.class_names:
+            class_name += "_"
+        self.class_names.add(class_name)
         if all(key.isidentifier() and not keyword.iskeyword(key) for key in fields):
             body = "\n".join(f"    {key}: {text}" for key, text in fields.items())
-            self.classes.append(f"class {hint}(TypedDict):\n{body}\n")
+            self.classes.append(f"class {class_name}(TypedDict):\n{body}\n")
         else:
             pairs = ", ".join(f"{key!r}: {text}" for key, text in fields.items())
-            self.classes.append(f"{hint} = TypedDict({hint!r}, {{{pairs}}})\n")
-        return hint
+            self.classes.append(f"{class_name} = TypedDict({class_name!r}, {{{pairs}}})\n")
+        return class_name
 
 
 def _union(names: list[str]) -> str:
