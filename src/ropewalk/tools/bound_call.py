@@ -1,8 +1,9 @@
 """One tool bound to one backend: steps 5 to 8 of the pipeline, built once and called often.
 
 The steps: 5 validate the input, 6 dispatch within the timeout, 7 normalise the result, 8 validate the
-output. Every failure is a ToolError with its cause. `Bound.call` runs all steps; `Bound.direct` has them as
-parts and without the timeout, for an engine that keeps its own.
+output. Steps 1 to 4 (cancellation, id, resolve, select a backend) are in `runner.py`. Every failure is a
+ToolError with its cause. `Bound.call` runs all steps; `Bound.direct` has them as parts and without the
+timeout, for an engine that keeps its own.
 
 `Progress` guards a progress callback: events arrive in order, and its exceptions are logged and do not break
 the call.
@@ -237,7 +238,7 @@ def _make_checkers(tool: Tool | None, route: Route, rules: Rules, fail: Failures
     if tool is not None:
         if rules.validate_input:
             checker = _make_checker(tool.input_schema, "args", rules.validator, fail.input)
-            input_checker = _convert_integers(checker, route.whole)
+            input_checker = _convert_integers(checker, route.integer_arguments)
         if rules.validate_output and tool.output_schema is not None and not route.checked:
             output_checker = _make_checker(tool.output_schema, "result", rules.validator, fail.output)
     return input_checker, output_checker
@@ -264,11 +265,11 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
     input_checker, output_checker = _make_checkers(tool, route, rules, fail)
     check_input = input_checker.check
     limit = (tool.timeout if tool is not None else None) or route.timeout or rules.timeout
-    settle = _make_settle(route, output_checker.check, fail)
+    check_result = _make_check_result(route, output_checker.check, fail)
     turn = rules.pace.turn_for(tool_id) if rules.pace is not None else None
     stream = streamer(route, check_input, limit, fail)
 
-    async def execute(
+    async def run_pipeline(
         args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None
     ) -> tuple[Json, Any]:
         await stop_if_cancelled()
@@ -278,15 +279,16 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
             await turn()
         seconds = limit if timeout is None else timeout
         sent_args = args if route.strict else fresh(args)  # the executor may change its arguments
-        return settle(await _dispatch(seconds, route, (sent_args, key, seconds, guarded(on_progress)), fail))  # 6 to 8
+        raw = await _dispatch(seconds, route, (sent_args, key, seconds, guarded(on_progress)), fail)  # 6
+        return check_result(raw)  # 7 and 8
 
     async def call(
         args: Args, key: str | None = None, timeout: float | None = None, on_progress: OnProgress | None = None
     ) -> Json:
-        return (await execute(args, key, timeout, on_progress))[0]
+        return (await run_pipeline(args, key, timeout, on_progress))[0]
 
-    async def run(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> RunResult:
-        value, raw = await execute(args, key, timeout, on_progress)
+    async def execute(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> RunResult:
+        value, raw = await run_pipeline(args, key, timeout, on_progress)
         return RunResult(cast(Tool, tool), cast(ToolBackend, backend), value, raw)  # an executor's has neither
 
     handler = route.direct if turn is None else None  # the parts have no place for the rate limiter's turn
@@ -294,13 +296,13 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
         tool=tool,
         backend=backend,
         call=call,
-        direct=_direct(handler, input_checker, output_checker, settle, fail) if handler else None,
+        direct=_direct(handler, input_checker, output_checker, check_result, fail) if handler else None,
         timeout=limit,
         per_attempt=route.per_attempt,
         repeatable=repeatable,
         waits=route.waits,
         undo=undo_of(tool, rules.undos),
-        execute=run,
+        execute=execute,
         stream=stream if turn is None else _rate_limited_stream(stream, turn),
     )
 
@@ -319,7 +321,7 @@ def _direct(
     handler: Callable[..., Awaitable[Any]],
     input_checker: Checker,
     output_checker: Checker,
-    settle: Callable[[Any], tuple[Json, Any]],
+    check_result: Callable[[Any], tuple[Json, Any]],
     fail: Failures,
 ) -> Direct:
     def failed(error: BaseException) -> ToolError:
@@ -338,7 +340,7 @@ def _direct(
         fits=input_checker.fits,
         check=input_checker.check,
         take=copy_json if output_checker.check is None else _quick_result(output_checker.fits),
-        settle=lambda value: settle(value)[0],
+        settle=lambda value: check_result(value)[0],
         failed=failed,
     )
 
@@ -395,7 +397,8 @@ async def _dispatch(seconds: float, route: Route, arguments: tuple[Any, ...], fa
     or CancelledError itself.
     """
     task = asyncio.current_task()
-    # Only a count above this one is a cancellation by the caller during this call.
+    # `cancelling()` counts the pending requests to cancel this task. Our timeout takes its own request back, so a count
+    # above this one means that the caller cancels. An equal count means that the tool raised CancelledError itself.
     cancellations = task.cancelling() if task is not None else 0
     scope = asyncio.timeout(None if seconds == math.inf else seconds)
     started = time.monotonic()
@@ -420,7 +423,7 @@ async def _dispatch(seconds: float, route: Route, arguments: tuple[Any, ...], fa
         raise fail.executing(error) from error
 
 
-def _check_result(value: Any) -> Json:
+def _check_json_result(value: Any) -> Json:
     """Copy a result, with models as objects. Raises InvalidValue if it is not JSON."""
     try:
         return check_json(value, "result")
@@ -433,11 +436,11 @@ def _check_result(value: Any) -> Json:
         return check_json(converted, "result")
 
 
-def _make_settle(route: Route, check_output: Check | None, fail: Failures) -> Callable[[Any], tuple[Json, Any]]:
+def _make_check_result(route: Route, check_output: Check | None, fail: Failures) -> Callable[[Any], tuple[Json, Any]]:
     """Return the function for steps 7 and 8: it converts a raw result to (value, raw MCP result or None)."""
     normalise = route.normalise
 
-    def settle(raw: Any) -> tuple[Json, Any]:
+    def check_result(raw: Any) -> tuple[Json, Any]:
         # 7: every failure keeps the raw result, because the tool ran and its result may still be needed.
         try:
             value, original = normalise(raw)
@@ -450,7 +453,7 @@ def _make_settle(route: Route, check_output: Check | None, fail: Failures) -> Ca
         if route.strict:  # the route has checked it already
             return value, original
         try:
-            value = _check_result(value)
+            value = _check_json_result(value)
         except InvalidValue as error:
             problem = Problem(path=error.place, message=error.message)
             raise fail.rejected(error, value, (problem,)) from error
@@ -461,7 +464,7 @@ def _make_settle(route: Route, check_output: Check | None, fail: Failures) -> Ca
                 raise fail.with_result(error, value) from error.__cause__
         return value, original
 
-    return settle
+    return check_result
 
 
 @dataclass(frozen=True, slots=True)

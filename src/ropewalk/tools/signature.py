@@ -272,7 +272,7 @@ def is_generator(function: Callable[..., Any]) -> bool:
     return inspect.isgeneratorfunction(function) or inspect.isgeneratorfunction(type(function).__call__)
 
 
-def whole_parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+def integer_parameters(function: Callable[..., Any]) -> tuple[str, ...]:
     """Return the parameters, except `**kwargs`, whose hint contains `int` but not `float`."""
     try:
         hints = typing.get_type_hints(_annotated_function(_unwrap(function)))

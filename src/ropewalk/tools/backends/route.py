@@ -23,7 +23,7 @@ from ...content import TYPES, from_mcp, with_mcp_blocks
 from ...errors import ConfigError
 from ...fast_dataclass import dataclass
 from ...values import Json, is_json, parse_json
-from ..signature import KEY, is_async, is_async_generator, whole_parameters
+from ..signature import KEY, integer_parameters, is_async, is_async_generator
 from ..tool import Handler, ProgressEvent, ToolExecutionResult
 from .kinds import BackendKind
 from .local import collect, maybe_await, threads
@@ -251,7 +251,7 @@ class Route:
         per_attempt: Each attempt of a node needs an idempotency key of its own.
         checked: The result is known to fit the output schema, as that of a flow is.
         waits: The tool runs a flow that may wait for events and approvals.
-        whole: The arguments that must be an `int`; JSON Schema also calls 2.0 an integer.
+        integer_arguments: The arguments that must be an `int`; JSON Schema also calls 2.0 an integer.
         repeatable: A call that took effect may be repeated; None leaves this to the tool's annotations.
     """
 
@@ -265,7 +265,7 @@ class Route:
     per_attempt: bool = False
     checked: bool = False
     waits: bool = False
-    whole: tuple[str, ...] = ()
+    integer_arguments: tuple[str, ...] = ()
     repeatable: bool | None = None
 
 
@@ -302,7 +302,7 @@ def handler_route(handler: Handler, get_engine: EngineGetter | None = None) -> R
 
 
 def _callable_route(handler: Handler) -> Route:
-    whole = whole_parameters(handler)
+    integer_arguments = integer_parameters(handler)
 
     # An async generator streams, a coroutine function runs in the event loop, anything else in a thread.
     if is_async_generator(handler):
@@ -313,18 +313,18 @@ def _callable_route(handler: Handler) -> Route:
         async def open_stream(args: Args, key: str | None) -> Any:
             return handler(**args)
 
-        return Route(send=gather, open=open_stream, whole=whole)
+        return Route(send=gather, open=open_stream, integer_arguments=integer_arguments)
     if is_async(handler):
 
         async def call(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
             return await handler(**args)
 
-        return Route(send=call, direct=handler, whole=whole)
+        return Route(send=call, direct=handler, integer_arguments=integer_arguments)
 
     async def in_thread(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
         return await maybe_await(await threads.run(partial(handler, **args)))
 
-    return Route(send=in_thread, whole=whole)
+    return Route(send=in_thread, integer_arguments=integer_arguments)
 
 
 def _with_key(route: Route, name: str) -> Route:
@@ -339,7 +339,9 @@ def _with_key(route: Route, name: str) -> Route:
     async def open_stream(args: Args, key: str | None) -> Any:
         return await route.open(add_key(args, key), key) if route.open is not None else None
 
-    return Route(send=send, open=open_stream if route.open is not None else None, whole=route.whole)
+    return Route(
+        send=send, open=open_stream if route.open is not None else None, integer_arguments=route.integer_arguments
+    )
 
 
 def registry_route(registry: LocalRegistry | None, name: str, get_engine: EngineGetter | None = None) -> Route:
