@@ -24,7 +24,7 @@ _ROOT: Final = re.compile(r"\$([^\W\d]\w*)?")
 _LIKE_EXPRESSION: Final = r"\s*(?:[-+*/%<>=!&|?]|in\b|and\b|or\b|\()"
 _NAME_TO_QUOTE: Final = r"(\$\w+)\.([^\s.\[\]/@\"\\,;:!?()]+)([.\[].*)?$"
 """A reference to a node with characters in its id that must be quoted."""
-_CONSTANT: Final = Lit(None)
+_NO_REFERENCE: Final = Lit(None)
 """The marker for a value without references inside, which becomes one constant."""
 
 
@@ -52,7 +52,7 @@ def lift(
     """
     reader = _Reader(roots, unknown, path, problems)
     expr = reader.read(value, None, 0)
-    return Lit(value) if expr is _CONSTANT else expr
+    return Lit(value) if expr is _NO_REFERENCE else expr
 
 
 Where: TypeAlias = "tuple[Any, str | int] | None"
@@ -67,44 +67,44 @@ class _Reader:
     def read(self, value: Json, where: Where, depth: int) -> Expr:
         kind = type(value)
         if kind is str:
-            return self._string(value, where) if "$" in value else _CONSTANT
+            return self._string(value, where) if "$" in value else _NO_REFERENCE
         if kind is dict or kind is list:
             if depth > MAX_DEPTH:
                 return self._report(ExpressionError(f"nested deeper than {MAX_DEPTH}"), where, "")
             return self._fields(value, where, depth) if kind is dict else self._items(value, where, depth)
-        return _CONSTANT
+        return _NO_REFERENCE
 
     def _fields(self, value: dict[str, Json], where: Where, depth: int) -> Expr:
-        has_no_reference = is_constant = True
+        has_no_reference = all_literals = True
         fields: list[tuple[str, Expr]] = []
         for key, item in value.items():
-            inner = _CONSTANT if item is None else self.read(item, (where, key), depth + 1)
-            if inner is _CONSTANT:
+            inner = _NO_REFERENCE if item is None else self.read(item, (where, key), depth + 1)
+            if inner is _NO_REFERENCE:
                 inner = Lit(item)
             else:
                 has_no_reference = False
-                is_constant = is_constant and type(inner) is Lit
+                all_literals = all_literals and type(inner) is Lit
             fields.append((key, inner))
         if has_no_reference:
-            return _CONSTANT
-        if is_constant:
+            return _NO_REFERENCE
+        if all_literals:
             return Lit({key: field.value for key, field in fields if isinstance(field, Lit)})
         return Obj(tuple(fields))
 
     def _items(self, value: list[Json], where: Where, depth: int) -> Expr:
-        has_no_reference = is_constant = True
+        has_no_reference = all_literals = True
         items: list[Expr] = []
         for i, item in enumerate(value):
-            inner = _CONSTANT if item is None else self.read(item, (where, i), depth + 1)
-            if inner is _CONSTANT:
+            inner = _NO_REFERENCE if item is None else self.read(item, (where, i), depth + 1)
+            if inner is _NO_REFERENCE:
                 inner = Lit(item)
             else:
                 has_no_reference = False
-                is_constant = is_constant and type(inner) is Lit
+                all_literals = all_literals and type(inner) is Lit
             items.append(inner)
         if has_no_reference:
-            return _CONSTANT
-        if is_constant:
+            return _NO_REFERENCE
+        if all_literals:
             return Lit([element.value for element in items if isinstance(element, Lit)])
         return Arr(tuple(items))
 
@@ -113,7 +113,7 @@ class _Reader:
         try:
             expr = read_string(text)
             if expr is None:
-                return _CONSTANT
+                return _NO_REFERENCE
             self._check_roots(expr, text)
         except ExpressionError as error:
             return self._report(error, where, text)
@@ -224,21 +224,28 @@ def _reference(text: str) -> Expr:
         tree, end = query_tree(text, at, end, path, 1)
         if end == len(text):
             return tree
-    # Suggest what the author probably meant, if that can be read.
+    raise _explain_bad_reference(text, end)
+
+
+def _explain_bad_reference(text: str, end: int) -> ExpressionError:
+    """Return the error for a reference that ends at `end`, before its text does.
+
+    Its suggestion is what the author probably meant, if that can be read.
+    """
     if re.match(_LIKE_EXPRESSION, text[end:]) and _is_readable(f"${{{text}}}"):
-        raise fault(text, end, "a reference ends here; an expression belongs in ${...}", f"${{{text}}}"[:80])
+        return fault(text, end, "a reference ends here; an expression belongs in ${...}", f"${{{text}}}"[:80])
     if text[end:] == ".":
-        raise fault(text, end, "a name is missing after the dot", text[:end])
+        return fault(text, end, "a name is missing after the dot", text[:end])
     if text[end] == "[" and "]" not in text[end:]:
-        raise fault(text, end, "[ is not closed", f"{text}]" if _is_readable(f"{text}]") else None)
+        return fault(text, end, "[ is not closed", f"{text}]" if _is_readable(f"{text}]") else None)
     unexpected = f"unexpected {text[end]!r} in a reference"
     quotable = re.match(_NAME_TO_QUOTE, text)
     quoted = f'{quotable[1]}["{quotable[2]}"]{quotable[3] or ""}' if quotable is not None else ""
     if quoted and _is_readable(quoted):
-        raise fault(text, end, f"{unexpected}; put a name with such characters in quotes", quoted)
+        return fault(text, end, f"{unexpected}; put a name with such characters in quotes", quoted)
     reference = f"${{{text[:end]}}}"
     longer = f"{reference}{text[end:]}"
-    raise fault(
+    return fault(
         text,
         end,
         f"{unexpected}; inside a longer text write {reference}",
