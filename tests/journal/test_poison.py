@@ -15,7 +15,7 @@ from ropewalk.journal.postgres.session import Session, parse_target
 from ropewalk.journal.postgres.store import PostgresStore
 from ropewalk.journal.protocol import NewRun
 from ropewalk.journal.sql.leases import this_process
-from ropewalk.journal.sql.recovery import count_death, is_suspect
+from ropewalk.journal.sql.recovery import count_death_and_park, is_suspect
 from ropewalk.journal.sqlite.store import SqliteStore
 
 ROOTS = ["r0", "r1", "r2"]
@@ -70,7 +70,9 @@ def test_the_count_is_that_of_a_model(connection: Any, recoveries: int) -> None:
             entries[id] += 1
         ids, isolates = rnd.sample(sorted(entries), rnd.randint(1, 4)), rnd.random() < 0.7
         blamed = not isolates or len({root_of(id) for id in ids}) == 1
-        counted = count_death(connection, numbers_of(connection, ids), this_process(), recoveries, isolates=isolates)
+        counted = count_death_and_park(
+            connection, numbers_of(connection, ids), this_process(), recoveries, isolates=isolates
+        )
         for id, number in zip(ids, numbers_of(connection, ids), strict=True):
             recorded = sum(count for part, count in entries.items() if part == id or part.startswith(f"{id}/"))
             deaths, before = known.get(id, (0, -1))
@@ -89,6 +91,6 @@ def test_the_count_is_that_of_a_model(connection: Any, recoveries: int) -> None:
 
 
 def test_a_run_that_nobody_owned_has_no_deaths(connection: Any) -> None:
-    assert count_death(connection, [], this_process(), 3) == {}
+    assert count_death_and_park(connection, [], this_process(), 3) == {}
     assert not is_suspect(connection, "r0", 3)
     assert not is_suspect(connection, "unknown", 3)

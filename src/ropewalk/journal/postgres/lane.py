@@ -110,7 +110,10 @@ class Lane:
         self._lock = threading.Lock()  # `end` may be called from another thread
 
     def send(self, items: list[Item]) -> bool:
-        """Send a batch of entries; return False if the lane cannot. The lane reports the outcome to the inbox."""
+        """Send a batch of entries; return False if the lane cannot.
+
+        The lane confirms the items to its `batch`, or hands them back to it for the thread of the writer.
+        """
         with self._lock:
             if not self._open:
                 return False

@@ -20,7 +20,7 @@ import orjson
 from ...fast_dataclass import dataclass
 from ..sql.lease_watch import OrphanFinder, Silence, runnable_by_any_worker
 from ..sql.leases import Owner, owner_state, this_process
-from ..sql.recovery import count_death, is_suspect, park_run
+from ..sql.recovery import count_death_and_park, is_suspect, park_run
 from ..sql.rows import fetch, load
 from .session import Session, Target, driver
 
@@ -162,7 +162,7 @@ class WorkerRegistry:
         if not dead:
             return False
         runs = [run for (run,) in fetch(session, _RELEASE_RUNS_OF_OWNER, (worker.owner,))]
-        count_death(session, runs, Owner.load(worker.owner), self.recoveries)
+        count_death_and_park(session, runs, Owner.load(worker.owner), self.recoveries)
         return True
 
     # --- runs -----------------------------------------------------------------------------
@@ -180,7 +180,7 @@ class WorkerRegistry:
         def work(session: Session) -> list[Owner]:
             released = finder.release(session, self._connection)
             for owner, runs in released.items():
-                count_death(session, runs, owner, self.recoveries)
+                count_death_and_park(session, runs, owner, self.recoveries)
             return list(released)
 
         return self.run_in_transaction(work)

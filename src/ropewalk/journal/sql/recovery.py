@@ -23,7 +23,7 @@ from .leases import Owner
 from .rows import AMONG, RUN_LIGHT, Connection, fetch, json_list, runs
 from .upkeep import find_orphans
 
-SUSPECT: Final = 2
+DEATHS_OF_SUSPECT: Final = 2
 """Deaths with other runs after which a run is executed apart. One death is mostly chance: a restart, a lost host."""
 
 _ROOTS: Final = f"""
@@ -42,6 +42,8 @@ _FAMILY: Final = f"""
 """
 # SQLite needs the WHERE to tell the ON of a join from the one of a conflict.
 _ENTRIES: Final = "count(entry.run) FROM family LEFT JOIN entry ON entry.run = family.seq WHERE true GROUP BY top"
+# A run that recorded something since its last death made progress, so counting starts again at 1. The parameter is the
+# most deaths to count: a run that is not blamed gets as many as make it a suspect, but never enough to be parked.
 _COUNT_DEATHS: Final = f"""
     {_FAMILY} INSERT INTO mishap (run, deaths, entries) SELECT top, 1, {_ENTRIES}
     ON CONFLICT (run) DO UPDATE SET entries = excluded.entries, deaths = CASE
@@ -55,14 +57,14 @@ _DEATHS: Final = "SELECT seq, deaths, entries FROM mishap JOIN run ON seq = mish
 _PARK: Final = "UPDATE run SET status = 'parked', ended_at = ?, error = ? WHERE {which} = ? AND status = 'running'"
 
 
-def count_death(
-    connection: Connection, runs: Sequence[int], owner: Owner | str, recoveries: int, *, isolates: bool = True
+def count_death_and_park(
+    connection: Connection, run_rows: Sequence[int], owner: Owner | str, recoveries: int, *, isolates: bool = True
 ) -> dict[int, int]:
     """Count the death of a process for its runs, and park what is to blame.
 
     Args:
         connection: A transaction.
-        runs: The runs that the process owned, by row number.
+        run_rows: The row numbers of the runs that the process owned.
         owner: The process.
         recoveries: Deaths without progress that a run may survive.
         isolates: Whether suspects are executed apart from others. If not, every run of the process is blamed.
@@ -70,9 +72,9 @@ def count_death(
     Returns:
         How many processes died on each run since it last recorded something.
     """
-    if not runs:
+    if not run_rows:
         return {}
-    among = json_list(runs)
+    among = json_list(run_rows)
     is_blamed = not isolates or fetch(connection, _ROOTS, (among,))[0][0] <= 1
     counted = fetch(connection, _COUNT_DEATHS, (among, _NO_LIMIT if is_blamed else deaths_of_suspect(recoveries)))
     for run, deaths in counted:
@@ -87,7 +89,7 @@ def count_death(
 
 def deaths_of_suspect(recoveries: int) -> int:
     """Return the number of deaths after which a run is a suspect."""
-    return max(1, min(SUSPECT, recoveries))
+    return max(1, min(DEATHS_OF_SUSPECT, recoveries))
 
 
 def is_suspect(connection: Connection, run_id: str, recoveries: int) -> bool:
@@ -111,7 +113,7 @@ _HANDED_BACK: Final = f"""
     AND epoch = (SELECT handed_back FROM mishap WHERE mishap.run = seq) ORDER BY seq LIMIT ?
 """
 # With the epoch: whoever takes the run over makes the mark stale.
-_MARK: Final = """
+_MARK_HANDED_BACK: Final = """
     INSERT INTO mishap (run, deaths, entries, handed_back) SELECT run, 0, 0, epoch FROM lease WHERE run = ?
     ON CONFLICT (run) DO UPDATE SET handed_back = excluded.handed_back
 """
@@ -151,7 +153,7 @@ def find_recoverable(connection: Connection, lease: float, limit: int) -> list[R
 def hand_back(connection: Connection, run_id: str) -> None:
     """Mark a run that a server gives up because it ends."""
     for (seq,) in fetch(connection, "SELECT seq FROM run WHERE id = ?", (run_id,)):
-        connection.execute(_MARK, (seq,))
+        connection.execute(_MARK_HANDED_BACK, (seq,))
 
 
 def hand_back_dead_run(connection: Connection, row: RunRow, recoveries: int) -> int | None:
@@ -173,9 +175,9 @@ def hand_back_dead_run(connection: Connection, row: RunRow, recoveries: int) -> 
     )
     if not freed:
         return None
-    [deaths] = count_death(connection, freed[0], str(row.owner), recoveries, isolates=False).values()
+    [deaths] = count_death_and_park(connection, freed[0], str(row.owner), recoveries, isolates=False).values()
     if deaths <= recoveries:
-        connection.execute(_MARK, freed[0])
+        connection.execute(_MARK_HANDED_BACK, freed[0])
     return deaths
 
 
@@ -190,5 +192,5 @@ def release_parked(connection: Connection, run_id: str) -> bool:
     if released:
         connection.execute("DELETE FROM mishap WHERE run = ?", released[0])
         connection.execute("UPDATE lease SET owner = NULL WHERE run = ?", released[0])
-        connection.execute(_MARK, released[0])
+        connection.execute(_MARK_HANDED_BACK, released[0])
     return bool(released)

@@ -394,8 +394,8 @@ class SqliteReader(Writer):
 
     # --- what writes ----------------------------------------------------------------------
 
-    def put(self, inbox: WriteBatch, items: list[Item]) -> None:
-        inbox.set_results_soon(items, [self._refused()] * len(items))
+    def put(self, batch: WriteBatch, items: list[Item]) -> None:
+        batch.set_results_soon(items, [self._refused()] * len(items))
 
     def _run(self, work: Callable[[], T]) -> T:
         self.check()
