@@ -234,7 +234,7 @@ def _tool_choice(choice: Mapping[str, Any] | None, cards: Cards) -> dict[str, An
     if choice.get("type") != "tool":
         return {"tool_choice": dict(choice)}
 
-    # A choice of a tool that is left out stays as it is: `sendable` drops it later.
+    # A choice of a tool that is left out stays as it is: `to_sendable_request` drops it later.
     name = str(choice.get("name"))
     if not cards.cards or any(name in (id, parse_tool_id(id).name) for id in cards.left_out):
         return {"tool_choice": dict(choice)}

@@ -31,11 +31,9 @@ def check(
     Args:
         flow: The flow.
         tools: Finds the schemas of a tool by its id; it returns None for a tool that it does not know. None: tools
-            are not
-            checked.
+            are not checked.
         unknown_tools: How to report an unknown tool: `"warning"`, `"problem"`, or `"certain"`, which reports a
-            problem only
-            if the tool certainly does not exist (its server was asked, or a pin refuses it).
+            problem only if the tool certainly does not exist (its server was asked, or a pin refuses it).
         max_nodes: A flow with more nodes is one problem, and is not checked further.
         max_nesting: The same limit for levels of nested regions.
         secrets: The names that `$secret` may read; None for any name.

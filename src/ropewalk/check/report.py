@@ -158,8 +158,7 @@ def path_of(node: Node | None, owners: Owners, field: str, at: ExprPath) -> str:
     """Return the path of a field in its document, such as `nodes[2].params.q`.
 
     It joins the node's own place, the document's name of the field, and the path inside the expression. Nodes without
-    a
-    place are named by their ids: `each/fetch.args.q`. A hidden node with labels represents the document itself
+    a place are named by their ids: `each/fetch.args.q`. A hidden node with labels represents the document itself
     (`mode: loop` of a chain), so only its field is named: `until`.
     """
     if node is None:

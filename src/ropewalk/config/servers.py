@@ -4,7 +4,7 @@
 - HTTP providers, from `[providers]`; tool backends of registered kinds, from `[backends]`;
 - settings of workers: `[workers]`, `[queues]`, `[limits.tools]`, `[schedules]`.
 
-A fault in one table does not hide those in others: `TomlFile.noting` collects them. To add a key,
+A fault in one table does not hide those in others: `TomlFile.collecting_errors` collects them. To add a key,
 add it to the tables of toml.py and a field to settings.py.
 """
 

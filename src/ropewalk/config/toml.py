@@ -268,7 +268,7 @@ def raise_all(errors: list[ConfigError]) -> None:
 class TomlFile:
     """A TOML file with checks and places of keys; an empty one without a path.
 
-    Errors inside `noting` are collected, so that all tables are checked; `raise_noted` raises them.
+    Errors inside `collecting_errors` are collected, so that all tables are checked; `raise_collected` raises them.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -281,7 +281,7 @@ class TomlFile:
 
     @contextmanager
     def collecting_errors(self) -> Iterator[None]:
-        """Collect a ConfigError of the block, for `raise_noted`."""
+        """Collect a ConfigError of the block, for `raise_collected`."""
         try:
             yield
         except ConfigError as error:

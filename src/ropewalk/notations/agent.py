@@ -5,13 +5,11 @@ The file has three parts.
 1. **Messages.** `rendered` turns a conversation into the messages that are sent to a model. Results of tools become
    blocks of text, images and documents. The trace keeps every result complete; only the sent copy is cut, with a
    note.
-2. **The loop.** `agent_loop` builds the nodes of a conversation: the model answers, its calls run concurrently, and
-so
+2. **The loop.** `agent_loop` builds the nodes of a conversation: the model answers, its calls run concurrently, and so
    on. Agent documents and the `agent` nodes of experiences use it. The model's tool decides what follows from an
    answer, and this decision is journaled with the answer. A tool without a branch in the loop cannot be called.
 3. **The document.** `compile_document` reads the fields. Prompts may contain references to `$input`; the referenced
-texts
-   are data and are never read as references again.
+   texts are data and are never read as references again.
 """
 
 from __future__ import annotations
@@ -311,6 +309,8 @@ def agent_of(op: Loop, within: str) -> AgentParts | None:
         return None
     start = dict(op.initial.fields).get("messages", NULL)
     undos = {call.op.tool: call.op.undo for call in calls_of(op.body) if call.op.undo is not None}
+    # A loop with the shape of an agent may still differ from one: a node was added, or a limit was changed. No list of
+    # checks would stay complete, so build the loop of these arguments and compare: only an equal one is an agent.
     is_same = agent_loop(options.value, tools.value, start, undos=undos, within=within) == op
     return AgentParts(options.value, tools.value, start, undos) if is_same else None
 

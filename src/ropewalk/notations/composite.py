@@ -2,9 +2,8 @@
 
 **Reading.** `compile_document` turns the document into a Flow; `spec_problems` are the checks that a builder makes
 first. `StepReader` binds `$input`, `$prev` and `$steps`. A string that begins with `$` and refers to none of these,
-or to a
-later step, is *unresolved*: it stays text with a warning or, if the composite is strict, it is a problem. Both have
-the keyword `unresolved`.
+or to a later step, is *unresolved*: it stays text with a warning or, if the composite is strict, it is a problem.
+Both have the keyword `unresolved`.
 
 **Writing.** `CompositeWriter` writes a flow of tool calls in sequence. A computed value is written wherever it is
 read. The calls in a choice become steps with its condition.

@@ -1,9 +1,11 @@
-"""The room that finds the tools a request needs, in the words of the request, on a CPU.
+"""Find the tools that a request needs, by the words of the request, on a CPU.
 
-`selector` is the way in. `text`, `card` and `request` make words of tools and requests, `index` finds
-candidates, `features` and `weights` rank them, `choice` cuts, `documented` holds the documented strategies, `usage`
-what was learnt, `embed` the optional models. Refused here: knowing how a tool is run, and stores
-(`usage` is handed a place to keep things). To add a strategy, give `documented.STRATEGIES` a scorer.
+Start with `selector.py`. `text.py`, `tool_card.py` and `query.py` turn tools and requests into words. `index.py` holds
+the words of all tools, `candidates.py` finds candidates, and `hybrid.py` ranks them. `legacy.py` has the documented
+strategies, `usage.py` and `memory.py` what was learnt, `embedding.py` the optional models.
+
+Refused here: knowing how a tool is run, and stores (`usage.py` gets a `UseStore`). To add a strategy, add its function
+to `legacy.STRATEGIES`.
 """
 
 from __future__ import annotations

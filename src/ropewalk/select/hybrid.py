@@ -159,8 +159,8 @@ _FIELD_FLAGS: Final[Array] = np.array(
 
 
 # Weights of the features, fitted by `bench/select_fit.py` on metatool, bfcl, sealtools, toolbench, alpaca,
-# tmdb, spotify, acebench, livemcp and nestful, each counting the same. PLAIN is without an embedding model,
-# MODEL_WEIGHTS with one; SURE, the calibration, is fitted on metatool, bfcl and sealtools.
+# tmdb, spotify, acebench, livemcp and nestful, each counting the same. The first table is for use
+# without an embedding model, the second with one. CALIBRATION is fitted on metatool, bfcl and sealtools.
 WEIGHTS_WITHOUT_MODEL: Final[dict[str, float]] = {
     "coverage": 1.102,
     "only in parameters": 3.914,

@@ -2,7 +2,7 @@
 
 A run that has not ended is in exactly one place: queued with a live dispatch, executing at its owner, waiting, or
 parked. A run that only its own process or a person can continue is interrupted. Anything else is a violation; workers
-repair it (`Dispatches.renew`, `Dispatches.discard`, `LostRunRepair`) and log it.
+repair it (`Dispatches.dispatch_missing`, `Dispatches.cancel_abandoned`, `LostRunRepair`) and log it.
 """
 
 from __future__ import annotations
