@@ -278,9 +278,8 @@ def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, rou
         if turn is not None:
             await turn()
         seconds = limit if timeout is None else timeout
-        sent_args = args if route.strict else fresh(args)  # the executor may change its arguments
-        raw = await _dispatch(seconds, route, (sent_args, key, seconds, guarded(on_progress)), fail)  # 6
-        return check_result(raw)  # 7 and 8
+        sent = args if route.strict else fresh(args)  # the executor may change its arguments
+        return check_result(await _dispatch(seconds, route, (sent, key, seconds, guarded(on_progress)), fail))  # 6 to 8
 
     async def call(
         args: Args, key: str | None = None, timeout: float | None = None, on_progress: OnProgress | None = None

@@ -134,7 +134,23 @@ def compile_flow(
 
 
 class Builder:
-    """Walks a flow once and compiles it."""
+    """Walk a flow once and compile it.
+
+    `node` puts these wrappers around the op of a node, from the innermost to the outermost:
+
+    | wrapper | used by |
+    |---|---|
+    | `with_inner_writes` | an op that awaits: passes on the writes of the regions inside; else `_as_coroutine` |
+    | `with_result` | `result` |
+    | `report_start` | `gate` or `when`, in a watched run |
+    | `with_conditions` | `gate` or `when` |
+    | `with_writes` | `writes` of a node with attempts and without regions |
+    | `with_attempts` | the policy: timeout, retry, `on_error` |
+    | `with_writes` | `writes` of any other node |
+    | `_with_view` | a node of an unordered region, if nodes before it write channels that it reads |
+    | `journal_value` | a durable run, unless the call itself is journaled |
+    | `report_node` | a watched run |
+    """
 
     def __init__(
         self,
@@ -305,23 +321,7 @@ class Builder:
         return get_valid
 
     def node(self, node_slot: NodeSlot, plan: StatePlan | None) -> RegionStep:
-        """Compile one node: its op, wrapped in nothing but the features that the node uses.
-
-        The wrappers, from the innermost to the outermost:
-
-        | wrapper | used by |
-        |---|---|
-        | `with_inner_writes` | an op that awaits: passes on the writes of the regions inside; else `_as_coroutine` |
-        | `with_result` | `result` |
-        | `report_start` | `gate` or `when`, in a watched run |
-        | `with_conditions` | `gate` or `when` |
-        | `with_writes` | `writes` of a node with attempts and without regions |
-        | `with_attempts` | the policy: timeout, retry, `on_error` |
-        | `with_writes` | `writes` of any other node |
-        | `_with_view` | a node of an unordered region, if nodes before it write channels that it reads |
-        | `journal_value` | a durable run, unless the call itself is journaled |
-        | `report_node` | a watched run |
-        """
+        """Compile one node: its op, in the order of `Builder`, wrapped in nothing but the features that it uses."""
         node, region = node_slot.node, node_slot.region
         scope = Scope(region, node_slot)
         site = CompileContext(self, scope, node_slot)
