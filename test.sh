@@ -5,7 +5,7 @@
 #   ./test.sh --all            every test, as .ci/run does
 #   ./test.sh tests/workers    every test of these files or folders
 #
-# Three workers by default, as many tests wait for other processes; -n0 runs in one process (for --pdb). Tests over
+# Four workers by default, as many tests wait for other processes; -n0 runs in one process (for --pdb). Tests over
 # Node.js MCP servers are skipped, with the reason, where npm is missing. `./test.sh tests/faults --faults N` is the long
 # fault campaign (docs/reliability.md), N rounds of it.
 set -euo pipefail
@@ -33,4 +33,4 @@ done
 export PATH=$root/.venv/bin:$PATH
 # The tests start thousands of Python processes: without bytecode files each of them compiles the package again.
 unset PYTHONDONTWRITEBYTECODE
-exec "$root/.venv/bin/python" -m pytest -n 3 --dist worksteal ${tier[@]+"${tier[@]}"} ${args[@]+"${args[@]}"}
+exec "$root/.venv/bin/python" -m pytest -n 4 --dist worksteal ${tier[@]+"${tier[@]}"} ${args[@]+"${args[@]}"}
