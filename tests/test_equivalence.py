@@ -127,7 +127,9 @@ def test_what_is_read_is_written_as_the_same(kind: str, name: str) -> None:
 
 
 def test_every_notation_has_a_writer() -> None:
-    assert {kind for kind, notation in NOTATIONS.items() if notation.write is not None} == set(HELD)
+    writers = {kind for kind, notation in NOTATIONS.items() if notation.write is not None}
+    # A plan has steps of its own; plans/test_plan_write.py compares its calls and results.
+    assert writers - {"plan"} == set(HELD)
 
 
 def test_the_programs_are_many_and_each_is_written_in_python_and_as_a_chain() -> None:
