@@ -353,7 +353,7 @@ def test_what_a_killed_run_had_only_begun_is_not_shown_as_done(project, started)
     [node] = project("runs", "show", "k", "--json").data["nodes"]
     assert (node["path"], node["status"], node["value"], node["decision"]) == ("doubled", "decided", None, [1, 2, 3])
     said = project("runs", "show", "k").out
-    assert "· doubled  goes over 3 items" in said
+    assert "· doubled  iterates over 3 items" in said
     assert "✓" not in said
 
 
