@@ -177,7 +177,7 @@ def test_a_fuzzer_finds_no_fault_of_the_server(served: Served) -> None:
     done = subprocess.run(
         [command, "run", f"{served.url}/api/openapi.json", "-H", f"Authorization: Bearer {TOKEN}", "--checks", "all",
          "--exclude-checks", but, "--phases", "examples,coverage,fuzzing", "--max-examples", "10", "--max-time", "12",
-         "--seed", "1", "--warnings", "off"],
+         "--seed", "1", "--warnings", "off", "--request-timeout", "120"],  # a `wait` in a body may be a minute
         cwd=served.folder, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-5000:]
