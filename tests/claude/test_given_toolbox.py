@@ -78,7 +78,7 @@ def test_a_tool_that_a_toolbox_lends_is_run_by_it() -> None:
 def test_a_definition_that_nothing_runs_is_refused_before_anything_is_asked() -> None:
     model = ScriptedModel("never")
     alone = shouting().get("shout")
-    with pytest.raises(InvalidTool, match=r"nothing runs it, .* pass toolbox.lend\('shout'\)"):
+    with pytest.raises(InvalidTool, match=r"it cannot be called, .* pass toolbox.lend\('shout'\)"):
         asyncio.run(complete_with_tools("go", tools=[alone], client=model))
     assert not model.requests
 
