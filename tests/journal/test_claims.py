@@ -12,7 +12,6 @@ from pathlib import Path
 import apsw
 import pytest
 
-from patience import patience
 from postgres_server import PostgresServer, fresh
 from ropewalk import App, tool
 from ropewalk.errors import RopewalkError, StoreError
@@ -47,7 +46,7 @@ async def until_free(store: SqlStore, most: float = 10) -> int:
 
 def last(count: Callable[[], int], most: float = 10) -> int:
     """The count when it is 0, or after `most` seconds."""
-    end = time.monotonic() + patience(most)
+    end = time.monotonic() + most
     while (found := count()) and time.monotonic() < end:
         time.sleep(0.05)
     return found
@@ -188,7 +187,7 @@ async def test_a_run_whose_resume_was_cancelled_can_be_resumed(url: str, way: st
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError, RopewalkError):
                 await task
-        await until_free(app.store)  # type: ignore[arg-type]
+        await until_free(app.store, 3)  # type: ignore[arg-type]
         finish = begin if way == "upgrade" else app.resume
         ended = await asyncio.gather(*(finish(id) for id in ids), return_exceptions=True)
     assert [str(e) for e in ended if isinstance(e, BaseException)] == []
