@@ -271,6 +271,25 @@ def test_a_program_does_what_python_does(name: str) -> None:
     assert differences(code, unordered="gather" in code or "group" in code) == []
 
 
+SHARED = """
+kept = [(await get_item(1)).id]
+out = []
+out.append(kept)
+await get_item(2)
+{change}
+return [kept, out]
+"""
+
+
+@pytest.mark.parametrize(
+    "change", ["kept.append(5)", "inner = {'a': kept}\ndel inner['a'][0]", "other = kept\nother.append(5)"]
+)
+def test_a_change_that_an_earlier_name_would_miss_is_refused(change: str) -> None:
+    assert "out may hold the value that is changed here" in run_plan(SHARED.replace("{change}", change), {})["refused"]
+    copied = SHARED.replace("out.append(kept)", "out.append(list(kept))").replace("{change}", change)
+    assert differences(copied) == []
+
+
 def test_inputs_are_names() -> None:
     code = "items = [(await get_item(n)).name for n in numbers]\nreturn {'who': who, 'items': items}"
     assert differences(code, {"who": "ann", "numbers": [1, 2]}) == []

@@ -1,9 +1,9 @@
 """Which values two names may hold, and changes that a plan could not show through both.
 
 Between nodes a value is copied, so a change through one name is not seen through another. Inside one piece sharing is
-exact. A change of a value that another name holds, and that is read later in another piece, is therefore refused: the
-plan would continue with another value than Python. `subset.py` asks `problems_of_sharing` for these changes, and the
-types of plans (`types.py`) ask `changed_places`.
+exact, if the names came to share the value in this piece. A change of a value that another name holds, and that is
+read later, is otherwise refused: the plan would continue with another value than Python. `subset.py` asks
+`problems_of_sharing` for these changes, and the types of plans (`types.py`) ask `changed_places`.
 
 For example, after `first = users[0]` the names share an object. `first["seen"] = True` changes it, so `users` must not
 be read in a later piece. Here `first` at the depth 0 and `users` at the depth 1 are *places* (`Place`) of one object.
@@ -92,7 +92,14 @@ class Aliases:
             first, second = Place(name, depth + more), Place(other, other_depth + more)
             self._joins.append(Join(self._line, first, second, self._function))
 
-    def sharing(self, place: Place, window: range | None, line: int, function: ast.AST | None) -> set[str]:
+    def sharing(
+        self,
+        place: Place,
+        window: range | None,
+        line: int,
+        function: ast.AST | None,
+        lines: frozenset[int] | None = None,
+    ) -> set[str]:
         """Return the other names through which the object at a place may be seen.
 
         Args:
@@ -101,13 +108,14 @@ class Aliases:
             line: The line that changes the object.
             function: The local function around this line. An object that it creates in a call is
                 visible outside only after the call.
+            lines: The lines whose statements count; None for all lines.
         """
         if function is not None:
-            inside = _others(place, self._join_places(place.name, window, line, function.name))  # type: ignore[attr-defined]
+            inside = _others(place, self._join_places(place.name, window, line, function.name, lines))  # type: ignore[attr-defined]
             own = stored(function.body) - {node.arg for node in walk(function) if isinstance(node, ast.arg)}  # type: ignore[attr-defined]
             if inside | {place.name} <= own:
                 return inside
-        return _others(place, self._join_places(place.name, window, line))
+        return _others(place, self._join_places(place.name, window, line, lines=lines))
 
     def may_share(self, place: Place) -> set[str]:
         """Return the other names through which the object at a place may be seen after any statement."""
@@ -122,15 +130,17 @@ class Aliases:
         root = _root(place, self._classes)
         return {other for other in (*self._classes, root) if _root(other, self._classes) == root}
 
-    def _join_places(self, name: str, window: range | None, at: int, function: str = "") -> Classes:
+    def _join_places(
+        self, name: str, window: range | None, at: int, function: str = "", lines: frozenset[int] | None = None
+    ) -> Classes:
         """Return the classes of places.
 
         Left out are joins of `name` outside the lines of a window, joins in a block that never reaches the line `at`,
-        and results of calls of `function`.
+        results of calls of `function`, and joins outside of `lines`.
         """
         classes: Classes = {}
         for join in self._joins:
-            if function and join.function == function:
+            if (function and join.function == function) or (lines is not None and join.line not in lines):
                 continue
             is_of_name = name in (join.first.name, join.second.name)
             if window is not None and is_of_name and not self._reaches(join.line, at, window):
@@ -351,10 +361,13 @@ def problems_of_sharing(program: Program) -> Iterator[PlanError]:
             continue  # most changes are of values that only one name ever holds
         context = context or _Context(program)
         line, function = getattr(node, "lineno", 1), context.functions.get(id(node))
-        for name in sorted(aliases.sharing(place, context.windows.of(node, place.name), line, function)):
+        window = context.windows.of(node, place.name)
+        # Names that shared the value before this piece hold a copy in it, so reading them in it is no better.
+        exact = aliases.sharing(place, window, line, function, context.lines_of_piece(node))
+        for name in sorted(aliases.sharing(place, window, line, function)):
             if aliases.elements.get(place.name) == name and place.depth == 0:
                 continue  # changed elements are written back
-            if context.is_read_later(name, node):
+            if context.is_read_later(name, node, is_exact_here=name in exact):
                 advice = f"{name} may hold the value that is changed here through {place.name}"
                 yield PlanError(node, f"{advice}; change a copy: dict(...), list(...) or copy.deepcopy(...)")
                 break
@@ -380,16 +393,32 @@ class _Context:
         self.functions = {
             id(part): function for function in program.all(*FUNCTIONS_OF_PROGRAMS) for part in walk(function)
         }
+        self._loops_in_pieces: list[ast.For] = list(program.all(ast.For))
+        self._leaves = [
+            node for node in walk(program.tree) if isinstance(node, ast.stmt) and not list(inner_blocks(node))
+        ]
         self._readers: dict[str, list[ast.Name]] = {}
         for node in program.all(ast.Name):
             if isinstance(node.ctx, ast.Load):
                 self._readers.setdefault(node.id, []).append(node)
 
-    def is_read_later(self, name: str, node: ast.AST) -> bool:
-        """Return True if another piece may read a name after a node, also in a later iteration of a loop."""
+    def lines_of_piece(self, node: ast.AST) -> frozenset[int]:
+        """Return the lines of the piece of a node; without those behind the node if a loop enters the piece again."""
+        own, loop = self._pieces.get(id(node)), self._loops.get(id(node), frozenset())
+        is_repeated = any(id(leaf) in loop and self._pieces.get(id(leaf)) != own for leaf in self._leaves)
+        lines = {leaf.lineno for leaf in self._leaves if own is not None and self._pieces.get(id(leaf)) == own}
+        # The target of a loop is bound in the piece of the loop's body.
+        lines |= {loop.lineno for loop in self._loops_in_pieces if self._pieces.get(id(loop.body[0])) == own}
+        return frozenset(line for line in lines if not is_repeated or line <= node.lineno)  # type: ignore[attr-defined]
+
+    def is_read_later(self, name: str, node: ast.AST, *, is_exact_here: bool) -> bool:
+        """Return True if a name may be read after a node, also in a later iteration of a loop.
+
+        Readers in the piece of the node do not count if the name shares the value exactly there.
+        """
         own, inside = self._pieces.get(id(node)), self._loops.get(id(node), frozenset())
         return any(
-            (own is None or self._pieces.get(id(reader)) != own)
+            (own is None or not is_exact_here or self._pieces.get(id(reader)) != own)
             and (reader.lineno > node.lineno or id(reader) in inside)  # type: ignore[attr-defined]
             for reader in self._readers.get(name, ())
         )
