@@ -225,7 +225,7 @@ function Input({ id, described, isWrong, isRequired, type, schema, value, set }:
     );
   }
   if (type === "integer" || type === "number") {
-    // What is no number stays a text, which the server refuses in its words.
+    // Text that is not a number is sent as it is, and the server explains the problem.
     return <input {...shared} inputMode="decimal" value={value === undefined ? "" : String(value)} onChange={({ target }) => set(numberIn(target.value))} />;
   }
   if (type === "string" && (schema.format || schema.pattern)) {

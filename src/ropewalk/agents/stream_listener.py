@@ -1,4 +1,4 @@
-"""StreamListener: the events of a conversation, for whoever shows it while it happens.
+"""StreamListener: passes on the events of a conversation, so that an interface can show them at once.
 
 The functions of `loop.py` take an `on_event` function. Two sources report what happens: the tool of the model
 (`turn.py`), and the engine, which runs the other tools. StreamListener passes both on as one stream, and writes the log

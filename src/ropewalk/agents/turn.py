@@ -2,7 +2,7 @@
 
 ModelTool builds the request, sends it through the client and lets `decide` work out what follows from the answer. It
 refuses messages that are not objects, an empty prompt, and a `tool_choice` that names an unknown tool: each is a
-ModelError. `listen` reports the events of a turn to whoever started the conversation.
+ModelError. `listen` reports the events of a turn to the caller of the conversation.
 
 To pass another option to the model, add a field to `model.Request` and fill it in `_build_request`.
 """

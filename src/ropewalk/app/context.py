@@ -117,7 +117,7 @@ class Context:
             if address is None or isinstance(address, (str, PathLike)):
                 address = open_store(address, self._directory, self._sync)
             self._store = address
-            # A store that was handed over open is pruned by whoever opened it.
+            # The caller prunes a store that it opened itself.
             if self.retention is not None and address.durable and self._address is not address:
                 from .runs.retention import RetentionThread
 

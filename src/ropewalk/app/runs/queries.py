@@ -42,7 +42,7 @@ History = list[Entry]
 
 
 class RunService:
-    """`app.runs`: every run in the store, whoever executes it."""
+    """`app.runs`: every run in the store, in whichever process it is executed."""
 
     def __init__(self, context: Context, jobs: Jobs) -> None:
         self.context, self.jobs = context, jobs

@@ -134,7 +134,7 @@ def chat(
         message = talk.answers
         return Answer(exit=code, data=message[0] if prompt is not None and message else {"answers": message})
 
-    # Here, whoever executes the project's runs else: who is asked for an approval sits here.
+    # Execute in this process, also if workers execute the project's runs: the person who approves is here.
     return with_app(work, project=project, store=store, engine="local")
 
 
@@ -240,7 +240,7 @@ class _Talk:
                 self._keyboard.close()
             return
         loop = asyncio.get_running_loop()
-        # A daemon: whoever ends the chat does not have to press Enter for it first.
+        # A daemon thread, so that the chat can end before Enter is pressed.
         threading.Thread(target=self._read, args=(loop,), daemon=True).start()
         while (line := await self._lines.get()) is not None:
             if line.strip():
@@ -438,7 +438,7 @@ def build(
         paths = {kind: str(file) for kind, file in files.items()}
         return Answer(exit=code, data={**data, "files": paths}, text="\n".join(f"{k}: {v}" for k, v in paths.items()))
 
-    # Here, whoever executes the project's runs else: workers do not have the tools of the phases.
+    # Execute in this process, also if workers execute the project's runs: they lack the tools of the phases.
     return with_app(work, project=project, store=store, engine="local")
 
 
