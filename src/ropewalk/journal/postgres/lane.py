@@ -19,7 +19,7 @@ from ..sql.rows import ENTRY_COLUMNS, UPSERT, Row
 from .session import to_postgres_dialect
 
 if TYPE_CHECKING:
-    from ..sql.writer import Item, WriteBatch
+    from ..sql.write_batch import Item, WriteBatch
     from .session import Session
 
 # FOR SHARE waits for a process that is taking the run over, and then sees the new epoch.

@@ -28,7 +28,8 @@ from ..news import News, NewsCallback
 from ..sql.rows import ENTRY_COLUMNS, Connection, Row, fetch, why_not_written
 from ..sql.store import SqlStore
 from ..sql.upkeep import Migrations
-from ..sql.writer import Item, Outcomes, QueuedBatch, WriteBatch, Writer
+from ..sql.write_batch import Item, Outcomes, WriteBatch
+from ..sql.writer import QueuedBatch, Writer
 from ..sqlite.doctor import bad_values
 from .lane import INSERT, INSERT_CHUNKS, INSERT_ONE, Lane
 from .session import (

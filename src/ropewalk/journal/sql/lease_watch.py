@@ -12,6 +12,7 @@ Refused: releasing runs whose tools only their own process had (`runnable_by_any
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections import deque
@@ -59,9 +60,17 @@ class LeaseWatcher:
         self._linger = self._next_look = self._next_beat = 0.0
         self._version: int | None = None
         self._unclaimed: deque[tuple[int, int]] = deque()
-        self.opening: set[int] = set()
-        """Runs that are claimed, and whose journal is being read."""
+        self._opening: dict[tuple[int, int], asyncio.AbstractEventLoop] = {}
         self.until = 0.0
+
+    def begin_opening(self, seq: int, epoch: int, loop: asyncio.AbstractEventLoop) -> None:
+        """Keep a claim that is committed until its caller has opened the log. Safe from any thread.
+
+        The caller is a task of `loop`. If that loop is closed before the task receives the claim or has read the
+        journal, nobody can open or release the run, so the watcher releases it.
+        """
+        self._opening[seq, epoch] = loop
+        self._writer.wake_regularly()
 
     def give_back(self, seq: int, epoch: int) -> None:
         """Release a claim whose caller is gone. Safe from any thread.
@@ -70,6 +79,7 @@ class LeaseWatcher:
         the run as long as this process lives.
         """
         self._unclaimed.append((seq, epoch))
+        self._opening.pop((seq, epoch), None)
         self._writer.wake_once()
 
     def add(self, log: OpenRun) -> None:
@@ -78,6 +88,7 @@ class LeaseWatcher:
         safe_until = log.renewed_at + self._lease * _SAFE_SHARE
         self.until = min(self.until, safe_until) if self._logs else safe_until
         self._logs[log.seq] = log
+        self._opening.pop((log.seq, log.epoch), None)
         if old is not None:
             old.stop_soon()  # Taken over within this process.
         self._writer.wake_regularly()
@@ -108,7 +119,8 @@ class LeaseWatcher:
 
     def holds(self, seq: int) -> bool:
         """Return True if this store has the run open, is about to, or releases it."""
-        return seq in self._logs or seq in self.opening or any(seq == row for row, _ in tuple(self._unclaimed))
+        claims = (*tuple(self._opening), *tuple(self._unclaimed))
+        return seq in self._logs or any(seq == row for row, _ in claims)
 
     def open_runs(self) -> list[int]:
         """Return the runs that are open in this process, by their number in the store."""
@@ -121,7 +133,7 @@ class LeaseWatcher:
 
     def needs_thread(self) -> bool:
         """Return True if the writer's thread has to wake by itself."""
-        return bool(self._logs or self._unclaimed) or time.monotonic() < self._linger
+        return bool(self._logs or self._opening or self._unclaimed) or time.monotonic() < self._linger
 
     def wait(self) -> float:
         """Return the seconds until the next look."""
@@ -151,6 +163,8 @@ class LeaseWatcher:
         """Release all runs, because the store is closed."""
         rows = [log.lease_values() for log in list(self._logs.values())]
         self._logs.clear()
+        self._unclaimed.extend(self._opening)
+        self._opening.clear()
         if self._unclaimed:
             self._release_unclaimed()
         if rows:
@@ -164,6 +178,9 @@ class LeaseWatcher:
 
     def _release_abandoned(self) -> None:
         """Release the runs that nobody here can continue or release, because their event loop was closed."""
+        for claim, loop in tuple(self._opening.items()):
+            if loop.is_closed():
+                self.give_back(*claim)
         abandoned = [log for log in list(self._logs.values()) if log.abandoned]
         if abandoned:
             self._writer.retry_transient(lambda: self._execute_many(RELEASE, [log.lease_values() for log in abandoned]))

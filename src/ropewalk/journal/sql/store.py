@@ -426,15 +426,14 @@ class SqlStore(SqlToolUsage):
             # Nothing of a new run needs to be read back.
             log = SqlLog(self, writer, seq, _fresh_row(new), {})
         else:
-            # Meanwhile the run counts as open here, or this process would release it as one it does not hold.
-            writer.watch.opening.add(seq)
             try:
                 row, past = await asyncio.to_thread(self._load, seq, result.has_ended)
             except BaseException:
                 _release_claim(writer.watch, result)
                 raise
-            finally:
-                writer.watch.opening.discard(seq)
+            if not result.has_ended:
+                # A process that has taken it over meanwhile has a later epoch, under which this log must not write.
+                row = dataclasses.replace(row, epoch=result.epoch)
             log = SqlLog(self, writer, seq, row, past, finished=row if result.has_ended else None)
             if not result.has_ended:
                 writer.announce_soon(News("take", seq, id))
@@ -447,9 +446,9 @@ class SqlStore(SqlToolUsage):
         future: asyncio.Future[Claim | UncertainOwner] = self._writer.batch_of_loop().submit(request)
         try:
             return await future
-        except asyncio.CancelledError:
+        except BaseException:
             # The write batch releases the claim of a cancelled future, but not of one answered a moment before.
-            if not future.cancelled() and future.exception() is None:
+            if future.done() and not future.cancelled() and future.exception() is None:
                 request.give_back(future.result())
             raise
 
@@ -513,6 +512,11 @@ class _ClaimRequest:
 
     def __call__(self, connection: Connection) -> Claim | UncertainOwner:
         return self._claim(connection, self._silent_owner, self._now)
+
+    def hand_over(self, result: Claim | UncertainOwner, loop: asyncio.AbstractEventLoop) -> None:
+        """Keep what was claimed until its caller, a task of `loop`, has opened it. The write batch calls it."""
+        if isinstance(result, Claim) and not result.has_ended:
+            self._watch.begin_opening(result.seq, result.epoch, loop)
 
     def give_back(self, result: Claim | UncertainOwner) -> None:
         """Release what was claimed for a caller that is gone. The write batch calls it."""

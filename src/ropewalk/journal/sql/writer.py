@@ -1,9 +1,9 @@
 """Writes to a SQL database: one connection, one lock, whole batches in one commit.
 
-Each event loop gathers what it wants written in a `WriteBatch`, and hands it over once per turn of the loop. The
-writer's thread takes all that is waiting into one commit and wakes each loop once. The thread also renews leases and
-looks for stop requests, but only while runs are open; otherwise it sleeps. `Batches` cuts long work into transactions
-that are quick whatever the disk and the size of the rows, so that it does not hold up others.
+Each event loop gathers what it wants written in a `WriteBatch` (`write_batch.py`), and hands it over once per turn of
+the loop. The writer's thread takes all that is waiting into one commit and wakes each loop once. It also renews leases
+and looks for stop requests, but only while runs are open; otherwise it sleeps. `Batches` cuts long work into
+transactions that are quick whatever the disk and the size of the rows, so that it does not hold up others.
 
 To add a database, subclass `Writer` and implement its abstract methods, as `sqlite/store.py` and `postgres/store.py`
 do. Refused: use after `close`, and after os.fork.
@@ -20,159 +20,15 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
-from ...errors import Fenced, RopewalkError, StoreError
+from ...errors import RopewalkError, StoreError
 from ..news import News, NewsCallback
 from .blobs import INLINE, Blob, pack
 from .lease_watch import LeaseWatcher
 from .ports import OpenRun
 from .rows import Connection, Row, keep_blob
-
-Item: TypeAlias = "tuple[asyncio.Future[Any] | None, OpenRun | None, Any]"
-"""The future of the caller, the run, and the row of an entry (a tuple) or a function to call in the transaction, whose
-result is that of the future. It is a tuple because one is made per entry."""
-
-Outcomes: TypeAlias = list[Any] | None
-"""One per item, an exception for a failure; None when all are entries and all are written."""
-
-
-class WriteBatch:
-    """The items that one event loop wants to write.
-
-    Used on its loop only, except for `set_results_soon`, `call_soon` and `take`.
-    """
-
-    def __init__(self, writer: Writer, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self.items: list[Item] = []
-        self.big = False  # whether an item has a big value, which only the thread writes
-        self._writer = writer
-        self._batches_in_thread = 0  # batches that the thread has
-        self._is_sending = False  # whether the writer is sending a batch without the thread
-        self._scheduled = False
-
-    def add(self, item: Item) -> None:
-        """Add an item; it is written with others in the next turn of the loop."""
-        self.items.append(item)
-        if not self._scheduled:
-            self._scheduled = True
-            self.loop.call_soon(self._flush)
-
-    def submit(self, work: Callable[[Connection], Any], log: OpenRun | None = None) -> asyncio.Future[Any]:
-        """Call a function in a transaction, after everything that was added before it.
-
-        Args:
-            work: The function of a connection. The writer may call it twice.
-            log: The open run that it belongs to, whose lease must still be valid.
-
-        Returns:
-            The future of its result.
-        """
-        future = self.loop.create_future()
-        self.add((future, log, work))
-        return future
-
-    def take(self) -> list[Item]:
-        """Remove and return the items."""
-        items, self.items = self.items, []
-        return items
-
-    def _flush(self) -> None:
-        self._scheduled = False
-        if self._is_sending or not self.items:
-            return  # entries are written in order, so the batch in progress comes first
-        items, big = self.take(), self.big
-        self.big = False
-        if self._batches_in_thread or big or not self._writer.commit_on_loop(self, items):
-            self._hand_over(items)
-
-    def _hand_over(self, items: list[Item]) -> None:
-        self._batches_in_thread += 1
-        self._writer.put(self, items)
-
-    # --- for a writer that commits without the thread -------------------------------------
-
-    def set_results(self, items: list[Item], outcomes: Outcomes) -> None:
-        """Set the results of items at once."""
-        _set_results(items, outcomes)
-
-    def hold_back(self) -> None:
-        """Hold further batches back until `confirm` or `hand_over`."""
-        self._is_sending = True
-
-    def confirm(self, items: list[Item]) -> None:
-        """Set the results of a committed batch."""
-        self._is_sending = False
-        _set_results(items, None)
-        self._schedule_rest()
-
-    def hand_over(self, items: list[Item]) -> None:
-        """Hand a batch to the thread, because it is not known whether it was committed."""
-        self._is_sending = False
-        self._hand_over(items)
-        self._schedule_rest()
-
-    def _schedule_rest(self) -> None:
-        if self.items and not self._scheduled:
-            self._scheduled = True
-            self.loop.call_soon(self._flush)  # after the callers that were just woken, so that their items come along
-
-    # --- from any thread ------------------------------------------------------------------
-
-    def set_results_soon(self, items: list[Item], outcomes: Outcomes) -> None:
-        """Set the results of items in one wake-up of the loop. Called by the writer's thread."""
-        try:
-            self.loop.call_soon_threadsafe(self._receive_results, items, outcomes)
-        except RuntimeError:  # the loop is closed, so nobody waits
-            for (_, _, work), outcome in zip(items, outcomes or (), strict=False):
-                _return_unclaimed(work, outcome)
-
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        """Call a function on the loop. Safe from any thread."""
-        with contextlib.suppress(RuntimeError):  # The loop is closed: nobody waits.
-            self.loop.call_soon_threadsafe(callback)
-
-    def _receive_results(self, items: list[Item], outcomes: Outcomes) -> None:
-        self._batches_in_thread -= 1
-        _set_results(items, outcomes)
-
-
-def _set_results(items: list[Item], outcomes: Outcomes) -> None:
-    if outcomes is None:
-        for future, _, _ in items:
-            if future is not None and not future.done():  # it is done if the caller was cancelled
-                future.set_result(None)
-        return
-    for (future, log, row), outcome in zip(items, outcomes, strict=True):
-        failed = isinstance(outcome, Exception)
-        if log is not None and isinstance(outcome, StoreError) and type(row) is tuple:
-            log.not_written(row, owned_elsewhere=isinstance(outcome, Fenced))
-        if future is None or future.done():
-            _return_unclaimed(row, outcome)
-            continue
-        if failed:
-            future.set_exception(_copy_error(outcome))
-            future.exception()  # mark it as retrieved: nobody has to await an append
-        else:
-            future.set_result(outcome)
-
-
-def _return_unclaimed(work: Any, outcome: Any) -> None:
-    """Hand a committed outcome back to its work when the caller was cancelled and nobody receives it."""
-    give_back = getattr(work, "give_back", None)
-    if give_back is not None and not isinstance(outcome, Exception):
-        give_back(outcome)
-
-
-def _copy_error(error: Exception) -> Exception:
-    """Return a copy of a StoreError for each caller, so that each has its own traceback."""
-    if type(error) is not StoreError:
-        return error
-    copy = StoreError(*error.args)
-    copy.__cause__, copy.remedy = error.__cause__, error.remedy
-    return copy
-
+from .write_batch import Item, Outcomes, WriteBatch
 
 T = TypeVar("T")
 

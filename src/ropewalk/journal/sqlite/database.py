@@ -25,7 +25,8 @@ import apsw
 from ...errors import Action, StoreError
 from ..sql.rows import Connection, Row, fetch
 from ..sql.upkeep import Migrations
-from ..sql.writer import Item, WriteBatch, Writer
+from ..sql.write_batch import Item, WriteBatch
+from ..sql.writer import Writer
 from . import wal_check
 
 BUSY: Final = 30.0

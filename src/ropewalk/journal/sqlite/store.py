@@ -23,7 +23,8 @@ from ...errors import Action, StoreError
 from ..sql.blobs import Blob
 from ..sql.rows import UPSERT, Connection, Row, fetch, why_not_written
 from ..sql.store import SqlStore
-from ..sql.writer import Item, Outcomes, WriteBatch, Writer
+from ..sql.write_batch import Item, Outcomes, WriteBatch
+from ..sql.writer import Writer
 from .database import BUSY, Moved, SqliteReader, columns, connect, open_database, store_error, unwritable
 
 T = TypeVar("T")
