@@ -134,10 +134,13 @@ def test_a_token_that_the_server_ended_is_refreshed_without_a_person(server: Htt
             await mcp.log_in("guarded", browse)
             await asyncio.to_thread(post, server, "/end")
             assert await text(mcp) == "Bearer ***"
+        await asyncio.to_thread(post, server, "/end")
+        async with servers(server) as mcp:
+            assert await text(mcp) == "Bearer ***", "a later process does the same"
 
     asyncio.run(case())
     used = seen(server)["used"]
-    assert (used["refresh_token"], used["login"]) == (1, 1)
+    assert (used["refresh_token"], used["login"]) == (2, 1)
 
 
 def test_many_processes_refresh_one_login_once_at_a_time(short_lived: HttpServer) -> None:
@@ -205,6 +208,19 @@ def test_a_runner_carries_the_remedy(server: HttpServer) -> None:
             assert not caught.value.retryable
 
     asyncio.run(case())
+
+
+def test_no_login_at_another_authorization_server_than_the_configured_one(server: HttpServer) -> None:
+    """Neither a registration nor a secret gets there."""
+
+    async def case() -> None:
+        auth = {"type": "oauth", "issuer": "https://login.example"}
+        async with servers(server, auth=auth) as mcp:
+            with pytest.raises(ConfigError, match=r"its authorization server is .*, and auth\.issuer names https"):
+                await mcp.log_in("guarded", browse)
+
+    asyncio.run(case())
+    assert "register" not in seen(server)["used"]
 
 
 def test_logging_out_deletes_the_login(server: HttpServer, state: Path) -> None:

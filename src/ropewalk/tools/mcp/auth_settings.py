@@ -2,7 +2,7 @@
 
 A kind is a text or the `type` of a table: `oauth` for a person who logs in, the others for machines. Refused here:
 unknown keys, a client secret or key without the `issuer` that may see it, and addresses that are neither https nor on
-this machine. To add a kind, add its keys to `_KEYS` and a branch to `oauth.authorization`.
+this machine. To add a kind, add its keys to `_KEYS` and a branch to `MachineAuth`.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from ...errors import ConfigError
 from .auth_settings import LOGIN
 from .config import ServerConfig
+from .logins import LoginStore
 
 if TYPE_CHECKING:
     from .loopback import Loopback
@@ -40,11 +41,13 @@ async def log_in(config: ServerConfig, show: Show, *, scope: str | None = None, 
     from pydantic import ValidationError
 
     from .loopback import Loopback
-    from .oauth import LoginAuth, login_store
+    from .oauth import LoginAuth, load_login
 
     _require_login(config)
     # Authorization servers compare the redirect address, so reuse the port of the registered client.
-    port = config.auth.redirect_port or _registered_port((await login_store(config).load()).client)
+    client = (await load_login(LoginStore(config.name, config.url))).client
+    registered = client.redirect_uris[0].port if client is not None and client.redirect_uris else None
+    port = config.auth.redirect_port or registered or 0
     loopback = Loopback(port, may_differ=not config.auth.redirect_port)
 
     async def open_address(address: str) -> None:
@@ -56,10 +59,10 @@ async def log_in(config: ServerConfig, show: Show, *, scope: str | None = None, 
         if inspect.isawaitable(shown):
             await shown
 
-    async with loopback, httpx2.AsyncClient(timeout=config.connect_timeout) as client:
+    async with loopback:
         auth = LoginAuth(config, loopback.uri, open_address, loopback.result, scope)
         try:
-            await auth.authorize(client, challenge, more=scope is not None)
+            await auth.log_in(challenge, more=scope is not None)
         except (OAuthFlowError, ValidationError, httpx2.HTTPError) as error:
             why = str(error) if not isinstance(error, ValidationError) else "its OAuth metadata is not valid"
             raise ConfigError(f"{config}: the login failed: {why or type(error).__name__}") from error
@@ -71,10 +74,8 @@ async def log_out(config: ServerConfig) -> bool:
     Raises:
         ConfigError: The server has no logins, or its login cannot be deleted.
     """
-    from .oauth import login_store
-
     _require_login(config)
-    return await login_store(config).delete()
+    return await LoginStore(config.name, config.url).delete()
 
 
 def _require_login(config: ServerConfig) -> None:
@@ -84,12 +85,3 @@ def _require_login(config: ServerConfig) -> None:
         raise ConfigError(f"{config}: auth is {config.auth.kind!r}, which needs no login")
     if any(name.lower() == "authorization" for name in config.headers):
         raise ConfigError(f"{config}: its headers have an Authorization; remove it to log in")
-
-
-def _registered_port(client: object) -> int:
-    """Return the port of the client that was registered for an earlier login; 0 if there is none."""
-    uris = client.get("redirect_uris") if isinstance(client, dict) else None
-    try:
-        return urlsplit(uris[0]).port or 0 if isinstance(uris, list) and uris else 0
-    except (ValueError, TypeError):
-        return 0

@@ -1,10 +1,9 @@
 """Where logins at MCP servers are kept: the system's keyring, or a file that only its owner can read.
 
-A login has the tokens, the client that the authorization server registered, and what its metadata said. Its key is the
-server's name and address: another address under the same name has another login. The file is created with mode 0600 and
-replaced in one step. Refused here: following a symbolic link, and reading a file that others can read or that belongs
-to another user. A login of the keyring is used if the package `keyring` is installed and has a backend that keeps
-secrets; `PYTHON_KEYRING_BACKEND=keyring.backends.null.Keyring` chooses the file.
+The key of a login is the server's name and address: another address under the same name has another login. The file
+is created with mode 0600 and replaced in one step. Refused here: following a symbolic link, and reading a file that
+others can read or that belongs to another user. A login of the keyring is used if the package `keyring` is installed
+and has a backend that keeps secrets; `PYTHON_KEYRING_BACKEND=keyring.backends.null.Keyring` chooses the file.
 """
 
 from __future__ import annotations
@@ -17,61 +16,16 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import field
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-import orjson
-
-from ...config.secrets import remember_secrets
 from ...errors import ConfigError
-from ...fast_dataclass import dataclass
-from ...values import Json
 
 _SERVICE: Final = "ropewalk"  # of entries in a keyring
 _LOCK_POLL: Final = 0.05  # seconds between attempts to lock a login that another process refreshes
 _MAX_FILE: Final = 2**20  # bytes
 _PLAIN: Final = 1.0  # priority below which a backend of `keyring` keeps nothing, or keeps it readable
-
-
-@dataclass(slots=True)
-class Login:
-    """A login at one server.
-
-    Attributes:
-        tokens: The answer of the token endpoint, or None.
-        expires_at: When the access token expires, in seconds since 1970; None if that is unknown.
-        client: The client as the authorization server registered it, or None.
-        server: The metadata of the authorization server, or None.
-        resource: The metadata of the MCP server, or None.
-        key: The private key that the tokens are bound to, as PEM, or None.
-    """
-
-    tokens: Mapping[str, Json] | None = field(default=None, repr=False)
-    expires_at: float | None = None
-    client: Mapping[str, Json] | None = field(default=None, repr=False)
-    server: Mapping[str, Json] | None = None
-    resource: Mapping[str, Json] | None = None
-    key: str | None = field(default=None, repr=False)
-
-    def to_json(self) -> bytes:
-        """Return the login as JSON."""
-        return orjson.dumps({name: getattr(self, name) for name in self.__slots__})
-
-    def secrets(self) -> set[str]:
-        """Return the texts that nobody may be shown."""
-        texts = [(self.tokens or {}).get(name) for name in ("access_token", "refresh_token", "id_token")]
-        texts += [(self.client or {}).get("client_secret"), self.key]
-        return {text for text in texts if isinstance(text, str) and text}
-
-
-class Keeper(Protocol):
-    """Keeps one text per key. The methods may block."""
-
-    def read(self, key: str) -> bytes | None: ...
-    def write(self, key: str, data: bytes) -> None: ...
-    def delete(self, key: str) -> bool: ...
 
 
 class LoginFiles:
@@ -210,41 +164,32 @@ def login_keeper() -> LoginFiles | KeyringEntries:
 
 
 class LoginStore:
-    """The login of one server, in a keeper.
+    """The login of one server.
 
     Args:
         name: The server's name.
         url: Its address.
-        keeper: Where the login is kept; `login_keeper()` chooses.
     """
 
-    def __init__(self, name: str, url: str, keeper: Keeper) -> None:
+    def __init__(self, name: str, url: str) -> None:
         self._key = f"{name} {url}"
-        self._keeper = keeper
+        self._keeper = login_keeper()
 
-    async def load(self) -> Login:
-        """Return the login; an empty one if nobody has logged in.
+    async def load(self) -> bytes | None:
+        """Return the login; None if nobody has logged in.
 
         Raises:
             ConfigError: The login cannot be read.
         """
-        data = await asyncio.to_thread(self._keeper.read, self._key)
-        try:
-            values = orjson.loads(data) if data is not None else {}
-            login = Login(**{name: values.get(name) for name in Login.__slots__})
-        except (ValueError, AttributeError):
-            login = Login()  # damaged: as if there were none
-        remember_secrets(login.secrets())
-        return login
+        return await asyncio.to_thread(self._keeper.read, self._key)
 
-    async def save(self, login: Login) -> None:
+    async def save(self, login: bytes) -> None:
         """Replace the login.
 
         Raises:
             ConfigError: The login cannot be written.
         """
-        remember_secrets(login.secrets())
-        await asyncio.to_thread(self._keeper.write, self._key, login.to_json())
+        await asyncio.to_thread(self._keeper.write, self._key, login)
 
     async def delete(self) -> bool:
         """Delete the login; return False if there was none."""
@@ -256,9 +201,6 @@ class LoginStore:
 
         Authorization servers accept a refresh token once. A second use may end the login.
         """
-        if isinstance(self._keeper, NoKeeper):
-            yield
-            return
         path = _state_directory() / f"{_file_name(self._key)}.lock"
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -275,25 +217,6 @@ class LoginStore:
             yield
         finally:
             os.close(descriptor)
-
-
-class NoKeeper:
-    """Keeps logins in this object only: those of machines, which get new tokens whenever they need them."""
-
-    def __init__(self) -> None:
-        self._data: dict[str, bytes] = {}
-
-    def read(self, key: str) -> bytes | None:
-        """Return the data of a key, or None."""
-        return self._data.get(key)
-
-    def write(self, key: str, data: bytes) -> None:
-        """Replace the data of a key."""
-        self._data[key] = data
-
-    def delete(self, key: str) -> bool:
-        """Delete the data of a key; return False if there was none."""
-        return self._data.pop(key, None) is not None
 
 
 def _state_directory() -> Path:

@@ -1,7 +1,7 @@
-"""Authorize requests to an MCP server with OAuth: logins of people, and credentials of machines.
+"""Authorize requests to an MCP server with OAuth: logins of people, and credentials of machines (`machine_auth.py`).
 
-The flows are the SDK's. Added here: logins that are kept (`logins.py`), so that a later process can refresh them; a
-refresh that only one process does at a time; requests that do not wait for each other; and a run that never waits for
+The flows are the SDK's. Added here: requests that do not wait for each other; logins that are kept (`logins.py`), so
+that a later process can refresh them; a refresh that only one process does at a time; and a run that never waits for
 a person but fails with `LoginRequired`. Refused here: an authorization server other than the configured `issuer`, and
 addresses that are neither https nor on this machine. A client secret goes to its `issuer` only.
 """
@@ -9,11 +9,14 @@ addresses that are neither https nor on this machine. A client secret goes to it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import TYPE_CHECKING, Final
 
 import httpx2
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError, OAuthTokenError
+from mcp.client.auth.oauth2 import OAuthContext
 from mcp.client.auth.utils import extract_field_from_www_auth, issuers_match, union_scopes
 from mcp.shared.auth import (
     OAuthClientInformationFull,
@@ -22,13 +25,15 @@ from mcp.shared.auth import (
     OAuthToken,
     ProtectedResourceMetadata,
 )
+from mcp.shared.auth_utils import calculate_token_expiry
 from pydantic import AnyUrl, BaseModel, ValidationError
 
+from ...config.secrets import remember_secrets
 from ...errors import ConfigError
 from .auth_settings import require_safe_address, resolved_auth
 from .config import ServerConfig
 from .login_errors import LoginRequired
-from .logins import Login, LoginStore, login_keeper
+from .logins import LoginStore
 
 if TYPE_CHECKING:
     from .dpop import ProofKey
@@ -37,230 +42,207 @@ FAILURES: Final = (OAuthFlowError, LoginRequired, ConfigError, ValidationError)
 """What an authorization may raise; none of it says anything about other requests."""
 
 _NO_REDIRECT: Final = "http://127.0.0.1/callback"
+_EXPIRED: Final = 1.0  # seconds since 1970: the SDK refreshes a token with such an end
 
 Show = Callable[[str], Awaitable[None]]
 Receive = Callable[[], Awaitable[AuthorizationCodeResult]]
 
 
-class Authorization(Protocol):
-    """Authorizes requests: any `httpx2.Auth` with a method for its secrets."""
+class Login(BaseModel):
+    """A login at one server.
 
-    def async_auth_flow(self, request: httpx2.Request, /) -> AsyncGenerator[httpx2.Request, httpx2.Response]: ...
-    def secrets(self) -> frozenset[str]: ...
+    Attributes:
+        tokens: The answer of the token endpoint.
+        expires_at: When the access token expires, in seconds since 1970; None if that is unknown.
+        client: The client as the authorization server registered it.
+        server: The metadata of the authorization server.
+        resource: The metadata of the MCP server.
+        key: The private key that the tokens are bound to, as PEM.
+    """
+
+    tokens: OAuthToken | None = None
+    expires_at: float | None = None
+    client: OAuthClientInformationFull | None = None
+    server: OAuthMetadata | None = None
+    resource: ProtectedResourceMetadata | None = None
+    key: str | None = None
+
+    def secrets(self) -> frozenset[str]:
+        """Return the texts that nobody may be shown."""
+        texts = {self.key, self.client and self.client.client_secret}
+        if self.tokens is not None:
+            texts |= {self.tokens.access_token, self.tokens.refresh_token}
+        return frozenset(text for text in texts if text)
 
 
-class _Storage:
-    """Stores for the SDK: its parts are parts of a `Login`."""
+async def load_login(store: LoginStore) -> Login:
+    """Return the login that is kept; an empty one if nobody has logged in, or if the kept one is damaged.
 
-    def __init__(self, auth: KeptAuth) -> None:
-        self._auth = auth
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return self._auth.context.current_tokens
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        await self._auth.save()
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self._auth.context.client_info
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        await self._auth.save()
+    Raises:
+        ConfigError: The login cannot be read.
+    """
+    data = await store.load()
+    try:
+        login = Login() if data is None else Login.model_validate_json(data)
+    except ValidationError:
+        login = Login()
+    remember_secrets(login.secrets())
+    return login
 
 
-class KeptAuth(OAuthClientProvider):
-    """The SDK's flow with a login that is kept.
+class ServerAuth(httpx2.Auth):
+    """Sends a request with the token that there is; only a refused one starts a flow of the SDK, which stores here.
+
+    The SDK's flow holds a lock until a server begins to answer. With it, calls of a server would run one by one.
 
     Args:
         config: The server.
-        store: Keeps the login.
-        fixed: A client that is registered already, or None.
-        scope: Rights to request in addition to those that the server names.
+        issuer: The only authorization server that may be used; None for the one that the server names.
+
+    Attributes:
+        provider: The SDK's flow; a subclass sets it, with this object as its storage.
+        key: Binds the tokens, or None.
     """
 
-    config: ServerConfig
-    store: LoginStore
-    fixed: OAuthClientInformationFull | None
-    issuer: str | None
-    extra_scope: str | None
-    key: ProofKey | None
-    _loading: asyncio.Lock
+    provider: httpx2.Auth
 
-    def keep(
-        self,
-        config: ServerConfig,
-        store: LoginStore,
-        *,
-        fixed: OAuthClientInformationFull | None = None,
-        issuer: str | None = None,
-        scope: str | None = None,
-        key: ProofKey | None = None,
-    ) -> None:
-        """Set what the flow keeps; call it after the constructor of the SDK's class."""
-        self.config, self.store, self.fixed, self.issuer, self.extra_scope = config, store, fixed, issuer, scope
-        self.key = key
-        self.context.storage = _Storage(self)
-        self._loading = asyncio.Lock()
+    def __init__(self, config: ServerConfig, issuer: str | None = None) -> None:
+        self.config, self.issuer = config, issuer
+        self.key = proof_key() if config.auth.dpop else None
+        self.tokens: OAuthToken | None = None
+        self.expires_at: float | None = None  # seconds since 1970
+        self._lock = asyncio.Lock()
 
     def secrets(self) -> frozenset[str]:
-        """Return the texts of the login that nobody may be shown."""
-        return frozenset(self._snapshot().secrets())
+        """Return the texts that nobody may be shown."""
+        return Login(tokens=self.tokens, key=None if self.key is None else self.key.pem).secrets()
 
-    async def save(self) -> None:
-        """Keep the login as it is now."""
-        await self.store.save(self._snapshot())
+    @property
+    def token(self) -> str | None:
+        """The access token, unless it has expired."""
+        has_expired = self.expires_at is not None and time.time() > self.expires_at
+        return None if self.tokens is None or has_expired else self.tokens.access_token
 
-    async def load(self) -> None:
-        """Take the login that is kept; another process may have changed it."""
-        login = await self.store.load()
-        context = self.context
-        context.current_tokens = _parse(OAuthToken, login.tokens)
-        context.token_expiry_time = login.expires_at
-        context.client_info = self.fixed or _parse(OAuthClientInformationFull, login.client)
-        context.oauth_metadata = _parse(OAuthMetadata, login.server)
-        context.protected_resource_metadata = _parse(ProtectedResourceMetadata, login.resource)
-        if context.protected_resource_metadata is not None:
-            context.auth_server_url = str(context.protected_resource_metadata.authorization_servers[0])
-        if login.key is not None and self.key is not None:
-            self.key = proof_key(login.key)
-        self._initialized = True
+    # --- the storage of the SDK
 
-    def _snapshot(self) -> Login:
-        context = self.context
-        return Login(
-            tokens=_dump(context.current_tokens),
-            expires_at=context.token_expiry_time,
-            client=None if self.fixed is not None else _dump(context.client_info),
-            server=_dump(context.oauth_metadata),
-            resource=_dump(context.protected_resource_metadata),
-            key=None if self.key is None else self.key.pem,
-        )
+    async def get_tokens(self) -> OAuthToken | None:
+        """Return the tokens."""
+        return self.tokens
 
-    async def _initialize(self) -> None:
-        await self.load()
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Take new tokens."""
+        self.tokens, self.expires_at = tokens, calculate_token_expiry(tokens.expires_in)
 
-    def _expected_issuer(self) -> str:
-        issuer = super()._expected_issuer()
-        if self.issuer is not None and not issuers_match(issuer, self.issuer):
-            # Without this the flow would register a new client elsewhere, or show the secret there.
-            raise OAuthFlowError(f"its authorization server is {issuer}, and auth.issuer names {self.issuer}")
-        return issuer
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """Return the client, if it is registered."""
+        return None
 
-    def _select_authorization_server(self, advertised: list[str]) -> str:
-        configured = (url for url in advertised if self.issuer is not None and issuers_match(url, self.issuer))
-        return next(configured, advertised[0])
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Take a client that has been registered."""
 
-    async def _perform_authorization(self) -> httpx2.Request:
-        metadata, context = self.context.client_metadata, self.context
-        metadata.scope = union_scopes(metadata.scope, self.extra_scope)
-        client, server = context.client_info, context.oauth_metadata
-        if self.fixed is not None and client is not None and client.client_secret and server is not None:
-            methods = server.token_endpoint_auth_methods_supported or []
-            if "client_secret_basic" not in methods and "client_secret_post" in methods:
-                client.token_endpoint_auth_method = "client_secret_post"
-        return await super()._perform_authorization()
+    # --- the requests to the server
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Add proofs of the key to the requests of the flow, and repeat one for which a server wants its nonce."""
-        flow = super().async_auth_flow(request)
-        try:
-            outgoing = await flow.__anext__()
-            while True:
-                # All requests but the caller's belong to the login. The server chose their addresses, so check each.
-                if outgoing is not request:
-                    require_safe_address(f"{self.config}: authorization", str(outgoing.url))
-                if self.key is None:
-                    response = yield outgoing
-                else:
-                    self.key.prove(outgoing)
-                    response = yield outgoing
-                    # Repeat once only: a server that always wants a new nonce would never let the request end.
-                    if self.key.wants_nonce(response):
-                        self.key.prove(outgoing)
-                        response = yield outgoing
-                    self.key.take_nonce(response)
-                    # The SDK reads only Bearer tokens, so convert the answer for it.
-                    if outgoing is not request and "dpop" in outgoing.headers and response.status_code in (200, 201):
-                        response = _unwrapped(self.key, response, await response.aread())
-                outgoing = await flow.asend(response)
-        except StopAsyncIteration:
-            return
-        finally:
-            await flow.aclose()
-
-
-class QuickAuth(KeptAuth):
-    """Sends a request with the token that there is; only a refused one starts a flow.
-
-    The SDK's flow holds a lock until a server begins to answer. With it, calls of a server would run one by one.
-    """
-
-    async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        context = self.context
-        context.protocol_version = request.headers.get("mcp-protocol-version")
-        if not self._initialized:
-            async with self._loading:
-                await self.load()
-
-        # Refresh a token that has expired, or that the server refuses because it has ended it.
-        response: httpx2.Response | None = None
-        for may_refresh in (True, False):
-            sent = self._access_token()
-            if sent and context.is_token_valid():
-                self._add_auth_header(request)
-                response = yield request
-                if response.status_code != 401 and not _wants_scope(response):
-                    break
-            if not may_refresh:
-                break
-            async with self._loading:
-                if self._access_token() == sent:
-                    await self.load()  # another process may have a newer login
-                is_refused = response is None or response.status_code == 401
-                if is_refused and self._access_token() == sent and context.can_refresh_token():
-                    async with self.store.lock():
-                        await self.load()
-                        if self._access_token() == sent and context.can_refresh_token():
-                            await self._take_refreshed((yield await self._refresh_token()))
-            if self._access_token() in (sent, None):
-                break
-        if response is None:
+        """Send a request with the token that there is; where the server refuses it, with a new one."""
+        # Each at most once per request: a server that refuses every token must not keep us busy.
+        renewals = iter((self.refresh, self.authorize))
+        token = self.token or await self.refresh(request, None, None)
+        while True:
+            if token is not None:
+                request.headers["authorization"] = f"Bearer {token}"
+            if self.key is not None:
+                self.key.prove(request)
             response = yield request
-        if response.status_code != 401 and not _wants_scope(response):
-            return
+            if self.key is not None:
+                # Repeat once only: a server that always wants a new nonce would never let the request end.
+                if self.key.wants_nonce(response):
+                    self.key.prove(request)
+                    response = yield request
+                self.key.take_nonce(response)
+            if response.status_code != 401 and not wants_scope(response):
+                return
+            sent = token
+            for renew in renewals:
+                token = await renew(request, sent, response)
+                if token not in (None, sent):
+                    break
+            else:
+                return
 
-        # The SDK's flow sends the request first. Its answer is known, unless another request has authorized meanwhile.
-        await self._before_authorization(response)
-        sent = self._access_token()
-        flow = super()._auth_flow(request)
-        try:
-            outgoing = await flow.__anext__()
-            if outgoing is request and self._access_token() == sent:
+    async def refresh(self, request: httpx2.Request, sent: str | None, response: httpx2.Response | None) -> str | None:
+        """Return a new token in place of one that has expired or was refused, if the authorization server gives one.
+
+        Args:
+            request: The request that needs the token.
+            sent: The token that the request had.
+            response: The refusal; None if the request was not sent.
+        """
+        return None
+
+    async def authorize(self, request: httpx2.Request, sent: str | None, response: httpx2.Response) -> str | None:
+        """Return a new token for a request that was refused, from a new authorization; arguments as for `refresh`."""
+        raise NotImplementedError
+
+    # --- the requests to the authorization server
+
+    async def run_flow(self, request: httpx2.Request, refusal: httpx2.Response | None) -> None:
+        """Run the SDK's flow up to where it would send the request (again).
+
+        Args:
+            request: The request that needs a token.
+            refusal: The answer to the request. None ends the flow before the request, when it has refreshed the token.
+        """
+        async with (
+            httpx2.AsyncClient(timeout=self.config.connect_timeout) as client,
+            contextlib.aclosing(self.provider.async_auth_flow(request)) as flow,
+        ):
+            outgoing = await anext(flow)
+            while outgoing is not request or refusal is not None:
+                if outgoing is request and refusal is not None:
+                    response, refusal = refusal, None
+                else:
+                    response = await self.send(client, outgoing)
                 outgoing = await flow.asend(response)
-            while outgoing is not request:
-                outgoing = await flow.asend((yield outgoing))
-        except StopAsyncIteration:
-            return
-        finally:
-            await flow.aclose()  # its lock is free while the server works on the request
-        self._add_auth_header(request)
-        yield request
 
-    async def _before_authorization(self, response: httpx2.Response) -> None:
-        """Say no to an authorization that needs a person."""
+    async def send(self, client: httpx2.AsyncClient, request: httpx2.Request) -> httpx2.Response:
+        """Send a request of the flow, and return the answer in the form that the SDK reads.
 
-    def _access_token(self) -> str | None:
-        tokens = self.context.current_tokens
-        return None if tokens is None else tokens.access_token
-
-    async def _take_refreshed(self, response: httpx2.Response) -> None:
-        if response.status_code >= 500 or response.status_code == 429:
+        Raises:
+            ConfigError: The address is not safe.
+            OAuthFlowError: The address belongs to another authorization server than `issuer`, or does not answer.
+        """
+        # The server chose the address, and gets the login or a secret.
+        require_safe_address(f"{self.config}: authorization", str(request.url))
+        context: OAuthContext | None = getattr(self.provider, "context", None)
+        if context is not None and (context.auth_server_url is not None or request.method != "GET"):
+            self._require_issuer(context)
+        if self.key is not None:
+            self.key.prove(request)
+        response = await client.send(request)
+        if self.key is not None:
+            if self.key.wants_nonce(response):
+                self.key.prove(request)
+                response = await client.send(request)
+            self.key.take_nonce(response)
+            if "dpop" in request.headers and response.status_code in (200, 201):
+                try:
+                    response = self.key.unwrap(response, response.content)
+                except ValueError as error:
+                    raise OAuthTokenError(str(error)) from error
+        is_busy = response.status_code >= 500 or response.status_code == 429
+        if is_busy and b"grant_type=refresh_token" in request.content:
+            # The SDK would forget the login.
             raise OAuthTokenError(f"the authorization server cannot refresh the login now: HTTP {response.status_code}")
-        if not await self._handle_refresh_response(response):
-            await self.save()  # the refresh token has ended, too: nobody needs to try it again
+        return response
+
+    def _require_issuer(self, context: OAuthContext) -> None:
+        """Check the authorization server before the flow registers a client there, or shows a secret to it."""
+        issuer = context.auth_server_url or context.get_authorization_base_url(context.server_url)
+        if self.issuer is not None and not issuers_match(issuer, self.issuer):
+            raise OAuthFlowError(f"its authorization server is {issuer}, and auth.issuer names {self.issuer}")
 
 
-class LoginAuth(QuickAuth):
+class LoginAuth(ServerAuth):
     """Authorizes requests with the login of a person; without one it raises LoginRequired.
 
     Args:
@@ -271,6 +253,8 @@ class LoginAuth(QuickAuth):
         scope: Rights to request in addition to those that the server names.
     """
 
+    provider: OAuthClientProvider
+
     def __init__(
         self,
         config: ServerConfig,
@@ -280,43 +264,74 @@ class LoginAuth(QuickAuth):
         scope: str | None = None,
     ) -> None:
         texts, _ = resolved_auth(str(config), config.auth)
+        super().__init__(config, texts.get("issuer"))
+        self._store = LoginStore(config.name, config.url)
+        self._show = show
         # A configured client is already registered, so the login must not register another one.
-        fixed = None
+        self._fixed = None
         if "client_id" in texts:
             secret = texts.get("client_secret")
-            fixed = OAuthClientInformationFull(
+            self._fixed = OAuthClientInformationFull(
                 client_id=texts["client_id"],
                 client_secret=secret,
                 token_endpoint_auth_method="client_secret_basic" if secret else "none",
-                issuer=texts.get("issuer"),
+                issuer=self.issuer,
             )
-        metadata = OAuthClientMetadata(client_name="Ropewalk", redirect_uris=[AnyUrl(redirect_uri)])
-        # Without a storage for now: `keep` sets one that belongs to this login.
-        OAuthClientProvider.__init__(
-            self, config.url, metadata, cast(Any, None), show, receive, texts.get("client_metadata_url")
-        )
-        self.keep(
-            config,
-            login_store(config),
-            fixed=fixed,
-            issuer=texts.get("issuer"),
+        metadata = OAuthClientMetadata(
+            client_name="Ropewalk",
+            redirect_uris=[AnyUrl(redirect_uri)],
             scope=union_scopes(texts.get("scope"), scope),
-            key=proof_key() if config.auth.dpop else None,
         )
+        metadata_url = texts.get("client_metadata_url")
+        self.provider = OAuthClientProvider(config.url, metadata, self, self._redirect, receive, metadata_url)
+        self._context = self.provider.context
 
-    async def _before_authorization(self, response: httpx2.Response) -> None:
-        challenge = response.headers.get("www-authenticate", "")
-        scope = extract_field_from_www_auth(response, "scope") if _wants_scope(response) else None
+    def secrets(self) -> frozenset[str]:
+        """Return the texts of the login that nobody may be shown."""
+        return self._snapshot().secrets()
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Keep new tokens."""
+        await super().set_tokens(tokens)
+        await self._save()
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """Return the client, if it is registered."""
+        return self._context.client_info
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Keep a client that has been registered."""
+        await self._save()
+
+    async def refresh(self, request: httpx2.Request, sent: str | None, response: httpx2.Response | None) -> str | None:
+        """Return the token of the login that is kept, after a refresh if that is refused or has expired."""
+        async with self._lock:
+            if self.token in (sent, None):
+                await self._load()  # another process may have a newer login
+            if (response is None or response.status_code == 401) and self._must_refresh(sent):
+                async with self._store.lock():
+                    await self._load()
+                    if self._must_refresh(sent):
+                        self._context.token_expiry_time = _EXPIRED
+                        await self.run_flow(request, None)
+                        if self._context.current_tokens is None:
+                            # The refresh token has ended, too: nobody needs to try it again.
+                            self.tokens = None
+                            await self._save()
+            return self.token
+
+    async def authorize(self, request: httpx2.Request, sent: str | None, response: httpx2.Response) -> str | None:
+        """Raise LoginRequired: a person must take part."""
+        scope = extract_field_from_www_auth(response, "scope") if wants_scope(response) else None
         why = "wants a login" if scope is None else f"wants a login with more rights: {scope}"
         error = LoginRequired(f"{self.config} {why} (HTTP {response.status_code})", self.config.name, scope)
-        error.challenge = challenge
+        error.challenge = response.headers.get("www-authenticate", "")
         raise error
 
-    async def authorize(self, client: httpx2.AsyncClient, challenge: str, *, more: bool) -> None:
-        """Log in: take the person through the authorization server, and keep the tokens.
+    async def log_in(self, challenge: str, *, more: bool) -> None:
+        """Take the person through the authorization server, and keep the tokens.
 
         Args:
-            client: Sends the requests to the authorization server. It has no authorization of its own.
             challenge: The WWW-Authenticate header with which the server refused a request; may be empty.
             more: Keep the rights of the login that there is.
 
@@ -325,48 +340,88 @@ class LoginAuth(QuickAuth):
             ConfigError: An address is not safe.
         """
         require_safe_address(f"{self.config}: url", self.config.url)
-        await self.load()
-        tokens = self.context.current_tokens
-        if more and tokens is not None:
-            self.extra_scope = union_scopes(tokens.scope, self.extra_scope)
-        registered = self.context.client_info
-        if registered is not None and registered is not self.fixed and registered.redirect_uris:
-            ours = self.context.client_metadata.redirect_uris or []
-            if not set(map(str, ours)) <= set(map(str, registered.redirect_uris)):
-                self.context.client_info = None  # another program has its port: register again
-        request = client.build_request("POST", self.config.url, headers={"mcp-protocol-version": "2025-11-25"})
-        header = {"www-authenticate": challenge} if challenge else {}
-        refusal = httpx2.Response(401, headers=header, request=request)
-        self._forced = refusal
-        flow = self.async_auth_flow(request)
-        try:
-            outgoing = await flow.__anext__()
-            while outgoing is not request:
-                outgoing = await flow.asend(await client.send(outgoing))
-        finally:
-            await flow.aclose()
-            self._forced = None
+        await self._load()
+        context = self._context
+        metadata = context.client_metadata
+        if more and self.tokens is not None:
+            metadata.scope = union_scopes(self.tokens.scope, metadata.scope)
+        # Discover everything again: the server may have moved to other logins.
+        context.clear_tokens()
+        self.tokens = context.oauth_metadata = context.auth_server_url = None
+        registered = context.client_info
+        uris = None if registered is None or registered is self._fixed else registered.redirect_uris
+        if uris and metadata.redirect_uris and metadata.redirect_uris[0] not in uris:
+            context.client_info = None  # another program has its port: register again
+        request = httpx2.Request("POST", self.config.url, headers={"mcp-protocol-version": "2025-11-25"})
+        await self.run_flow(request, refusal_for_scope(challenge))
 
-    _forced: httpx2.Response | None = None
-
-    async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        if self._forced is None:
-            flow = super()._auth_flow(request)
-        else:
-            # The SDK's own flow: it begins with a request, whose answer is known already.
-            self.context.protocol_version = request.headers.get("mcp-protocol-version")
-            self.context.clear_tokens()
-            flow = OAuthClientProvider._auth_flow(self, request)
+    async def send(self, client: httpx2.AsyncClient, request: httpx2.Request) -> httpx2.Response:
+        """Send a request of the flow; of several authorization servers, the SDK sees the configured one first."""
+        response = await super().send(client, request)
+        if self.issuer is None or request.method != "GET" or response.status_code != 200:
+            return response
         try:
-            outgoing = await flow.__anext__()
-            if self._forced is not None:
-                outgoing = await flow.asend(self._forced)
-            while True:
-                outgoing = await flow.asend((yield outgoing))
-        except StopAsyncIteration:
-            return
-        finally:
-            await flow.aclose()
+            resource = ProtectedResourceMetadata.model_validate_json(response.content)
+        except ValidationError:
+            return response  # another document
+        resource.authorization_servers.sort(key=lambda url: not issuers_match(str(url), str(self.issuer)))
+        return httpx2.Response(200, content=resource.model_dump_json(exclude_none=True), request=response.request)
+
+    async def _redirect(self, address: str) -> None:
+        """Show the address to the person; the metadata of the authorization server is known by now."""
+        client, server = self._context.client_info, self._context.oauth_metadata
+        self._require_issuer(self._context)
+        if client is not None and client is self._fixed and client.client_secret and server is not None:
+            methods = server.token_endpoint_auth_methods_supported or []
+            if "client_secret_basic" not in methods and "client_secret_post" in methods:
+                client.token_endpoint_auth_method = "client_secret_post"
+        assert self._show is not None, "only a login runs this part of the flow"
+        await self._show(address)
+
+    def _must_refresh(self, sent: str | None) -> bool:
+        return self.token in (sent, None) and self._context.can_refresh_token()
+
+    async def _load(self) -> None:
+        """Take the login that is kept."""
+        login, context = await load_login(self._store), self._context
+        self.tokens = context.current_tokens = login.tokens
+        self.expires_at = context.token_expiry_time = login.expires_at
+        context.client_info = self._fixed or login.client
+        context.oauth_metadata, context.protected_resource_metadata = login.server, login.resource
+        context.auth_server_url = None if login.resource is None else str(login.resource.authorization_servers[0])
+        if login.key is not None and self.key is not None:
+            self.key = proof_key(login.key)
+
+    async def _save(self) -> None:
+        """Keep the login as it is now."""
+        login = self._snapshot()
+        remember_secrets(login.secrets())
+        await self._store.save(login.model_dump_json(exclude_none=True).encode())
+
+    def _snapshot(self) -> Login:
+        context = self._context
+        return Login(
+            tokens=self.tokens,
+            expires_at=self.expires_at,
+            client=None if self._fixed is not None else context.client_info,
+            server=context.oauth_metadata,
+            resource=context.protected_resource_metadata,
+            key=None if self.key is None else self.key.pem,
+        )
+
+
+def refusal_for_scope(challenge: str) -> httpx2.Response:
+    """Return a refusal that asks for more rights: only then does the SDK request those that the client wants itself.
+
+    Args:
+        challenge: The WWW-Authenticate header of the server's own refusal; may be empty.
+    """
+    return httpx2.Response(403, headers={"www-authenticate": f'Bearer error="insufficient_scope", {challenge}'})
+
+
+def wants_scope(response: httpx2.Response) -> bool:
+    """Return True if a server refuses a request because the token has too few rights."""
+    return response.status_code == 403 and extract_field_from_www_auth(response, "error") == "insufficient_scope"
 
 
 def proof_key(pem: str | None = None) -> ProofKey:
@@ -374,31 +429,3 @@ def proof_key(pem: str | None = None) -> ProofKey:
     from .dpop import ProofKey  # its imports take long
 
     return ProofKey(pem)
-
-
-def login_store(config: ServerConfig) -> LoginStore:
-    """Return where the login of a server is kept."""
-    return LoginStore(config.name, config.url, login_keeper())
-
-
-def _unwrapped(key: ProofKey, response: httpx2.Response, body: bytes) -> httpx2.Response:
-    try:
-        return key.unwrap(response, body)
-    except ValueError as error:
-        raise OAuthTokenError(str(error)) from error
-
-
-def _wants_scope(response: httpx2.Response) -> bool:
-    return response.status_code == 403 and extract_field_from_www_auth(response, "error") == "insufficient_scope"
-
-
-def _dump(model: BaseModel | None) -> dict[str, Any] | None:
-    return None if model is None else model.model_dump(mode="json", exclude_none=True)
-
-
-def _parse(model: type[Any], data: Mapping[str, Any] | None) -> Any:
-    """Return the model of kept data, or None for data that another version wrote."""
-    try:
-        return None if data is None else model.model_validate(data)
-    except ValidationError:
-        return None

@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import orjson
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import httpx2
     from mcp.shared.message import SessionMessage
 
-    from .oauth import Authorization
+    from .oauth import ServerAuth
 
 _MAX_GARBAGE: Final = 2**24  # bytes without a message in between; a server that prints more has no end to wait for
 
@@ -185,7 +185,7 @@ _CONNECTION_CLOSED: Final = -32000  # the code the SDK gives to a closed connect
 
 @contextlib.asynccontextmanager
 async def http_streams(
-    url: str, headers: Mapping[str, str], connect_timeout: float, auth: Authorization | None = None
+    url: str, headers: Mapping[str, str], connect_timeout: float, auth: ServerAuth | None = None
 ) -> AsyncIterator[tuple[Any, Any]]:
     """Open the message streams (read, write) with a server.
 
@@ -229,7 +229,7 @@ async def http_streams(
     # The default of 100 connections would make the 101st concurrent call wait for another's end.
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
     async with (
-        Client(headers=dict(headers), timeout=timeout, limits=limits, auth=cast(Any, auth)) as client,
+        Client(headers=dict(headers), timeout=timeout, limits=limits, auth=auth) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=MAX_BYTES) as (read, write),
     ):
         yield read, write
@@ -240,7 +240,7 @@ def _wanted(error: Exception) -> dict[str, Any] | None:
     return {"scope": error.scope, "challenge": error.challenge} if isinstance(error, LoginRequired) else None
 
 
-def authorization(config: ServerConfig) -> Authorization | None:
+def authorization(config: ServerConfig) -> ServerAuth | None:
     """Return what authorizes the requests to a server, or None if its settings say how, or that nothing does.
 
     Raises:
@@ -252,9 +252,9 @@ def authorization(config: ServerConfig) -> Authorization | None:
         from .oauth import LoginAuth
 
         return LoginAuth(config)
-    from .machine_auth import machine_authorization  # its imports take long
+    from .machine_auth import MachineAuth  # its imports take long
 
-    return machine_authorization(config)
+    return MachineAuth(config)
 
 
 async def _refusal_response(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
