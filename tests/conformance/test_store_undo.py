@@ -9,7 +9,8 @@ import pytest
 from stores import new, run
 
 from ropewalk.errors import NotFound, RunBusy, RunUndone
-from ropewalk.journal.protocol import Entry, RunRow, Store
+from ropewalk.journal.protocol import Entry, NewRun, RunRow, Store
+from ropewalk.journal.undo import UndoneCalls
 
 
 def row_of(store: Store, id: str = "r") -> RunRow:
@@ -90,6 +91,49 @@ def test_of_two_that_undo_at_once_one_does(store: Store) -> None:
         refused = [result for result in results if isinstance(result, RunUndone | RunBusy)]
         assert len(refused) == 1
         assert row_of(store).undo in ("u", "v")
+
+    run(test())
+
+
+def test_a_call_that_two_runs_share_is_marked_by_one_undo(store: Store) -> None:
+    async def test() -> None:
+        await ended(store)
+        await (await store.open(new("s"))).finish("failed", {})
+        calls = (UndoneCalls(run="r", epoch=row_of(store).epoch, paths=("a",)),)
+
+        def undoing_s() -> NewRun:
+            return new("v", undoes="s", undoes_epoch=row_of(store, "s").epoch, undoes_calls=calls)
+
+        await (await store.open(undoing_s())).finish("completed", {})
+        assert [entry.kind for entry in store.history("r")] == ["undo", "call", "undone"]
+        now = (UndoneCalls(run="r", epoch=row_of(store).epoch, paths=("a",)),)
+        with pytest.raises(RunUndone) as caught:
+            await store.open(undoing(store, undoes_calls=now))
+        assert (caught.value.run_id, caught.value.undo) == ("r", "v")
+        assert store.get_run("u") is None
+        assert row_of(store).undo is None
+        with pytest.raises(RunUndone):
+            await store.reopen("r", again=True)
+        # The undo itself may be opened again, and the rest of the run be undone.
+        assert (await store.open(undoing_s())).finished is not None
+        await store.open(undoing(store, "w"))
+
+    run(test())
+
+
+def test_a_call_of_a_run_that_was_continued_since_is_not_marked(store: Store) -> None:
+    async def test() -> None:
+        await ended(store)
+        await (await store.open(new("s"))).finish("failed", {})
+        calls = (UndoneCalls(run="r", epoch=row_of(store).epoch, paths=("a",)),)
+        again = await store.reopen("r", again=True)
+        early = new("v", undoes="s", undoes_epoch=row_of(store, "s").epoch, undoes_calls=calls)
+        with pytest.raises(RunBusy):
+            await store.open(early)
+        await again.finish("failed", {})
+        with pytest.raises(RunBusy):
+            await store.open(early)
+        assert row_of(store, "s").undo is None
 
     run(test())
 

@@ -250,16 +250,45 @@ async def test_an_undone_run_is_not_continued(tmp_path: Path) -> None:
         assert shop.book == ["order a", "cancel o-a"]
 
 
-async def test_a_fork_leaves_the_undo_of_a_reused_call_to_its_run(tmp_path: Path) -> None:
+async def test_a_call_that_two_forks_share_is_undone_once_in_whichever_run(tmp_path: Path) -> None:
     shop = Shop()
     async with App(address("sqlite", tmp_path), tools=shop.tools()) as app:
-        run_id = await run_to(app, shop, chain(call("a", "order", item="a"), call("f", "fail")), "failed")
+        pair = {**chain(call("x", "order", item="x")), "name": "pair"}
+        app.toolbox.register(app.as_tool(pair))
+        first = chain(call("a", "order", item="a"), call("p", "pair"), call("f", "fail"))
+        run_id = await run_to(app, shop, first, "failed")
         fork = await app.runs.fork(run_id)
-        assert shop.book == ["order a"]
-        with pytest.raises(NothingToUndo):
-            await app.runs.undo(fork.run_id)
-        await app.runs.undo(run_id)
-        assert shop.book == ["order a", "cancel o-a"]
+        other = await app.runs.fork(fork.run_id)
+        assert shop.book == ["order a", "order x"]
+        report = await app.runs.undo(other.run_id)
+        assert [(step["path"], step["madeBy"]) for step in report["undone"]] == [("p/x", run_id), ("a", run_id)]
+        assert shop.book[2:] == ["cancel o-x", "cancel o-a"]
+        for shared in (run_id, fork.run_id):
+            with pytest.raises(NothingToUndo, match=f"undone already in run {other.run_id}"):
+                await app.runs.undo(shared)
+            # What it recorded no longer holds.
+            with pytest.raises(RunUndone):
+                await app.runs.retry(shared)
+        assert len(shop.book) == 4
+        again = await app.runs.fork(run_id)
+        assert shop.book[4:] == ["order a", "order x"]
+        assert (await app.runs.undo(again.run_id))["status"] == "undone"
+        assert shop.book[6:] == ["cancel o-x", "cancel o-a"]
+
+
+async def test_the_policy_of_a_fork_leaves_the_calls_of_its_run_alone(tmp_path: Path) -> None:
+    shop = Shop()
+    async with App(address("sqlite", tmp_path), tools=shop.tools()) as app:
+        kept = chain(call("a", "order", item="a"), call("b", "look", item="x"))
+        run_id = await run_to(app, shop, kept, "completed")
+        changed = chain(
+            call("a", "order", item="a"), call("c", "order", item="c"), call("f", "fail"), undo="on_failure"
+        )
+        fork = await app.runs.fork(run_id, definition=changed)
+        assert fork.status == "failed"
+        assert shop.book == ["order a", "order c", "cancel o-c"]
+        assert (await app.runs.undo(run_id))["status"] == "undone"
+        assert shop.book[3:] == ["cancel o-a"]
 
 
 async def test_a_repeated_call_is_undone_as_often_as_it_took_effect(tmp_path: Path) -> None:

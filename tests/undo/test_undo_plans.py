@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,55 @@ async def test_a_corrected_run_owns_the_calls_that_it_takes_over(tmp_path: Path)
         corrected: Any = await app.plans.resume_run("r", code=CODE, new_id="s")
         assert (corrected["status"], corrected["corrects"], corrected["undo"]["status"]) == ("failed", "r", "undone")
         assert app.store.undo_due() == []  # the first run, which was stopped, included
+    assert shop.book == ["order a", "order c", "cancel c", "cancel a"]
+
+
+@pytest.mark.parametrize("first", ["r", "t"])
+async def test_a_call_that_a_corrected_run_reuses_is_undone_once_in_either_run(first: str, tmp_path: Path) -> None:
+    shop = Shop()
+    more = CODE.replace("await fail()", "await order(item='z')\nawait fail()")
+    async with open_app(shop, tmp_path) as app:
+        await app.plans.run_plan(CODE, run_id="r")
+        await app.plans.resume_run("r", code=CODE.replace('order(item="c")', "order(item='c')"), new_id="s")
+        await app.plans.resume_run("s", code=more, new_id="t")
+        assert shop.book == ["order a", "order c", "order z"]
+        report: Any = await app.plans.undo_run(first)
+        own = ["cancel z"] if first == "t" else []
+        assert shop.book[3:] == [*own, "cancel c", "cancel a"]
+        assert report["status"] == "undone"
+        with pytest.raises(NothingToUndo, match=f"undone already in run {first}, by run {first}~undo"):
+            await app.plans.undo_run("s")
+        # The results that the runs share no longer hold, so nobody continues with them.
+        for run_id in "rst":
+            with pytest.raises(RunUndone):
+                await app.plans.resume_run(run_id, code=more)
+        if first == "r":
+            last: Any = await app.plans.undo_run("t")
+            assert [step["args"] for step in last["undone"]] == [{"id": "z"}]
+            assert {step["undoRun"] for step in last["notUndoable"] if "undoRun" in step} == {"r~undo"}
+    assert shop.book[3:].count("cancel a") == 1
+    assert len(shop.book) == 6
+
+
+async def test_a_shared_call_is_undone_once_if_both_runs_are_undone_at_once(tmp_path: Path) -> None:
+    shop = Shop()
+    async with open_app(shop, tmp_path) as app:
+        await app.plans.run_plan(CODE, run_id="r")
+        await app.plans.resume_run("r", code=CODE.replace("await fail()", "await order(item='z')"), new_id="s")
+        undoing = (app.plans.undo_run(run_id) for run_id in "rs")
+        results = await asyncio.gather(*undoing, return_exceptions=True)
+    assert [result for result in results if not isinstance(result, dict | NothingToUndo)] == []
+    assert sorted(shop.book[3:]) == ["cancel a", "cancel c", "cancel z"]
+
+
+async def test_a_corrected_run_undoes_its_calls_after_the_record_of_the_first_is_gone(tmp_path: Path) -> None:
+    shop = Shop()
+    async with open_app(shop, tmp_path) as app:
+        await app.plans.run_plan(CODE, run_id="r")
+        await app.plans.resume_run("r", code=CODE.replace("first = ", ""), new_id="s")
+        app.store.prune(keep=1)
+        assert app.store.get_run("r") is None
+        await app.plans.undo_run("s")
     assert shop.book == ["order a", "order c", "cancel c", "cancel a"]
 
 

@@ -47,6 +47,7 @@ class RecordedCaller:
     def __init__(self, caller: Any, run_id: str, recorded: Iterable[RecordedCall], effects: Mapping[str, str]) -> None:
         self._caller, self._run_id, self._effects = caller, run_id, effects
         self.remaining = list(recorded)
+        self._origins: dict[str, tuple[str, str]] = {}  # by the idempotency key of the call that was answered
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._caller, name)
@@ -56,14 +57,15 @@ class RecordedCaller:
         bound = self._caller.bind(tool_id)
         is_read = effect_of(bound.tool, self._effects, id=tool_id) == "read"
 
-        async def call(args: Any, *more: Any, **named: Any) -> Json:
+        async def call(args: Any, key: str, *more: Any, **named: Any) -> Json:
             known = self._take(tool_id, args, is_read)
             if known is not None:
+                self._origins[key] = (self._run_id, known.entry.path)
                 return known.entry.data
-            value: Json = await bound.call(args, *more, **named)
+            value: Json = await bound.call(args, key, *more, **named)
             return value
 
-        return replace(bound, call=call, direct=None)
+        return replace(bound, call=call, direct=None, origin=self._origins.get)
 
     def _take(self, tool: str, args: Json, is_read: bool) -> RecordedCall | None:
         """Return the recorded call that fits and remove it; None for a call to make.

@@ -16,7 +16,7 @@ import orjson
 from ..config.settings import Parallel
 from ..draw import draw
 from ..engine.engine import new_run_id
-from ..errors import InvalidFlow, InvalidInput, Problem, RunUndone
+from ..errors import InvalidFlow, InvalidInput, Problem
 from ..events import Event
 from ..ir import nodes_of
 from ..journal.address import run_sync_in_thread
@@ -34,7 +34,7 @@ from .preflight import check_input
 from .run_budget import read_budget
 from .runs.queries import RunService
 from .runs.undo import undo
-from .runs.undone import undo_offer, undo_report
+from .runs.undone import require_not_undone, undo_offer, undo_report
 from .saved_plans import KIND, RESULT, recorded_schema, register_saved_plan, register_saved_plans, store_plan
 
 if TYPE_CHECKING:
@@ -341,8 +341,7 @@ class Plans:
 
     async def _correct(self, row: RunRow, code: str, new_id: str | None, on_event: OnEvent) -> dict[str, Json]:
         """Run corrected code in a new run, which takes what fits from the record of this one."""
-        if row.undo:
-            raise RunUndone(row.id, row.undo)
+        await run_sync_in_thread(self.context.store, lambda: require_not_undone(self.context, row))
         document: Any = row.document
         fields = {key: document[key] for key in ("timeout", "parallel") if key in document}
         input: Any = row.input

@@ -26,6 +26,7 @@ from .memory import MemoryLog, MemoryStore, Record
 from .protocol import Definition, Entry, Key, NewRun, OpenWait, Pruned, Signal
 from .sql.blobs import dump
 from .tool_usage import ToolUse
+from .undo import UNDONE
 
 _EVERY_RUN: Final = 2**62  # what is deleted is for `prune` to say, not for a limit of memory
 _ROW: Final = (
@@ -176,6 +177,8 @@ class BaseStore(MemoryStore, ABC):
             self.note_run(record, with_start=True)
             if run.undoes is not None:
                 self.note_run(self._runs[run.undoes])
+            for maker, path in ((self._runs[calls.run], path) for calls in run.undoes_calls for path in calls.paths):
+                self.note_entry(maker, maker.entries[path, UNDONE])
             for entry in record.entries.values():  # those of a fork
                 self.note_entry(record, entry)
             if run.definition_id is not None:
@@ -232,7 +235,7 @@ class BaseStore(MemoryStore, ABC):
             with_start: Whether also to save the request that started it, which only `Log.pin` changes.
         """
         if with_start:
-            new = dataclasses.asdict(dataclasses.replace(record.new, copies=None))
+            new = dataclasses.asdict(dataclasses.replace(record.new, copies=None, undoes_calls=()))
             self._unsaved[_key("new", record.new.id)] = {**new, "number": self._number()}
         row = {name: getattr(record, name) for name in _ROW}
         row["spent"] = record.elapsed()

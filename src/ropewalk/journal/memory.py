@@ -26,6 +26,7 @@ import orjson
 from ..content import contents, hashes_of
 from ..errors import Fenced, JournalConflict, NotFound, RunBusy, RunEnded, RunUndone, StoreError
 from ..values import Json, check_json
+from .memory_undo import begin_undo, require_not_undone
 from .news import NewsCallback
 from .open_waits import match_signals
 from .protocol import (
@@ -496,7 +497,7 @@ class MemoryStore(MemoryDefinitions, MemoryUses):
             key = (run.kind, run.definition_id)
             self._counts[key] = self._counts.get(key, 0) + 1
         if run.undoes is not None:
-            self._begin_undo(run, run.undoes)
+            begin_undo(self._runs, run, self.durable)
         record = self._runs[run.id] = Record(run)
         source = self._runs.get(run.forked_from or "")
         if source is not None and run.copies:
@@ -504,17 +505,6 @@ class MemoryStore(MemoryDefinitions, MemoryUses):
             copies = [(to, recorded[of]) for of, to in run.copies.items() if of in recorded]
             record.entries = {to: dataclasses.replace(e, path=to[0], kind=to[1]) for to, e in copies}
         return record
-
-    def _begin_undo(self, run: NewRun, id: str) -> None:
-        record = self._runs.get(id)
-        if record is None:
-            raise NotFound("run", id)
-        if record.undo and record.undo != run.forked_from:
-            raise RunUndone(id, record.undo)
-        if record.status not in ENDS or record.epoch != run.undoes_epoch or record.has_owner:
-            raise RunBusy(id, OWNER)
-        record.undo = run.id
-        record.epoch += 1
 
     def _take_over(self, record: Record, *, again: bool) -> MemoryLog:
         past = {(e.path, e.kind): e for e in record.history()}
@@ -525,6 +515,7 @@ class MemoryStore(MemoryDefinitions, MemoryUses):
         if record.has_owner and record.status == "running":
             raise RunBusy(record.new.id, OWNER)
         if record.status in ENDS:
+            require_not_undone(record)
             record.begin_again(past)
         record.status, record.due = "running", None
         record.spent = record.elapsed()

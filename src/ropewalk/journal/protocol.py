@@ -21,7 +21,7 @@ from typing import Final, Protocol, TypeAlias
 from ..fast_dataclass import dataclass
 from ..values import Json
 from .tool_usage import UseStore
-from .undo import UndoStore
+from .undo import UNDONE, UndoneCalls, UndoStore
 
 ENDS: Final = ("completed", "partial", "failed", "stopped", "timeout", "parked")
 STATUSES: Final = ("running", "waiting", *ENDS)
@@ -31,10 +31,10 @@ it kills its workers or cannot continue; a worker tries again when somebody rele
 DECISIONS: Final = frozenset(("call", "timer", "items", "branch", "wait", "signal"))
 """Kinds that are written once: a second, different entry is a JournalConflict. Of any other kind ("call_failed",
 "attempt", "node", "skip") the latest replaces the one before. The store itself writes the kind "ending" (`ending`).
-An "offer" is a call of the run that this one was forked from, under its idempotency key. An "undo" says how the call
-at its path can be undone."""
+An "offer" is a call of the run that this one was forked from, under its idempotency key. An "undo" says how to undo the
+call at its path, "undone" which run does."""
 
-NO_STEPS: Final = frozenset(("ending", "offer", "undo"))
+NO_STEPS: Final = frozenset(("ending", "offer", "undo", UNDONE))
 """Kinds that record no step of a run."""
 
 Key: TypeAlias = tuple[str, str]
@@ -120,10 +120,9 @@ class NewRun:
 
     `document` and `fingerprint` pin the definition that it starts with. `started_at` is in seconds since the epoch; 0
     means now. `parent` is the id of the run that it is a part of. A fork copies entries of the run `forked_from`:
-    `copies` maps the key of each to its key in the new run.
-
-    `undo_policy` is "on_failure" for a run that is undone without a request when it does not complete. A run that
-    undoes another one names it as `undoes`; `undoes_epoch` is the epoch at which the journal of that run was read.
+    `copies` maps the key of each to its key in the new run. `undo_policy` is "on_failure" for a run that is undone
+    without a request when it does not complete. A run that undoes another one names it as `undoes`, the epoch at which
+    its journal was read, and the calls to undo.
     """
 
     id: str
@@ -141,6 +140,7 @@ class NewRun:
     undo_policy: str | None = None
     undoes: str | None = None
     undoes_epoch: int = 0
+    undoes_calls: tuple[UndoneCalls, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -635,8 +635,8 @@ class Store(UseStore, UndoStore, Protocol):
         released if the caller is cancelled.
 
         A run that undoes another one is created only if that run has ended, no call of it is in progress, and its
-        epoch is `undoes_epoch`. In the same step the other run gets its id as `undo` and loses its owner: nobody
-        continues or retries it from then on. Its undo can be continued by a run that names it as `forked_from`.
+        epoch is `undoes_epoch`. In the same step the other run gets its id as `undo` and loses its owner, so nobody
+        continues or retries it, and `undoes_calls` are marked. A run that names it as `forked_from` continues its undo.
 
         Args:
             run: The run to create. If its id exists, the recorded run is opened and the rest is ignored.
@@ -646,7 +646,7 @@ class Store(UseStore, UndoStore, Protocol):
 
         Raises:
             RunBusy: A living process executes the run, or the run that it undoes.
-            RunUndone: Another run undoes the run already.
+            RunUndone: Another run undoes the run already, or one of the calls; `run_id` names the run that made it.
             InvalidValue: The id, input, context or document is not JSON, or too large.
         """
 
@@ -666,7 +666,7 @@ class Store(UseStore, UndoStore, Protocol):
         Raises:
             NotFound: There is no such run.
             RunBusy: A living process executes the run.
-            RunUndone: It is to run once more, but it is undone.
+            RunUndone: It is to run once more, but it is undone, or one of its calls is.
         """
 
     def close(self) -> None:

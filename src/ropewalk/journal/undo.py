@@ -8,8 +8,29 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+from ..fast_dataclass import dataclass
+
 UNSUCCESSFUL: Final = ("failed", "stopped", "timeout")
 """Endings after which the policy "on_failure" undoes a run. A parked run is left to a person."""
+
+UNDONE: Final = "undone"
+"""Kind of the entry at the path of a call that says who undoes the call: `{run, undo}`, the undone run and the run that
+undoes it. It is in the journal of the run that made the call, and `Store.open` writes it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoneCalls:
+    """Calls of one run that another run undoes.
+
+    Attributes:
+        run: The run that made the calls.
+        epoch: The epoch at which its journal was read.
+        paths: The paths of their undos in that journal.
+    """
+
+    run: str
+    epoch: int
+    paths: tuple[str, ...]
 
 
 class UndoStore(Protocol):

@@ -203,6 +203,8 @@ class Bound:
         repeatable: A call that took effect may be repeated.
         waits: The tool runs a flow that may wait for events and approvals.
         undo: The tool that takes a call back; None if no tool does.
+        origin: Returns the run and the path of the call whose result answered the call with an idempotency key; None
+            for a call that was made. None if every call is made.
     """
 
     tool: Tool | None
@@ -216,6 +218,7 @@ class Bound:
     repeatable: bool = False
     waits: bool = False
     undo: Undo | None = None
+    origin: Callable[[str], tuple[str, str] | None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

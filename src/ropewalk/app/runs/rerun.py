@@ -24,6 +24,7 @@ from ...fast_dataclass import dataclass
 from ...ir import Flow
 from ...journal.address import run_sync_in_thread
 from ...journal.protocol import Entry, Key, Log, RunRow, Store
+from ...journal.undo import UNDONE
 from ...notations.records import Outcome, outcome
 from ...ops import Call
 from ...values import Json
@@ -42,7 +43,7 @@ from .compare import AffectedParts, Change, flow_changes, place_of
 from .instances import Attempt, Instances, without_attempts
 from .rerun_plan import ENDED, Failure, RerunPlan, instances_of_nodes, latest_failures
 from .steps import steps
-from .undone import undone_paths
+from .undone import require_not_undone, undone_paths
 from .upgrade import find_upgrade, upgrading
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ async def retry(
     context = jobs.context
     store, accepted_results = context.store, read_accept(accept)
     row = await run_sync_in_thread(store, lambda: require_retryable(store, run_id, nodes))
+    await run_sync_in_thread(store, lambda: require_not_undone(context, row))
     to = await run_sync_in_thread(store, lambda: find_upgrade(context, row, source, upgrade))
     job = await jobs.for_existing(row, executor=executor, on_event=on_event, loaded=None if to is None else to[0])
     job.park = park
@@ -534,7 +536,7 @@ def copied_entries(
     Raises:
         NotFound: A named node does not exist or has not run.
     """
-    entries = [entry for entry in history if entry.kind not in ("ending", "undo")]
+    entries = [entry for entry in history if entry.kind not in ("ending", "undo", UNDONE)]
     result = Instances(flow.body, entries)
     reach = AffectedParts(flow)
     reach.add_changes(changes_made)

@@ -38,7 +38,8 @@ from ...ops import Branch, Call, Loop, Wait
 from ...values import Json
 from ..pinned_definition import outermost, require_run
 from .rerun import retry
-from .undone import LOOP, UndoStep, plan_undo, steps_of, undo_report
+from .undo_plan import UndoPlan, UndoStep, plan_undo
+from .undone import LOOP, steps_of, undo_report
 
 if TYPE_CHECKING:
     from ..jobs import Executor, Jobs
@@ -47,6 +48,7 @@ _SUFFIX: Final = "~undo"
 _PATIENCE: Final = 10.0  # seconds for the calls of a stopped run to end
 _POLL: Final = 0.05
 _MOST_ASKED: Final = 20  # calls that the question for an approval names
+_ATTEMPTS: Final = 10  # of planning an undo while undos of other runs take calls that both use
 _KEPT: Final = ("queue", "priority", "executor", "root", "project")
 """What an undo takes from the context of its run: it needs the same tools, in the same place."""
 
@@ -87,26 +89,45 @@ async def undo(
     executor: Executor | None = None,
     on_event: Callable[[Event], None] | None = None,
     needs_approval: Callable[[str], bool] | None = None,
+    shared: bool = True,
 ) -> Outcome:
     """Undo a run, or continue its undo; `RunService.undo` describes the arguments.
 
     With `needs_approval`, a person first approves the calls if one of their tools needs it, and this returns while the
-    undo waits.
+    undo waits. Without `shared`, calls that a fork took from its run are left to that run.
     """
     context = jobs.context
     store = context.store
     park = needs_approval is not None
-    row = await run_sync_in_thread(store, lambda: require_undoable(store, run_id))
-    if row.undo:
-        return await _continue(jobs, row, executor, on_event, park)
-    plan = await run_sync_in_thread(store, lambda: plan_undo(context, row))
-    if not plan.steps:
-        raise NothingToUndo(run_id, "none of its finished steps has an undo")
-    asks = needs_approval is not None and any(needs_approval(step.tool) for step in plan.steps)
-    question = _question(run_id, plan.steps) if asks else None
-    job = await _job(jobs, row, plan.steps, f"{row.id}{_SUFFIX}", executor, on_event, question=question)
-    job.park = park
-    return await _begin(jobs, row, job)
+    for attempt in range(_ATTEMPTS):
+        row = await run_sync_in_thread(store, lambda: require_undoable(store, run_id))
+        if row.undo:
+            return await _continue(jobs, row, executor, on_event, park)
+        plan = await run_sync_in_thread(store, lambda row=row: plan_undo(context, row, shared=shared))
+        if not plan.steps:
+            raise _nothing_to_undo(run_id, plan)
+        asks = needs_approval is not None and any(needs_approval(step.tool) for step in plan.steps)
+        question = _question(run_id, plan.steps) if asks else None
+        job = await _job(jobs, row, plan.steps, f"{row.id}{_SUFFIX}", executor, on_event, question=question)
+        job.new = replace(job.new, undoes_calls=plan.calls())
+        job.park = park
+        try:
+            return await _begin(jobs, row, job)
+        except (RunBusy, RunUndone) as error:
+            # If another run has taken a call that both use, or was continued, the plan is made again.
+            now = await run_sync_in_thread(store, lambda: require_run(store, run_id))
+            is_same = isinstance(error, RunUndone) or now.epoch == row.epoch
+            if (error.run_id == run_id and is_same) or attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _nothing_to_undo(run_id: str, plan: UndoPlan) -> NothingToUndo:
+    """Return the error for a run without a step to undo."""
+    if not plan.undone:
+        return NothingToUndo(run_id, "none of its finished steps has an undo")
+    reasons = "; ".join(dict.fromkeys(str(step["reason"]) for step in plan.undone))
+    return NothingToUndo(run_id, f"its calls are {reasons}")
 
 
 def _question(run_id: str, steps: list[UndoStep]) -> str:
@@ -147,7 +168,7 @@ async def _job(
     flow = undo_flow(name, tools, settings.attempts, settings.delay, question)
     document = {"kind": "flow", **flow_to_json(flow)}
     loaded = context.definitions.compile_document(document, root=started_with.get("root"))
-    listed: list[Json] = [{"path": step.path, "of": step.of, "tool": step.tool, "args": step.args} for step in steps]
+    listed: list[Json] = [step.to_dict() for step in steps]
     job = await jobs.new(
         loaded,
         run_id=undo_id,
@@ -203,7 +224,14 @@ async def _continue(
         return await retry(jobs, undo_id, (), None, False, executor, on_event, park)
     # A store without a journal cannot continue a run, so another one takes the steps that are left.
     left = [
-        UndoStep(path=item["path"], of=item["of"], tool=item["tool"], args=item["args"], ended=0.0)
+        UndoStep(
+            path=item["path"],
+            of=item["of"],
+            tool=item["tool"],
+            args=item["args"],
+            ended=0.0,
+            taken_from=item.get("madeBy"),
+        )
         for item in steps_of(context, undoing)
         if item["status"] != "undone"
     ]
@@ -235,7 +263,7 @@ async def undo_by_policy(jobs: Jobs, run_id: str, on_event: Callable[[Event], No
     if row is None or row.undo_policy is None or row.undo is not None or row.status not in UNSUCCESSFUL:
         return None
     try:
-        await undo(jobs, run_id, None, on_event)
+        await undo(jobs, run_id, None, on_event, shared=False)
     except NothingToUndo:
         await run_sync_in_thread(store, lambda: store.skip_undo(run_id))
         return None

@@ -103,7 +103,11 @@ class UndoReport(Open):
     status: Literal["undone", "undoing", "incomplete", "due", "none"]
     policy: str | None = Field(None, description='"on_failure": each run that fails is undone; null: only on request.')
     undone: list[dict[str, Any]] = Field(
-        [], description="The undone steps, the latest first: `path`, `of`, `tool` and `args` of each."
+        [],
+        description=(
+            "The undone steps, the latest first: `path`, `of`, `tool` and `args` of each; `madeBy` if another run made "
+            "the call."
+        ),
     )
     left: list[dict[str, Any]] = Field(
         [], description="The steps that are not undone yet; `error` if the undo of a step failed."
@@ -111,7 +115,7 @@ class UndoReport(Open):
     notUndoable: list[dict[str, Any]] = Field(
         [],
         description=(
-            "The steps that cannot be undone: The steps that cannot be undone: `path`, `tool` and `reason` of each."
+            "The steps that cannot be undone: `path`, `tool` and `reason` of each; `undoRun` if that run undoes it."
         ),
     )
 

@@ -419,7 +419,7 @@ class CompileContext:
         return Step(whole, _call_with_key(bound, get, node_slot, slow))
 
     def _undo(self, tool: str, undo: Any, bound: Any, content: bool) -> Any:
-        if undo is None and getattr(bound, "undo", None) is None:
+        if undo is None and getattr(bound, "undo", None) is None and getattr(bound, "origin", None) is None:
             return None
         from .undo import call_undo  # imported only by flows that call a tool with an undo
 

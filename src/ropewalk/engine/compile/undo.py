@@ -3,11 +3,13 @@
 The journal has only a digest of a call's arguments. So the arguments of the undo are made when the call returns, from
 its arguments and its result, and recorded before its result is. A call whose result is recorded therefore has its undo
 recorded, too. Secrets are never recorded: an undo whose arguments contain one cannot be made later, and the entry says
-so instead.
+so instead. A call that was answered from the record of another run is recorded with the place of that call: the two
+have one effect, which is undone once.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
@@ -25,16 +27,24 @@ _SECRET: Final = "its arguments contain a secret, which is never recorded"
 _GETTERS: Final = {"args": itemgetter(0), "result": itemgetter(1)}
 
 
+Origin: TypeAlias = Callable[[str], tuple[str, str] | None]
+"""Returns the run and the path of the call that answered the call with an idempotency key."""
+_ATTEMPT: Final = re.compile(r"@\d+")
+
+
 class CallUndo:
-    """The undo of the calls of a node: the tool that takes one back, and how its arguments are made."""
+    """The undo of the calls of a node: the tool that takes one back, and how its arguments are made.
 
-    __slots__ = ("content", "make", "of", "tool")
+    Without `tool`, only calls with an origin are recorded.
+    """
 
-    def __init__(self, of: str, tool: str, make: MakeArgs, content: bool) -> None:
-        self.of, self.tool, self.make, self.content = of, tool, make, content
+    __slots__ = ("content", "make", "of", "origin", "tool")
 
-    def entry(self, run: Any, path: str, node: str, args: dict[str, Json], value: Any, began: float) -> Entry:
-        """Return the journal entry of the undo of a call.
+    def __init__(self, of: str, tool: str | None, make: MakeArgs, content: bool, origin: Origin | None) -> None:
+        self.of, self.tool, self.make, self.content, self.origin = of, tool, make, content, origin
+
+    def entry(self, run: Any, path: str, node: str, args: dict[str, Json], value: Any, began: float) -> Entry | None:
+        """Return the journal entry of the undo of a call; None for none.
 
         Args:
             run: The run that made the call.
@@ -44,7 +54,12 @@ class CallUndo:
             value: Its result.
             began: When it began, in seconds since the epoch.
         """
-        data: dict[str, Json] = {"of": self.of, "tool": self.tool}
+        data: dict[str, Json] = {"of": self.of}
+        if (made_at := self._made_at(run.id, path)) is not None:
+            data["made"] = {"run": made_at[0], "path": made_at[1]}
+        if self.tool is None:
+            return Entry(path, "undo", node, data, "", began, _next_moment(run)) if made_at is not None else None
+        data["tool"] = self.tool
         try:
             made = self.make(args, value.get("value") if self.content and type(value) is dict else value)
             if run.secrets and run.redact(made) != made:
@@ -57,15 +72,24 @@ class CallUndo:
             data["error"] = str(run.redact(str(error)))
         return Entry(path, "undo", node, data, "", began, _next_moment(run))
 
+    def _made_at(self, run_id: str, path: str) -> tuple[str, str] | None:
+        if self.origin is None:
+            return None
+        return self.origin(f"{run_id}/{path}") or self.origin(f"{run_id}/{_ATTEMPT.sub('', path)}")
+
     def note(
         self, run: Any, frame: Frame, node_slot: NodeSlot, args: dict[str, Json], value: Json, began: float
     ) -> None:
         """Keep the undo of a call in a run without a journal."""
-        run.undos.append(self.entry(run, path_of(frame, node_slot), node_slot.id, args, value, began))
+        entry = self.entry(run, path_of(frame, node_slot), node_slot.id, args, value, began)
+        if entry is not None:
+            run.undos.append(entry)
 
     def record(self, run: Any, call: Entry, args: dict[str, Json], value: Json) -> None:
         """Journal the undo of a call before the call itself, in the same batch."""
         entry = self.entry(run, call.path, call.node, args, value, call.started)
+        if entry is None:
+            return
         try:
             run.log.append(entry)
         except InvalidValue as error:
@@ -86,13 +110,15 @@ def call_undo(builder: Any, of: str, undo: Any, bound: Any, content: bool) -> Ca
     Returns:
         The undo; None if the calls have none.
     """
+    origin = getattr(bound, "origin", None)
     if undo is not None:
         tool, expr = undo.tool, undo.args
     elif (own := getattr(bound, "undo", None)) is not None:
         tool, expr = own.tool, own.expr
     else:
-        return None
-    return CallUndo(of, tool, _by_name(_parameters(builder, tool)) if expr is None else _made_by(expr), content)
+        return None if origin is None else CallUndo(of, None, _by_name(None), content, origin)
+    make = _by_name(_parameters(builder, tool)) if expr is None else _made_by(expr)
+    return CallUndo(of, tool, make, content, origin)
 
 
 def _next_moment(run: Any) -> float:

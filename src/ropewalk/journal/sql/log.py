@@ -49,7 +49,7 @@ from .rows import (
     load,
 )
 from .signals import deliver_signals, set_waiting
-from .undo import begin_undo
+from .undo import begin_undo, undone_calls
 from .writer import Writer
 
 _COPY: Final = """
@@ -214,7 +214,7 @@ def claim_run(
     if status in ENDS:
         if not restart:
             return Claim(seq=seq, epoch=epoch, has_ended=True)
-        if undo:
+        if undo or (undo := next(iter(undone_calls(connection, seq).values()), None)):
             raise RunUndone(id, undo)
     elif status == "running":
         owner = Owner.load(owner_text, f"run {id}") if owner_text else None

@@ -1,0 +1,263 @@
+"""Which calls an undo of a run makes. Nothing is called here.
+
+A fork and a corrected plan use results of calls that an earlier run made. Such a call has one effect, so it is undone
+once, whichever of the runs is undone. Its undo and the mark that it is undone are in the journal of the run that made
+the call; this module leads from a run to those journals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from ...errors import RopewalkError
+from ...fast_dataclass import dataclass
+from ...ir import nodes_of
+from ...journal.protocol import ENDS, Entry, RunRow
+from ...journal.undo import UNDONE, UndoneCalls
+from ...ops import Call
+from ...tools.annotations import effect_of
+from ...values import Json
+from ..pinned_definition import MOST_PARTS, outermost, pinned_definition
+from .instances import without_attempts
+
+if TYPE_CHECKING:
+    from ..context import Context
+
+READS: Final = "it only reads"
+"""Why a call that reads is not undone."""
+_AGAIN: Final = "#"
+"""Between the path of a call that a retry repeated and the epoch of the retry, in the path of its first undo."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoStep:
+    """A finished step to undo.
+
+    `path` is its path in the run, that of inner runs included; `of` is its tool, `tool` and `args` make the call that
+    takes it back. `ended` orders the steps. `maker` is the run that made the call, `places` the paths of its undos
+    there; `taken_from` is that run if the undone run took the result from another one.
+    """
+
+    path: str
+    of: str
+    tool: str
+    args: Json
+    ended: float
+    maker: str = ""
+    places: tuple[str, ...] = ()
+    taken_from: str | None = None
+
+    def to_dict(self) -> dict[str, Json]:
+        """Return the step as JSON, for the input of the run that undoes it and for people."""
+        shown: dict[str, Json] = {"path": self.path, "of": self.of, "tool": self.tool, "args": self.args}
+        return shown if self.taken_from is None else {**shown, "madeBy": self.taken_from}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoPlan:
+    """The steps of a run to undo, the last one first, and the finished steps that are not undone, with the reasons.
+
+    `undone` has the steps that another run undoes, with `undoRun`. `epochs` has the epoch of each run that made a call.
+    """
+
+    steps: list[UndoStep]
+    left: list[dict[str, Json]]
+    undone: list[dict[str, Json]]
+    epochs: dict[str, int] = field(default_factory=dict)
+
+    def calls(self) -> tuple[UndoneCalls, ...]:
+        """Return the calls to mark as undone, by the run that made them."""
+        places: dict[str, list[str]] = {}
+        for step in self.steps:
+            places.setdefault(step.maker, []).extend(step.places)
+        return tuple(UndoneCalls(run=run, epoch=self.epochs[run], paths=tuple(paths)) for run, paths in places.items())
+
+
+def plan_undo(context: Context, row: RunRow, *, shared: bool = True) -> UndoPlan:
+    """Read from the journals of a run and its parts what to undo.
+
+    Args:
+        context: The services of the app.
+        row: The row of the run.
+        shared: Whether to undo calls that a fork took from its run, too. A corrected plan replaces its run, so its
+            calls are undone in any case.
+    """
+    planner = _Planner(context, row, shared)
+    planner.add_run(planner.journal(row.id, row), "")
+    order = sorted(enumerate(planner.steps), key=lambda item: (item[1].ended, item[0]), reverse=True)
+    # A retry repeats a call under the same key, so both calls may have had one effect: it is undone once.
+    unique: dict[tuple[str, str, str, bytes], UndoStep] = {}
+    places: dict[tuple[str, str, str, bytes], list[str]] = {}
+    for _, step in order:
+        [place] = step.places
+        args = orjson.dumps(step.args, option=orjson.OPT_SORT_KEYS)
+        key = (step.maker, place.partition(_AGAIN)[0], step.tool, args)
+        unique.setdefault(key, step)
+        places.setdefault(key, []).append(place)
+    steps = [_with_places(step, tuple(places[key])) for key, step in unique.items()]
+    return UndoPlan(steps=steps, left=planner.left, undone=planner.undone, epochs=planner.epochs())
+
+
+def _with_places(step: UndoStep, places: tuple[str, ...]) -> UndoStep:
+    names = ("path", "of", "tool", "args", "ended", "maker", "taken_from")
+    return UndoStep(places=places, **{name: getattr(step, name) for name in names})
+
+
+class _Journal:
+    """The calls of one run, their undos, and the marks of undone calls, as its journal has them."""
+
+    def __init__(self, context: Context, row: RunRow) -> None:
+        self._context, self.row = context, row
+        by_kind: dict[str, dict[str, Entry]] = {"undo": {}, "call": {}, UNDONE: {}}
+        for entry in context.history(row.id):
+            by_kind.get(entry.kind, {})[entry.path] = entry
+        self.undos, self.calls, self.marks = by_kind["undo"], by_kind["call"], by_kind[UNDONE]
+
+    @cached_property
+    def parts(self) -> dict[str, RunRow]:
+        """The flows that the run called as tools, by the paths of the calls."""
+        rows = self._context.store.list_runs(parent=self.row.id, limit=MOST_PARTS)
+        return {part.id.removeprefix(f"{self.row.id}/"): part for part in rows}
+
+    @cached_property
+    def has_ended(self) -> bool:
+        """Whether the outermost run has ended, so that its calls can be undone."""
+        return outermost(self._context.store, self.row).status in ENDS
+
+    @cached_property
+    def tools(self) -> dict[str, str]:
+        """The tool of each node that calls one; empty if the definition cannot be read here."""
+        row = self.row if self.row.document is not None else self._context.store.get_run(self.row.id)
+        try:
+            flow = pinned_definition(self._context, row or self.row).flow
+        except (RopewalkError, TypeError):
+            return {}
+        return {node.id: node.op.tool for node in nodes_of(flow.body) if isinstance(node.op, Call)}
+
+    def undo_with(self, path: str, args: Json) -> str:
+        """Return the path of the undo of a call with some arguments: a retry may have moved it."""
+        places = [place for place in self.undos if place.partition(_AGAIN)[0] == path]
+        return next((place for place in places if _args_of(self.undos[place]) == args), path)
+
+
+def _args_of(undo: Entry) -> Json:
+    data: Any = undo.data
+    return data.get("args")  # type: ignore[no-any-return]
+
+
+class _Planner:
+    """Collects the steps of a run, of its parts, and of the runs whose results it uses."""
+
+    def __init__(self, context: Context, row: RunRow, shared: bool) -> None:
+        self._context, self._row, self._shared = context, row, shared
+        self._journals: dict[str, _Journal | None] = {}
+        self.steps: list[UndoStep] = []
+        self.left: list[dict[str, Json]] = []
+        self.undone: list[dict[str, Json]] = []
+
+    def epochs(self) -> dict[str, int]:
+        """Return the epoch at which the journal of each run was read."""
+        return {id: journal.row.epoch for id, journal in self._journals.items() if journal is not None}
+
+    def journal(self, run_id: str, row: RunRow | None = None) -> Any:
+        """Return the journal of a run; None if there is no such run any more."""
+        if run_id not in self._journals:
+            row = row or self._context.store.get_run(run_id)
+            self._journals[run_id] = None if row is None else _Journal(self._context, row)
+        return self._journals[run_id]
+
+    def add_run(self, journal: _Journal, prefix: str, taken_from: str | None = None) -> None:
+        """Add the calls of a run whose paths begin with `prefix` in the run to undo."""
+        for path in journal.undos:
+            self._add_call(journal, path, prefix + path, taken_from)
+        for path in journal.calls:
+            if path not in journal.undos and path not in journal.parts:
+                self._add_call(journal, path, prefix + path, taken_from)
+        # The undo of a call covers everything inside the flow that it called.
+        for path, part in journal.parts.items():
+            if path not in journal.undos:
+                self.add_run(self.journal(part.id, part), f"{prefix}{path}/", taken_from)
+
+    def _add_call(self, journal: _Journal, path: str, shown: str, taken_from: str | None) -> None:
+        """Add one call, or say why it is not undone. `shown` is its path in the run to undo."""
+        call, undo = journal.calls.get(path), journal.undos.get(path)
+        data: Any = {} if undo is None else undo.data
+        source, place = self._origin(journal, path, data)
+        if source is not None:
+            if not self._shared and "made" not in data:
+                self._leave(shown, data.get("of") or self._tool(journal, call), f"run {source.row.id} made its call")
+            else:
+                self._add_call(source, place, shown, source.row.id)
+        elif undo is None:
+            if path in journal.parts:
+                part = journal.parts[path]
+                self.add_run(self.journal(part.id, part), f"{shown}/", taken_from)
+            else:
+                tool = self._tool(journal, call)
+                self._leave(shown, tool, self._why_not(journal, call, tool))
+        elif "error" in data:
+            self._leave(shown, data["of"], f"its undo cannot be called: {data['error']}")
+        elif "tool" not in data:
+            self._leave(shown, data["of"], f"run {data['made']['run']} made its call, and its record was deleted")
+        elif taken_from is not None and not journal.has_ended:
+            self._leave(shown, data["of"], f"run {taken_from} made its call, and has not ended")
+        elif (mark := self._mark(journal, path)) is not None:
+            reason = f"{self._state(mark['undo'])} in run {mark['run']}, by run {mark['undo']}"
+            self.undone.append({"path": shown, "tool": data["of"], "reason": reason, "undoRun": mark["undo"]})
+        else:
+            step = UndoStep(
+                path=shown,
+                of=data["of"],
+                tool=data["tool"],
+                args=data["args"],
+                ended=undo.ended,
+                maker=journal.row.id,
+                places=(path,),
+                taken_from=taken_from,
+            )
+            self.steps.append(step)
+
+    def _origin(self, journal: _Journal, path: str, data: dict[str, Any]) -> tuple[Any, str]:
+        """Return the journal and the path of the call whose result a call took; (None, "") if it was made here."""
+        if "made" in data:  # by a corrected plan
+            source = self.journal(data["made"]["run"])
+            place = data["made"]["path"]
+            return source, "" if source is None else source.undo_with(place, data.get("args"))
+        call, row = journal.calls.get(path), journal.row
+        # A fork has the call with its times, and without its undo.
+        if row.forked_from is None or call is None or path in journal.undos or call.ended >= row.started_at:
+            return None, ""
+        source = self.journal(row.forked_from)
+        if source is not None:
+            for place, made in source.calls.items():
+                same = (made.digest, made.ended) == (call.digest, call.ended)
+                if same and without_attempts(place) == without_attempts(path):
+                    return source, place
+        return None, ""
+
+    def _mark(self, journal: _Journal, path: str) -> Any:
+        """Return the mark of a call that the undo of another run undoes; None for none."""
+        mark: Any = journal.marks.get(path)
+        return None if mark is None or mark.data["run"] == self._row.id else mark.data
+
+    def _state(self, undo_id: str) -> str:
+        undoing = self._context.store.get_run(undo_id)
+        return "undone already" if undoing is None or undoing.status == "completed" else "being undone"
+
+    def _leave(self, path: str, tool: str, reason: str) -> None:
+        self.left.append({"path": path, "tool": tool, "reason": reason})
+
+    def _tool(self, journal: _Journal, call: Entry | None) -> str:
+        return "" if call is None else journal.tools.get(call.node, "")
+
+    def _why_not(self, journal: _Journal, call: Entry | None, tool: str) -> str:
+        context, row = self._context, journal.row
+        if call is not None and row.forked_from is not None and call.ended < row.started_at:
+            return f"run {row.forked_from} made its call"
+        if tool and effect_of(context.toolbox.get(tool), context.plans.effects, id=tool) == "read":
+            return READS
+        return "it has no undo"
