@@ -8,12 +8,12 @@ this machine. To add a kind, add its keys to `_KEYS` and a branch to `MachineAut
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from ...config.secrets import Secrets, is_secret_name, remember_secrets
+from ...config.secrets import Secrets, remember_secrets, secrets_of
 from ...config.settings import fill_variables
 from ...errors import ConfigError
 from ...fast_dataclass import dataclass
@@ -39,10 +39,10 @@ _KEYS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     ),
     NO_AUTH: ((), ()),
 }
-_EITHER: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
-    CLIENT_CREDENTIALS: (("client_secret", "private_key", "private_key_file"),),
-    WORKLOAD: (("assertion", "assertion_file"),),
-    ENTERPRISE: (("id_token", "id_token_file"),),
+_EITHER: Final[Mapping[str, tuple[str, ...]]] = {
+    CLIENT_CREDENTIALS: ("client_secret", "private_key", "private_key_file"),
+    WORKLOAD: ("assertion", "assertion_file"),
+    ENTERPRISE: ("id_token", "id_token_file"),
 }
 _CLIENT_AUTH: Final = ("client_secret_basic", "client_secret_post")
 _ALGORITHMS: Final = ("ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "EdDSA")
@@ -66,49 +66,48 @@ class AuthSettings:
     dpop: bool = False
 
 
-def auth_settings(where: str, value: Any) -> AuthSettings:
+def auth_settings(what: str, value: Any) -> AuthSettings:
     """Check the `auth` of a server.
 
     Args:
-        where: Names the server in errors.
+        what: Names the setting in errors.
         value: The kind, or a table with its settings; None for the default.
 
     Raises:
         ConfigError: A setting is wrong.
     """
-    if value is None:
-        return AuthSettings()
-    settings = {"type": value} if isinstance(value, str) else value
+    settings = {} if value is None else {"type": value} if isinstance(value, str) else value
     if not isinstance(settings, Mapping):
-        _wrong(where, f"must be one of {', '.join(_KEYS)}, or a table with a type, not {type(value).__name__}")
+        kinds = ", ".join(_KEYS)
+        raise ConfigError(f"{what}: must be one of {kinds}, or a table with a type, not {type(value).__name__}")
     kind = settings.get("type", LOGIN)
     if kind not in _KEYS:
         near = did_you_mean(str(kind), _KEYS)
-        _wrong(where, f"type {kind!r} is not one of {', '.join(_KEYS)}" + (f"; did you mean {near!r}?" if near else ""))
+        hint = f"; did you mean {near!r}?" if near else ""
+        raise ConfigError(f"{what}: type {kind!r} is not one of {', '.join(_KEYS)}{hint}")
     needed, optional = _KEYS[kind]
     # Check for unknown keys first: otherwise a misspelled key is reported as a missing one.
     for key in settings:
         if key not in ("type", *needed, *optional):
-            near = did_you_mean(str(key), (*needed, *optional))
-            known = (
-                f"; did you mean {near!r}?" if near else f"; known keys: {', '.join((*needed, *optional)) or 'none'}"
-            )
-            _wrong(where, f"unknown key {key!r} for {kind}{known}")
+            raise ConfigError(f"{what}: {unknown_key(key, (*needed, *optional), f' for {kind}')}")
     for key in needed:
         if key not in settings:
-            _wrong(where, f"{kind} needs {key}")
-    for group in _EITHER.get(kind, ()):
-        if sum(key in settings for key in group) != 1:
-            _wrong(where, f"{kind} needs exactly one of {', '.join(group)}")
+            raise ConfigError(f"{what}: {kind} needs {key}")
+    group = _EITHER.get(kind)
+    if group is not None and sum(key in settings for key in group) != 1:
+        raise ConfigError(f"{what}: {kind} needs exactly one of {', '.join(group)}")
     # Without a fixed issuer, any authorization server that the MCP server names would get the secret.
     if "client_secret" in settings and "issuer" not in settings:
-        _wrong(where, "client_secret needs issuer: the address of the authorization server that may see the secret")
-    return AuthSettings(
-        kind=kind,
-        texts=_texts(where, settings),
-        redirect_port=_port(where, settings.get("redirect_port", 0)),
-        dpop=_flag(where, "dpop", settings.get("dpop", False)),
-    )
+        why = "the address of the authorization server that may see the secret"
+        raise ConfigError(f"{what}: client_secret needs issuer: {why}")
+    texts = {key: text for key, text in settings.items() if key not in ("type", "redirect_port", "dpop")}
+    _check_texts(what, texts)
+    port, dpop = settings.get("redirect_port", 0), settings.get("dpop", False)
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 65536:
+        raise ConfigError(f"{what}: redirect_port must be a port, not {port!r:.100}")
+    if not isinstance(dpop, bool):
+        raise ConfigError(f"{what}: dpop must be true or false, not {dpop!r:.100}")
+    return AuthSettings(kind=kind, texts=texts, redirect_port=port, dpop=dpop)
 
 
 def resolved_auth(where: str, auth: AuthSettings) -> tuple[dict[str, str], Secrets]:
@@ -121,24 +120,40 @@ def resolved_auth(where: str, auth: AuthSettings) -> tuple[dict[str, str], Secre
     Raises:
         ConfigError: A variable is not set, a file cannot be read, or an address is not safe.
     """
-    texts: dict[str, str] = {}
-    named: set[str] = set()
-    for key, text in auth.texts.items():
-        used: dict[str, str] = {}
-        try:
-            texts[key] = fill_variables(text, os.environ, used)
-        except KeyError as unset:
-            missing = f"${{{unset.args[0]}}}"
-            raise ConfigError(f"{where}: auth.{key} reads {missing}, which is not set in the environment") from None
-        if is_secret_name(key) and not key.endswith(("_file", "_url")):
-            named |= {texts[key]}
-        named |= {value for name, value in used.items() if is_secret_name(name)}
+    read: dict[str, dict[str, str]] = {}
+    texts = {
+        key: read_variables(f"{where}: auth.{key}", text, read.setdefault(key, {})) for key, text in auth.texts.items()
+    }
     for key in ("issuer", "idp_token_url"):
         if key in texts:
             require_safe_address(f"{where}: auth.{key}", texts[key])
-    secrets = Secrets(named=frozenset(named))
-    remember_secrets(named)
-    return texts, secrets
+    values = {key: text for key, text in texts.items() if not key.endswith(("_file", "_url", "_auth"))}
+    return texts, secrets_of(values, read)
+
+
+def read_variables(what: str, text: str, used: dict[str, str]) -> str:
+    """Return a setting with its `${VAR}` and `${VAR:-default}` read from our environment.
+
+    Args:
+        what: Names the setting in errors.
+        text: The setting.
+        used: Gets the variables that were read, by name.
+
+    Raises:
+        ConfigError: A variable is not set.
+    """
+    try:
+        return fill_variables(text, os.environ, used)
+    except KeyError as unset:
+        missing = f"${{{unset.args[0]}}}"
+        raise ConfigError(f"{what} reads {missing}, which is not set in the environment") from None
+
+
+def unknown_key(key: Any, known: Iterable[str], of: str = "") -> str:
+    """Word the error for a key that does not exist, with the nearest one, or with all that do."""
+    near = did_you_mean(str(key), known)
+    hint = f"did you mean {near!r}?" if near else f"known keys: {', '.join(known) or 'none'}"
+    return f"unknown key {key!r}{of}; {hint}"
 
 
 def read_file(where: str, path: str) -> str:
@@ -169,31 +184,13 @@ def require_safe_address(what: str, url: str) -> None:
         raise ConfigError(f"{what}: {url!r:.200} must be an https address; others would show secrets to the network")
 
 
-def _texts(where: str, settings: Mapping[str, Any]) -> dict[str, str]:
-    texts = {key: value for key, value in settings.items() if key not in ("type", "redirect_port", "dpop")}
+def _check_texts(what: str, texts: Mapping[str, Any]) -> None:
     for key, value in texts.items():
         if not isinstance(value, str) or not value or "\0" in value:
-            _wrong(where, f"{key} must be text, not {type(value).__name__}")
+            raise ConfigError(f"{what}: {key} must be text, not {type(value).__name__}")
     for key, allowed in (("client_auth", _CLIENT_AUTH), ("algorithm", _ALGORITHMS)):
         if key in texts and texts[key] not in allowed:
-            _wrong(where, f"{key} must be one of {', '.join(allowed)}")
-    url = texts.get("client_metadata_url")
-    if url is not None and (urlsplit(url).scheme != "https" or urlsplit(url).path in ("", "/")):
-        _wrong(where, "client_metadata_url must be an https address with a path")
-    return texts
-
-
-def _port(where: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 65536:
-        _wrong(where, f"redirect_port must be a port, not {value!r:.100}")
-    return value
-
-
-def _flag(where: str, key: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        _wrong(where, f"{key} must be true or false, not {value!r:.100}")
-    return value
-
-
-def _wrong(where: str, message: str) -> NoReturn:
-    raise ConfigError(f"{where}: auth: {message}")
+            raise ConfigError(f"{what}: {key} must be one of {', '.join(allowed)}")
+    url = urlsplit(texts.get("client_metadata_url", "https://any/path"))
+    if url.scheme != "https" or url.path in ("", "/"):
+        raise ConfigError(f"{what}: client_metadata_url must be an https address with a path")
