@@ -8,6 +8,10 @@ Only the imports and the end of the interpreter are saved, which are most of the
 the ordinary way: options of the interpreter (`-X`, `-c`, `-W`), other values of variables that Python reads when it
 starts, `preexec_fn`, `pass_fds`, `ropewalk test`, and every program that is not Python of this environment. Tests of
 start-up, of missing packages and of closed streams use `subprocess` itself.
+
+`programs()` is a directory for the PATH of shell scripts and for the commands of MCP servers: its `python` and
+`ropewalk` are small processes that have the server fork the program, pass signals on to it, and end as it ends. These
+programs import `ropewalk` themselves, as code that uses a module without importing it must fail.
 """
 
 from __future__ import annotations
@@ -19,26 +23,33 @@ import gc
 import importlib
 import io
 import json
+import marshal
 import os
 import pkgutil
 import re
 import runpy
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+import types
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
 _STARTUP_VARIABLES = ("PYTHON", "LC_", "LANG", "OPENBLAS_", "MALLOC_", "LD_")
-_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
+_NO_BYTECODE, _UNBUFFERED = "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"
 _INNER_IMPORT = re.compile(r"^[ \t]+(?:from|import) ([A-Za-z_][\w.]*)(?: import .*)?$", re.MULTILINE)
-_LAZY = ("cyclopts.help", "docstring_parser", "rich.panel", "anthropic.resources.messages", "anthropic.resources.beta")
+_LAZY = (
+    "cyclopts.help", "docstring_parser", "rich.panel", "anthropic.resources.messages", "anthropic.resources.beta",
+    "mcp.server.stdio", "mcp_server_git.server", "mcp_server_time.server",
+)  # fmt: skip
 _HEADER = 8  # bytes: the length of a request
 _START_NEW_SESSION = 5  # its place among the last arguments of _execute_child, in Python 3.11 to 3.14
 
@@ -126,6 +137,11 @@ def run(
     return done
 
 
+def programs() -> Path:
+    """The directory of a `python`, a `python3` and a `ropewalk` that the server forks."""
+    return _server().folder if sys.platform.startswith("linux") else Path(sys.executable).parent
+
+
 def program_of(args: Any, env: Mapping[str, str] | None) -> list[str] | None:
     """The words of a program that the server can start: a script, or `-m` and a module; else None."""
     if isinstance(args, (str, bytes, os.PathLike)) or not sys.platform.startswith("linux"):
@@ -144,7 +160,8 @@ def program_of(args: Any, env: Mapping[str, str] | None) -> list[str] | None:
 
 def _startup_variables(env: Mapping[str, str]) -> dict[str, str]:
     """The variables that Python has read when it starts, but for those that `become` obeys."""
-    return {name: value for name, value in env.items() if name.startswith(_STARTUP_VARIABLES) and name != _NO_BYTECODE}
+    obeyed = (_NO_BYTECODE, _UNBUFFERED)
+    return {name: value for name, value in env.items() if name.startswith(_STARTUP_VARIABLES) and name not in obeyed}
 
 
 # --- the test process's side ----------------------------------------------------------------------------------------
@@ -156,15 +173,35 @@ class _Server:
         self._variables = _startup_variables(os.environ)
         ours, theirs = socket.socketpair()
         self._socket = ours
+        self.folder = Path(tempfile.mkdtemp(prefix="forked"))
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(self.folder / "socket"))
+        listener.listen(64)
         self._process = subprocess.Popen(
-            [sys.executable, __file__, str(theirs.fileno())],
+            [sys.executable, __file__, str(theirs.fileno()), str(listener.fileno())],
             stdin=subprocess.DEVNULL,
-            pass_fds=[theirs.fileno()],
+            pass_fds=[theirs.fileno(), listener.fileno()],
             cwd="/",
             start_new_session=True,
         )
         theirs.close()
+        listener.close()
+        self._write_programs()
         atexit.register(self.close)
+
+    def _write_programs(self) -> None:
+        programs = {"python": sys.executable, "python3": sys.executable, "ropewalk": COMMAND}
+        servers = Path(sys.executable).parent.glob("mcp-server-*")  # the MCP servers of documents
+        programs |= {path.name: str(path) for path in servers}
+        startup = tuple(prefix.encode() for prefix in _STARTUP_VARIABLES)
+        variables = {name.encode(): os.fsencode(value) for name, value in self._variables.items()}
+        obeyed = tuple(name.encode() for name in (_NO_BYTECODE, _UNBUFFERED))
+        arguments = (str(self.folder / "socket"), programs, startup, obeyed, variables)
+        body = Path(__file__).with_name("fork_client.py").read_text("utf-8")
+        for name in programs:
+            path = self.folder / name
+            path.write_text(f"#!{sys.executable} -IS\n{body}\n\nmain{arguments!r}\n", "utf-8")
+            path.chmod(0o755)
 
     def start(self, request: dict[str, Any], streams: list[int]) -> tuple[int, int]:
         """Fork a child; give its pid and the descriptor on which its wait status will arrive."""
@@ -191,6 +228,7 @@ class _Server:
     def close(self) -> None:
         self._socket.close()
         self._process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 _servers: dict[int, _Server] = {}
@@ -206,57 +244,94 @@ def _server() -> _Server:
 # --- the server's side ----------------------------------------------------------------------------------------------
 
 
-def serve(connection: socket.socket) -> None:
+def serve(connection: socket.socket, listener: socket.socket) -> None:
     """Fork a child per request until the connection ends."""
     preload()
-    children: dict[int, int] = {}
+    children = _Children()
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
     os.set_blocking(wake_read, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what it starts with &
     signal.set_wakeup_fd(wake_write)
+
+    def fork(request: dict[str, Any], streams: list[int], status: int) -> int:
+        pid = os.fork() if os.path.isdir(request["cwd"]) else 0
+        if pid == 0 and os.path.isdir(request["cwd"]):
+            signal.set_wakeup_fd(-1)
+            connection.close()
+            listener.close()
+            for fd in (wake_read, wake_write, status, *children.status.values()):
+                os.close(fd)
+            become(request, streams)  # ends the process
+        for fd in streams:
+            os.close(fd)
+        return pid
+
     while True:
-        ready, _, _ = select.select([connection, wake_read], [], [])
+        ready, _, _ = select.select([connection, listener, wake_read, *children.callers], [], [])
         if wake_read in ready:
             os.read(wake_read, 4096)
-            _reap(children)
-        if connection not in ready:
-            continue
-        header, fds, _, _ = socket.recv_fds(connection, _HEADER, 4)
-        if len(header) < _HEADER:
-            return
-        request = json.loads(connection.recv(int.from_bytes(header, "big"), socket.MSG_WAITALL))
-        pid = 0
-        if os.path.isdir(request["cwd"]):
-            pid = os.fork()
+            children.reap()
+        for fd in children.callers.keys() & ready:
+            children.kill(fd)
+        if listener in ready:
+            caller, _ = listener.accept()
+            received = _receive(caller)
+            if received is not None:
+                request = marshal.loads(received[0])
+                pid = fork(request, received[1], caller.fileno())
+                caller.sendall(pid.to_bytes(_HEADER, "big"))
+                children.add(pid, caller.detach(), is_caller=True)
+        if connection in ready:
+            received = _receive(connection)
+            if received is None:
+                return
+            *streams, status = received[1]
+            pid = fork(json.loads(received[0]), streams, status)
             if pid == 0:
-                signal.set_wakeup_fd(-1)
-                connection.close()
-                for fd in (wake_read, wake_write, fds[3], *children.values()):
-                    os.close(fd)
-                become(request, fds[:3])  # ends the process
-        for fd in fds[:3]:
-            os.close(fd)
-        if pid == 0:
-            os.close(fds[3])
-        else:
-            children[pid] = fds[3]
-        connection.sendall(pid.to_bytes(_HEADER, "big"))
+                os.close(status)
+            else:
+                children.add(pid, status)
+            connection.sendall(pid.to_bytes(_HEADER, "big"))
 
 
-def _reap(children: dict[int, int]) -> None:
-    while True:
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if pid == 0:
-            return
-        fd = children.pop(pid, None)
-        if fd is not None:
-            os.write(fd, str(status).encode())
-            os.close(fd)
+def _receive(connection: socket.socket) -> tuple[bytes, list[int]] | None:
+    """One request and its descriptors; None at the end of the connection."""
+    header, fds, _, _ = socket.recv_fds(connection, _HEADER, 4)
+    if len(header) < _HEADER:
+        return None
+    return connection.recv(int.from_bytes(header, "big"), socket.MSG_WAITALL), fds
+
+
+class _Children:
+    """The forked processes, and the descriptors on which their ends are awaited."""
+
+    def __init__(self) -> None:
+        self.status: dict[int, int] = {}
+        self.callers: dict[int, int] = {}  # the pid by the descriptor of a program of `programs()`
+
+    def add(self, pid: int, status: int, *, is_caller: bool = False) -> None:
+        self.status[pid] = status
+        if is_caller:
+            self.callers[status] = pid
+
+    def kill(self, caller: int) -> None:
+        """Kill the child of a caller that was killed itself, with what the child has started."""
+        pid = self.callers.pop(caller)
+        for kill in (os.killpg, os.kill):
+            with contextlib.suppress(ProcessLookupError):
+                kill(pid, signal.SIGKILL)
+
+    def reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                status = self.status.pop(ended[0], None)
+                if status is not None:
+                    self.callers.pop(status, None)
+                    with contextlib.suppress(BrokenPipeError):
+                        os.write(status, str(ended[1]).encode())
+                    os.close(status)
 
 
 def preload() -> None:
@@ -301,7 +376,13 @@ def become(request: dict[str, Any], streams: list[int]) -> NoReturn:
         os.environ.update(request["env"])
         time.tzset()
         sys.dont_write_bytecode = bool(os.environ.get(_NO_BYTECODE))
+        for number in request.get("ignored", ()):
+            signal.signal(number, signal.SIG_IGN)
         _open_streams()
+        if "python" in request:
+            sys.executable = request["python"]
+            if request["words"][0] != COMMAND:
+                _forget_package()
         code = _execute(request["words"])
     except SystemExit as exc:
         code = exc.code
@@ -348,6 +429,12 @@ def _execute(words: list[str]) -> Any:
         sys.argv = words
         sys.path[0] = str(Path(COMMAND).parent)
         return main()
+    if words[0] == "-c":
+        sys.argv = ["-c", *words[2:]]
+        sys.path[0] = ""
+        sys.modules["__main__"] = program = types.ModuleType("__main__")
+        exec(compile(words[1], "<string>", "exec"), program.__dict__)
+        return None
     if words[0] == "-m":
         sys.argv = words[1:]
         sys.path[0] = os.getcwd()
@@ -357,6 +444,12 @@ def _execute(words: list[str]) -> Any:
     sys.path[0] = str(Path(words[0]).resolve().parent)
     runpy.run_path(words[0], run_name="__main__")
     return None
+
+
+def _forget_package() -> None:
+    """Have the program import Ropewalk itself: a module that it forgets to import must be missing."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "ropewalk"]:
+        del sys.modules[name]
 
 
 def _end_by_interrupt() -> None:
@@ -376,7 +469,7 @@ def _open_streams() -> None:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         old = getattr(sys, name)
         raw = io.FileIO(number, "r" if number == 0 else "w", closefd=False)
-        unbuffered = number > 0 and isinstance(old.buffer, io.FileIO)  # PYTHONUNBUFFERED
+        unbuffered = number > 0 and bool(os.environ.get(_UNBUFFERED))
         buffered: Any = raw if unbuffered else io.BufferedWriter(raw) if number else io.BufferedReader(raw)
         stream = io.TextIOWrapper(
             buffered,
@@ -392,6 +485,6 @@ def _open_streams() -> None:
 
 
 if __name__ == "__main__":
-    with socket.socket(fileno=int(sys.argv[1])) as made:
+    with socket.socket(fileno=int(sys.argv[1])) as made, socket.socket(fileno=int(sys.argv[2])) as made_listener:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        serve(made)
+        serve(made, made_listener)

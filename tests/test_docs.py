@@ -51,11 +51,11 @@ def blocks(text: str) -> list[Block]:
 
 
 def run(block: Block, folder: Path) -> subprocess.CompletedProcess[str]:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    command = (
-        [sys.executable, "-c", block.code] if block.kind == "python" else ["bash", "-euo", "pipefail", "-c", block.code]
-    )
-    return fork_server.run(
+    programs = fork_server.programs()
+    path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
+    interpreter = [programs / "python"] if block.kind == "python" else ["bash", "-euo", "pipefail"]
+    command = [*interpreter, "-c", block.code]
+    return subprocess.run(
         command,
         cwd=folder,
         env={**os.environ, "PATH": path, "COLUMNS": "120"},

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import fork_server
+import ropewalk
 
 FACTS = """
 import json, os, signal, sys
@@ -130,6 +133,59 @@ def test_random_numbers_differ_between_children(tmp_path: Path) -> None:
     path.write_text(RANDOM)
     seen = {fork_server.run([sys.executable, str(path)], capture_output=True, text=True).stdout for _ in range(8)}
     assert len({word for line in seen for word in line.split()}) == 24
+
+
+def words_of(how: str, script: Path) -> list[str]:
+    return [how, script.read_text()] if how == "-c" else [str(script)]
+
+
+@pytest.mark.parametrize("how", ["file", "-c"])
+def test_a_program_on_the_path_of_a_shell_sees_the_same_process(script: Path, tmp_path: Path, how: str) -> None:
+    """But for its place: it leads a session of its own, so that `kill -9` reaches what it has started."""
+
+    def started(python: object) -> tuple[dict[str, Any], str, int]:
+        done = subprocess.run(
+            [str(python), *words_of(how, script), "a", ""], input="in", capture_output=True, text=True, cwd=tmp_path,
+            env={**os.environ, "WORD": "x", "CODE": "3"}, timeout=60,
+        )  # fmt: skip
+        facts = json.loads(done.stdout)
+        facts.pop("session")
+        return facts, done.stderr, done.returncode
+
+    assert started(fork_server.programs() / "python") == started(sys.executable)
+
+
+def test_a_program_on_the_path_must_import_what_it_uses() -> None:
+    code = "import ropewalk; print(hasattr(ropewalk, 'engine'), ropewalk.App.__name__)"
+    runs = [
+        subprocess.run([str(python), "-c", code], capture_output=True, text=True).stdout
+        for python in (fork_server.programs() / "python", sys.executable)
+    ]
+    assert runs[0] == runs[1] != ""
+
+
+def test_a_shell_finds_the_programs_and_what_they_start_in_turn(tmp_path: Path) -> None:
+    inner = "import os, subprocess, sys; sys.exit(subprocess.call([sys.executable, '-c', 'exit(5)']))"
+    code = f'python -c "{inner}"; echo $?; ropewalk --version; echo "print(1)" | python -; python -X dev -c "print(2)"'
+    env = {**os.environ, "PATH": f"{fork_server.programs()}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-c", code], env=env, cwd=tmp_path, capture_output=True, text=True)
+    code, version, *others = done.stdout.splitlines()
+    assert (code, version.split()[-1], others, done.stderr) == ("5", ropewalk.__version__, ["1", "2"], "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_signals_reach_the_process_behind_a_program(tmp_path: Path, number: signal.Signals) -> None:
+    code = "import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(60)"
+    words = [str(fork_server.programs() / "python"), "-c", code]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as child:
+        assert child.stdout is not None
+        pid = int(child.stdout.readline())
+        assert pid != child.pid
+        child.send_signal(number)
+        assert child.wait(50) == -number
+        assert child.stdout.read() == ""  # ends when the process behind it has ended
+    while os.path.exists(f"/proc/{pid}"):  # until the server has reaped it
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("words", [["-c", "1"], ["-X", "dev", "x.py"], ["sh", "-c", "true"]])
