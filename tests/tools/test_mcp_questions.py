@@ -46,7 +46,8 @@ def test_a_form_is_answered_with_the_defaults_of_the_server() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "why"), [({}, "lacks city"), ({"citi": "Bern"}, "did you mean 'city'"), ("Bern", "must be an object")]
+    ("answer", "why"),
+    [({}, '"city" is a required property'), ({"citi": "Bern"}, "did you mean 'city'"), ("Bern", "must be an object")],
 )
 def test_an_answer_that_does_not_fit_is_refused(answer: Any, why: str) -> None:
     assert why in ask("form", elicit=lambda _: answer)["refused"]

@@ -49,6 +49,8 @@ class StreamListener:
         data: dict[str, Any] = event.data if isinstance(event.data, dict) else {}
         if event.kind == "wait.started" and data.get("approval") is not None:
             self._report({"type": "approval", "path": event.path, "text": str(data["approval"])})
+        if event.kind == "wait.started" and data.get("question") is not None:
+            self._report({"type": "question", "event": str(data["event"]), "question": data["question"]})
         if any(event.path.startswith(f"{path}/") for path in self._running):
             return  # inside a flow called as a tool: the model did not request this call
         if event.kind == "node.started" and data.get("tool") and data["tool"] != MODEL:

@@ -231,6 +231,7 @@ def _add_unless_disabled(
         connect_timeout=settings.get("connect_timeout"),
         mode=settings.get("mode"),
         trust=TRUST_HINTS if settings.get("trust") == TRUST_HINTS else None,
+        questions=settings.get("questions"),
     )
 
 

@@ -178,7 +178,8 @@ class McpServer:
     `env` is added to the allow-listed environment of the child; `env`, `headers` and `auth` are as written, their
     variables unread; `roots` are the directories that the server may ask for; `timeout` is seconds per call,
     `connect_timeout` those to connect in; `mode` is one of MODES; with `trust` "hints" what the server says of its
-    tools (`readOnlyHint`) counts; `cwd` is where the child starts: the directory of the file that names it, unless set.
+    tools (`readOnlyHint`) counts; `questions` is one of QUESTIONS; `cwd` is where the child starts: the directory of
+    the file that names it, unless set.
     """
 
     name: str
@@ -195,6 +196,7 @@ class McpServer:
     connect_timeout: float | None = None
     mode: str | None = None
     trust: str | None = None
+    questions: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -372,6 +374,10 @@ class Config:
 
 TRUST_HINTS: Final = "hints"
 """The value of `trust` with which hints of an MCP server count, such as `readOnlyHint`."""
+WAIT: Final = "wait"
+REFUSE: Final = "refuse"
+QUESTIONS: Final = (WAIT, REFUSE)
+"""The values of `questions`: what a durable run does with a question of an MCP server that nobody answers at once."""
 
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 

@@ -22,7 +22,7 @@ from ..fast_dataclass import dataclass
 from ..source.load import decoded, is_file
 from ..source.locations import Lines
 from ..values import MAX_DEPTH, did_you_mean
-from .settings import CATCH_UP, MODES, RESOURCES, TRUST_HINTS
+from .settings import CATCH_UP, MODES, QUESTIONS, RESOURCES, TRUST_HINTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +134,7 @@ SERVER_KEYS: Final[dict[str, ValueType]] = {
     "connect_timeout": _SECONDS,
     "mode": ValueType(f"one of {', '.join(MODES)}", lambda value: value in MODES),
     "trust": ValueType(f'"{TRUST_HINTS}", or left out', lambda value: bool(value == TRUST_HINTS)),
+    "questions": ValueType(f"one of {', '.join(QUESTIONS)}", lambda value: value in QUESTIONS),
     "enabled": _FLAG,
 }
 PROVIDER_KEYS: Final[dict[str, ValueType]] = {

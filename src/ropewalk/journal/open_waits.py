@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from ..values import Json
 from .protocol import APPROVAL, Entry, OpenWait, Signal, iso
@@ -87,13 +87,16 @@ def wait_to_json(entry: Entry) -> dict[str, Json]:
         entry: An entry of the kind `wait`.
 
     Returns:
-        `{path, node, event or approval, since, due}`.
+        `{path, node, event or approval, since, due}`, and `question` for the event that answers an MCP server:
+        `{server, message, schema or url}`.
     """
     kind = "approval" if "approval" in entry.data else "event"
+    question = {"question": entry.data["question"]} if "question" in entry.data else {}
     return {
         "path": entry.path,
         "node": entry.data.get("node", entry.node),
         kind: entry.data[kind],
+        **question,
         "since": iso(entry.started),
         "due": iso(entry.data["due"]),
     }
@@ -108,6 +111,9 @@ def describe_wait(wait: dict[str, Json]) -> str:
     Returns:
         A phrase for the middle of a sentence.
     """
+    question: Any = wait.get("question")
+    if question is not None:
+        return f"the event {wait['event']!r} ({question['server']} asks: {question['message']})"
     if "event" in wait:
         return f"the event {wait['event']!r} ({wait['path']})"
     return f"an approval ({wait['path']}: {wait['approval']})"

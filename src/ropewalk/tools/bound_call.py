@@ -201,7 +201,7 @@ class Bound:
         stream: Runs the pipeline and yields events.
         per_attempt: Each attempt of a node needs an idempotency key of its own.
         repeatable: A call that took effect may be repeated.
-        waits: The tool runs a flow that may wait for events and approvals.
+        waits: The call may wait for a person: a flow for its events and approvals, a server for answers.
         undo: The tool that takes a call back; None if no tool does.
         origin: Returns the run and the path of the call whose result answered the call with an idempotency key; None
             for a call that was made. None if every call is made.

@@ -5,13 +5,15 @@ The journal of the outermost run also holds the waits of its parts, so an answer
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...errors import JournalConflict, NotWaiting, RunEnded
+from ...errors import InvalidInput, JournalConflict, NotWaiting, RunEnded
 from ...journal.open_waits import describe_wait, match_signals, open_waits, signal_name, wait_to_json
 from ...journal.protocol import APPROVAL, ENDS, Entry, OpenWait, RunRow, Signal, iso
+from ...tools.mcp.questions import answer_problems
 from ...values import Json
 from ..pinned_definition import outermost, require_run
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from ..context import Context
 
 _MAX_LISTED = 20
+_QUESTION = re.compile(r"/question-\d+$")
+"""Ends the name of the event that answers a question of an MCP server."""
 
 
 class AnswerTarget(NamedTuple):
@@ -121,11 +125,16 @@ def send_event(context: Context, run_id: str, event: str, payload: Json, id: str
         False if an event with this id was sent before.
 
     Raises:
-        NotWaiting: The run does not wait for the event, and `before_wait` is False.
+        InvalidInput: The event answers a question of an MCP server, and the payload does not fit its form.
+        NotWaiting: The run does not wait for the event, and `before_wait` is False; or the question has another answer.
         RunEnded: The run is finished, and `before_wait` is False.
         NotFound: There is no such run.
     """
     row = require_run(context.store, run_id)
+    if _QUESTION.search(event) is not None:
+        is_new = _answer_question(context, row, event, payload)
+        if is_new is not None:
+            return is_new
     if before_wait and row.parent is None:
         return context.store.send(run_id, event, payload, id=id)
     target = _waits_to_answer(context, row)
@@ -134,6 +143,29 @@ def send_event(context: Context, run_id: str, event: str, payload: Json, id: str
         if not any(wait.get("event") == event for wait in target.waits):
             raise NotWaiting(target.run.id, f"the event {event!r}", map(describe_wait, target.waits))
     return context.store.send(target.run.id, event, payload, id=id)
+
+
+def _answer_question(context: Context, row: RunRow, event: str, payload: Json) -> bool | None:
+    """Answer a question of an MCP server.
+
+    Returns:
+        False if the same answer was sent before; None if the run does not wait for this event, or nobody asks.
+
+    Raises:
+        InvalidInput: The answer does not fit the form.
+        NotWaiting: It was answered already.
+    """
+    run, waits, _ = _waits_to_answer(context, row)
+    wait = next((wait for wait in waits if wait.get("event") == event and "question" in wait), None)
+    if wait is None or run.status in ENDS:
+        return None
+    if problems := answer_problems(wait["question"], payload, "payload"):
+        raise InvalidInput(problems)
+    try:  # the id allows one answer for each time that the run asks
+        return context.store.send(run.id, event, payload, id=f"{wait['path']} {wait['since']}")
+    except JournalConflict:
+        why = f"{wait['path']} has been answered already"
+        raise NotWaiting(run.id, f"the event {event!r}", why=why) from None
 
 
 def answer_approval(

@@ -19,6 +19,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import orjson
@@ -330,6 +331,10 @@ class _Talk:
             task = asyncio.ensure_future(self._answer_question(*self.run, event["text"]))
             self._questions.add(task)
             task.add_done_callback(self._questions.discard)
+        if kind == "question" and self.run is not None:  # nobody at this terminal can answer
+            question = event["question"]
+            self.notify(f"? {question['server']} asks: {question['message']}")
+            self.notify(f"  waiting for an answer: ropewalk runs send {self.run[1]} {quote(event['event'])}")
         if kind == "text" and not self.json:
             write_stdout(replace_invisible(event["text"]))
             self._open = True

@@ -7,6 +7,7 @@ returns its line.
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from shlex import quote
 from typing import Any, Final
@@ -166,8 +167,21 @@ def is_new_wait(event: Event) -> bool:
 def wait_line(event: Event) -> str:
     """Say what a node waits for."""
     data: dict[str, Any] = event.data or {}
-    what = f"an approval: {data['approval']}" if "approval" in data else f"the event {data.get('event')!r}"
-    return replace_invisible(f"… {first_line(event.path, MAX_PATH)}  waits for {what}")
+    return replace_invisible(f"… {first_line(event.path, MAX_PATH)}  waits for {awaited(data)}")
+
+
+def awaited(wait: Mapping[str, Any]) -> str:
+    """Say what a wait is for: the approval, the answer to a question of an MCP server, or the event.
+
+    Args:
+        wait: The wait as JSON, or the record of it.
+    """
+    if "approval" in wait:
+        return f"an approval: {wait['approval']}"
+    question = wait.get("question")
+    if question is not None:
+        return f"an answer: {question['server']} asks: {first_line(question['message'], MAX_PATH)}"
+    return f"the event {wait.get('event')!r}"
 
 
 def unattended_message(event: Event) -> str:

@@ -111,6 +111,51 @@ def _hint(field: Mapping[str, Any], choices: list[tuple[Json, str]], required: b
     return f" ({replace_invisible(', '.join(hints))})"
 
 
+def form_lines(question: Mapping[str, Any]) -> list[str]:
+    """Return what a person needs to know to answer a question: the address, or a line for each field of the form.
+
+    Args:
+        question: The question of a wait, `{server, message, schema or url}`.
+    """
+    others = 'or "decline", or "cancel"'
+    if "url" in question:
+        return [f"open this address: {question['url']}", f"payload: true (the address was opened), {others}"]
+    schema: Mapping[str, Any] = question.get("schema") or {}
+    lines = []
+    for name, field in (schema.get("properties") or {}).items():
+        choices = _choices(field)
+        about = f": {field['description']}" if field.get("description") else ""
+        values = f": {', '.join(_shown(value) for value, _ in choices)}" if choices else ""
+        hint = _hint(field, [], name in (schema.get("required") or ()))
+        lines.append(f"{name}{hint}{about}{values}")
+    return [*lines, f"payload: an object with these fields, {others}"]
+
+
+def example_answer(question: Mapping[str, Any]) -> Json:
+    """Return an answer to a question that a person can start from: the fields that the form requires.
+
+    Args:
+        question: The question of a wait.
+    """
+    if "url" in question:
+        return True
+    schema: Mapping[str, Any] = question.get("schema") or {}
+    properties = schema.get("properties") or {}
+    return {name: _example(properties.get(name) or {}) for name in schema.get("required") or ()}
+
+
+def _example(field: Mapping[str, Any]) -> Json:
+    choices = _choices(field)
+    if "default" in field:
+        return field["default"]
+    if field.get("type") == "array":
+        return [value for value, _ in choices[:1]]
+    if choices:
+        return choices[0][0]
+    examples: dict[str, Json] = {"boolean": True, "integer": 1, "number": 1}
+    return examples.get(str(field.get("type")), "...")
+
+
 def _choices(field: Mapping[str, Any]) -> list[tuple[Json, str]]:
     """Return the values that a field can have, each with its title; none for a free one."""
     inner: Mapping[str, Any] = field.get("items") or {} if field.get("type") == "array" else field

@@ -34,7 +34,7 @@ from .arguments import saved
 from .main import FAILED, Answer, UsageError, run_exit_code, write_stdout
 from .options import Json, Project, StoreAddress
 from .output import columns, duration, first_line, moment, notify
-from .progress_counts import MARKS, REUSED, RunCounts, attempt_failed_line, is_new_wait, node_line, wait_line
+from .progress_counts import MARKS, REUSED, RunCounts, attempt_failed_line, awaited, is_new_wait, node_line, wait_line
 from .rerun import case_text, in_quick_time
 from .session import Interrupts, facts_with_tools, unknown_run, with_app, without_tools
 from .signals import store_options, wait_lines
@@ -402,7 +402,7 @@ def _decision_text(node: dict[str, Any], now: float, pending: Container[str]) ->
         return f"{'waits' if decision > now else 'waited'} until {moment(decision)}"
     if node["kind"] == "wait":
         due_at = decision["due"] and moment(decision["due"])
-        what = f"an approval: {decision['approval']}" if "approval" in decision else f"the event {decision['event']!r}"
+        what = awaited(decision)
         if node["path"] in pending:
             return f"waits{f' until {due_at}' if due_at else ''} for {what}"
         return f"waited for {what}{f' (at most until {due_at})' if due_at else ''}"

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import orjson
 from cyclopts import Parameter
 
 from ...journal.protocol import iso
@@ -19,6 +20,7 @@ from .agents import asker
 from .arguments import read_input
 from .main import Answer
 from .options import Json, Project, StoreAddress
+from .questions import example_answer, form_lines
 from .session import Interrupts, unknown_run, with_app
 
 if TYPE_CHECKING:
@@ -159,6 +161,8 @@ def wait_lines(
         if _is_overdue(wait):
             continue
         is_unique = asker(wait["path"]) is not None and nodes.count(wait.get("node")) == 1
+        if "question" in wait:
+            lines += [f"    {line}" for line in form_lines(wait["question"])]
         lines.append(f"    {command(run, {**wait, 'path': wait['node']} if is_unique else wait)}{options}")
     if resumer is not None:
         lines.append(f"  then {resumer} continues it")
@@ -174,13 +178,16 @@ def wait_text(wait: dict[str, Any]) -> str:
         wait: The wait as JSON.
 
     Returns:
-        The path, the event or the question of the approval, and the deadline.
+        The path, the event, or the question of the approval or of the server, and the deadline.
     """
     until = f", until {wait['due']}" if wait["due"] else ""
     if _is_overdue(wait):
         until = f", but its timeout ended at {wait['due']}"
     if "approval" in wait:
         return f"{asker(wait['path']) or wait['path']} waits for an approval{until}: {wait['approval']}"
+    if "question" in wait:
+        server, message = wait["question"]["server"], wait["question"]["message"]
+        return f"{wait['path']} waits for an answer{until}: {server} asks: {message}"
     return f"{wait['path']} waits for the event {wait['event']!r}{until}"
 
 
@@ -201,4 +208,7 @@ def command(run: str, wait: dict[str, Any]) -> str:
     """
     if "approval" in wait:
         return f"ropewalk runs approve {run} {shlex.quote(wait['path'])}"
-    return f"ropewalk runs send {run} {shlex.quote(wait['event'])}"
+    send = f"ropewalk runs send {run} {shlex.quote(wait['event'])}"
+    if "question" not in wait:
+        return send
+    return f"{send} --payload {shlex.quote(orjson.dumps(example_answer(wait['question'])).decode())}"

@@ -162,8 +162,17 @@ class CallArguments(BaseModel):
     arguments: dict[str, Any] = Field(description="The arguments, by the path of the call.")
 
 
+class Question(Open):
+    """A question of an MCP server: a form with a `schema`, or a `url` to open."""
+
+    server: str
+    message: str
+    schema_: dict[str, Any] | None = Field(None, alias="schema", description="JSON Schema of the answer's fields.")
+    url: str = Field("", description="The address to open; empty for a form.")
+
+
 class Wait(Open):
-    """An `event` or an `approval` that a run waits for."""
+    """An `event` or an `approval` that a run waits for. With `question`, the event answers an MCP server."""
 
     runId: str
     name: str = Field(description="The name of the run.")
@@ -171,6 +180,7 @@ class Wait(Open):
     node: str
     event: str = Field("", description="The name of the event; empty for an approval.")
     approval: str = Field("", description="The question of the approval; empty for an event.")
+    question: Question | None = Field(None, description="A question of an MCP server; null for any other wait.")
     since: str
     due: str | None
 

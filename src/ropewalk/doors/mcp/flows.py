@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from ...app.directories import seeded
 from ...app.lookup import STORED
 from ...config.project import PROJECT_FLOWS, change_stamp, flow_files
+from ...engine.compile.program import may_wait
 from ...engine.engine import new_run_id
 from ...engine.flow_tool import flow_tool_of, tool_name, value_of_run
 from ...errors import FlowFailed, InvalidFlow, NotFound
 from ...events import Event
 from ...expr import TRANSFORMS
-from ...ir import Flow, bodies, nodes_of
+from ...ir import Flow, bodies
 from ...journal.address import run_sync_in_thread
-from ...ops import Wait
 from ...source.document import render_problem
 from ...tools.bound_call import Progress
 from ...tools.listener import RunProgress
@@ -35,7 +35,7 @@ from ..errors import problems_of, word_problem
 from ..remedies import Door
 from .results import failed, flow_failed, given, missed
 from .tool_source import CallContext, ExposedTool, PrepareTask
-from .waits import ELICIT, answer_waits, open_waits, questions_of
+from .waits import ELICIT, answer_waits, for_older_client, open_waits, questions_of
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -186,13 +186,13 @@ class Flows:
 
         If a flow may wait, one more tool continues runs that did."""
         called = map(flow_tool_of, self._app.toolbox.list())
-        waits = any(_has_wait(tool.flow) for tool in called if tool is not None)
+        waits = any(self._may_wait(tool.flow) for tool in called if tool is not None)
         own: dict[str, tuple[Path, set[str]]] = {}
         for file in self._files():
             loaded = self._loaded(file)
             if loaded is not None:
                 own.setdefault(tool_name(loaded.name), (file, set()))[1].add(loaded.fingerprint)
-                waits = waits or _has_wait(loaded.flow)
+                waits = waits or self._may_wait(loaded.flow)
                 tool = self._offer(f"file:{file}", loaded, self._of_file(loaded), self._task_of_file(loaded))
                 yield replace(tool, own=True, is_current=self._unchanged(file))
         for definition in self._definitions():
@@ -210,10 +210,13 @@ class Flows:
                     "false` hides it)"
                 )
                 log.warning("stored %s %r differs from the file %s: %s", definition.kind, loaded.name, same[0], message)
-            waits = waits or _has_wait(loaded.flow)
+            waits = waits or self._may_wait(loaded.flow)
             yield self._offer(id, loaded, self._of_store(definition), self._task_of_store(definition))
         if waits and not self._has_plans:
             yield self._offer_resume()
+
+    def _may_wait(self, flow: Flow) -> bool:
+        return may_wait(flow, self._app.runner)
 
     async def connect(self) -> None:
         """Reach the servers whose tools the flows call: the schema of a result may be theirs."""
@@ -372,12 +375,14 @@ class Flows:
             if client.is_modern and _was_dismissed(asked):
                 return await self._waits(result)
             questions = await questions_of(self._app, run_id, await open_waits(self._app, run_id))
+            if not all(can_ask(client.capabilities, ELICIT, question["params"]) for question in questions.values()):
+                return await self._waits(result)  # an address to open, which this client cannot show
             # Newer clients ask their user themselves and repeat the call with the answers.
             if client.is_modern:
                 return _input_required(run_id, questions)
             # Older clients answer within the call, one question at a time.
             for path, question in questions.items():
-                response = await client.ask(question["method"], question["params"])
+                response = await client.ask(question["method"], for_older_client(path, question["params"]))
                 if not await answer_waits(self._app, run_id, {path: response}):
                     return await self._waits(result)
             result, paths = await executed(self._app, self._resume, {}, run_id, asked, counted=False)
@@ -392,7 +397,7 @@ class Flows:
         """Return what a run waits for, what its flows may do, and how to get its result later, maybe in days."""
         run_id, listed = result.get("executionId"), result.get("waitingFor") or []
         facts = await run_sync_in_thread(self._app.store, lambda: self._app.runs.facts(str(run_id)))
-        asks = ", ".join(str(item.get("approval") or item.get("event")) for item in listed)
+        asks = ", ".join(_asked_text(item) for item in listed)
         how = f"Once this is answered, call {RESUME} with runId {run_id!r}: it returns the result. Start no new run."
         about = {"kind": "Waiting", "runId": run_id, "status": "waiting", "waitingFor": listed, "facts": facts}
         return failed(f"no result yet: run {run_id} waits for {asks or 'an event'}. {how}", about)
@@ -433,7 +438,7 @@ class Flows:
         return ExposedTool(
             id=f"flows/{RESUME}",
             wanted=RESUME,
-            description="Continues a run that waited for an approval or an event, and returns its result.",
+            description="Continues a run that waited for an approval, an event or an answer, and returns its result.",
             input_schema={
                 "type": "object",
                 "properties": {
@@ -446,8 +451,10 @@ class Flows:
         )
 
 
-def _has_wait(flow: Flow) -> bool:
-    return any(isinstance(node.op, Wait) for node in nodes_of(flow.body))
+def _asked_text(wait: dict[str, Any]) -> str:
+    """Return what a run waits for in a few words."""
+    question = wait.get("question")
+    return str(wait.get("approval") or (question["message"] if question else wait.get("event")))
 
 
 def responses_of(asked: CallContext) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from .client_channel import TASKS, ClientChannel
 from .results import TASK_SEPARATOR, protocol_error
 from .tasks import POLL_INTERVAL, TERMINAL, Tasks
 from .tool_source import ExposedTool
+from .waits import for_older_client
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -143,7 +144,7 @@ class TaskMethods:
             if task["status"] != "input_required":
                 break
             for path, request in task["inputRequests"].items():
-                response = await client.ask(request["method"], request["params"])
+                response = await client.ask(request["method"], for_older_client(path, request["params"]))
                 await self.tasks.update(params.task_id, {path: response})
         if "result" in task:
             result: dict[str, Any] = task["result"]

@@ -1,7 +1,8 @@
 """Waits of runs as questions to the user of a client: an approval or an awaited event as an elicitation.
 
 The user sees what the flow asks, and answers with a form. Declining rejects an approval; closing the form leaves the
-run waiting.
+run waiting. A question of an MCP server that the flow calls is asked with the server's own form, and the server gets
+the answer as it is, declined and closed ones too.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from ...app.facts import approval_text
-from ...errors import NotWaiting, RunEnded
+from ...errors import InvalidInput, NotWaiting, RunEnded
 from ...journal.address import run_sync_in_thread
+from ...problems import join_problems
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -50,11 +52,31 @@ def _question_of(wait: Mapping[str, Any], facts: str) -> dict[str, Any]:
             },
             "required": ["confirm"],
         }
+    elif "question" in wait:
+        return {"method": ELICIT, "params": _form_of_server(wait["question"])}
     else:
         message = f"The run waits for the event {wait['event']!r}. Its payload?"
         payload = {"type": "string", "title": "Payload", "description": "JSON, or any other text."}
         schema = {"type": "object", "properties": {"payload": payload}}
     return {"method": ELICIT, "params": {"mode": "form", "message": message, "requestedSchema": schema}}
+
+
+def _form_of_server(question: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of an elicitation with which a server behind the flow asks the client's user."""
+    message = f"{question['server']} asks: {question['message']}"
+    if "url" in question:
+        return {"mode": "url", "message": message, "url": question["url"]}
+    return {"mode": "form", "message": message, "requestedSchema": question["schema"]}
+
+
+def for_older_client(path: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of an elicitation for a client of 2025-11-25, where an address needs an id.
+
+    Args:
+        path: The path of the wait.
+        params: The parameters of `questions_of`.
+    """
+    return {**params, "elicitationId": path} if params["mode"] == "url" else params
 
 
 async def open_waits(app: App, run_id: str) -> dict[str, dict[str, Any]]:
@@ -78,6 +100,9 @@ async def answer_waits(app: App, run_id: str, responses: Mapping[str, Any]) -> b
 
     Returns:
         True if a wait was answered.
+
+    Raises:
+        MCPError: An answer does not fit the form of a server.
     """
     waits = await open_waits(app, run_id)
     answered = False
@@ -100,12 +125,21 @@ def _answer(app: App, run_id: str, wait: Mapping[str, Any], response: Mapping[st
                 run_id, wait["path"], approved=decision, by=BY, note=note if isinstance(note, str) else None
             )
             return True
+        if "question" in wait:
+            is_url = "url" in wait["question"]
+            app.runs.send(run_id, wait["event"], (is_url or content) if action == "accept" else action)
+            return True
         if action != "accept":
             return False
         app.runs.send(run_id, wait["event"], _payload(content.get("payload")), id=f"{wait['path']} {wait['since']}")
         return True
     except (NotWaiting, RunEnded):  # somebody else was faster
         return False
+    except InvalidInput as error:  # the user of the client gave an answer that the form does not allow
+        from mcp import MCPError
+        from mcp_types import INVALID_PARAMS
+
+        raise MCPError(INVALID_PARAMS, join_problems(error.problems)) from error
 
 
 def _payload(text: Any) -> Any:

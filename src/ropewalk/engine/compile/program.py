@@ -429,7 +429,7 @@ class Builder:
 
 
 def may_wait(flow: Flow, caller: Binder) -> bool:
-    """Return True if the flow, or a flow that it calls as a tool at any depth, has a node that waits.
+    """Return True if the flow, or a flow that it calls as a tool at any depth, has a node that may wait for a person.
 
     Args:
         flow: The flow.

@@ -314,10 +314,19 @@ class CompileContext:
     def _sender(self, bound: Any) -> durable.Send:
         """Return the function that makes a call with its idempotency key."""
         node_slot, place = self.node_slot, _place_of(bound)
+        send: durable.Send
         if self._watched:
             call = call_with_listener(bound, node_slot)
-            return lambda frame, args: call(frame, args, f"{frame[RUN].id}/{place(frame, node_slot)}")
-        return lambda frame, args: bound.call(args, f"{frame[RUN].id}/{place(frame, node_slot)}")
+            send = lambda frame, args: call(frame, args, f"{frame[RUN].id}/{place(frame, node_slot)}")  # noqa: E731
+        else:
+            send = lambda frame, args: bound.call(args, f"{frame[RUN].id}/{place(frame, node_slot)}")  # noqa: E731
+        # A flow waits in its own run; any other tool that may wait is one of a server that may ask a person.
+        may_ask = self.builder.waits and getattr(bound, "waits", False) and not getattr(bound, "per_attempt", False)
+        if not may_ask or not self.builder.durable:
+            return send
+        from .questions import asking  # imported only by flows that wait
+
+        return asking(send, node_slot, self.builder.lease)
 
     @property
     def _watched(self) -> bool:

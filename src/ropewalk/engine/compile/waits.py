@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from ...errors import JournalConflict, NodeFailed, Rejected
 from ...ir import Getter, Step, whole
-from ...journal.protocol import APPROVAL, Entry, OpenWait
+from ...journal.open_waits import signal_name
+from ...journal.protocol import Entry, OpenWait
 from ...values import Json
 from ..frame import RUN, Frame, NodeSlot, path_of
 from ..timeouts import clock
 from ..waits import Pending, Waits
+
+ROUND: Final = "round"
+"""In the record of a wait: what the call that asks needs to be continued. Nobody has to read it."""
 
 
 def wait(
@@ -27,50 +32,86 @@ def wait(
 
     async def wait_for_signal(frame: Frame) -> Json:
         run: Any = frame[RUN]
-        waits: Waits = run.waits
-        path, subject = path_of(frame, node_slot), run.redact(text(frame))
-        entry = run.log.past.get((path, "wait"))
-        is_resumed = entry is not None
-        if entry is None:
-            seconds = timeout(frame) if timeout is not None else None
-            now = run.now()
-            entry = Entry(
-                path, "wait", node_slot.id, {word: subject, "node": node_slot.name, "timeout": seconds}, "", now, now
-            )
-            entry.data["due"] = None if seconds is None else now + seconds
-            if durable:
-                await run.log.append(entry)
-        elif entry.data.get(word) != subject:
-            recorded = f"{word} {entry.data[word]!r}" if word in entry.data else "something else"
-            message = f"the recorded wait was for {recorded}, and this one is for {word} {subject!r}"
-            raise JournalConflict(run.id, path, message)
-        arrived: Any = run.log.past.get((path, "signal")) or await waits.arrived_before(entry, durable, is_resumed)
-        pending = None
-        if arrived is None:
-            run.begins(node_slot.id, clock())
-            outer_wait = await waits.recorded(entry, durable)
-            name = APPROVAL + outer_wait.path if approval else subject
-            pending = Pending(
-                OpenWait(name, outer_wait.path, outer_wait.node, entry.data["due"]),
-                entry,
-                durable,
-                outer_wait=outer_wait,
-            )
-            if is_resumed:  # reported later, when it is certain that nothing has arrived meanwhile
-                pending.report = partial(waits.report, "wait.started", path, node_slot.name, entry.data)
-            waits.add(pending)
-        if pending is None or not is_resumed:
-            data = {**entry.data, "replayed": True} if is_resumed else entry.data
-            waits.report("wait.started", path, node_slot.name, data)
-        if pending is not None:
-            arrived = await waits.copied(path, node_slot.id, await waits.until(pending), durable)
-        if "late" in arrived.data:
-            raise _late(path, node_slot, entry.data)
-        value = run.redact(arrived.data["value"])
-        waits.report("signal.received", path, node_slot.name, value)
+        path, about = path_of(frame, node_slot), {word: run.redact(text(frame))}
+        seconds = (lambda: timeout(frame)) if timeout is not None else None
+        value = run.redact(await receive(run, node_slot, path, about, seconds, durable))
         return _answer(value, path, node_slot, looked_at) if approval else value
 
     return Step(whole, wait_for_signal)
+
+
+async def receive(
+    run: Any,
+    node_slot: NodeSlot,
+    path: str,
+    about: dict[str, Json],
+    timeout: Callable[[], float | None] | None,
+    durable: bool,
+) -> Json:
+    """Record a wait, unless an earlier process has, and return what arrives for it, secrets included.
+
+    Args:
+        run: The run.
+        node_slot: The node that waits.
+        path: The path of the wait.
+        about: What it waits for: `event` or `approval`, and what else the record of the wait holds.
+        timeout: Returns the seconds until the wait fails; None for no limit.
+        durable: Whether to journal the wait and its arrival.
+
+    Raises:
+        NodeFailed: The time is over.
+        JournalConflict: The recorded wait was for something else.
+    """
+    waits: Waits = run.waits
+    entry = run.log.past.get((path, "wait"))
+    is_resumed = entry is not None
+    if entry is None:
+        entry = _wait_entry(run, node_slot, path, about, timeout() if timeout is not None else None)
+        if durable:
+            await run.log.append(entry)
+    else:
+        _compare(run, entry, about)
+    arrived: Any = run.log.past.get((path, "signal")) or await waits.arrived_before(entry, durable, is_resumed)
+    shown = {key: value for key, value in entry.data.items() if key != ROUND}
+    pending = None
+    if arrived is None:
+        run.begins(node_slot.id, clock())
+        outer_wait = await waits.recorded(entry, durable)
+        pending = Pending(
+            OpenWait(signal_name(outer_wait), outer_wait.path, outer_wait.node, entry.data["due"]),
+            entry,
+            durable,
+            outer_wait=outer_wait,
+        )
+        if is_resumed:  # reported later, when it is certain that nothing has arrived meanwhile
+            pending.report = partial(waits.report, "wait.started", path, node_slot.name, shown)
+        waits.add(pending)
+    if pending is None or not is_resumed:
+        waits.report("wait.started", path, node_slot.name, {**shown, "replayed": True} if is_resumed else shown)
+    if pending is not None:
+        arrived = await waits.copied(path, node_slot.id, await waits.until(pending), durable)
+    if "late" in arrived.data:
+        raise _late(path, node_slot, entry.data)
+    value: Json = arrived.data["value"]
+    waits.report("signal.received", path, node_slot.name, run.redact(value))
+    return value
+
+
+def _wait_entry(run: Any, node_slot: NodeSlot, path: str, about: dict[str, Json], seconds: float | None) -> Entry:
+    """Return the entry of a wait that begins now."""
+    now = run.now()
+    due = None if seconds is None else now + seconds
+    data: dict[str, Any] = {**about, "node": node_slot.name, "timeout": seconds, "due": due}
+    return Entry(path, "wait", node_slot.id, data, "", now, now)
+
+
+def _compare(run: Any, entry: Entry, about: dict[str, Json]) -> None:
+    """Raise JournalConflict if the recorded wait was for something else."""
+    word = "approval" if "approval" in about else "event"
+    if entry.data.get(word) != about[word]:
+        recorded = f"{word} {entry.data[word]!r}" if word in entry.data else "something else"
+        message = f"the recorded wait was for {recorded}, and this one is for {word} {about[word]!r}"
+        raise JournalConflict(run.id, entry.path, message)
 
 
 def _late(path: str, node_slot: NodeSlot, data: dict[str, Json]) -> NodeFailed:

@@ -187,7 +187,11 @@ class MissingHandler(LookupError):
 
 
 class McpExecutor(Protocol):
-    """Calls tools of MCP servers. It may also take the keywords `key`, `timeout` (seconds) and `on_progress`."""
+    """Calls tools of MCP servers. It may also take the keywords `key`, `timeout` (seconds) and `on_progress`.
+
+    With a method `may_wait(server_name)` that returns True, a durable run waits for answers to questions of the server,
+    which the executor asks with `tools.mcp.questions.QUESTIONS`.
+    """
 
     def call_tool(self, server_name: str, tool_name: str, args: Args, /) -> Any:
         """Call a tool; sync or async.
@@ -250,7 +254,7 @@ class Route:
         timeout: Seconds per call if the tool sets none.
         per_attempt: Each attempt of a node needs an idempotency key of its own.
         checked: The result is known to fit the output schema, as that of a flow is.
-        waits: The tool runs a flow that may wait for events and approvals.
+        waits: The call may wait for a person: a flow for its events and approvals, a server for answers.
         integer_arguments: The arguments that must be an `int`; JSON Schema also calls 2.0 an integer.
         repeatable: A call that took effect may be repeated; None leaves this to the tool's annotations.
     """
@@ -384,7 +388,9 @@ def executor_route(kind: BackendKind, executor: Any, target: tuple[Any, ...]) ->
         return await route.open(with_mcp_blocks(args), key) if route.open is not None else None
 
     # Content in the arguments is sent as content blocks of MCP, because the server cannot read our blobs.
-    return replace(route, send=send, open=open_stream if route.open is not None else None)
+    may_wait = getattr(executor, "may_wait", None)
+    waits = may_wait is not None and bool(may_wait(target[0]))
+    return replace(route, send=send, open=open_stream if route.open is not None else None, waits=waits)
 
 
 def _call_tool_route(

@@ -15,7 +15,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ...config.secrets import Secrets, secrets_of
-from ...config.settings import MODES, TRUST_HINTS, SamplingLimits
+from ...config.settings import MODES, QUESTIONS, TRUST_HINTS, SamplingLimits
 from ...config.toml import SAMPLING
 from ...errors import ConfigError
 from ...fast_dataclass import dataclass
@@ -35,6 +35,8 @@ class ServerConfig:
 
     `env` and `headers` are as written, `${VAR}` unread: `resolved` reads them at each connect. `roots` are the
     directories that the server may ask for; with `sampling` it may ask the program's model, within these limits.
+    `questions` says what a durable run does with a question that nobody answers at once: "wait" or "refuse"; None
+    waits only for a server of the 2026-07-28 revision, where the call does not stay open meanwhile.
     """
 
     name: str
@@ -51,6 +53,7 @@ class ServerConfig:
     connect_timeout: float = 30.0
     mode: str = "auto"
     trust: str | None = None
+    questions: str | None = None
 
     def __str__(self) -> str:
         return f"MCP server {self.name!r}"
@@ -158,6 +161,11 @@ def _sampling(what: str, value: Any) -> SamplingLimits | None:
     return SamplingLimits() if value else None
 
 
+def _questions(what: str, value: Any) -> str | None:
+    _require(what, value, f"one of {', '.join(QUESTIONS)}", value in (None, *QUESTIONS))
+    return None if value is None else str(value)
+
+
 def _env(what: str, value: Any) -> dict[str, str]:
     if value is None:
         return {}
@@ -223,5 +231,6 @@ _CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "trust": _trust,
     "roots": _roots,
     "sampling": _sampling,
+    "questions": _questions,
 }
 """What checks the value of each key; it takes the words that name the key in errors."""

@@ -24,17 +24,20 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from ...config.secrets import Secrets
+from ...config.settings import WAIT
 from ...errors import ConfigError, ToolError
 from ...values import Json
 from ..child_process import Child, without_control_characters
 from ..raw_result import RawResult, shortened
 from ..signature import hash_key
 from .auth_settings import resolved_auth
-from .call_client import CallClient, ask_client, only_client
+from .call_client import CallClient, ask_client, can_ask, only_client
 from .config import ServerConfig, resolved
+from .input_requests import answer_input_requests, ask_run, call_of_run, unanswered_requests
 from .listing import Definition, Judge, Listing, list_definitions
 from .login_errors import LoginRequired
-from .negotiation import LegacyOnly, follow_changes, negotiate
+from .negotiation import LEGACY, LegacyOnly, follow_changes, negotiate
+from .questions import ELICIT
 from .requests import (
     BrokenResult,
     MalformedTools,
@@ -174,6 +177,7 @@ class Connection:
         self._progress = ProgressTokens()
         self.malformed = MalformedTools()
         self._listing = Listing(config, judge, first_schemas, self._publish)
+        self._one_call = asyncio.Lock()
         self._inbox: asyncio.Queue[Request | None] = asyncio.Queue()
         self._requests: set[Request] = set()
         self._child: Child | None = None
@@ -196,6 +200,13 @@ class Connection:
             return
         self._requests.add(request)
         self._inbox.put_nowait(request)
+
+    def turn(self) -> contextlib.AbstractAsyncContextManager[Any]:
+        """Return the context of one tool call: one at a time, if a run may have to know whose question it gets.
+
+        Only the 2026-07-28 revision says to which call a question belongs.
+        """
+        return self._one_call if self.config.questions == WAIT and self.era == LEGACY else contextlib.nullcontext()
 
     @property
     def is_idle(self) -> bool:
@@ -355,6 +366,7 @@ class Connection:
         self._owes_answer |= request.cancelled and request.sent
         # Not in a `finally`: when the owner itself ends, its end tells the caller why.
         self._requests.discard(request)
+        request.over.set()
 
     async def _answer(self, session: ClientSession, request: Request) -> Any:
         """Execute a request; a tool call goes out only while the tool is what was approved."""
@@ -391,20 +403,19 @@ class Connection:
             # Ask the client, and call again with its answers.
             for _ in range(_MAX_INPUT_ROUNDS):
                 client = request.client or self._local
-                if not isinstance(result, types.InputRequiredResult) or client is None:
+                if not isinstance(result, types.InputRequiredResult):
                     break
-                if request.passes_input:
+                if request.passes_input and client is not None:
                     return result
-                responses = {
-                    key: await self._answer_input_request(client, item)
-                    for key, item in (result.input_requests or {}).items()
-                }
+                responses = await answer_input_requests(request, result, client, self.config.name)
+                if responses is None:
+                    break
                 result = await self._send_call(session, request, meta, responses, result.request_state)
         finally:
             if token is not None:
                 self._progress.drop(token)
         if isinstance(result, types.InputRequiredResult):
-            raise ServerRefused(self._describe(_unanswered(request.tool, result), ":", tail=False))
+            raise ServerRefused(self._describe(unanswered_requests(request.tool, result), ":", tail=False))
         return result
 
     async def _send_call(
@@ -421,10 +432,6 @@ class Connection:
         )
         return await session.send_request(types.CallToolRequest(params=params), _result_type())
 
-    async def _answer_input_request(self, client: CallClient, item: Any) -> Any:
-        data = item.model_dump(by_alias=True, mode="json", exclude_none=True)
-        return await ask_client(client, data["method"], data.get("params") or {})
-
     # --- requests and notifications of the server, for the client of a call
 
     def _client_of_calls(self) -> CallClient | None:
@@ -432,16 +439,20 @@ class Connection:
         return only_client(request.client for request in calls)
 
     async def _ask_client(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        return await ask_client(self._client_of_calls() or self._local, method, params)
+        client = self._client_of_calls() or self._local
+        call = call_of_run(self._requests)
+        if call is not None and method == ELICIT and not (client and can_ask(client.capabilities, method, params)):
+            return await ask_run(call, params, self.config.name)
+        return await ask_client(client, method, params)
 
     def _callbacks(self) -> dict[str, Any]:
         """Return the callbacks of the session: what the client of a call, or this program, can be asked."""
-        if self._relay is None and self._local is None:
-            return {}
         callbacks = _client_callbacks(self._ask_client)
-        if self._relay is None and self._local is not None:
-            return {name: call for name, call in callbacks.items() if _CAPABILITY[name] in self._local.capabilities}
-        return callbacks
+        if self._relay is not None:
+            return callbacks
+        names = {"elicitation"} if self.config.questions == WAIT else set()
+        names |= set(self._local.capabilities) if self._local is not None else set()
+        return {name: call for name, call in callbacks.items() if _CAPABILITY[name] in names}
 
     def _relay_notification(self, method: str, params: Mapping[str, Any]) -> None:
         client = self._client_of_calls()
@@ -613,14 +624,6 @@ def _client_callbacks(ask: Callable[[str, dict[str, Any]], Awaitable[dict[str, A
         return await answer("roots/list", None, types.ListRootsResult)
 
     return {"sampling_callback": sample, "elicitation_callback": elicit, "list_roots_callback": list_roots}
-
-
-def _unanswered(tool: str, result: Any) -> str:
-    """Word the error for a tool that asks for input, where nobody answers."""
-    items = (result.input_requests or {}).values()
-    data = [item.model_dump(by_alias=True, mode="json", exclude_none=True) for item in items]
-    questions = [str((item.get("params") or {}).get("message") or item["method"]) for item in data]
-    return f"tool {tool!r} asks for input, and nobody answers here (on_elicit is not set): {'; '.join(questions)}"
 
 
 @cache

@@ -1,8 +1,8 @@
 """Answers what a server asks during a call that no gateway passes on: input, completions, directories.
 
 The program gives the answers: `McpServers.on_elicit` asks its user, `on_sample` its model, and `roots` of the server's
-settings are the directories. Only what can be answered is declared to the server. Refused here: an answer without the
-fields that the server requires, and more requests to the model than the settings allow.
+settings are the directories. Only what can be answered is declared to the server. Refused here: an answer that does
+not fit the form of the server, and more requests to the model than the settings allow.
 """
 
 from __future__ import annotations
@@ -11,31 +11,15 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from ...config.settings import SamplingLimits
-from ...fast_dataclass import dataclass
-from ...values import Json, did_you_mean
+from ...errors import InvalidValue
+from ...problems import join_problems
+from ...values import Json, check_json
+from .questions import CAPABILITY, DECLINE, Elicitation, answer_problems, elicitation_result, read_question
 
-_FORM: Final = "form"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Elicitation:
-    """A question of a server for the user.
-
-    Attributes:
-        server: The name of the server.
-        message: The question. The server wrote it, so treat it as data.
-        schema: The JSON Schema of the answer, an object with flat fields; None for an address.
-        url: An address for the user to open in place of a form; None for a form.
-    """
-
-    server: str
-    message: str
-    schema: Mapping[str, Json] | None = None
-    url: str | None = None
-
+__all__ = ["Elicitation", "LocalClient", "OnElicit", "OnSample"]
 
 OnElicit: TypeAlias = Callable[[Elicitation], Any]
 """Returns the fields of a form, or True for an address that the user agrees to open. None or "decline" declines,
@@ -73,7 +57,7 @@ class LocalClient:
         self._limits, self._samples = limits, samples
         capabilities: dict[str, Json] = {}
         if on_elicit is not None:
-            capabilities["elicitation"] = {"form": {}, "url": {}}
+            capabilities["elicitation"] = dict(CAPABILITY)
         if on_sample is not None:
             capabilities["sampling"] = {}
         if roots:
@@ -114,41 +98,21 @@ class LocalClient:
         return dict(await _result(self._on_sample(self._server, limited)))
 
     async def _elicit(self, params: dict[str, Any]) -> dict[str, Any]:
+        from mcp import MCPError
+        from mcp_types import INVALID_PARAMS
+
         assert self._on_elicit is not None
-        is_form = params.get("mode", _FORM) == _FORM
-        question = Elicitation(
-            server=self._server,
-            message=str(params.get("message", "")),
-            schema=params.get("requestedSchema") if is_form else None,
-            url=None if is_form else params.get("url"),
-        )
+        question = read_question(self._server, params)
         answer = await _result(self._on_elicit(question))
-        if answer is None or answer is False or answer == "decline":
-            return {"action": "decline"}
-        if answer == "cancel":
-            return {"action": "cancel"}
-        return {"action": "accept", "content": _with_defaults(question, answer)} if is_form else {"action": "accept"}
-
-
-def _with_defaults(question: Elicitation, answer: Any) -> dict[str, Any]:
-    """Return the fields of a form, with the server's defaults for those that are left out."""
-    from mcp import MCPError
-    from mcp_types import INVALID_PARAMS
-
-    schema = question.schema or {}
-    properties: Any = schema.get("properties") or {}
-    if not isinstance(answer, Mapping):
-        raise MCPError(INVALID_PARAMS, f"the answer must be an object with fields, not {type(answer).__name__}")
-    defaults = {name: field["default"] for name, field in properties.items() if "default" in field}
-    fields = {**defaults, **answer}
-    for name in fields:
-        if name not in properties:
-            near = did_you_mean(name, properties)
-            raise MCPError(INVALID_PARAMS, f"no field {name!r}" + (f"; did you mean {near!r}?" if near else ""))
-    required: Any = schema.get("required") or []
-    if missing := [name for name in required if name not in fields]:
-        raise MCPError(INVALID_PARAMS, f"the answer lacks {', '.join(missing)}")
-    return fields
+        if answer is None or answer is False:
+            answer = DECLINE
+        try:
+            answer = check_json(answer, "answer")
+        except InvalidValue as error:
+            raise MCPError(INVALID_PARAMS, str(error)) from error
+        if problems := answer_problems(question.to_json(), answer, "answer"):
+            raise MCPError(INVALID_PARAMS, join_problems(problems))
+        return elicitation_result(question.to_json(), answer)
 
 
 async def _result(value: Any) -> Any:

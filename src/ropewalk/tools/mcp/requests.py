@@ -29,6 +29,7 @@ from ...values import Json
 from ..raw_result import UnusableResult
 from ..tool import ProgressEvent
 from .call_client import CLIENT
+from .questions import CAPABILITY, QUESTIONS
 
 if TYPE_CHECKING:
     import anyio
@@ -94,6 +95,8 @@ class Request:
 
     Attributes:
         client: The client on whose behalf the call is made, if any.
+        questions: The questions of the call that its run records, if it does.
+        over: Set once the request is not served any more.
         sent: True once the request may have reached the server.
         cancelled: True once the caller gave it up without an outcome.
         context: The caller's context variables, so that the request belongs to the caller's trace.
@@ -101,7 +104,7 @@ class Request:
 
     __slots__ = (
         "_outcome", "_progress", "_scope", "_wake", "args", "cancelled", "client", "context", "input_responses", "key",
-        "passes_input", "query", "request_state", "sent", "tool", "wants_progress",
+        "over", "passes_input", "query", "questions", "request_state", "sent", "tool", "wants_progress",
     )  # fmt: skip
 
     def __init__(
@@ -124,6 +127,10 @@ class Request:
         self.input_responses, self.request_state = input_responses, request_state
         self.passes_input = passes_input
         self.client = CLIENT.get()
+        self.questions = QUESTIONS.get() if tool else None
+        if self.questions is not None and self.questions.responses is not None:
+            self.input_responses, self.request_state = self.questions.responses, self.questions.state
+        self.over = asyncio.Event()
         self.sent = False
         self.cancelled = False
         self.context = copy_context()
@@ -345,6 +352,8 @@ def _dispatcher_type() -> Any:
                 params = {**(params or {}), "capabilities": self._announced}
             if self._relay is not None:
                 params = _on_behalf(params)
+            if QUESTIONS.get() is not None:
+                params = _with_questions(params)
             answer = await super().send_raw_request(method, params, opts, **more)
             if method == "tools/call" and answer.get("resultType") == "task":
                 # The SDK knows no such result. Its session checks this one, and the connection takes the task out.
@@ -378,6 +387,17 @@ def _on_behalf(params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     if client.log_level is not None:
         meta[LOG_LEVEL_META_KEY] = client.log_level
     return {**params, "_meta": meta}
+
+
+def _with_questions(params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return the parameters of a 2026-07-28 request that say that the server may ask the run of the call."""
+    from mcp_types import CLIENT_CAPABILITIES_META_KEY
+
+    meta = params.get("_meta") if params is not None else None
+    if params is None or not meta or CLIENT_CAPABILITIES_META_KEY not in meta:
+        return params
+    capabilities = {"elicitation": dict(CAPABILITY), **meta[CLIENT_CAPABILITIES_META_KEY]}
+    return {**params, "_meta": {**meta, CLIENT_CAPABILITIES_META_KEY: capabilities}}
 
 
 def _is_number(value: object) -> TypeGuard[float]:

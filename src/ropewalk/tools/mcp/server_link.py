@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 
 import orjson
 
+from ...config.settings import WAIT
 from ...errors import ConfigError, install_command
 from ...values import Json
 from ..child_process import without_control_characters
@@ -25,6 +26,7 @@ from .connection import Connection, copy_error
 from .listing import Definition, Judge
 from .login_errors import Reason
 from .negotiation import LEGACY
+from .questions import CAPABILITY
 from .requests import OnNotification
 
 log = logging.getLogger("ropewalk.mcp")
@@ -73,6 +75,8 @@ class ServerLink:
         local: Callable[[], CallClient | None] = lambda: None,
     ) -> None:
         self._local = local
+        # What an older server can ask even if no client is there: the run of a call waits for the answer.
+        self._unattended: dict[str, Json] = {"elicitation": dict(CAPABILITY)} if config.questions == WAIT else {}
         self.config = config
         self._relay = relay
         self.definitions: tuple[Definition, ...] = ()
@@ -107,7 +111,7 @@ class ServerLink:
             TimeoutError: The server did not finish the handshake in time.
         """
         loop = asyncio.get_running_loop()
-        announced = announced_capabilities(self._local() if client is None else client)
+        announced = {**self._unattended, **announced_capabilities(self._local() if client is None else client)}
         if client is not None:
             if self.era is None:
                 await self.connect(now=now)
@@ -131,9 +135,10 @@ class ServerLink:
         main = self._connections.get((loop, self._main[loop]))
         if self._main[loop] == key or main is None or not main.is_idle or self._local() is not None:
             return
-        if self._main[loop] == _key({}):
+        nothing = _key(self._unattended)
+        if self._main[loop] == nothing:
             self._main[loop] = key
-            del self._connections[loop, _key({})]
+            del self._connections[loop, nothing]
             main.stop()
 
     def stop(self) -> set[asyncio.Task[None]]:

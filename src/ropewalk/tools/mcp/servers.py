@@ -19,7 +19,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ...config.settings import SamplingLimits
+from ...config.settings import WAIT, SamplingLimits
 from ...errors import ConfigError, NotFound
 from ...values import Json, did_you_mean
 from ..backends.route import normalise_mcp
@@ -30,6 +30,7 @@ from .listing import Definition, Judge
 from .local_client import LocalClient, OnElicit, OnSample
 from .login import Show, log_in, log_out
 from .login_errors import LoginRequired, Reason
+from .negotiation import MODERN
 from .requests import NoAnswer, Request, ServerRefused, SessionQuery, Undelivered
 from .server_link import ServerLink, wait_closed
 
@@ -110,6 +111,17 @@ class McpServers:
     def connecting(self) -> list[str]:
         """The names of the servers that are being connected and have not answered yet."""
         return [name for name, link in self._links.items() if link.is_connecting]
+
+    def may_wait(self, server_name: str) -> bool:
+        """Return True if a durable run may wait for the answer to a question of a server.
+
+        Args:
+            server_name: The server.
+        """
+        link = self._links.get(server_name)
+        if link is None or link.config.questions is None:
+            return link is not None and link.era == MODERN
+        return link.config.questions == WAIT
 
     def on_tools(self, callback: Callable[[str, list[Definition]], None]) -> None:
         """Call `callback(server_name, definitions)` at each connect and each change of a server's tools."""
@@ -325,13 +337,14 @@ class McpServers:
                 raise ConnectionError(f"{link.config} was closed; connect() opens it again")
             connection = await link.connect(CLIENT.get())
             request = make_request()
-            connection.submit(request)
             try:
-                # Connecting has a limit of its own: the time of the call starts here.
-                async with contextlib.aclosing(request.events(loop.time() + limit)) as events:
-                    async for event in events:
-                        yield event
-                return
+                async with connection.turn() if request.tool else contextlib.nullcontext():
+                    connection.submit(request)
+                    # Connecting has a limit of its own: the time of the call starts here.
+                    async with contextlib.aclosing(request.events(loop.time() + limit)) as events:
+                        async for event in events:
+                            yield event
+                    return
             except Undelivered:
                 if is_last_attempt:
                     raise

@@ -1,0 +1,115 @@
+"""Input requests of a server during a call: the client of the call, this program or the run of the call answers them.
+
+A server of the 2026-07-28 revision ends the call with its input requests, and the call is repeated with the answers. An
+older server asks while the call is open. A run that waits for a person keeps no call open, so the question ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from .call_client import CallClient, ask_client, can_ask
+from .questions import ELICIT, Elicitation, OpenQuestions, read_question
+from .requests import Request, ServerRefused
+
+
+async def answer_input_requests(
+    request: Request, result: Any, client: CallClient | None, server: str
+) -> dict[str, Any] | None:
+    """Answer the input requests of a call's result.
+
+    Args:
+        request: The call.
+        result: The InputRequiredResult of the SDK.
+        client: Answers what it can be asked; None if there is no client.
+        server: The name of the server.
+
+    Returns:
+        The results by the server's key; None if nobody answers at once. The questions for a person are then open
+        questions of the call, if its run records them.
+
+    Raises:
+        MCPError: The client refused.
+    """
+    responses: dict[str, Any] = {}
+    questions: dict[str, Elicitation] = {}
+    for key, item in (result.input_requests or {}).items():
+        data = item.model_dump(by_alias=True, mode="json", exclude_none=True)
+        method, params = data["method"], data.get("params") or {}
+        is_for_run = request.questions is not None and method == ELICIT
+        if is_for_run and (client is None or not can_ask(client.capabilities, method, params)):
+            question = read_question(server, params)
+            recorded = request.questions.find_answer(question) if request.questions is not None else None
+            if recorded is None:
+                questions[key] = question
+            else:
+                responses[key] = recorded
+        elif client is None:
+            return None
+        else:
+            responses[key] = await ask_client(client, method, params)
+    if not questions:
+        return responses
+    assert request.questions is not None
+    request.questions.open = OpenQuestions(questions, responses, result.request_state)
+    return None
+
+
+def call_of_run(requests: Iterable[Request]) -> Request | None:
+    """Return the call that a question of an older server belongs to, if its run records questions.
+
+    Args:
+        requests: The requests in progress. There is one call at a time where runs wait for older servers.
+    """
+    calls = [request for request in requests if request.sent and request.tool]
+    return calls[0] if len(calls) == 1 and calls[0].questions is not None else None
+
+
+async def ask_run(request: Request, params: dict[str, Any], server: str) -> dict[str, Any]:
+    """Return the answer that a run has recorded for a question of an older server, or end the call.
+
+    Args:
+        request: The call during which the server asks.
+        params: The parameters of `elicitation/create`.
+        server: The name of the server.
+
+    Raises:
+        MCPError: There is no answer yet.
+    """
+    from mcp import MCPError
+    from mcp_types import INVALID_REQUEST
+
+    question, questions = read_question(server, params), request.questions
+    assert questions is not None
+    recorded = questions.find_answer(question)
+    if recorded is not None:
+        return recorded
+    questions.open = OpenQuestions({"": question}, None, None)
+    # Cancel first: a server that only hears of a refusal might do the work in another way.
+    request.cancel()
+    await request.over.wait()
+    request.finish(ServerRefused(unanswered(request.tool, [question.message])))
+    raise MCPError(INVALID_REQUEST, "the call has ended: it is made again once a person has answered")
+
+
+def unanswered_requests(tool: str, result: Any) -> str:
+    """Word the error for a result that asks for input, where nobody answers.
+
+    Args:
+        tool: The name of the tool.
+        result: The InputRequiredResult of the SDK.
+    """
+    items = (result.input_requests or {}).values()
+    data = [item.model_dump(by_alias=True, mode="json", exclude_none=True) for item in items]
+    return unanswered(tool, [str((item.get("params") or {}).get("message") or item["method"]) for item in data])
+
+
+def unanswered(tool: str, questions: list[str]) -> str:
+    """Word the error for a tool that asks for input, where nobody answers.
+
+    Args:
+        tool: The name of the tool.
+        questions: Its questions.
+    """
+    return f"tool {tool!r} asks for input, and nobody answers here (on_elicit is not set): {'; '.join(questions)}"
