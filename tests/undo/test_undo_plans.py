@@ -11,6 +11,7 @@ import pytest
 from ropewalk import App, tool
 from ropewalk.app.plan_operations import call_operation
 from ropewalk.config.settings import PlanSettings, UndoSettings
+from ropewalk.doors.cli.undo import undo_lines
 from ropewalk.errors import NothingToUndo, RunUndone
 from ropewalk.testing import ScriptedModel, results_in, wants
 
@@ -91,6 +92,38 @@ async def test_a_model_that_undoes_waits_for_a_person_where_its_calls_would(tmp_
         app.runs.approve("r~undo", by="ann")
         done: Any = await plans.resume_run("r~undo")
         assert done["status"] == "undone"
+    assert shop.book[2:] == ["cancel c", "cancel a"]
+
+
+async def test_a_rejected_undo_goes_on_only_when_it_is_requested_again(tmp_path: Path) -> None:
+    shop = Shop()
+    async with open_app(shop, tmp_path) as app:
+        plans = app.plans.for_models()
+        await plans.run_plan(CODE, run_id="r")
+        await plans.undo_run("r")
+        report: Any = await plans.resume_run("r~undo", {"approved": False, "note": "keep them"}, by="ann")
+        assert (report["status"], report["rejected"]) == ("incomplete", {"by": "ann", "note": "keep them"})
+        # Neither a look at the undo nor a policy is a new request.
+        assert await plans.resume_run("r~undo") == report
+        assert app.store.undo_due() == []
+        # A model has to ask again, and a person who undoes the run has decided.
+        asking: Any = await plans.undo_run("r")
+        assert (asking["status"], asking["runId"]) == ("waiting", "r~undo2")
+        again: Any = await plans.resume_run("r~undo2", {"approved": False})
+        assert again["rejected"] == {"by": None, "note": None}
+        assert "\n".join(undo_lines(again, "r", "")).splitlines() == [
+            "incomplete: 0 of 2 steps of r",
+            "the undo was rejected",
+            "  - order_3  cancel",
+            "  - order_1  cancel",
+            "not undoable:",
+            "  - look_2  look: it only reads",
+            "to undo it all the same: ropewalk runs undo r",
+        ]
+        assert "the undo was rejected by ann: keep them" in "\n".join(undo_lines(report, "r", ""))
+        assert shop.book == ["order a", "order c"]
+        done = await app.runs.undo("r")
+        assert (done["status"], done["undoRun"], "rejected" in done) == ("undone", "r~undo3", False)
     assert shop.book[2:] == ["cancel c", "cancel a"]
 
 

@@ -292,7 +292,8 @@ class Plans:
         if decision is not None:
             await run_sync_in_thread(store, lambda: self._decide(row, decision, by))
         if undoes is not None:
-            return await self.undo_run(str(undoes), on_event=on_event)
+            # A decision is carried out; nothing that a person rejected is proposed again here.
+            return await self._undo(str(undoes), on_event, renew=False)
         if code is None and row.parent is not None and row.status in ENDS and row.status != "completed":
             code = str(row.document["code"])  # a part cannot be retried by itself
         if code is not None:
@@ -378,7 +379,8 @@ class Plans:
     async def undo_run(self, run_id: str, *, on_event: OnEvent = None) -> dict[str, Json]:
         """Undo the finished steps of a run that has ended, or continue its undo.
 
-        Calls that a model's program would have to wait for wait here, too: a person approves the undo as a whole.
+        Calls that a model's program would have to wait for wait here, too: a person approves the undo as a whole. If
+        the person rejected it, another call asks again.
 
         Args:
             run_id: The run.
@@ -386,17 +388,23 @@ class Plans:
 
         Returns:
             The report: `status` (undone or incomplete), `undoRun`, and the steps `undone`, `left` and `notUndoable`;
-            or `waiting` with `waitingFor` and the id of the undo as `runId`.
+            `rejected` with `by` and `note` if a person rejected it; or `waiting` with `waitingFor` and the id of the
+            undo as `runId`.
 
         Raises:
             NotFound: There is no such run.
             NothingToUndo: The run has not ended, or none of its finished steps has an undo.
             PartOfRun: The run is part of another one, which is undone as a whole.
         """
+        return await self._undo(run_id, on_event, renew=True)
+
+    async def _undo(self, run_id: str, on_event: OnEvent, *, renew: bool) -> dict[str, Json]:
         asked = _ASKED[self.approve]
-        result = await undo(
-            self.jobs, run_id, None, on_event, lambda tool: facts_of_tool(self.context, tool).effect in asked
-        )
+
+        def needs_approval(tool: str) -> bool:
+            return facts_of_tool(self.context, tool).effect in asked
+
+        result = await undo(self.jobs, run_id, None, on_event, needs_approval, renew=renew)
         if result.status == "waiting":
             return await self.answer(result)
         report: Any = await run_sync_in_thread(self.context.store, lambda: self._runs.undo_report(run_id))

@@ -39,7 +39,7 @@ from ...values import Json
 from ..pinned_definition import outermost, require_run
 from .rerun import retry
 from .undo_plan import UndoPlan, UndoStep, plan_undo
-from .undone import LOOP, steps_of, undo_report
+from .undone import APPROVAL, LOOP, rejection_of, steps_of, undo_report
 
 if TYPE_CHECKING:
     from ..jobs import Executor, Jobs
@@ -76,7 +76,7 @@ def undo_flow(name: str, tools: Iterable[str], attempts: int, delay: float, ques
     step = Node(id="step", op=Branch(arms=tuple(arms)))
     made = Obj((("path", Ref("item", ("path",))), ("tool", Ref("item", ("tool",))), ("result", Ref("out", ("step",)))))
     loop = Loop(items=Ref("input", ("steps",)), body=Graph(nodes=(step,), result=made, ordered=True))
-    approval = () if question is None else (Node(id="approval", op=Wait(approval=Lit(question))),)
+    approval = () if question is None else (Node(id=APPROVAL, op=Wait(approval=Lit(question))),)
     return Flow(
         name=name,
         body=Graph(nodes=(*approval, Node(id=LOOP, op=loop)), result=Ref("out", (LOOP,)), ordered=True),
@@ -90,11 +90,13 @@ async def undo(
     on_event: Callable[[Event], None] | None = None,
     needs_approval: Callable[[str], bool] | None = None,
     shared: bool = True,
+    renew: bool = True,
 ) -> Outcome:
     """Undo a run, or continue its undo; `RunService.undo` describes the arguments.
 
     With `needs_approval`, a person first approves the calls if one of their tools needs it, and this returns while the
-    undo waits. Without `shared`, calls that a fork took from its run are left to that run.
+    undo waits. Without `shared`, calls that a fork took from its run are left to that run. Without `renew`, an undo
+    that a person rejected stays as it is. Otherwise this is a new request, and the calls may need a new approval.
     """
     context = jobs.context
     store = context.store
@@ -102,12 +104,11 @@ async def undo(
     for attempt in range(_ATTEMPTS):
         row = await run_sync_in_thread(store, lambda: require_undoable(store, run_id))
         if row.undo:
-            return await _continue(jobs, row, executor, on_event, park)
+            return await _continue(jobs, row, executor, on_event, needs_approval, renew)
         plan = await run_sync_in_thread(store, lambda row=row: plan_undo(context, row, shared=shared))
         if not plan.steps:
             raise _nothing_to_undo(run_id, plan)
-        asks = needs_approval is not None and any(needs_approval(step.tool) for step in plan.steps)
-        question = _question(run_id, plan.steps) if asks else None
+        question = _question(run_id, plan.steps, needs_approval)
         job = await _job(jobs, row, plan.steps, f"{row.id}{_SUFFIX}", executor, on_event, question=question)
         job.new = replace(job.new, undoes_calls=plan.calls())
         job.park = park
@@ -130,8 +131,10 @@ def _nothing_to_undo(run_id: str, plan: UndoPlan) -> NothingToUndo:
     return NothingToUndo(run_id, f"its calls are {reasons}")
 
 
-def _question(run_id: str, steps: list[UndoStep]) -> str:
-    """Return the question that names the calls of an undo."""
+def _question(run_id: str, steps: list[UndoStep], needs_approval: Callable[[str], bool] | None) -> str | None:
+    """Return the question that names the calls of an undo; None if they need no approval."""
+    if needs_approval is None or not any(needs_approval(step.tool) for step in steps):
+        return None
     calls = [f"{step.tool} {orjson.dumps(step.args).decode()}" for step in steps[:_MOST_ASKED]]
     more = [f"and {len(steps) - _MOST_ASKED:,} more"] if len(steps) > _MOST_ASKED else []
     return f"Undo run {run_id} with {', '.join((*calls, *more))}?"
@@ -205,10 +208,15 @@ async def _begin(jobs: Jobs, row: RunRow, job: Job) -> Outcome:
 
 
 async def _continue(
-    jobs: Jobs, row: RunRow, executor: Executor | None, on_event: Callable[[Event], None] | None, park: bool
+    jobs: Jobs,
+    row: RunRow,
+    executor: Executor | None,
+    on_event: Callable[[Event], None] | None,
+    needs_approval: Callable[[str], bool] | None,
+    renew: bool,
 ) -> Outcome:
     """Continue the undo of a run where it is, or return its recorded outcome."""
-    context = jobs.context
+    context, park = jobs.context, needs_approval is not None
     store, undo_id = context.store, str(row.undo)
     undoing = await run_sync_in_thread(store, lambda: store.get_run(undo_id))
     if undoing is None:
@@ -217,12 +225,14 @@ async def _continue(
         job = await jobs.for_existing(undoing, executor=executor, on_event=on_event)
         job.park = park
         return outcome(await jobs.continue_run(job, await store.reopen(undo_id)), undoing.kind)
-    if undoing.status == "completed":
+    is_rejected = await run_sync_in_thread(store, lambda: rejection_of(context, undoing) is not None)
+    if undoing.status == "completed" or (is_rejected and not renew):
         result: Any = undoing.result or {}
         return outcome({**result, "status": undoing.status, "executionId": undo_id}, undoing.kind)
-    if store.durable:
+    if store.durable and not is_rejected:
         return await retry(jobs, undo_id, (), None, False, executor, on_event, park)
-    # A store without a journal cannot continue a run, so another one takes the steps that are left.
+    # A rejected undo stays rejected, and a store without a journal cannot continue a run. So another run takes the
+    # steps that are left.
     left = [
         UndoStep(
             path=item["path"],
@@ -236,7 +246,9 @@ async def _continue(
         if item["status"] != "undone"
     ]
     number = int(undo_id.rpartition("~")[2].removeprefix("undo") or 1) + 1
-    job = await _job(jobs, row, left, f"{row.id}{_SUFFIX}{number}", executor, on_event, after=undo_id)
+    question = _question(row.id, left, needs_approval) if is_rejected else None
+    job = await _job(jobs, row, left, f"{row.id}{_SUFFIX}{number}", executor, on_event, undo_id, question)
+    job.park = park
     return await _begin(jobs, row, job)
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 LOOP: Final = "undo"
 """The node of an undo that contains its calls, one iteration for each step."""
+APPROVAL: Final = "approval"
+"""The node of an undo in which a person approves its calls."""
 _MOST_OFFERED: Final = 100
 _PLACE: Final = re.compile(rf"{LOOP}\[(\d+)\]/")
 
@@ -41,7 +43,8 @@ def undo_report(context: Context, row: RunRow, *, brief: bool = False) -> dict[s
 
     Returns:
         `{runId, undoRun, status, policy, undone, left, notUndoable}`; None for a run that nobody has begun to undo
-        and that has no policy. `status` is undone, undoing, incomplete or due.
+        and that has no policy. `status` is undone, undoing, incomplete or due. `rejected` has `by` and `note` if a
+        person rejected the undo.
     """
     if not row.undo and row.undo_policy is None:
         return None
@@ -56,6 +59,8 @@ def undo_report(context: Context, row: RunRow, *, brief: bool = False) -> dict[s
     else:
         status = "undoing" if undoing.status in _UNDOING else "incomplete"
     report["status"] = status
+    if status == "incomplete" and undoing is not None and (rejected := rejection_of(context, undoing)) is not None:
+        report["rejected"] = rejected
     report["undone"] = [_shown(step) for step in steps if step["status"] == "undone"]
     report["left"] = [_shown(step) for step in steps if step["status"] != "undone"]
     if not brief:
@@ -82,6 +87,15 @@ def undo_offer(context: Context, row: RunRow) -> dict[str, Json] | None:
     left: list[Json] = [step for step in (*plan.left, *plan.undone) if step["reason"] != READS][:_MOST_OFFERED]
     offer: dict[str, Json] = {"status": "possible", "runId": row.id, "steps": steps, "notUndoable": left}
     return offer if row.parent is None else {**offer, "partOf": row.parent}
+
+
+def rejection_of(context: Context, undoing: RunRow) -> dict[str, Json] | None:
+    """Return who rejected an undo, and why, as `{by, note}`; None if nobody did."""
+    for entry in context.history(undoing.id):
+        data: Any = entry.data
+        if entry.kind == "signal" and entry.path == APPROVAL and not data["value"]["approved"]:
+            return {"by": data["value"].get("by"), "note": data["value"].get("note")}
+    return None
 
 
 def _shown(step: dict[str, Any]) -> dict[str, Json]:

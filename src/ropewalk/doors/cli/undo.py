@@ -107,13 +107,18 @@ def undo_lines(report: dict[str, Any], run_id: str, options: str) -> Iterator[st
     undone, left = report["undone"], report["left"]
     count = len(undone) + len(left)
     yield f"{report['status']}: {len(undone)} of {count} step{'s' * (count != 1)} of {run_id}"
+    if (rejected := report.get("rejected")) is not None:
+        by = f" by {rejected['by']}" if rejected.get("by") else ""
+        note = f": {rejected['note']}" if rejected.get("note") else ""
+        yield f"the undo was rejected{by}{note}"
     yield from _listed(f"  ↶ {step['path']}  {step['tool']}" for step in undone)
     yield from _listed(f"  - {step['path']}  {step['tool']}{_why(step)}" for step in left)
     if not_undoable := report.get("notUndoable"):
         yield "not undoable:"
         yield from _listed(f"  - {step['path']}  {step['tool']}: {step['reason']}" for step in not_undoable)
     if report["status"] in ("incomplete", "due"):
-        yield f"to continue: ropewalk runs undo {shlex.quote(run_id)}{options}"
+        goal = "continue" if rejected is None else "undo it all the same"
+        yield f"to {goal}: ropewalk runs undo {shlex.quote(run_id)}{options}"
 
 
 def _why(step: dict[str, Any]) -> str:

@@ -102,6 +102,7 @@ class UndoReport(Open):
     undoRun: str | None = Field(description="The id of the run that makes the undo calls.")
     status: Literal["undone", "undoing", "incomplete", "due", "none"]
     policy: str | None = Field(None, description='"on_failure": each run that fails is undone; null: only on request.')
+    rejected: dict[str, Any] | None = Field(None, description="`by` and `note`, if a person rejected the undo.")
     undone: list[dict[str, Any]] = Field(
         [],
         description=(
