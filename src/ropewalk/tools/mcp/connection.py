@@ -5,7 +5,7 @@
   waiting request gets an error that names the server and says what happened.
 - `SdkLogFilter` shortens and bounds what the SDK logs about a server.
 
-Refused here: reopening a dead connection (`server_link.py` makes a new one), and the SDK's check of
+Refused here: reopening a dead connection (`ServerLink` makes a new one), and the SDK's check of
 results against output schemas: it runs Python `re` on patterns that the server chose, and our
 runner validates results anyway.
 """

@@ -11,28 +11,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import inspect
 import logging
+import time
 import weakref
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import orjson
 
 from ...config.settings import WAIT, SamplingLimits
-from ...errors import ConfigError, NotFound
+from ...errors import ConfigError, NotFound, install_command
 from ...values import Json, did_you_mean
 from ..backends.route import normalise_mcp
+from ..child_process import without_control_characters
 from ..tool import ProgressEvent, StreamEvent
-from .call_client import CLIENT
+from .call_client import CLIENT, CallClient, announced_capabilities
 from .config import ServerConfig, server_config
+from .connection import Connection, copy_error
 from .listing import Definition, Judge
 from .local_client import LocalClient, OnElicit, OnSample
 from .login import Show, log_in, log_out
 from .login_errors import LoginRequired, Reason
-from .negotiation import MODERN
-from .requests import NoAnswer, Request, ServerRefused, SessionQuery, Undelivered
-from .server_link import ServerLink, wait_closed
+from .negotiation import LEGACY, MODERN
+from .questions import CAPABILITY
+from .requests import NoAnswer, OnNotification, Request, ServerRefused, SessionQuery, Undelivered
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
@@ -40,6 +47,11 @@ if TYPE_CHECKING:
 __all__ = ["Definition", "McpServers", "OnProgress", "ServerRefused"]
 
 log = logging.getLogger("ropewalk.mcp")
+
+_MAX_NAMED_TOOLS: Final = 5  # malformed tools in a line of the log
+_FIRST_PAUSE: Final = 0.1  # seconds, doubled at each failed attempt
+_MAX_PAUSE: Final = 5.0
+_CLOSE_TIMEOUT: Final = 15.0  # seconds an owner may take to end before it is cancelled
 
 OnProgress: TypeAlias = Callable[[ProgressEvent], Any]
 """Plain or async; one that raises does not break the call."""
@@ -88,17 +100,7 @@ class McpServers:
         """
         checked = server_config(name, config)
         if name not in self._links:
-            self._links[name] = ServerLink(
-                checked,
-                self.failures,
-                self._publish,
-                # Read at each use: the owner of these servers sets `judge` and `on_lost` later.
-                lambda server, definitions: self.judge(server, definitions),
-                self.lost,
-                lambda: self.on_lost(),
-                lambda: partial(self.on_notification, name) if self.on_notification is not None else None,
-                lambda: self._local_client(checked),
-            )
+            self._links[name] = ServerLink(checked, self)
         elif self._links[name].config != checked:
             raise ConfigError(f"MCP server {name!r} is already configured with other settings")
 
@@ -201,16 +203,19 @@ class McpServers:
             ToolNotApproved: `judge` refuses the tool.
             ValidationFailed: The tool has changed, and does not take these arguments any more.
         """
-        wants_progress = on_progress is not None
-        retry = {"input_responses": input_responses, "request_state": request_state, "passes_input": passes_input}
-        call = self._call_events(server_name, tool_name, args, key, timeout, wants_progress, **retry)
-        async with contextlib.aclosing(call) as events:
-            async for event in events:
-                if not isinstance(event, ProgressEvent):
-                    return event
-                if on_progress is not None:
-                    await _report(on_progress, event)
-        raise AssertionError("unreachable: a request ends with a result or an error")
+        make_request = partial(
+            Request,
+            tool_name,
+            args or {},
+            key=key,
+            wants_progress=on_progress is not None,
+            input_responses=input_responses,
+            request_state=request_state,
+            passes_input=passes_input,
+        )
+        what = f"tool {tool_name!r}"
+        result: CallToolResult = await self._answer(server_name, make_request, timeout, what, on_progress)
+        return result
 
     async def call_tool_stream(
         self,
@@ -227,7 +232,8 @@ class McpServers:
         the normalised result, or `error`, also for a result with `isError`. The arguments are
         those of `call_tool`.
         """
-        call = self._call_events(server_name, tool_name, args, key, timeout, True)
+        make_request = partial(Request, tool_name, args or {}, key=key, wants_progress=True)
+        call = self._request_events(server_name, make_request, timeout, f"tool {tool_name!r}")
         async with contextlib.aclosing(call) as events:
             try:
                 async for event in events:
@@ -253,11 +259,7 @@ class McpServers:
             what: Names the query in the error of a timeout.
             timeout: Seconds for the answer (default: the server's).
         """
-        make_request = partial(Request, "", {}, query=ask)
-        async with contextlib.aclosing(self._request_events(server_name, make_request, timeout, what)) as events:
-            async for event in events:
-                return event
-        raise AssertionError("unreachable: a request ends with a result or an error")
+        return await self._answer(server_name, partial(Request, "", {}, query=ask), timeout, what)
 
     async def log_in(self, server_name: str, show: Show, *, scope: str | None = None) -> bool:
         """Log in at a server, and connect it.
@@ -304,7 +306,7 @@ class McpServers:
         """
         self._closed.add(asyncio.get_running_loop())
         owners = [link.stop() for link in self._links.values()]
-        await wait_closed(set().union(*owners))
+        await _wait_closed(set().union(*owners))
 
     async def __aenter__(self) -> McpServers:
         return self
@@ -312,18 +314,22 @@ class McpServers:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _call_events(
+    async def _answer(
         self,
         server_name: str,
-        tool_name: str,
-        args: Mapping[str, Json] | None,
-        key: str | None,
+        make_request: Callable[[], Request],
         timeout: float | None,
-        wants_progress: bool,
-        **retry: Any,
-    ) -> AsyncGenerator[ProgressEvent | CallToolResult, None]:
-        make_request = partial(Request, tool_name, args or {}, key=key, wants_progress=wants_progress, **retry)
-        return self._request_events(server_name, make_request, timeout, f"tool {tool_name!r}")
+        what: str,
+        on_progress: OnProgress | None = None,
+    ) -> Any:
+        """Return the result of a request; report its progress meanwhile."""
+        async with contextlib.aclosing(self._request_events(server_name, make_request, timeout, what)) as events:
+            async for event in events:
+                if not isinstance(event, ProgressEvent):
+                    return event
+                if on_progress is not None:
+                    await _report(on_progress, event)
+        raise AssertionError("unreachable: a request ends with a result or an error")
 
     async def _request_events(
         self, server_name: str, make_request: Callable[[], Request], timeout: float | None, what: str
@@ -352,22 +358,29 @@ class McpServers:
                 message = f"{link.config}: {what} gave no answer within {limit:g} s and was cancelled"
                 raise NoAnswer(message, limit) from error
 
-    def _local_client(self, config: ServerConfig) -> LocalClient | None:
+    def _link(self, name: str) -> ServerLink:
+        if name not in self._links:
+            raise NotFound("MCP server", name, suggestion=did_you_mean(name, self._links))
+        return self._links[name]
+
+    # --- for the links
+
+    def publish(self, name: str, definitions: list[Definition]) -> None:
+        """Hand the tools of a server to the listeners."""
+        for listener in self._listeners:
+            listener(name, definitions)
+
+    def relay(self, name: str) -> OnNotification | None:
+        """Return what gets the notifications of a server for clients, or None."""
+        return None if self.on_notification is None else partial(self.on_notification, name)
+
+    def local_client(self, config: ServerConfig) -> LocalClient | None:
         """Return what answers a server for this program; None if nothing can be answered."""
         on_elicit, on_sample = self.answers()
         on_sample = None if config.sampling is None else self.on_sample or on_sample
         limits = config.sampling or SamplingLimits()
         client = LocalClient(config.name, self.on_elicit or on_elicit, on_sample, config.roots, limits, self._samples)
         return client if client.capabilities else None
-
-    def _link(self, name: str) -> ServerLink:
-        if name not in self._links:
-            raise NotFound("MCP server", name, suggestion=did_you_mean(name, self._links))
-        return self._links[name]
-
-    def _publish(self, name: str, definitions: list[Definition]) -> None:
-        for listener in self._listeners:
-            listener(name, definitions)
 
 
 async def _report(on_progress: OnProgress, event: ProgressEvent) -> None:
@@ -377,3 +390,177 @@ async def _report(on_progress: OnProgress, event: ProgressEvent) -> None:
             await result
     except Exception:
         log.exception("a progress callback failed; the call continues")
+
+
+_Place: TypeAlias = tuple[asyncio.AbstractEventLoop, bytes]
+"""The event loop of a connection, and the capabilities that it announced, as JSON."""
+
+
+class ServerLink:
+    """One configured server and its connections: one per event loop.
+
+    In a gateway, a server of an older revision gets one for each set of capabilities that clients have, because it
+    learns them in the handshake only. The first one, which announced nothing, is closed when another takes over. A
+    dead connection is never opened again: the link makes a new one.
+
+    Args:
+        config: The server.
+        servers: The set of servers that it is one of.
+
+    Attributes:
+        definitions: The tools that the server listed last.
+        left_out: Why a tool that the server lists is not one of `definitions`, by tool name.
+        era: The protocol era that the server speaks, or None while it is unknown.
+    """
+
+    def __init__(self, config: ServerConfig, servers: McpServers) -> None:
+        self.config = config
+        self._servers = servers
+        self.definitions: tuple[Definition, ...] = ()
+        self.left_out: dict[str, str] = {}
+        self.era: str | None = None
+        # What an older server can ask even if no client is there: the run of a call waits for the answer.
+        self._unattended: dict[str, Json] = {"elicitation": dict(CAPABILITY)} if config.questions == WAIT else {}
+        self._first_schemas: dict[str, Json] = {}
+        self._connections: dict[_Place, Connection] = {}
+        self._main: dict[asyncio.AbstractEventLoop, bytes] = {}  # the key of requests without a client, by loop
+        self._owners: dict[asyncio.AbstractEventLoop, set[asyncio.Task[None]]] = {}
+        self._failed_attempts = 0
+        self._not_before = 0.0  # on the monotonic clock
+
+    @property
+    def is_connecting(self) -> bool:
+        """True while an attempt has neither succeeded nor failed."""
+        return any(not connection.opened.is_set() for connection in self._connections.values())
+
+    async def connect(self, client: CallClient | None = None, *, now: bool = False) -> Connection:
+        """Return a usable connection of the running loop; concurrent callers share one attempt.
+
+        After a failed attempt the next one waits: 0.2 s, doubling, at most 5 s.
+
+        Args:
+            client: The client on whose behalf the request is made, if any.
+            now: Do not wait after a failed attempt.
+
+        Raises:
+            ConfigError: The configuration cannot be used, or the mcp package is missing.
+            ConnectionError: The server could not be reached, or died.
+            TimeoutError: The server did not finish the handshake in time.
+        """
+        loop = asyncio.get_running_loop()
+        local = self._servers.local_client(self.config)
+        announced = {**self._unattended, **announced_capabilities(local if client is None else client)}
+        if client is not None:
+            if self.era is None:
+                await self.connect(now=now)
+            if self.era != LEGACY or self._servers.relay(self.config.name) is None:
+                client = None
+        key = self._main.setdefault(loop, _key(announced)) if client is None else _key(announced)
+        connection = self._connections.get((loop, key))
+        if connection is None or connection.error is not None:
+            self._forget_closed_loops()
+            pause = 0.0 if now else max(0.0, self._not_before - time.monotonic())
+            connection = self._open(loop, pause, announced, key)
+        if not connection.is_ready:
+            await connection.opened.wait()
+        if connection.error is not None:
+            raise copy_error(connection.error)
+        # The connection of a client replaces the first one, if that is idle: a server should not run twice.
+        first = _key(self._unattended)
+        main = self._connections.get((loop, first))
+        if local is None and key != self._main[loop] == first and main is not None and main.is_idle:
+            self._main[loop] = key
+            del self._connections[loop, first]
+            main.stop()
+        return connection
+
+    def stop(self) -> set[asyncio.Task[None]]:
+        """Begin to close every connection, and return the owner tasks on the running loop."""
+        running_loop = asyncio.get_running_loop()
+        self._forget_closed_loops()
+        for (loop, key), connection in list(self._connections.items()):
+            if loop is running_loop:
+                connection.stop()
+                del self._connections[loop, key]
+            else:
+                with contextlib.suppress(RuntimeError):  # that loop closes at this very moment
+                    loop.call_soon_threadsafe(connection.stop)
+        return set(self._owners.get(running_loop, ()))
+
+    def _open(
+        self, loop: asyncio.AbstractEventLoop, delay: float, announced: Mapping[str, Json], key: bytes
+    ) -> Connection:
+        if importlib.util.find_spec("mcp") is None:
+            raise ConfigError(f"{self.config} needs the mcp package: {install_command('mcp')}")
+        connection = Connection(
+            self.config,
+            self.era,
+            lambda server, definitions: self._servers.judge(server, definitions),  # its owner sets it later
+            self._first_schemas,
+            self._take_tools,
+            self._take_failure,
+            self._servers.relay(self.config.name),
+            self._servers.local_client(self.config),
+            announced,
+        )
+        self._connections[loop, key] = connection
+        self._servers.lost.discard(self.config.name)
+        owners = self._owners.setdefault(loop, set())
+        task = connection.start(delay)
+        owners.add(task)
+        task.add_done_callback(owners.discard)
+        return connection
+
+    def _take_tools(self, connection: Connection, definitions: tuple[Definition, ...]) -> None:
+        self.definitions = definitions
+        self.era = connection.era
+        self._failed_attempts = 0
+        left_out = connection.malformed.take()
+        if left_out and left_out != self.left_out:
+            log.warning("%s lists malformed tools, which are left out: %s", self.config, _list_reasons(left_out))
+        self.left_out = left_out
+        self._servers.failures.pop(self.config.name, None)
+        self._servers.publish(self.config.name, list(definitions))
+
+    def _take_failure(self, connection: Connection, error: Exception) -> None:
+        if connection.is_leaving:
+            return
+        self._servers.failures[self.config.name] = Reason(str(error), getattr(error, "remedy", None))
+        if connection.is_ready:
+            self._servers.lost.add(self.config.name)
+            self._servers.on_lost()
+            return
+        # It never worked: forget the era, and wait longer before each further attempt.
+        self.era = None
+        self._failed_attempts += 1
+        pause = min(_MAX_PAUSE, _FIRST_PAUSE * 2.0 ** min(self._failed_attempts, 10))
+        self._not_before = time.monotonic() + pause
+
+    def _forget_closed_loops(self) -> None:
+        for loop, key in [place for place in self._connections if place[0].is_closed()]:
+            self._connections.pop((loop, key)).abandon()
+            self._owners.pop(loop, None)
+            self._main.pop(loop, None)
+
+
+def _key(announced: Mapping[str, Json]) -> bytes:
+    return orjson.dumps(announced, option=orjson.OPT_SORT_KEYS)
+
+
+def _list_reasons(left_out: dict[str, str]) -> str:
+    reasons = [f"{name} ({why})" for name, why in islice(left_out.items(), _MAX_NAMED_TOOLS)]
+    text = "; ".join(reasons)
+    if len(left_out) > len(reasons):
+        text += f"; and {len(left_out) - len(reasons)} more"
+    return without_control_characters(text)
+
+
+async def _wait_closed(owners: set[asyncio.Task[None]]) -> None:
+    """Wait until the given owner tasks have ended; cancel those that take longer than 15 s."""
+    if not owners:
+        return
+    _, late = await asyncio.wait(owners, timeout=_CLOSE_TIMEOUT)
+    for task in late:
+        task.cancel()
+    if late:
+        await asyncio.wait(late, timeout=_CLOSE_TIMEOUT)
