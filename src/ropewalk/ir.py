@@ -305,6 +305,8 @@ def bodies(node: Node) -> tuple[Graph, ...]:
     """
     kind = type(node.op)
     enters = _enters.get(kind)
+    if enters is False:
+        return ()
     if enters is None:  # read once per type, like `part_fields`
         enters = _enters[kind] = dataclasses.is_dataclass(kind) and any(
             "Graph" in str(field.type) or field.type == "Any" for field in dataclasses.fields(kind)

@@ -73,6 +73,7 @@ class NodeSlot:
         "bodies",
         "direct",
         "error_slot",
+        "evaluates_long",
         "has_attempts",
         "id",
         "limit",
@@ -100,6 +101,7 @@ class NodeSlot:
         """True if a policy depends on each attempt, so that a call must keep its own timeout."""
         self.unwrapped = not (is_conditional or self.has_attempts) and node.result is None
         """True if the value of the node is that of its op, without any wrapper."""
+        self.evaluates_long = False  # whether the arguments of its call may be expensive to evaluate
         self.limit: float | None = None  # the timeout in seconds that the DeadlineTimer applies to a plain call
         self.tool: str | None = None
         self.repeatable = False  # whether its tool may be called again after a call that took effect

@@ -31,6 +31,8 @@ def compile_expr(expr: Expr, resolve: Resolve, secrets: SecretsOf | None = None)
     if type(expr) is Ref:  # the most common case
         base, path = resolve(expr)
         return path_getter(base, path, None, elide=expr.elide)
+    if type(expr) is Lit:
+        return constant_getter(expr.value)
     if not needs_budget(expr):
         return _result_getter(expr, Scope(resolve, _operand_getter, secrets=secrets))
     run = _result_getter(expr, Scope(resolve, _operand_getter, active=True, secrets=secrets))
@@ -59,7 +61,10 @@ def needs_budget(expr: Expr) -> bool:
     stack = [expr]
     while stack:
         part = stack.pop()
-        if type(part) is Ref or type(part) is Lit:  # there may be thousands
+        if type(part) in _LEAVES:
+            continue
+        if type(part) is Obj:  # the arguments of a call; most are references and constants
+            stack.extend([value for _, value in part.fields if type(value) not in _LEAVES])
             continue
         if isinstance(part, Each):
             return True
@@ -69,6 +74,9 @@ def needs_budget(expr: Expr) -> bool:
                 return True
         stack.extend(children(part))
     return False
+
+
+_LEAVES: Final = (Ref, Lit, Var)
 
 
 def _count_growing(part: Fn) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from html import escape
 from json import dumps
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -147,6 +146,8 @@ class Outcome(Record):
 
     def _repr_html_(self) -> str:
         """Return the table that notebooks show: run, status, result and errors."""
+        from html import escape  # imported only by notebooks
+
         rows = {"run": self.run_id, "status": self._data.get("status"), "result": self._data.get("result")}
         if errors := failures_of(self._data):
             rows["errors"] = [error.get("message") or error for error in errors]

@@ -22,7 +22,6 @@ from typing import Any, Final, NewType
 from ..errors import InvalidTool
 from ..fast_dataclass import dataclass
 from ..values import Json, is_json
-from .directory.rows import argument_reader
 from .raw_result import UnusableResult
 from .type_schemas import Convert, HintReader, TypeSchema
 
@@ -191,6 +190,8 @@ def adapt(function: Callable[..., Any], described: Described) -> Callable[..., A
     reads, more = described.reads, described.more
     if not reads and more is None and described.write is None and described.key is None:
         return function
+    from .directory.rows import argument_reader  # imported only for tools whose arguments are converted
+
     known = [*described.input_schema["properties"], described.key]
     handler = _wrap(function, argument_reader(described.name, reads, more, known), described.write)
     if described.key is not None:

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import decimal
 import enum
 import types
 import typing
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, TypeAlias, Union, get_args, get_origin
 
 from ..errors import InvalidTool
 from ..fast_dataclass import dataclass
@@ -42,9 +41,14 @@ def to_json(value: Any) -> Any:
     return _convert(value, MAX_DEPTH + 1)
 
 
+_PLAIN: Final = frozenset((str, int, float, bool, type(None)))
+
+
 def _convert(value: Any, depth: int) -> Any:
     if depth == 0:
         return value  # too deep or cyclic: the check of the result reports it
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, enum.Enum):
         return _convert(value.value, depth - 1)
     if is_dataclass(value):
@@ -55,7 +59,9 @@ def _convert(value: Any, depth: int) -> Any:
         return [_convert(item, depth - 1) for item in value]
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
         return value.isoformat()
-    if isinstance(value, (uuid.UUID, decimal.Decimal)):
+    from decimal import Decimal  # imported late: few results get here
+
+    if isinstance(value, (uuid.UUID, Decimal)):
         return str(value)
     dump = getattr(type(value), "model_dump", None)
     return dump(value, mode="json") if dump else value

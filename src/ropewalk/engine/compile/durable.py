@@ -29,12 +29,10 @@ from ...errors import (
     ToolError,
     ran_data,
 )
-from ...expr.compile import needs_budget
 from ...ir import Getter, Step, whole
 from ...journal.past import load
 from ...journal.protocol import Entry
 from ...journal.sql.leases import boottime
-from ...ops import Call
 from ...tools.raw_result import RawResult, shortened
 from ...values import NOT_JSON, Json, digest
 from ..frame import RUN, Frame, NodeSlot, key_of, path_of
@@ -124,7 +122,7 @@ class DurableCall:
         self.tool, self.node_slot, self._get_args = tool, node_slot, get_args
         self._lease, self._defers_commit = lease, defers_commit
         self._node_timeout = node_slot.node.policy.timeout
-        self._evaluates_long = isinstance(node_slot.node.op, Call) and needs_budget(node_slot.node.op.args)
+        self._evaluates_long = node_slot.evaluates_long
         if isinstance(target, HandlerCall):
             # Copied here, so that `run` looks up one attribute for each part.
             direct = target.direct

@@ -46,7 +46,10 @@ def writes_of(node: Node) -> WrittenNames:
 
 def writes_inside(node: Node) -> WrittenNames:
     """Return the channels that the regions of a node may write."""
-    return frozenset(name for body in bodies(node) for inner in body.nodes for name in writes_of(inner) or ()) or None
+    entered = bodies(node)
+    if not entered:
+        return None
+    return frozenset(name for body in entered for inner in body.nodes for name in writes_of(inner) or ()) or None
 
 
 class Ranks:

@@ -14,7 +14,7 @@ from ...errors import InvalidValue, RopewalkError, SchemaMismatch
 from ...expr.ast import Expr, Obj, Ref
 from ...expr.compile import compile_condition, compile_expr, needs_budget
 from ...expr.scope import SecretsOf
-from ...ir import Flow, Frame, Getter, Graph, Node, Step, Yield, bodies, nodes_of
+from ...ir import Flow, Frame, Getter, Graph, Node, Op, Step, Yield, bodies, nodes_of
 from ...ops import Call, Compute, Validate, Wait
 from ...schema import compile_schema
 from ...state import fold_into
@@ -269,7 +269,10 @@ class Builder:
         """
         body = region.graph
         self.node_count += len(body.nodes)
-        writes = [writes_of(node) for node in body.nodes]
+        writes = [
+            None if slot.node.writes is None and not slot.bodies else writes_of(slot.node)
+            for slot in region.node_slots.values()
+        ]
         region.writes = any(w is not None for w in writes)
         node_slots = [region.node_slots[node.id] for node in body.nodes]
         needs = [] if body.ordered else _needs(body)
@@ -327,8 +330,10 @@ class Builder:
         site = CompileContext(self, scope, node_slot)
         if node.policy.retry.attempts > 1:
             node_slot.attempt_slot = region.slot()
+        evaluated = _evaluated(node.op)
+        node_slot.evaluates_long = evaluates_long = evaluated is not None and needs_budget(evaluated)
         step = node.op.compile(site)
-        if isinstance(node.op, Compute | Call) and needs_budget(_evaluated(node.op)):
+        if evaluates_long:
             from ..offload import offloaded  # imported only for expensive expressions
 
             step = offloaded(step)
@@ -474,8 +479,11 @@ def _lists_nodes(body: Graph) -> bool:
     )
 
 
-def _evaluated(op: Compute | Call) -> Expr:
-    return op.value if isinstance(op, Compute) else op.args
+def _evaluated(op: Op) -> Expr | None:
+    """Return the expression that the op evaluates before or instead of a call."""
+    if isinstance(op, Call):
+        return op.args
+    return op.value if isinstance(op, Compute) else None
 
 
 def _as_coroutine(get: Getter) -> policy.NodeRunner:

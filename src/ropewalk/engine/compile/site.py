@@ -16,7 +16,7 @@ from ...expr.ast import Expr, Lit, Obj, Path, Ref, brief
 from ...expr.compile import compile_condition, compile_expr, needs_budget
 from ...expr.scope import SecretsOf
 from ...ir import Getter, Graph, Step, Yield, whole
-from ...ops import in_milliseconds
+from ...ops import Call, in_milliseconds
 from ...redaction import Redaction
 from ...values import Json
 from ..frame import (
@@ -391,8 +391,13 @@ class CompileContext:
             from ...tools.runner import logged
 
             bound = logged(with_content(bound), tool)
-        node_slot.undo = self._undo(tool, undo, bound, content)
-        slow = needs_budget(args)
+        if undo is not None or _needs_undo(bound):
+            from .undo import call_undo  # imported only by flows that call a tool with an undo
+
+            node_slot.undo = call_undo(self.builder, tool, undo, bound, content)
+        if not isinstance(node_slot.node.op, Call):  # of a call the builder has looked already
+            node_slot.evaluates_long = needs_budget(args)
+        slow = node_slot.evaluates_long
         # A plain call needs no wrapper: the loop of the region makes it.
         plain = bound.direct is not None and unrecorded is None and not slow
         if plain and not self.builder.durable and node_slot.undo is None and self.builder.runs_in_loop(node_slot):
@@ -427,13 +432,6 @@ class CompileContext:
             return Step(whole, _call_and_redact(send, get, slow))
         return Step(whole, _call_with_key(bound, get, node_slot, slow))
 
-    def _undo(self, tool: str, undo: Any, bound: Any, content: bool) -> Any:
-        if undo is None and getattr(bound, "undo", None) is None and getattr(bound, "origin", None) is None:
-            return None
-        from .undo import call_undo  # imported only by flows that call a tool with an undo
-
-        return call_undo(self.builder, tool, undo, bound, content)
-
     def _start(self, called: Direct, args: Expr) -> Callable[[Frame], Awaitable[Json]]:
         """Return a function from a frame to the handler's coroutine, which the loop of the region awaits."""
         if isinstance(args, Lit) and type(args.value) is dict:
@@ -442,6 +440,11 @@ class CompileContext:
             return calls.start_from(called, [(key, self.expr(value)) for key, value in args.fields])
         start, get = calls.start_with(called), self._object_of(args)
         return lambda frame: start(get(frame))
+
+
+def _needs_undo(bound: Any) -> bool:
+    """Return True if a finished call of the tool may have to be taken back, here or by the run that it reuses."""
+    return getattr(bound, "undo", None) is not None or getattr(bound, "origin", None) is not None
 
 
 def _place_of(bound: Any) -> Callable[[Frame, NodeSlot], str]:

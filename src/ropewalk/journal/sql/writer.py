@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import queue
 import threading
@@ -375,6 +374,8 @@ class Writer(ABC):
 
     def abandon(self) -> None:
         """In a forked child: never touch the parent's connections, not even to close them."""
+        import ctypes  # imported late: few processes fork
+
         self.refusal = "the store was opened before os.fork; open another one in the child"
         for connection in self.connections():
             # Closing drops the parent's file locks, or ends its session: let it live for ever.
