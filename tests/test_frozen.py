@@ -15,8 +15,10 @@ from typing import Any, ClassVar
 import pytest
 
 from ropewalk.errors import Place, Problem
+from ropewalk.expr.ast import Lit
 from ropewalk.fast_dataclass import dataclass
 from ropewalk.ir import Node
+from ropewalk.ops import Call
 
 SOURCE = Path(__file__).parents[1] / "src" / "ropewalk"
 OPTIONS: list[dict[str, bool]] = [
@@ -305,6 +307,22 @@ def test_the_standard_library_takes_one_of_ours_for_a_frozen_base() -> None:
         Far("f", 1, 2).line = 3  # type: ignore[misc]
 
 
+def test_a_class_is_inspected_before_it_is_called() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Fresh:
+        file: str
+        line: int = 1
+
+    class Sub(Fresh):
+        def __init__(self) -> None:
+            super().__init__("s")
+
+    assert list(inspect.signature(Sub).parameters) == []
+    assert list(inspect.signature(Fresh).parameters) == ["file", "line"]
+    assert not hasattr(Fresh("f"), "__signature__")
+    assert (Sub().file, Sub().line) == ("s", 1)
+
+
 def test_it_matches_by_position_as_well() -> None:
     match Place("f", 3, 4):
         case Place(file, line, _):
@@ -312,6 +330,7 @@ def test_it_matches_by_position_as_well() -> None:
 
 
 def test_every_frozen_class_of_the_package_is_made_the_quick_way() -> None:
+    assert Node(id="n", op=Call(tool="t", args=Lit({}))).id == "n"  # its __init__ is generated at the first call
     assert Node.__init__.__code__.co_filename == "<string>"
     slow = [
         file.relative_to(SOURCE).as_posix()

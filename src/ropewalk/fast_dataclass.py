@@ -1,9 +1,10 @@
 """A `dataclass` decorator that makes frozen and slotted classes in a quarter of the time of the standard library.
 
 Until Python 3.13 a frozen dataclass costs six calls of `exec`, a quarter of a millisecond. Ropewalk has dozens, and
-they took half of its start. Here classes with the same number of fields share the code of `__init__`, and the other
-methods are written once. The classes behave like those of the standard library, and `fields`, `replace`, `asdict`,
-matching and pickling work. Making an instance is faster. Type checkers see the standard decorator.
+they took half of its start. Here most methods are written once. `__init__` is generated when it is first called or
+inspected, which most classes of a process never are; classes with the same number of fields share its code. The classes
+behave like those of the standard library, and `fields`, `replace`, `asdict`, matching and pickling work. Making an
+instance is faster. Type checkers see the standard decorator.
 
 Annotations that are not fields, fields that `__init__` does not take, and a dataclass as a base are refused. A class
 that is neither frozen nor slotted, or that uses other options, is passed to the standard library.
@@ -91,7 +92,7 @@ def _process(
         for name, value in added.items():
             setattr(cls, name, value)
     if "__init__" not in plain.__dict__:
-        cls.__init__ = _init(cls, tuple(fields_by_name.values()), frozen, slots)
+        _defer_init(cls, tuple(fields_by_name.values()), frozen, slots)
     return cls
 
 
@@ -143,6 +144,38 @@ def _fields(plain: type[Any], kw_only: bool) -> dict[str, Field[Any]]:
     return fields_by_name
 
 
+def _defer_init(cls: type[Any], fields_: tuple[Field[Any], ...], frozen: bool, slots: bool) -> None:
+    """Give the class an `__init__` that replaces itself by the generated one when it is first called."""
+    may_lack = [_default(field_) is not MISSING for field_ in fields_ if not field_.kw_only]
+    if may_lack != sorted(may_lack):
+        raise TypeError(f"{cls.__name__}: a field without a default comes after one with a default")
+
+    def complete() -> Callable[..., None]:
+        init: Callable[..., None]
+        init = cls.__init__ = _init(cls, fields_, frozen, slots)
+        return init
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        complete()(self, *args, **kwargs)
+
+    __init__.complete = complete  # type: ignore[attr-defined]
+    cls.__init__ = __init__
+    cls.__signature__ = _SIGNATURE
+
+
+class _DeferredSignature:
+    """Completes the `__init__` of a class that is inspected; then the signature is the usual one."""
+
+    def __get__(self, instance: object, owner: type[Any]) -> Any:
+        complete = getattr(owner.__init__, "complete", None)
+        if complete is not None:
+            complete()
+        raise AttributeError("__signature__")  # `inspect.signature` goes on to `__init__`
+
+
+_SIGNATURE = _DeferredSignature()
+
+
 def _init(cls: type[Any], fields_: tuple[Field[Any], ...], frozen: bool, slots: bool) -> Callable[..., None]:
     """Make `__init__`, the only method that needs generated code: the code for this number of fields, with the names
     put in.
@@ -152,9 +185,6 @@ def _init(cls: type[Any], fields_: tuple[Field[Any], ...], frozen: bool, slots: 
     positional = sum(not field_.kw_only for field_ in ordered)
     factories = tuple(i for i, field_ in enumerate(ordered) if field_.default_factory is not MISSING)
     defaults = {field_.name: _default(field_) for field_ in ordered if _default(field_) is not MISSING}
-    may_lack = [name in defaults for name in names[:positional]]
-    if may_lack != sorted(may_lack):
-        raise TypeError(f"{cls.__name__}: a field without a default comes after one with a default")
     namespace: dict[str, Any] = {"made": _FACTORY, "put": object.__setattr__}
     for i, field_ in enumerate(ordered):
         if frozen:

@@ -23,9 +23,9 @@ from ropewalk.agents.scripted import ScriptedModel
 from ropewalk.content import Contents, content, content_bytes, contents
 from ropewalk.doors.mcp.results import blocks
 from ropewalk.errors import InvalidValue, NotFound
-from ropewalk.journal.address import copy
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.journal.protocol import Entry, NewRun, Store
+from ropewalk.journal.sql.copying import copy
 from ropewalk.journal.sqlite.store import SqliteStore
 from tools.mcp_lab import node, python
 

@@ -10,8 +10,8 @@ import pytest
 
 from ropewalk.errors import ExpressionError
 from ropewalk.expr import FUNCTIONS, MACROS, ROOTS, TRANSFORM_TYPES
+from ropewalk.expr.faults import MAX_TEXT
 from ropewalk.expr.jsonpath import MAX_VISITS
-from ropewalk.expr.lexer import MAX_TEXT
 from ropewalk.expr.operators import MAX_STEPS
 from ropewalk.expr.parser import MAX_NESTING
 

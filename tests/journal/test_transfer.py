@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from ropewalk.errors import StoreError
-from ropewalk.journal.address import Copied, copy
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.journal.postgres.store import PostgresStore
 from ropewalk.journal.protocol import Definition, Entry, NewRun, Store
+from ropewalk.journal.sql.copying import Copied, copy
 from ropewalk.journal.sqlite.store import SqliteStore
 
 BIG = {"text": "".join(chr(33 + i * 7919 % 90) for i in range(100_000))}

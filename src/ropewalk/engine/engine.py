@@ -470,7 +470,8 @@ class Engine:
                 await ended(run.id)
         if (self._parts or log.resumed) and result.get("status") != "waiting":
             await run_sync_in_thread(self.store, lambda: self._end_parts(run.id, log.resumed))
-        if log.run.undo_policy is not None and result.get("status") in UNSUCCESSFUL:
+        # The row of a run in memory is made when it is first read, so it is read last.
+        if result.get("status") in UNSUCCESSFUL and log.run.undo_policy is not None:
             result = await self._undone(run.id, job.watcher, result)
         if run.waiting is not None:
             run.waiting.set_result(result)

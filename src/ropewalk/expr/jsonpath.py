@@ -22,7 +22,7 @@ from jsonpath_rfc9535.query import JSONPathQuery
 
 from ..errors import ExpressionError
 from ..values import MAX_DEPTH, Json
-from .lexer import MAX_TEXT, fault
+from .faults import MAX_TEXT, fault
 from .operators import LIST_ELEMENT, MISSING, Budget, OverBudget, grow
 
 MAX_STATE_CHECKS: Final = 2**30

@@ -1,7 +1,7 @@
 """Split text into tokens with positions, and read numbers and strings.
 
 Refused: unknown characters, NUL and lone surrogates from escapes, integers past 64 bits. The parser refuses
-texts longer than MAX_TEXT characters.
+texts longer than `MAX_TEXT` characters.
 """
 
 from __future__ import annotations
@@ -12,16 +12,7 @@ from typing import Final, NamedTuple
 
 from ..errors import ExpressionError
 from ..values import Json
-
-MAX_TEXT: Final = 10_000
-
-
-def fault(text: str, at: int, message: str, suggestion: str | None = None) -> ExpressionError:
-    """Return an error at a position of the text; its line and column count from 1."""
-    line = text.count("\n", 0, at) + 1
-    column = at - (text.rfind("\n", 0, at) + 1) + 1
-    return ExpressionError(message, text=text, at=at, line=line, column=column, suggestion=suggestion)
-
+from .faults import fault
 
 _TOKEN: Final = re.compile(
     r"""

@@ -15,7 +15,7 @@ from ..deadline import look_at_clock
 from ..errors import ExpressionError, Problem
 from ..values import MAX_DEPTH, Json, did_you_mean
 from .ast import NULL, Arr, Expr, Fn, Lit, Obj, Ref, refs, shift_columns
-from .lexer import MAX_TEXT, fault
+from .faults import MAX_TEXT, fault
 from .reference_paths import ROOTS, read_path
 
 Unknown: TypeAlias = Literal["problem", "literal"]

@@ -13,9 +13,10 @@ from typing import Final
 from ..errors import ExpressionError
 from ..values import did_you_mean
 from .ast import POWERS, Arr, Expr, Fn, Lit, Obj, Ref, Var, binary, children, select
+from .faults import MAX_TEXT, fault
 from .function_registry import FUNCTIONS
 from .functions import MACROS, Form, check_constants, find_form
-from .lexer import MAX_TEXT, Token, fault, next_token, number_value, string_value
+from .lexer import Token, next_token, number_value, string_value
 from .reference_paths import ROOTS, is_query, query_end, read_path
 
 MAX_NESTING: Final = 64

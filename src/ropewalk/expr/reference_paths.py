@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from .ast import Path
-from .lexer import fault
+from .faults import fault
 
 ROOTS: Final = frozenset(
     ("input", "prev", "steps", "output", "var", "state", "item", "index", "iteration", "error", "secret", "acc")

@@ -2,10 +2,7 @@
 
 To add a store, call `register_store` with its scheme, or name it as an entry point in the group `ropewalk.stores`.
 
-This module also calls a store from an event loop without blocking the loop, and copies one store to another of any
-kind: definitions with their versions, runs with their facts, signals and big values. Each run is copied in one
-transaction, so copying can be interrupted and repeated; existing rows are kept. Refused: a run that some process is
-executing. Copy it after it has ended. A new table has a column `run` or is named here.
+This module also calls a store from an event loop without blocking the loop.
 """
 
 from __future__ import annotations
@@ -13,23 +10,16 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import field
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from ..argument_checks import wrong_type
 from ..errors import StoreError
-from ..fast_dataclass import dataclass
 from ..values import did_you_mean
 from .memory import MemoryStore
 from .protocol import Store
-from .sql.leases import Owner, owner_state
-from .sql.rows import Connection, fetch
-from .sql.store import SqlStore
-from .sql.writer import Writer
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -37,13 +37,13 @@ def copy(source: str, target: str, /, *, json: Json = False) -> Answer:
         source: Address or file of the store to copy.
         target: Address or file of the store to copy into; created if it does not exist.
     """
-    from ...journal import address
+    from ...journal.sql.copying import copy as copy_store
 
     here = open_store(source, existing=True)
     try:
         there = open_store(target)
         try:
-            done = address.copy(here, there)
+            done = copy_store(here, there)
         finally:
             there.close()
     finally:

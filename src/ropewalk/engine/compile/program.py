@@ -25,7 +25,6 @@ from . import policy
 from .calls import Caller, Lease
 from .events import journal_value, ready_reporter, report_node, report_start, write_reporter
 from .failures import node_failure
-from .folds import in_sequence, writes_of
 from .site import CompileContext, Scope, known_secrets
 
 if TYPE_CHECKING:
@@ -269,15 +268,16 @@ class Builder:
         """
         body = region.graph
         self.node_count += len(body.nodes)
-        writes = [
-            None if slot.node.writes is None and not slot.bodies else writes_of(slot.node)
-            for slot in region.node_slots.values()
-        ]
+        writes = [_written_channels(node_slot) for node_slot in region.node_slots.values()]
         region.writes = any(w is not None for w in writes)
         node_slots = [region.node_slots[node.id] for node in body.nodes]
         needs = [] if body.ordered else _needs(body)
         # A watched run reports when nodes become ready, so it keeps its graph.
-        sequence = None if body.ordered or self.watched else in_sequence(needs)
+        sequence = None
+        if not body.ordered and not self.watched:
+            from .folds import in_sequence  # imported only by unordered regions
+
+            sequence = in_sequence(needs)
         if sequence is not None:
             node_slots = [node_slots[i] for i in sequence]
         region.sequential = body.ordered or sequence is not None
@@ -456,6 +456,14 @@ def may_wait(flow: Flow, caller: Binder) -> bool:
 
 def _has_waits(body: Graph) -> bool:
     return any(type(node.op) is Wait or any(map(_has_waits, bodies(node))) for node in body.nodes)
+
+
+def _written_channels(node_slot: NodeSlot) -> frozenset[str] | None:
+    if node_slot.node.writes is None and not node_slot.bodies:
+        return None
+    from .folds import writes_of  # imported only by nodes that may write
+
+    return writes_of(node_slot.node)
 
 
 def _needs(body: Graph) -> list[list[int]]:
