@@ -347,7 +347,7 @@ async def test_stopping_a_run_that_is_timing_out_ends_it_as_stopped() -> None:
 @every_way
 async def test_a_block_that_is_late_cancels_what_is_inside(way: Way) -> None:
     tools = ScriptedTools(slow=hangs(), after=1)
-    late = Policy(timeout=0.02, on_error=OnError(value=Lit("late")))
+    late = Policy(timeout=0.3, on_error=OnError(value=Lit("late")))
     inner = Block(body=graph(call("s1", "slow"), each("m", [1, 2], call("s2", "slow"))))
     done = await way(graph(node("b", inner, policy=late), call("after", after="b")), tools)
     assert done["status"] == "completed"
