@@ -104,7 +104,7 @@ class DyingStore:
                 continue
             # The row of a list lacks large fields, so the complete one is read.
             # A row has every field of the request except those that count only when the run is created.
-            names = NewRun.__dataclass_fields__.keys() - {"copies", "undoes_calls"}
+            names = NewRun.__dataclass_fields__.keys() - {"copies", "undoes", "undoes_epoch", "undoes_calls"}
             fields = {name: getattr(complete_row, name) for name in names}
             log = await fresh_store.open(NewRun(**fields))
             for entry in self.store.history(row.id):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -105,7 +106,7 @@ async def undo(
         row = await run_sync_in_thread(store, lambda: require_undoable(store, run_id))
         if row.undo:
             return await _continue(jobs, row, executor, on_event, needs_approval, renew)
-        plan = await run_sync_in_thread(store, lambda row=row: plan_undo(context, row, shared=shared))
+        plan = await run_sync_in_thread(store, partial(plan_undo, context, row, shared=shared))
         if not plan.steps:
             raise _nothing_to_undo(run_id, plan)
         question = _question(run_id, plan.steps, needs_approval)

@@ -146,7 +146,7 @@ class _Journal:
 
 def _args_of(undo: Entry) -> Json:
     data: Any = undo.data
-    return data.get("args")  # type: ignore[no-any-return]
+    return data.get("args")
 
 
 class _Planner:
