@@ -20,6 +20,7 @@ def main(socket_path, programs, startup, obeyed, variables):
     is_python = name.startswith("python")
     words = sys.argv[1:] if is_python else [program, *sys.argv[1:]]
     own = {key: value for key, value in environment.items() if key.startswith(startup) and key not in obeyed}
+    own = {key: value for key, value in own.items() if value != b"C.UTF-8"}
     if (is_python and not _is_reproducible(words)) or words[1:2] == ["test"] or own != variables:
         posix.execv(program, [program, *sys.argv[1:]])
     server = _socket.socket(_socket.AF_UNIX)

@@ -44,7 +44,8 @@ from typing import Any, NoReturn
 
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
 _STARTUP_VARIABLES = ("PYTHON", "LC_", "LANG", "OPENBLAS_", "MALLOC_", "LD_")
-_NO_BYTECODE, _UNBUFFERED = "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"
+_OBEYED = _NO_BYTECODE, _UNBUFFERED = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
+_DEFAULT_LOCALE = "C.UTF-8"
 _INNER_IMPORT = re.compile(r"^[ \t]+(?:from|import) ([A-Za-z_][\w.]*)(?: import .*)?$", re.MULTILINE)
 _LAZY = (
     "cyclopts.help", "docstring_parser", "rich.panel", "anthropic.resources.messages", "anthropic.resources.beta",
@@ -142,6 +143,11 @@ def programs() -> Path:
     return _server().folder if sys.platform.startswith("linux") else Path(sys.executable).parent
 
 
+def program(name: str) -> str:
+    """The path of one of the `programs()`."""
+    return str(programs() / name)
+
+
 def program_of(args: Any, env: Mapping[str, str] | None) -> list[str] | None:
     """The words of a program that the server can start: a script, or `-m` and a module; else None."""
     if isinstance(args, (str, bytes, os.PathLike)) or not sys.platform.startswith("linux"):
@@ -159,9 +165,15 @@ def program_of(args: Any, env: Mapping[str, str] | None) -> list[str] | None:
 
 
 def _startup_variables(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables that Python has read when it starts, but for those that `become` obeys."""
-    obeyed = (_NO_BYTECODE, _UNBUFFERED)
-    return {name: value for name, value in env.items() if name.startswith(_STARTUP_VARIABLES) and name not in obeyed}
+    """The variables that Python has read when it starts, but for those that `become` obeys.
+
+    Python uses the locale C.UTF-8 also where none is named.
+    """
+    return {
+        name: value
+        for name, value in env.items()
+        if name.startswith(_STARTUP_VARIABLES) and name not in _OBEYED and value != _DEFAULT_LOCALE
+    }
 
 
 # --- the test process's side ----------------------------------------------------------------------------------------
@@ -195,7 +207,7 @@ class _Server:
         programs |= {path.name: str(path) for path in servers}
         startup = tuple(prefix.encode() for prefix in _STARTUP_VARIABLES)
         variables = {name.encode(): os.fsencode(value) for name, value in self._variables.items()}
-        obeyed = tuple(name.encode() for name in (_NO_BYTECODE, _UNBUFFERED))
+        obeyed = tuple(name.encode() for name in _OBEYED)
         arguments = (str(self.folder / "socket"), programs, startup, obeyed, variables)
         body = Path(__file__).with_name("fork_client.py").read_text("utf-8")
         for name in programs:

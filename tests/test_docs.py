@@ -51,9 +51,8 @@ def blocks(text: str) -> list[Block]:
 
 
 def run(block: Block, folder: Path) -> subprocess.CompletedProcess[str]:
-    programs = fork_server.programs()
-    path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
-    interpreter = [programs / "python"] if block.kind == "python" else ["bash", "-euo", "pipefail"]
+    path = os.pathsep.join([str(fork_server.programs()), str(Path(sys.executable).parent), os.environ["PATH"]])
+    interpreter = [fork_server.program("python")] if block.kind == "python" else ["bash", "-euo", "pipefail"]
     command = [*interpreter, "-c", block.code]
     return subprocess.run(
         command,

@@ -152,14 +152,14 @@ def test_a_program_on_the_path_of_a_shell_sees_the_same_process(script: Path, tm
         facts.pop("session")
         return facts, done.stderr, done.returncode
 
-    assert started(fork_server.programs() / "python") == started(sys.executable)
+    assert started(fork_server.program("python")) == started(sys.executable)
 
 
 def test_a_program_on_the_path_must_import_what_it_uses() -> None:
     code = "import ropewalk; print(hasattr(ropewalk, 'engine'), ropewalk.App.__name__)"
     runs = [
         subprocess.run([str(python), "-c", code], capture_output=True, text=True).stdout
-        for python in (fork_server.programs() / "python", sys.executable)
+        for python in (fork_server.program("python"), sys.executable)
     ]
     assert runs[0] == runs[1] != ""
 
@@ -176,7 +176,7 @@ def test_a_shell_finds_the_programs_and_what_they_start_in_turn(tmp_path: Path) 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_signals_reach_the_process_behind_a_program(tmp_path: Path, number: signal.Signals) -> None:
     code = "import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(60)"
-    words = [str(fork_server.programs() / "python"), "-c", code]
+    words = [fork_server.program("python"), "-c", code]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as child:
         assert child.stdout is not None
         pid = int(child.stdout.readline())

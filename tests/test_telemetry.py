@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+import fork_server
 from ropewalk import App
 from ropewalk.agents.scripted import ScriptedModel, wants
 from ropewalk.telemetry import from_environment, instrument
@@ -212,7 +212,7 @@ async def test_the_trace_goes_on_in_an_mcp_server() -> None:
     """The server is asked with the trace of the node that calls it."""
     seen = Seen()
     server = Path(__file__).parent / "mcp_servers" / "odd.py"
-    seen.app.toolbox.add_mcp("t", {"command": sys.executable, "args": [str(server)]})
+    seen.app.toolbox.add_mcp("t", {"command": fork_server.program("python"), "args": [str(server)]})
     trace.set_tracer_provider(seen.tracers)  # that of the MCP library
     async with seen.app as app:
         done = await app.run({"kind": "chain", "name": "c", "nodes": [call("a", "t:meta")]})

@@ -14,7 +14,7 @@ from ropewalk.errors import InvalidFlow, InvalidTool, StoreError
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.testing import DyingStore, ScriptedModel, results_in, wants
 from ropewalk.tools.tool import Tool
-from tools.mcp_lab import python
+from tools.mcp_lab import forked
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
@@ -42,7 +42,7 @@ def test_the_toolbox_that_was_given_runs_its_tools(with_app: bool) -> None:
 
     async def run() -> None:
         box = shouting()
-        box.add_mcp("odd", python("odd.py"))
+        box.add_mcp("odd", forked("odd.py"))
         box.add_mcp("away", {"command": "/no/such/program"})
         box.register(Tool("nobody", "Nothing runs it.", TEXT))
         model = ScriptedModel([wants("echo", {"text": "a"}), wants("shout", {"text": "b"}), wants("fails")], "done")

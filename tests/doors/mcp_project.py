@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import fork_server
 from ropewalk.tools.mcp.servers import McpServers
 
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
@@ -98,7 +99,8 @@ class Served:
 
     def config(self, *words: str, mode: str = "auto", **more: Any) -> dict[str, Any]:
         """For our own client."""
-        return {"command": COMMAND, "args": ["mcp", *words], "cwd": str(self.home), "env": environment()} | {
+        program = fork_server.program("ropewalk")
+        return {"command": program, "args": ["mcp", *words], "cwd": str(self.home), "env": environment()} | {
             "mode": mode,
             **more,
         }

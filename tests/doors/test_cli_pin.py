@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import fork_server
 
 pytestmark = pytest.mark.process
 
@@ -19,7 +20,7 @@ PLAIN = {"name": "weigh", "description": "Weighs a rope.", "inputSchema": {"type
 def scale(project: Any) -> Any:
     """The project with a server `scale`."""
     tools = project.write("scale.json", json.dumps([PLAIN]))
-    server = f"[mcp.scale]\ncommand = '{sys.executable}'\nargs = ['{SHIFTY}', '{tools}']\n"
+    server = f"[mcp.scale]\ncommand = '{fork_server.program('python')}'\nargs = ['{SHIFTY}', '{tools}']\n"
     project.write("ropewalk.toml", server)
     return project
 

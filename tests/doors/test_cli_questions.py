@@ -74,7 +74,7 @@ def test_an_address_is_printed() -> None:
 
 @pytest.mark.process
 def test_a_run_on_a_terminal_asks_and_without_one_the_server_learns_that_nobody_answers(tmp_path: Path) -> None:
-    server = f"[mcp.air]\ncommand = {sys.executable!r}\nargs = [{str(SERVER)!r}]\nmode = 'legacy'\n"
+    server = f"[mcp.air]\ncommand = {fork_server.program('python')!r}\nargs = [{str(SERVER)!r}]\nmode = 'legacy'\n"
     (tmp_path / "ropewalk.toml").write_text(server)
     node = "{id: ask, type: tool, tool: 'air:ask', params: {what: form}}"
     (tmp_path / "fly.yaml").write_text(f"kind: chain\nname: fly\nnodes: [{node}]\n")

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+import fork_server
 from ropewalk import App, tool
 from ropewalk.doors.cli.commands import COMMANDS, program
 from ropewalk.errors import InvalidFlow
@@ -38,7 +39,9 @@ def serve_mcp(home: Path, *words: str) -> str:
 async def list_tools(home: Path, *words: str) -> list[str]:
     from mcp import Client, StdioServerParameters, stdio_client
 
-    async with Client(stdio_client(StdioServerParameters(command=COMMAND, args=["mcp", *words], cwd=home))) as client:
+    async with Client(
+        stdio_client(StdioServerParameters(command=fork_server.program("ropewalk"), args=["mcp", *words], cwd=home))
+    ) as client:
         return [item.name for item in (await client.list_tools()).tools]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from mcp_project import ERAS, Served, served
 
+import fork_server
 from ropewalk.tools.mcp.requests import ServerRefused
 from ropewalk.tools.mcp.servers import McpServers
 from ropewalk.tools.tool import ProgressEvent
@@ -45,7 +46,7 @@ def toml(offered: str = "", /, **servers: list[str]) -> str:
 
 
 def odd(*args: str) -> list[str]:
-    return [sys.executable, str(SERVERS / "odd.py"), *args]
+    return [fork_server.program("python"), str(SERVERS / "odd.py"), *args]
 
 
 async def answer(mcp: McpServers, server: str, tool: str, args: dict[str, Any]) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,10 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_project import COMMAND, ERAS, Served, environment, served
+from mcp_project import ERAS, Served, environment, served
 from test_mcp_http import listening
+
+import fork_server
 
 __all__ = ["served"]
 pytestmark = pytest.mark.process
@@ -25,7 +26,7 @@ SERVER = Path(__file__).parent / "conformance" / "scenario_server.py"
 def settings(era: str) -> str:
     return f"""\
 [mcp.scenarios]
-command = {sys.executable!r}
+command = {fork_server.program("python")!r}
 args = [{str(SERVER)!r}]
 mode = {era!r}
 [mcp_server]
@@ -65,7 +66,9 @@ class User:
 
 
 def stdio(served: Served) -> Any:
-    place = StdioServerParameters(command=COMMAND, args=["mcp"], cwd=str(served.home), env=environment() or None)
+    place = StdioServerParameters(
+        command=fork_server.program("ropewalk"), args=["mcp"], cwd=str(served.home), env=environment() or None
+    )
     return stdio_client(place)
 
 

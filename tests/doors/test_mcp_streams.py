@@ -10,7 +10,7 @@ from mcp_project import ERAS, TOOLS, Served, served
 
 from mcp_servers.pictures import EVERYTHING, PNG
 from ropewalk.tools.tool import ProgressEvent
-from tools.mcp_lab import python
+from tools.mcp_lab import forked
 
 __all__ = ["served"]
 
@@ -31,7 +31,7 @@ LOOK = "kind: composition\nname: look\nnodes:\n  - {id: got, type: tool, tool: '
 @pytest.fixture
 def project(served: Served) -> Served:
     served.write("mcp_door_tools.py", TOOLS + MORE)
-    served.write(".mcp.json", json.dumps({"mcpServers": {"pics": python("pictures.py")}}))
+    served.write(".mcp.json", json.dumps({"mcpServers": {"pics": forked("pictures.py")}}))
     served.write("flows/streaming.yaml", STREAMING)
     served.write("flows/look.yaml", LOOK)
     return served

@@ -10,7 +10,9 @@ import mcp_types as types
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
-from mcp_project import COMMAND, Served, environment, served
+from mcp_project import Served, environment, served
+
+import fork_server
 
 __all__ = ["served"]
 pytestmark = pytest.mark.process
@@ -33,7 +35,9 @@ def client(served: Served, mode: str, answers: list[Any], seen: list[Any]) -> Cl
         seen.append(params)
         return types.ElicitResult.model_validate(answers.pop(0))
 
-    place = StdioServerParameters(command=COMMAND, args=["mcp"], cwd=str(served.home), env=environment() or None)
+    place = StdioServerParameters(
+        command=fork_server.program("ropewalk"), args=["mcp"], cwd=str(served.home), env=environment() or None
+    )
     return Client(stdio_client(place), mode=mode, elicitation_callback=elicit)  # type: ignore[arg-type]
 
 

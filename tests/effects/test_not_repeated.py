@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import fork_server
 from modules.folder import needs_node
 from ropewalk import App, Toolbox, flow
 from ropewalk.errors import OutputValidationFailed
@@ -66,7 +66,11 @@ async def paid_once(app: App, document: Any, ledger: Ledger) -> dict[str, Any]:
 
 
 def mcp(ledger: Ledger) -> dict[str, Any]:
-    return {"command": sys.executable, "args": [str(SERVER)], "env": {"LEDGER": str(ledger.path)}}
+    return {
+        "command": fork_server.program("python"),
+        "args": [str(SERVER)],
+        "env": {"LEDGER": str(ledger.path)},
+    }
 
 
 @both_stores

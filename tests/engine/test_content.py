@@ -7,7 +7,6 @@ import base64
 import hashlib
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -17,6 +16,7 @@ from typing import Any
 
 import pytest
 
+import fork_server
 from mcp_servers.pictures import EVERYTHING, PDF, PNG, WAV
 from ropewalk import App, Runner, flow, tool
 from ropewalk.agents.scripted import ScriptedModel
@@ -27,7 +27,7 @@ from ropewalk.journal.memory import MemoryStore
 from ropewalk.journal.protocol import Entry, NewRun, Store
 from ropewalk.journal.sql.copying import copy
 from ropewalk.journal.sqlite.store import SqliteStore
-from tools.mcp_lab import node, python
+from tools.mcp_lab import forked, node, python
 
 pytestmark = pytest.mark.process
 
@@ -118,7 +118,7 @@ ONE_NODE = {
 @asynccontextmanager
 async def pictures(store: Any = "memory", **more: Any) -> AsyncIterator[App]:
     async with App(store, tools=[sizes], **more) as app:
-        app.toolbox.add_mcp("pics", python("pictures.py"))
+        app.toolbox.add_mcp("pics", forked("pictures.py"))
         yield app
 
 
@@ -275,7 +275,7 @@ async def hold(parts: list) -> str:
 
 async def main():
     async with App(sys.argv[1], tools=[hold]) as app:
-        app.toolbox.add_mcp("pics", {"command": sys.executable, "args": [sys.argv[3]]})
+        app.toolbox.add_mcp("pics", {"command": PYTHON, "args": [sys.argv[3]]})
         nodes = [{"id": "got", "type": "tool", "tool": "pics:picture"},
                  {"id": "hold", "type": "tool", "tool": "hold", "params": {"parts": "$output.got"}},
                  {"id": "seen", "type": "tool", "tool": "pics:seen", "params": {"parts": "$output.got"}}]
@@ -291,15 +291,15 @@ asyncio.run(main())
 
 def test_a_run_that_was_killed_has_its_content_when_it_is_resumed(tmp_path: Path) -> None:
     script, store = tmp_path / "script.py", tmp_path / "s.db"
-    script.write_text(SCRIPT)
+    script.write_text(f"PYTHON = {fork_server.program('python')!r}\n{SCRIPT}")
     server = python("pictures.py")["args"][0]
-    process = subprocess.Popen([sys.executable, script, store, "hang", server])
+    process = fork_server.Popen([sys.executable, script, store, "hang", server])
     held, end = Path(f"{store}.held"), time.monotonic() + 60
     while not held.exists() and time.monotonic() < end:
         time.sleep(0.05)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    done = subprocess.run([sys.executable, script, store, "go", server], capture_output=True, text=True, timeout=300)
+    done = fork_server.run([sys.executable, script, store, "go", server], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "'hold': '261'" in done.stdout
     assert SEEN[1][1] in done.stdout

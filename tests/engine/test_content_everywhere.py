@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -14,10 +13,11 @@ from typing import Any
 
 import pytest
 
+import fork_server
 from mcp_servers.pictures import EVERYTHING, PDF, PNG, WAV
 from ropewalk import flow
 from ropewalk.tools.mcp.servers import McpServers
-from tools.mcp_lab import python
+from tools.mcp_lab import forked, python
 
 from .test_content import NOTATIONS, SEEN, VALUE
 
@@ -41,7 +41,7 @@ async def sizes(parts: list) -> list:
 
 async def main():
     async with App(store, tools=[sizes]) as app:
-        app.toolbox.add_mcp("pics", {"command": sys.executable, "args": [server]})
+        app.toolbox.add_mcp("pics", {"command": PYTHON, "args": [server]})
         if verb == "hang":
             await app.run(json.loads(document), run_id="r")
         else:
@@ -61,16 +61,16 @@ def document(notation: str) -> dict[str, Any]:
 @pytest.mark.parametrize("notation", NOTATIONS)
 def test_a_killed_run_has_its_content_when_it_is_resumed(notation: str, tmp_path: Path) -> None:
     script, store = tmp_path / "script.py", tmp_path / "s.db"
-    script.write_text(SCRIPT)
+    script.write_text(f"PYTHON = {fork_server.program('python')!r}\n{SCRIPT}")
     words = [python("pictures.py")["args"][0], json.dumps(document(notation))]
-    process = subprocess.Popen([sys.executable, script, store, "hang", *words])
+    process = fork_server.Popen([sys.executable, script, store, "hang", *words])
     held, end = Path(f"{store}.held"), time.monotonic() + 60
     while not held.exists() and process.poll() is None and time.monotonic() < end:
         time.sleep(0.05)
     assert held.exists()
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    done = subprocess.run([sys.executable, script, store, "go", *words], capture_output=True, text=True, timeout=300)
+    done = fork_server.run([sys.executable, script, store, "go", *words], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     nodes = json.loads(done.stdout)
     assert [value for value in (VALUE, SEEN, [261, 104, 8]) if value not in [node["value"] for node in nodes]] == []
@@ -95,7 +95,7 @@ def one_call() -> dict[str, dict[str, Any]]:
 
 
 def test_content_leaves_every_notation_over_mcp_as_real_blocks(tmp_path: Path) -> None:
-    server = python("pictures.py")
+    server = forked("pictures.py")
     settings = f"[mcp.pics]\ncommand = {json.dumps(server['command'])}\nargs = {json.dumps(server['args'])}\n"
     (tmp_path / "ropewalk.toml").write_text(settings + '[mcp_server]\nflows = ["flows"]\n')
     for kind, made in one_call().items():
@@ -105,7 +105,7 @@ def test_content_leaves_every_notation_over_mcp_as_real_blocks(tmp_path: Path) -
 
     async def answers() -> dict[str, list[Any]]:
         servers = McpServers()
-        servers.add("here", {"command": COMMAND, "args": ["mcp"], "cwd": str(tmp_path)})
+        servers.add("here", {"command": fork_server.program("ropewalk"), "args": ["mcp"], "cwd": str(tmp_path)})
         async with servers:
             await servers.connect("here")
             names = sorted(tool.name for tool in servers.tools("here"))

@@ -23,7 +23,7 @@ from ropewalk.tools.directory.dataset import source_problem
 from ropewalk.tools.runner import Runner
 from ropewalk.tools.toolbox import Toolbox
 from tools.conftest import Lab, lab
-from tools.mcp_lab import python
+from tools.mcp_lab import forked
 
 __all__ = ["lab"]
 
@@ -284,7 +284,7 @@ async def test_an_address_that_gives_none_is_told_with_its_reason(
 
 @pytest.fixture
 def box() -> Iterator[Toolbox]:
-    return Toolbox(mcp={"odd": python("odd.py")})
+    return Toolbox(mcp={"odd": forked("odd.py")})
 
 
 async def test_a_resource_gives_its_rows_or_its_text(tmp_path: Path, box: Toolbox) -> None:

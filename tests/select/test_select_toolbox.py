@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import tracemalloc
-from pathlib import Path
 
 import pytest
 from registry import TOOLS, definition, names
@@ -20,8 +19,7 @@ from ropewalk.select.legacy import Intent
 from ropewalk.select.options import NoTools
 from ropewalk.tools.mcp.listing import Definition
 from ropewalk.tools.tool import Tool, tool
-
-ODD = {"command": sys.executable, "args": [str(Path(__file__).parents[1] / "mcp_servers" / "odd.py")]}
+from tools.mcp_lab import forked, python
 
 
 @tool
@@ -41,7 +39,7 @@ def test_the_selector_of_an_app_has_the_tools_the_toolbox_has_now() -> None:
         app.selector.select("weather")
     app.toolbox.register(get_weather)
     assert names(app.selector.select("weather in Rome")) == ["get_weather"]
-    app.toolbox.add_mcp("cats", ODD)
+    app.toolbox.add_mcp("cats", python("odd.py"))
     app.toolbox.take_tools("cats", [listed("feed", "Feed the cat."), listed("weather", "Weather for cats.")])
     assert names(app.selector.select("feed the cat"))[0] == "cats:feed"
     assert names(app.selector.select("weather for a cat", namespace="cats", threshold=0))[0] == "cats:weather"
@@ -58,7 +56,7 @@ def test_tools_of_a_server_are_selected_once_it_is_connected() -> None:
 
     async def case() -> None:
         async with App("memory", tools=[get_weather]) as app:
-            app.toolbox.add_mcp("odd", ODD)
+            app.toolbox.add_mcp("odd", forked("odd.py"))
             assert names(app.selector.select("echo a text", namespace="odd", threshold=0)) == []
             await app.connect()
             assert "odd:echo" in names(app.selector.select("echo a text", namespace="odd", threshold=0))
@@ -77,7 +75,7 @@ def test_a_toolbox_that_changes_while_it_is_searched() -> None:
             number += 1
             app.toolbox.take_tools("cats", [listed(f"cat_{n}", f"Cat {n} {number}.") for n in range(number % 9)])
 
-    app.toolbox.add_mcp("cats", ODD)
+    app.toolbox.add_mcp("cats", python("odd.py"))
     thread = threading.Thread(target=change)
     thread.start()
     try:
@@ -93,7 +91,7 @@ def test_a_toolbox_that_changes_while_it_is_searched() -> None:
 def test_a_toolbox_that_changes_while_nobody_asks_costs_no_memory() -> None:
     """SELECT-INDEX-2"""
     app = App("memory", tools=[get_weather])
-    app.toolbox.add_mcp("cats", ODD)
+    app.toolbox.add_mcp("cats", python("odd.py"))
     assert len(app.selector) == 1
 
     def change(times: int) -> None:

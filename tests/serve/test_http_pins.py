@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,7 +26,7 @@ def scale(tmp_path: Path) -> Iterator[Served]:
     """A server of a project whose MCP server `scale` is pinned."""
     tools = tmp_path / "scale.json"
     tools.write_text(json.dumps([WEIGH, DIE]))
-    settings = f"[mcp.scale]\ncommand = '{sys.executable}'\nargs = ['{SHIFTY}', '{tools}']\n"
+    settings = f"[mcp.scale]\ncommand = '{fork_server.program('python')}'\nargs = ['{SHIFTY}', '{tools}']\n"
     (tmp_path / "ropewalk.toml").write_text(settings)
     fork_server.run([COMMAND, "tools", "pin", "--approve"], cwd=tmp_path, check=True, capture_output=True)
     yield from serve(tmp_path, settings=settings)

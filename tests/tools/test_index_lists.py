@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fork_server
 from ropewalk import Tool, Toolbox
 from ropewalk.errors import InvalidCursor, NotFound
 from ropewalk.tools.tool import tool_from_dict
@@ -95,7 +95,7 @@ def test_icons_and_meta_of_mcp_tools_are_kept(tmp_path: Path) -> None:
 
     async def run() -> Tool | None:
         async with Toolbox() as box:
-            box.add_mcp("bank", {"command": sys.executable, "args": [str(tmp_path / "server.py")]})
+            box.add_mcp("bank", {"command": fork_server.program("python"), "args": [str(tmp_path / "server.py")]})
             await box.connect("bank")
             return box.get("bank:text")
 

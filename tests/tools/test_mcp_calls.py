@@ -19,7 +19,7 @@ from ropewalk.tools.mcp.requests import ServerRefused
 from ropewalk.tools.mcp.servers import McpServers
 from ropewalk.tools.tool import ProgressEvent
 
-from .mcp_lab import HttpServer, odd_http, python, said, servers
+from .mcp_lab import HttpServer, forked, odd_http, python, said, servers
 
 LINES = ("stdio-2026", "stdio-legacy", "http-2026", "http-legacy")
 
@@ -34,7 +34,7 @@ def web() -> Iterator[HttpServer]:
 def config(request: pytest.FixtureRequest, web: HttpServer) -> dict[str, Any]:
     transport, _, era = request.param.partition("-")
     mode = {"legacy": "legacy", "2026": "2026-07-28"}[era]
-    return {"url": web.url, "mode": mode} if transport == "http" else python("odd.py", mode=mode)
+    return {"url": web.url, "mode": mode} if transport == "http" else forked("odd.py", mode=mode)
 
 
 def test_call_gives_the_result_as_the_server_sent_it(config: dict[str, Any]) -> None:
@@ -239,7 +239,7 @@ def test_a_changed_list_of_tools_is_followed(config: dict[str, Any], request: An
 
 def test_auto_mode_finds_the_era_and_remembers_it() -> None:
     async def case() -> None:
-        async with servers(odd=python("odd.py"), old=python("rude.py", "ignore")) as mcp:
+        async with servers(odd=forked("odd.py"), old=python("rude.py", "ignore")) as mcp:
             before = time.monotonic()
             await mcp.connect()
             assert mcp.failures == {}

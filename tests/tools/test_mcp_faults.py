@@ -15,7 +15,7 @@ from patience import patience
 from ropewalk import Runner, Toolbox
 from ropewalk.errors import ToolTimeout
 
-from .mcp_lab import SERVERS, python, servers
+from .mcp_lab import SERVERS, forked, python, servers
 
 sys.path.insert(0, str(SERVERS))
 from faulty_http import ANSWERS, REFUSALS, serving
@@ -96,7 +96,7 @@ def test_what_the_sdk_logs_about_a_flood_is_bounded_and_names_the_server(caplog:
 
 def test_the_sdks_records_about_other_clients_stay_as_they_are(caplog: pytest.LogCaptureFixture) -> None:
     async def case() -> None:
-        async with servers(odd=python("odd.py")) as mcp:
+        async with servers(odd=forked("odd.py")) as mcp:
             await mcp.connect()
 
     asyncio.run(case())
@@ -151,7 +151,7 @@ def test_the_handshake_of_2026_has_the_servers_time_and_not_the_sdks(monkeypatch
     monkeypatch.setattr(mcp.client.session, "DISCOVER_TIMEOUT_SECONDS", 0.01)
 
     async def case() -> None:
-        async with servers(odd=python("odd.py", mode="2026-07-28", connect_timeout=60)) as mcp:
+        async with servers(odd=forked("odd.py", mode="2026-07-28", connect_timeout=60)) as mcp:
             await mcp.connect("odd")
             assert mcp.failures == {}
 

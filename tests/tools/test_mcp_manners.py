@@ -13,7 +13,7 @@ from patience import patience
 from ropewalk.errors import ConfigError
 from ropewalk.tools.mcp.requests import ServerRefused
 
-from .mcp_lab import SERVERS, free_port, python, said, servers
+from .mcp_lab import SERVERS, forked, free_port, python, said, servers
 
 pytestmark = pytest.mark.process
 
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.process
 )
 def test_a_broken_server_is_explained_and_blocks_nobody(config: dict[str, Any], reason: str) -> None:
     async def case() -> None:
-        async with servers(broken=config, odd=python("odd.py")) as mcp:
+        async with servers(broken=config, odd=forked("odd.py")) as mcp:
             connecting = asyncio.create_task(mcp.connect())
             before = time.monotonic()
             assert said(await mcp.call_tool("odd", "echo", {"text": "x"})) == "x"

@@ -18,7 +18,7 @@ from ropewalk.testing import ScriptedModel
 from ropewalk.tools.mcp.local_client import Elicitation, LocalClient
 from ropewalk.tools.mcp.servers import McpServers
 
-from .mcp_lab import python
+from .mcp_lab import forked
 
 
 def ask(what: str, *, elicit: Any = None, sample: Any = None, **config: Any) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def ask(what: str, *, elicit: Any = None, sample: Any = None, **config: Any) -> 
     async def case() -> dict[str, Any]:
         async with McpServers() as servers:
             servers.on_elicit, servers.on_sample = elicit, sample
-            servers.add("curious", python("curious.py", mode="legacy", **config))
+            servers.add("curious", forked("curious.py", mode="legacy", **config))
             result = await servers.call_tool("curious", "ask", {"what": what})
             return json.loads(result.content[0].text)
 
@@ -87,7 +87,7 @@ def test_without_an_answer_the_server_is_told_so(what: str) -> None:
 )
 def test_wrong_settings_are_named(key: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=key):
-        McpServers().add("curious", python("curious.py", **{key: value}))
+        McpServers().add("curious", forked("curious.py", **{key: value}))
 
 
 def local(sample: Any, **limits: int) -> LocalClient:
@@ -116,7 +116,7 @@ def test_the_model_of_the_app_answers_a_server_that_may_ask_it() -> None:
     model = ScriptedModel("Hello, server.")
 
     async def case(sampling: Any) -> dict[str, Any]:
-        toolbox = Toolbox(mcp={"curious": python("curious.py", mode="legacy", sampling=sampling)})
+        toolbox = Toolbox(mcp={"curious": forked("curious.py", mode="legacy", sampling=sampling)})
         async with App("memory", toolbox=toolbox, model=model) as app:
             await app.connect()
             return await app.call_tool("curious:ask", {"what": "sample"})
@@ -134,7 +134,7 @@ def test_a_toolbox_answers_questions_and_a_person_can_close_one() -> None:
         return "cancel" if question.schema else "decline"
 
     async def case() -> list[str]:
-        toolbox = Toolbox(mcp={"curious": python("curious.py", mode="legacy")}, on_elicit=elicit)
+        toolbox = Toolbox(mcp={"curious": forked("curious.py", mode="legacy")}, on_elicit=elicit)
         async with toolbox:
             runner = Runner(toolbox)
             return [(await runner.run("curious:ask", {"what": what})).structured["action"] for what in ("form", "url")]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import fork_server
 from ropewalk.app.app import App
 from ropewalk.doors.errors import error_message
 from ropewalk.doors.remedies import Door
@@ -99,7 +100,10 @@ def test_approved_tools_are_read_back_and_a_file_changed_by_hand_is_refused(tmp_
 def shifty(tmp_path: Path) -> Path:
     """A project with a server whose tools stand in `scale.json`; `weigh` and `reload` are approved."""
     (tmp_path / "scale.json").write_text(json.dumps([PLAIN, DIE]))
-    server = [f"command = '{sys.executable}'", f"args = ['{SERVERS / 'shifty.py'}', '{tmp_path / 'scale.json'}']"]
+    server = [
+        f"command = '{fork_server.program('python')}'",
+        f"args = ['{SERVERS / 'shifty.py'}', '{tmp_path / 'scale.json'}']",
+    ]
     (tmp_path / "ropewalk.toml").write_text("\n".join(["[mcp.scale]", *server]))
     approved(tmp_path)
     return tmp_path
@@ -298,7 +302,7 @@ def test_a_renamed_or_added_tool_is_not_there(shifty: Path) -> None:
 
 def test_a_server_that_takes_the_name_of_a_pinned_tool_is_refused_it(shifty: Path, tmp_path: Path) -> None:
     async def case() -> None:
-        toolbox = Toolbox(mcp={"other": {"command": sys.executable, "args": [str(SERVERS / "odd.py")]}})
+        toolbox = Toolbox(mcp={"other": {"command": fork_server.program("python"), "args": [str(SERVERS / "odd.py")]}})
         toolbox.pins = Pins(tmp_path / LOCK_FILE, {"scale": {"echo": definition("echo")}})
         async with toolbox:
             assert "other:echo" not in toolbox.ids()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,9 @@ from ropewalk.tools.runner import Runner
 from ropewalk.tools.tool import ProgressEvent, Tool, ToolBackend, tool
 from ropewalk.tools.toolbox import Toolbox
 
-ODD = {"command": sys.executable, "args": [str(Path(__file__).parents[1] / "mcp_servers" / "odd.py")]}
+from .mcp_lab import SERVERS, forked
+
+RUDE = str(SERVERS / "rude.py")
 
 
 async def within(seconds: float, condition: Any) -> None:
@@ -27,7 +28,7 @@ async def within(seconds: float, condition: Any) -> None:
 
 def test_tools_of_a_server_are_called_through_the_runner() -> None:
     async def case() -> None:
-        async with Toolbox(mcp={"odd": ODD, "broken": {"command": "/no/such/program"}}) as box:
+        async with Toolbox(mcp={"odd": forked("odd.py"), "broken": {"command": "/no/such/program"}}) as box:
             assert list(box.failures) == ["broken"]
             assert box.namespaces() == ["odd"]
             assert box.backends("odd:echo") == [ToolBackend.mcp("odd")]
@@ -47,16 +48,13 @@ def test_tools_of_a_server_are_called_through_the_runner() -> None:
     asyncio.run(case())
 
 
-RUDE = str(Path(ODD["args"][0]).with_name("rude.py"))
-
-
 def test_seconds_that_a_server_is_given_hold_for_each_of_its_tools() -> None:
     async def case() -> None:
-        async with Toolbox(mcp={"odd": {**ODD, "timeout": 0.2}}) as box:
+        async with Toolbox(mcp={"odd": {**forked("odd.py"), "timeout": 0.2}}) as box:
             assert Runner(box).bind("odd:slow").timeout == 0.2
             with pytest.raises(ToolTimeout, match=r"tool odd:slow: .*no answer within 0.2 s"):
                 await Runner(box).run("odd:slow")
-        async with Toolbox(mcp={"odd": ODD}) as box:
+        async with Toolbox(mcp={"odd": forked("odd.py")}) as box:
             assert Runner(box, timeout=7).bind("odd:slow").timeout == 7
 
     asyncio.run(case())
@@ -90,7 +88,7 @@ def test_only_a_refusal_that_would_come_again_is_not_tried_again(code: int, retr
 def test_progress_of_a_server_comes_between_ours() -> None:
     async def case() -> list[ProgressEvent]:
         events: list[ProgressEvent] = []
-        async with Toolbox(mcp={"odd": ODD}) as box:
+        async with Toolbox(mcp={"odd": forked("odd.py")}) as box:
             await Runner(box).run_with_progress("odd:progress", {"count": 2}, events.append)
             streamed = [event.kind async for event in Runner(box).run_stream("odd:progress", {"count": 2})]
         assert streamed == ["progress", "progress", "done"]
@@ -106,7 +104,7 @@ def test_progress_of_a_server_comes_between_ours() -> None:
 
 def test_index_follows_a_list_that_changes() -> None:
     async def case() -> None:
-        async with Toolbox(mcp={"odd": ODD}) as box:
+        async with Toolbox(mcp={"odd": forked("odd.py")}) as box:
             runner = Runner(box)
             version = runner.version
             await runner.run("odd:grow", {"name": "sprout"})

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import fork_server
 from ropewalk import App
 from ropewalk.config.project import read_config
 from ropewalk.errors import ConfigError
@@ -44,7 +44,11 @@ def test_a_warning_counts_without_trust() -> None:
 def test_hints_of_a_server_that_calls_everything_read_only(tmp_path: Path, trust: Any, trusted: bool) -> None:
     listed = [{"name": "wipe", "description": "", "inputSchema": {"type": "object"}, "annotations": SAFE}]
     (tmp_path / "tools.json").write_text(json.dumps(listed))
-    server = {"command": sys.executable, "args": [str(SHIFTY), str(tmp_path / "tools.json")], **trust}
+    server = {
+        "command": fork_server.program("python"),
+        "args": [str(SHIFTY), str(tmp_path / "tools.json")],
+        **trust,
+    }
 
     async def case() -> None:
         async with Toolbox(mcp={"s": server}) as box:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import fork_server
 from ropewalk.notations.registry import NOTATIONS
 from ropewalk.tools.mcp.servers import McpServers
 from serve.server import Served, serve
@@ -80,7 +81,15 @@ def test_mcp_offers_every_kind_with_its_schema_and_its_value(served: Served) -> 
     async def body() -> None:
         servers = McpServers()
         env = {"PYTHONPATH": os.environ["PYTHONPATH"]} if os.environ.get("PYTHONPATH") else {}
-        servers.add("here", {"command": COMMAND, "args": ["mcp", "--tools"], "cwd": str(served.folder), "env": env})
+        servers.add(
+            "here",
+            {
+                "command": fork_server.program("ropewalk"),
+                "args": ["mcp", "--tools"],
+                "cwd": str(served.folder),
+                "env": env,
+            },
+        )
         async with servers:
             await servers.connect("here")
             offered = {tool.name: tool for tool in servers.tools("here")}
