@@ -220,7 +220,9 @@ def test_no_token_or_header_of_the_client_goes_to_a_server_behind(served: Served
 def scale(served: Served, more: str = "") -> Path:
     """The project with a server `scale`; what it says stands in the file given back."""
     tools = served.write("scale.json", json.dumps([WEIGH, DIE]))
-    served.write("ropewalk.toml", toml(more, scale=[sys.executable, str(SERVERS / "shifty.py"), str(tools)]))
+    served.write(
+        "ropewalk.toml", toml(more, scale=[fork_server.program("python"), str(SERVERS / "shifty.py"), str(tools)])
+    )
     return tools
 
 
@@ -230,7 +232,9 @@ SAFE = {"readOnlyHint": True, "idempotentHint": True, "destructiveHint": False}
 @pytest.mark.parametrize(("trust", "annotations"), [("", None), ('trust = "hints"\n', SAFE)])
 def test_hints_of_a_server_are_passed_on_only_with_trust(served: Served, trust: str, annotations: Any) -> None:
     tools = served.write("scale.json", json.dumps([{**WEIGH, "annotations": SAFE}]))
-    served.write("ropewalk.toml", toml(scale=[sys.executable, str(SERVERS / "shifty.py"), str(tools)]) + trust)
+    served.write(
+        "ropewalk.toml", toml(scale=[fork_server.program("python"), str(SERVERS / "shifty.py"), str(tools)]) + trust
+    )
 
     async def case() -> None:
         async with served.client("--gateway") as mcp:

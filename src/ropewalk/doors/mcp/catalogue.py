@@ -154,8 +154,8 @@ _OUTPUT: Final[dict[str, Json]] = {
 }
 
 
-def find_tools(tools: Mapping[str, ExposedTool], finder: Finder) -> ExposedTool:
-    """The tool that finds the others."""
+def find_tools(tools: Mapping[str, ExposedTool], finder: Finder, connecting: list[str]) -> ExposedTool:
+    """The tool that finds the others, which were listed before the servers in `connecting` had answered."""
     names = (
         "the tools of this server that fit a task. Returns their names, descriptions and input schemas, the best "
         "first, each with a score (0 to 1) that says how sure it fits, and a note if no tool fits"
@@ -183,8 +183,8 @@ def find_tools(tools: Mapping[str, ExposedTool], finder: Finder) -> ExposedTool:
         ]
         fits = any(score >= THRESHOLD for _, _, score in result)
         message: dict[str, Json] = {"tools": rows, "total": len(tools), "fits": fits}
-        if connecting := finder.connecting:
-            message["connecting"] = connecting
+        if connecting:
+            message["connecting"] = [*connecting]
         if fits:
             return given(message, _OUTPUT)
         # The nearest tools are listed even so; the note keeps the model from trusting them.
@@ -353,7 +353,8 @@ class Catalogue:
 
     def _refresh(self) -> None:
         self._looked = time.monotonic()
-        version = [source.version() for source in (*self._always, *self._others)]
+        connecting = self.finder.connecting
+        version = [connecting, *(source.version() for source in (*self._always, *self._others))]
         if version == self._version:
             return
         always = [item for source in self._always for item in source.offered()]
@@ -372,7 +373,7 @@ class Catalogue:
         if len(tools) > self._most:
             first = always if len(always) <= self._most else []
             listed = {
-                FIND: find_tools(tools, self.finder),
+                FIND: find_tools(tools, self.finder, connecting),
                 CALL: call_tool(self.find, tools, self.finder),
                 READ: self.finder.handles.read_tool(),
             }
