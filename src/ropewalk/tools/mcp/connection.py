@@ -43,7 +43,6 @@ from .requests import (
     MalformedTools,
     NoAnswer,
     OnNotification,
-    ProgressTokens,
     Request,
     ServerRefused,
     Undelivered,
@@ -174,7 +173,6 @@ class Connection:
         self.is_leaving = False
         self._owes_answer = False  # the server has not answered since we gave up a request
         self._on_tools, self._on_death = on_tools, on_death
-        self._progress = ProgressTokens()
         self.malformed = MalformedTools()
         self._listing = Listing(config, judge, first_schemas, self._publish)
         self._one_call = asyncio.Lock()
@@ -262,7 +260,6 @@ class Connection:
                 dispatcher=make_dispatcher(
                     read,
                     write,
-                    self._progress,
                     self.malformed,
                     self._relay and self._relay_notification,
                     None if self._relay is None else self._announced,
@@ -395,25 +392,16 @@ class Connection:
         meta: Any = {}
         if request.key is not None:
             meta["ropewalk/idempotencyKey"] = hash_key(request.key)
-        token = None
-        if request.wants_progress:
-            token = meta["progressToken"] = self._progress.add(request.progress)
-        try:
-            result = await self._send_call(session, request, meta, request.input_responses, request.request_state)
-            # Ask the client, and call again with its answers.
-            for _ in range(_MAX_INPUT_ROUNDS):
-                client = request.client or self._local
-                if not isinstance(result, types.InputRequiredResult):
-                    break
-                if request.passes_input and client is not None:
-                    return result
-                responses = await answer_input_requests(request, result, client, self.config.name)
-                if responses is None:
-                    break
-                result = await self._send_call(session, request, meta, responses, result.request_state)
-        finally:
-            if token is not None:
-                self._progress.drop(token)
+        result = await self._send_call(session, request, meta, request.input_responses, request.request_state)
+        # Ask the client, and call again with its answers.
+        for _ in range(_MAX_INPUT_ROUNDS):
+            client = request.client or self._local
+            if not isinstance(result, types.InputRequiredResult) or (request.passes_input and client is not None):
+                return result
+            responses = await answer_input_requests(request, result, client, self.config.name)
+            if responses is None:
+                break
+            result = await self._send_call(session, request, meta, responses, result.request_state)
         if isinstance(result, types.InputRequiredResult):
             raise ServerRefused(self._describe(unanswered_requests(request.tool, result), ":", tail=False))
         return result
@@ -430,7 +418,9 @@ class Connection:
             request_state=state,
             _meta=meta or None,
         )
-        return await session.send_request(types.CallToolRequest(params=params), _result_type())
+        on_progress = request.progress if request.wants_progress else None
+        call = types.CallToolRequest(params=params)
+        return await session.send_request(call, _result_type(), progress_callback=on_progress)
 
     # --- requests and notifications of the server, for the client of a call
 

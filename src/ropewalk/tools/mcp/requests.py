@@ -3,9 +3,8 @@
 - `Request`: one call, made in the caller's task and served in the task that owns the connection.
   Cancelling it cancels that request only.
 - `make_dispatcher`: the SDK validates every notification and starts a task for each, and one
-  malformed tool makes it refuse a whole list. Ours hands progress straight to its request
-  (`ProgressTokens`), drops notifications that nobody needs before they cost anything, and takes
-  malformed tools out of a list by name (`MalformedTools`).
+  malformed tool makes it refuse a whole list. Ours drops notifications that nobody needs before
+  they cost anything, and takes malformed tools out of a list by name (`MalformedTools`).
 - `OpenRequests`: finds out which request an unreadable message answers, so that the call fails at
   once and not at its timeout. Unreadable is a message that is not JSON, or not JSON-RPC. Its id is
   trusted only where a response has it: at the top level of an object without a method. A log line
@@ -19,9 +18,7 @@ import re
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextvars import copy_context
-from functools import cache
-from itertools import count
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import orjson
 
@@ -181,7 +178,7 @@ class Request:
         """Note the scope in which the request is served; `cancel` cancels it."""
         self._scope = scope
 
-    def progress(self, progress: float, total: float | None, message: str | None) -> None:
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Add a progress notification, without waiting for the caller to read it."""
         self._progress.append(ProgressEvent(progress, total, message))
         self._wake.set()
@@ -192,9 +189,6 @@ class Request:
             self._outcome = outcome
             self._wake.set()
 
-
-ProgressListener: TypeAlias = Callable[[float, float | None, str | None], None]
-"""Takes the progress, the total and the message of one notification."""
 
 _HANDLED_BY_SDK: Final = frozenset(
     (
@@ -218,37 +212,6 @@ TASK_META: Final = "ropewalk/task"
 _MAX_NAME: Final = 60  # characters of a tool's name in an error
 OnNotification: TypeAlias = Callable[[str, Mapping[str, Any]], None]
 """Takes the method and the parameters of a notification of `_FOR_CLIENTS`."""
-
-
-class ProgressTokens:
-    """The progress listeners of the calls in progress, by the token that each call has sent."""
-
-    def __init__(self) -> None:
-        self._numbers = count(1)
-        self._listeners: dict[str, ProgressListener] = {}
-
-    def add(self, listener: ProgressListener) -> str:
-        """Return a new token; its progress goes to `listener` until `drop`."""
-        token = f"ropewalk-{next(self._numbers)}"
-        self._listeners[token] = listener
-        return token
-
-    def drop(self, token: str) -> None:
-        """Forget the token of a call that has ended."""
-        self._listeners.pop(token, None)
-
-    def dispatch(self, params: Mapping[str, Any]) -> None:
-        """Hand a progress notification to its listener; drop one that is malformed or has no listener."""
-        token, progress, total = params.get("progressToken"), params.get("progress"), params.get("total")
-        listener = self._listeners.get(token) if isinstance(token, str) else None
-        if listener is None or not _is_number(progress):
-            return
-        message = params.get("message")
-        listener(
-            float(progress),
-            float(total) if _is_number(total) else None,
-            message if isinstance(message, str) else None,
-        )
 
 
 class MalformedTools:
@@ -303,7 +266,6 @@ class MalformedTools:
 def make_dispatcher(
     read: Any,
     write: Any,
-    progress: ProgressTokens,
     malformed: MalformedTools,
     relay: OnNotification | None = None,
     announced: Mapping[str, Json] | None = None,
@@ -313,44 +275,22 @@ def make_dispatcher(
     Args:
         read: The stream of messages from the server.
         write: The stream of messages to the server.
-        progress: Gets the progress notifications.
         malformed: Takes the malformed tools out of lists.
         relay: Gets the notifications that a gateway passes on. Without it they are dropped.
         announced: The capabilities that a handshake announces; None for those of the session.
     """
-    dispatcher: JSONRPCDispatcher[Any] = _dispatcher_type()(read, write, progress, malformed, relay, announced)
-    return dispatcher
-
-
-@cache
-def _dispatcher_type() -> Any:
     from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
     class Dispatcher(JSONRPCDispatcher[Any]):
-        def __init__(
-            self,
-            read: Any,
-            write: Any,
-            progress: ProgressTokens,
-            malformed: MalformedTools,
-            relay: OnNotification | None,
-            announced: Mapping[str, Json] | None,
-        ) -> None:
-            super().__init__(read, write)
-            self._progress = progress
-            self._malformed = malformed
-            self._relay = relay
-            self._announced = announced
-
         async def send_raw_request(
             self, method: str, params: Mapping[str, Any] | None, opts: Any = None, **more: Any
         ) -> dict[str, Any]:
             if method == "server/discover" and opts:
                 # Drop the SDK's limit of 10 s: `connect_timeout` limits the whole handshake.
                 opts = {key: value for key, value in opts.items() if key != "timeout"}
-            if method == "initialize" and self._announced is not None:
-                params = {**(params or {}), "capabilities": self._announced}
-            if self._relay is not None:
+            if method == "initialize" and announced is not None:
+                params = {**(params or {}), "capabilities": announced}
+            if relay is not None:
                 params = _on_behalf(params)
             if QUESTIONS.get() is not None:
                 params = _with_questions(params)
@@ -358,21 +298,19 @@ def _dispatcher_type() -> Any:
             if method == "tools/call" and answer.get("resultType") == "task":
                 # The SDK knows no such result. Its session checks this one, and the connection takes the task out.
                 return {"resultType": "complete", "content": [], "_meta": {TASK_META: answer}}
-            return self._malformed.remove_from(answer) if method == "tools/list" else answer
+            return malformed.remove_from(answer) if method == "tools/list" else answer
 
         async def run(self, on_request: Any, on_notify: Any, on_notify_intercept: Any = None, **more: Any) -> None:
             def intercept(method: str, params: Mapping[str, Any] | None) -> bool:
-                if method == "notifications/progress":
-                    self._progress.dispatch(params or {})
-                elif self._relay is not None and method in _FOR_CLIENTS:
-                    self._relay(method, params or {})
+                if relay is not None and method in _FOR_CLIENTS:
+                    relay(method, params or {})
                 if on_notify_intercept is not None and on_notify_intercept(method, params):
                     return True
                 return method not in _HANDLED_BY_SDK
 
             await super().run(on_request, on_notify, intercept, **more)
 
-    return Dispatcher
+    return Dispatcher(read, write)
 
 
 def _on_behalf(params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
@@ -398,10 +336,6 @@ def _with_questions(params: Mapping[str, Any] | None) -> Mapping[str, Any] | Non
         return params
     capabilities = {"elicitation": dict(CAPABILITY), **meta[CLIENT_CAPABILITIES_META_KEY]}
     return {**params, "_meta": {**meta, CLIENT_CAPABILITIES_META_KEY: capabilities}}
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _tool_name(tool: Json, index: int) -> str:
