@@ -396,5 +396,9 @@ def test_many_tools_are_found_instead_of_listed(served: Served) -> None:
                 assert (refused.is_error, refused.content[0].text) == (True, said)
             unknown = await mcp.call_tool("here", "call_tool", {"name": "odd__eco"})
             assert unknown.content[0].text == "name: there is no tool 'odd__eco'; did you mean odd__echo?"
+            plan = await mcp.call_tool("here", "call_tool", {"name": "plans:nope"})
+            assert plan.content[0].text == (
+                "name: there is no tool 'plans:nope'; there is no saved plan 'nope'; ask find_tools"
+            )
 
     asyncio.run(case())

@@ -250,7 +250,8 @@ class Jobs:
         Args:
             tool_id: The id of a tool that is about to be used.
         """
-        from .saved_plans import PLANS, register_saved_plans
+        from ..tools.reserved import PLANS
+        from .saved_plans import register_saved_plans
 
         if isinstance(tool_id, str) and tool_id.startswith(f"{PLANS}:"):
             await register_saved_plans(self)

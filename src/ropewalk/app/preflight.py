@@ -27,6 +27,7 @@ from ..ops import MODEL, calls_of
 from ..schema import compile_schema
 from ..tools.backends.kinds import backend_kind
 from ..tools.mcp.login_errors import Reason
+from ..tools.reserved import LOCAL, OWN, PLAN_TOOLS, WORLD
 from ..tools.tool import Tool
 from ..tools.toolbox import Toolbox
 from ..tools.type_schemas import with_models
@@ -120,7 +121,7 @@ class Cards:
             The reason, in words.
         """
         failures, space = self.toolbox.failures, tool_id.partition(":")[0]
-        return failures.get(tool_id) or failures.get(space) or self.toolbox.unknown_server_message(tool_id)
+        return failures.get(tool_id) or failures.get(space) or self.toolbox.why_missing(tool_id)
 
     def certain(self, tool_id: str) -> bool:
         """Return True if an unknown tool certainly does not exist.
@@ -195,7 +196,7 @@ def is_local(tool_id: str) -> bool:
     Returns:
         True for `impl:`, `dataset:`, `experience:` and `cli-agent:` tools.
     """
-    return tool_id.startswith(("impl:", "dataset:", "experience:", "cli-agent:"))
+    return tool_id.startswith(LOCAL)
 
 
 def is_of_agents(tool_id: str) -> bool:
@@ -207,13 +208,11 @@ def is_of_agents(tool_id: str) -> bool:
     Returns:
         True for the tools with the prefix `ropewalk:`.
     """
-    return tool_id.startswith("ropewalk:")
+    return tool_id.startswith(f"{OWN}:")
 
 
-_WORLD: Final = frozenset(f"ropewalk:{name}" for name in ("now", "today", "time", "uuid", "random", "value"))
-_PLANS: Final = frozenset(
-    f"ropewalk:{name}" for name in ("find_tools", "check_plan", "run_plan", "resume_run", "save_plan", "store_plan")
-)
+_WORLD: Final = frozenset(f"{OWN}:{name}" for name in WORLD)
+_PLANS: Final = frozenset(f"{OWN}:{name}" for name in PLAN_TOOLS)
 
 
 def is_of_world(tool_id: str) -> bool:

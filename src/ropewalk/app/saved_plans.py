@@ -13,6 +13,7 @@ from ..journal.address import run_sync_in_thread
 from ..journal.protocol import Definition, Entry, RunRow
 from ..notations.registry import value_in
 from ..ops import Call
+from ..tools.reserved import PLANS
 from ..tools.tool import Tool
 from ..tools.world import NAMESPACE
 from ..values import Json
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from .jobs import Jobs
     from .loaded import Loaded
 
-PLANS: Final = "plans"
-"""The namespace of the tools that saved plans are."""
 KIND: Final = "plan"
 RESULT: Final = "result"
 """What a handle calls the result of a run: `RUN/result`."""

@@ -25,6 +25,7 @@ from ..errors import InvalidCursor, InvalidTool, NotFound, ToolNotApproved, Tool
 from ..fast_dataclass import dataclass
 from ..values import did_you_mean
 from .mcp.login_errors import Reason
+from .reserved import why_reserved_is_missing
 from .summaries import NamespacePage, Searcher, SummaryPage, summary_of
 from .tool import Tool, ToolBackend, check_backend
 
@@ -457,6 +458,9 @@ def tool_not_found(tool_id: str, index: Any) -> ToolNotFound:
     failed = failures.get(tool_id.partition(":")[0])
     if failed is not None and ":" in tool_id:
         return _unavailable(tool_id, f"tool not found, and its server is not connected: {failed}", failed)
+    reason = why_reserved_is_missing(tool_id, getattr(index, "ids", list)())
+    if reason is not None:
+        return ToolNotFound(tool_id, "resolve", reason)
     suggestion = _suggest_id(tool_id, index)
     return ToolNotFound(tool_id, "resolve", "tool not found" + (f"; did you mean {suggestion}?" if suggestion else ""))
 

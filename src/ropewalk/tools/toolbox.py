@@ -28,6 +28,7 @@ from .backends.route import Args, EngineGetter, OnProgress, Route, Routed
 from .index import Index, log
 from .mcp.login_errors import Reason
 from .mcp.tool_definitions import get_member, mcp_tool
+from .reserved import why_reserved_is_missing
 from .tool import Handler, RunResult, Tool, ToolBackend, check_backend, tool_from
 
 if TYPE_CHECKING:
@@ -161,8 +162,8 @@ class Toolbox(Index):
         """
         return self.get(tool_id) is None or (self.mcp is not None and tool_id.partition(":")[0] in self.mcp.lost)
 
-    def unknown_server_message(self, tool_id: str) -> str | None:
-        """Explain why a tool is missing, if the reason is that its server does not exist.
+    def why_missing(self, tool_id: str) -> str | None:
+        """Explain why a tool is missing, if its prefix says so: no server has it, or it is one of Ropewalk's own.
 
         Args:
             tool_id: The id of the tool.
@@ -175,6 +176,8 @@ class Toolbox(Index):
         if not colon or space in self.spaces:
             return None
         ids = self.ids()
+        if (reason := why_reserved_is_missing(tool_id, ids)) is not None:
+            return reason
         if did_you_mean(tool_id, ids) or any(known_id.startswith(f"{space}:") for known_id in ids):
             return None
         suggestion = did_you_mean(space, self.spaces)
@@ -471,7 +474,7 @@ class Toolbox(Index):
         if tool_id in self.refused:
             raise ToolNotApproved(tool_id, "resolve", self.refused[tool_id])
         space = tool_id.partition(":")[0]
-        reason = self.failures.get(tool_id) or self.failures.get(space) or self.unknown_server_message(tool_id)
+        reason = self.failures.get(tool_id) or self.failures.get(space) or self.why_missing(tool_id)
         error = NotFound("tool", tool_id, suggestion=None if reason else did_you_mean(tool_id, self.ids()), why=reason)
         error.remedy = getattr(reason, "remedy", None)
         raise error

@@ -13,9 +13,10 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from ..values import Json
+from .reserved import OWN
 from .tool import Tool
 
-NAMESPACE: Final = "ropewalk"
+NAMESPACE: Final = OWN
 
 
 async def _now() -> Json:

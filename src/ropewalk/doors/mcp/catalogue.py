@@ -28,6 +28,7 @@ from ...journal.tool_usage import current_source
 from ...select.options import THRESHOLD
 from ...select.selector import Selector
 from ...tools.mcp.requests import ServerRefused
+from ...tools.reserved import why_reserved_is_missing
 from ...values import Json, did_you_mean
 from .handles import READ, ResultHandles
 from .results import failed, given, shown_input
@@ -213,6 +214,20 @@ def find_tools(tools: Mapping[str, ExposedTool], finder: Finder, connecting: lis
     )
 
 
+def unknown_tool_hint(name: str, names: Iterable[str], otherwise: str = "") -> str:
+    """Return what follows the message about an unknown tool: why it is missing, and the name that may be meant.
+
+    Args:
+        name: The unknown name, or the id of a tool.
+        names: The names of the tools.
+        otherwise: The advice without a similar name.
+    """
+    reason = why_reserved_is_missing(name, ())
+    near = did_you_mean(name.partition(":")[2] if reason else name, names)
+    parts = (reason, f"did you mean {near}?" if near else otherwise)
+    return "".join(f"; {part}" for part in parts if part)
+
+
 def call_tool(find: Find, tools: Mapping[str, ExposedTool], finder: Finder) -> ExposedTool:
     """The tool that calls the others by name. Its answers are theirs, with handles for large results."""
 
@@ -220,8 +235,7 @@ def call_tool(find: Find, tools: Mapping[str, ExposedTool], finder: Finder) -> E
         name, arguments, request = args.get("name"), args.get("arguments", {}), args.get("request")
         tool = await find(name) if isinstance(name, str) and name not in (FIND, CALL, READ) else None
         if tool is None:
-            near = did_you_mean(str(name), tools)
-            hint = f"; did you mean {near}?" if near else f"; ask {FIND}"
+            hint = unknown_tool_hint(str(name), tools, otherwise=f"ask {FIND}")
             return failed(f"name: there is no tool {name!r}{hint}", {"kind": "NotFound"})
         if not isinstance(arguments, dict):
             return failed("arguments: must be an object that matches the tool's input schema", {"kind": "InvalidInput"})

@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ...app.plan_operations import OPERATIONS, Operation, call_operation
-from ...app.saved_plans import PLANS, register_saved_plans
+from ...app.saved_plans import register_saved_plans
 from ...engine.engine import new_run_id
 from ...engine.flow_tool import flow_tool_of
 from ...events import Event
 from ...tools.bound_call import Progress
+from ...tools.reserved import PLANS
 from ...tools.tool import Tool
 from ...values import Json, digest
 from .flows import Steps

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ...journal.tool_usage import as_source
 from ...tools.mcp.call_client import CLIENT
 from ...tools.tool import ProgressEvent
-from ...values import did_you_mean
 from ..security import SOURCE
-from .catalogue import Catalogue
+from .catalogue import Catalogue, unknown_tool_hint
 from .client_channel import LEVEL, LEVELS, ClientChannel, SuspendedCalls
 from .primitives import Primitives
 from .results import explained, is_object, shown_input, shown_output
@@ -258,8 +257,7 @@ class McpDoor:
         from mcp import MCPError
         from mcp_types import INVALID_PARAMS
 
-        near = did_you_mean(name, self.catalogue.tools)
-        text = f"Unknown tool: {name}" + (f"; did you mean {near}?" if near else "")
+        text = f"Unknown tool: {name}{unknown_tool_hint(name, self.catalogue.tools)}"
         if late := self.catalogue.connecting:
             text += f"; the tools of {', '.join(late)} are not known yet"
         return MCPError(INVALID_PARAMS, text)

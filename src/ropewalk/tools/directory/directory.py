@@ -26,6 +26,7 @@ from ..backends.cli_agent import PREFIX, CliAgents
 from ..backends.route import Args, OnProgress, Route
 from ..bound_call import DEFAULT_TIMEOUT, Bound, Rules, bind_route
 from ..module_result import checked
+from ..reserved import LOCAL
 from ..snapshots import Snapshot
 from .dataset import Datasets, source_problem
 from .imports import FileStamp, file_stamp, reload_if_changed
@@ -167,9 +168,6 @@ class DirectoryCaller:
 
 
 _SHARED_ARGS: Final = frozenset(("_state", "_edge_inputs"))
-
-LOCAL: Final = ("impl:", "dataset:", "experience:", "cli-agent:")
-"""The prefixes of tool ids that refer to the directory of the definition instead of the toolbox."""
 
 
 def check_files(nodes: Iterable[Any], root: str) -> Iterator[Problem]:

@@ -1,0 +1,62 @@
+"""Prefixes of tool ids that belong to Ropewalk itself, and why a tool with one of them is missing.
+
+No server has these prefixes, so a message about such a tool names what it is: a saved plan, a built-in tool, or a file
+of a directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from ..values import did_you_mean
+
+OWN: Final = "ropewalk"
+"""The namespace of the tools that are built in."""
+PLANS: Final = "plans"
+"""The namespace of the tools that saved plans are."""
+LOCAL: Final = ("impl:", "dataset:", "experience:", "cli-agent:")
+"""The prefixes of tools that are files in the directory of a definition."""
+WORLD: Final = ("now", "today", "time", "uuid", "random", "value")
+"""The built-in tools that read the clock, chance or another run for a plan."""
+PLAN_TOOLS: Final = ("find_tools", "check_plan", "run_plan", "resume_run", "save_plan", "store_plan")
+"""The built-in tools by which agents write and run plans."""
+_BUILT_IN: Final = ("model", "approval", *WORLD, *PLAN_TOOLS)
+_MOST: Final = 5  # saved plans that a message lists
+
+
+def why_reserved_is_missing(tool_id: str, ids: Iterable[str]) -> str | None:
+    """Explain why a tool with a prefix of Ropewalk's own is missing.
+
+    Args:
+        tool_id: The id of the tool.
+        ids: The ids of the known tools.
+
+    Returns:
+        The reason; None for any other tool.
+    """
+    space, colon, name = tool_id.partition(":")
+    if not colon:
+        return None
+    if space == PLANS:
+        return _why_no_plan(name, [id for id in ids if id.startswith(f"{PLANS}:")])
+    if space == OWN and name in _BUILT_IN:
+        return f"{name!r} is built in, and only a flow can call it"
+    if space == OWN:
+        return f"there is no built-in tool {name!r}{_near(name, _BUILT_IN, OWN)}"
+    if tool_id.startswith(LOCAL):
+        return f"{space!r} means a file in a directory of an experience, and only that experience can call it"
+    return None
+
+
+def _why_no_plan(name: str, saved: list[str]) -> str:
+    near = _near(name, [id.partition(":")[2] for id in saved], PLANS)
+    if not near and saved:
+        more = ", ..." if len(saved) > _MOST else ""
+        near = f"; the saved plans are {', '.join(sorted(saved)[:_MOST])}{more}"
+    return f"there is no saved plan {name!r}{near}"
+
+
+def _near(name: str, known: Iterable[str], space: str) -> str:
+    suggestion = did_you_mean(name, known)
+    return f"; did you mean {space}:{suggestion}?" if suggestion else ""
