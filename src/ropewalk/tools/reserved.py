@@ -49,6 +49,18 @@ def why_reserved_is_missing(tool_id: str, ids: Iterable[str]) -> str | None:
     return None
 
 
+def why_no_server(space: str, spaces: Iterable[str]) -> str:
+    """Return the message for the prefix of a tool id that no server has.
+
+    Args:
+        space: The prefix.
+        spaces: The names of the servers, for a suggestion.
+    """
+    suggestion = did_you_mean(space, spaces)
+    message = f"no server {space!r} in ropewalk.toml or .mcp.json"
+    return f"{message}; did you mean {suggestion!r}?" if suggestion else message
+
+
 def _why_no_plan(name: str, saved: list[str]) -> str:
     near = _near(name, [id.partition(":")[2] for id in saved], PLANS)
     if not near and saved:

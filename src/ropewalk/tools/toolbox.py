@@ -28,7 +28,7 @@ from .backends.route import Args, EngineGetter, OnProgress, Route, Routed
 from .index import Index, log
 from .mcp.login_errors import Reason
 from .mcp.tool_definitions import get_member, mcp_tool
-from .reserved import why_reserved_is_missing
+from .reserved import why_no_server, why_reserved_is_missing
 from .tool import Handler, RunResult, Tool, ToolBackend, check_backend, tool_from
 
 if TYPE_CHECKING:
@@ -176,13 +176,10 @@ class Toolbox(Index):
         if not colon or space in self.spaces:
             return None
         ids = self.ids()
-        if (reason := why_reserved_is_missing(tool_id, ids)) is not None:
+        reason = why_reserved_is_missing(tool_id, ids)
+        if reason or did_you_mean(tool_id, ids) or any(known_id.startswith(f"{space}:") for known_id in ids):
             return reason
-        if did_you_mean(tool_id, ids) or any(known_id.startswith(f"{space}:") for known_id in ids):
-            return None
-        suggestion = did_you_mean(space, self.spaces)
-        message = f"no server {space!r} in ropewalk.toml or .mcp.json"
-        return f"{message}; did you mean {suggestion!r}?" if suggestion else message
+        return why_no_server(space, self.spaces)
 
     def is_listed(self, space: str) -> bool:
         """Return True if a server or provider has listed its tools and has not failed since.
