@@ -1,20 +1,43 @@
 // What a run waits for, and answering it.
 import { useState } from "react";
-import { ask, runAt, type Wait } from "./api";
+import { ask, runAt, type Json, type Question, type Wait } from "./api";
 import { LaterFacts } from "./facts";
-import { Act, JsonField, When, readJson } from "./parts";
+import { useForm } from "./form";
+import { Act, Copy, JsonField, When, readJson } from "./parts";
 import { Link, runPlace } from "./place";
+
+const asks = (wait: Wait) => {
+  if (wait.approval !== undefined) return <>asks: <strong dir="auto">{wait.approval}</strong></>;
+  if (wait.question) return <>{wait.question.server} asks: <strong dir="auto">{wait.question.message}</strong></>;
+  return <>waits for the event <strong>{wait.event}</strong></>;
+};
+
+/** The form of an MCP server, or the address that it wants somebody to open. */
+function QuestionForm({ question, send }: { question: Question; send: (payload: Json) => Promise<unknown> }) {
+  const { form, send: sendForm } = useForm(question.schema, "Answer", "payload");
+  return (
+    <form onSubmit={(event) => event.preventDefault()}>
+      {question.url ? <p><code>{question.url}</code> <Copy text={question.url} label="Copy the address" /></p> : form}
+      <div className="acts">
+        <Act kind="main" does={() => (question.url ? send(true) : sendForm(send))}>{question.url ? "I have opened it" : "Answer"}</Act>
+        <Act kind="danger" does={() => send("decline")}>Decline</Act>
+        <Act does={() => send("cancel")}>Cancel</Act>
+      </div>
+    </form>
+  );
+}
 
 export function Answer({ run, wait, done, name }: { run: string; wait: Wait; done: () => void; name?: string }) {
   const [note, setNote] = useState("");
   const [payload, setPayload] = useState("");
+  const send = (value: Json) => ask(runAt(run, "/send"), { event: wait.event!, payload: value }).then(done);
   const approve = (approved: boolean) => ask(runAt(run, "/approve"), { node: wait.path, approved, note: note || null }).then(done);
   return (
     <section className="waiting" aria-label={`${wait.path} waits`}>
       <p>
         {name && <><Link to={runPlace(run)} data-row="" dir="auto" title={run}>{name}</Link> <small>{name !== run && run}</small>{" · "}</>}
         <code>{wait.path}</code>{" "}
-        {wait.approval !== undefined ? <>asks: <strong dir="auto">{wait.approval}</strong></> : <>waits for the event <strong>{wait.event}</strong></>}
+        {asks(wait)}
         <small> since <When at={wait.since} />{wait.due && <>, until <When at={wait.due} /></>}</small>
       </p>
       {wait.approval !== undefined ? (
@@ -23,10 +46,12 @@ export function Answer({ run, wait, done, name }: { run: string; wait: Wait; don
           <Act kind="main" does={() => approve(true)}>Approve</Act>
           <Act kind="danger" does={() => approve(false)}>Reject</Act>
         </div>
+      ) : wait.question ? (
+        <QuestionForm question={wait.question} send={send} />
       ) : (
         <div className="acts">
           <JsonField label="Payload (JSON)" rows={2} text={payload} onText={setPayload} />
-          <Act kind="main" does={() => ask(runAt(run, "/send"), { event: wait.event!, payload: readJson(payload) ?? null }).then(done)}>Send</Act>
+          <Act kind="main" does={() => send(readJson(payload) ?? null)}>Send</Act>
         </div>
       )}
       {name && wait.approval !== undefined && <LaterFacts run={run} />}

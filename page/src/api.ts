@@ -12,7 +12,11 @@ export type Step = {
   started: string; ended: string; ms: number; value?: Json; error: Json; reason: string | null; decision: Json;
   replayed: boolean;
 };
-export type Wait = { path: string; node: string; event?: string; approval?: string; since: string; due: string | null };
+/** A question of an MCP server: a form, or an address to open. */
+export type Question = { server: string; message: string; schema?: Json; url?: string };
+export type Wait = {
+  path: string; node: string; event?: string; approval?: string; question?: Question; since: string; due: string | null;
+};
 /** How a run had ended before it was retried, with the failed steps that the retry repeated. */
 export type FailedStep = { path: string; node: string; status: string; started: string; ended: string; error: Json };
 export type Ending = { status: string; error: Json; endTime: string | null; spent?: number; failed: FailedStep[]; failedCount: number };

@@ -22,8 +22,8 @@ export function Waits({ found, error, again }: ReturnType<typeof useWaits>) {
       <Trouble error={error} />
       {!found && !error && <p className="empty" role="status">Loading…</p>}
       {found && !found.length && (
-        <Empty title="No run waits for an event or an approval.">
-          Approvals and events that <code>wait</code> nodes wait for appear here.
+        <Empty title="No run waits for an event, an approval or an answer.">
+          Approvals and events that <code>wait</code> nodes wait for appear here, and questions of MCP servers.
         </Empty>
       )}
       <div onKeyDown={arrows}>
