@@ -65,7 +65,11 @@ def add_problem(report: Report, path: str, message: str, suggestion: str | None 
 
 
 def normalize_keys(
-    doc: Mapping[str, Json], known: Mapping[str, Any], path: str, report: Report, listed: Collection[str] | None = None
+    doc: Mapping[str, Json],
+    known: Mapping[str, Any],
+    path: str,
+    report: Report,
+    is_listed: Callable[[str], bool] | None = None,
 ) -> dict[str, Json]:
     """Return the document with its keys in the documented spelling; report unknown and repeated keys.
 
@@ -74,13 +78,16 @@ def normalize_keys(
         known: The known keys; the values are not used.
         path: The place of `doc` in the document.
         report: Collects the problems.
-        listed: The keys to list for an unknown one without a similar name; all known keys by default.
+        is_listed: Whether to list a key for an unknown one without a similar name; by default all known keys are.
 
     Returns:
         The fields. Of a repeated key the first value counts.
     """
     fields: dict[str, Json] = {}
     for key, value in doc.items():
+        if key in known and key not in fields:  # nearly every key
+            fields[key] = value
+            continue
         name = key if key in known or not isinstance(key, str) else camel(key)
         if name not in known and isinstance(key, str) and snake(key) in known:
             name = snake(key)
@@ -88,12 +95,10 @@ def normalize_keys(
         if name not in known:
             place = f"{path}.{key}" if path else str(key)
             suggestion = _suggest_key(str(name), known)
-            add_problem(
-                report,
-                place,
-                "unknown key" if suggestion else f"unknown key; expected one of: {', '.join(listed or known)}",
-                suggestion,
-            )
+            message = "unknown key"
+            if not suggestion:
+                message += f"; expected one of: {', '.join(filter(is_listed, known) if is_listed else known)}"
+            add_problem(report, place, message, suggestion)
         elif name in fields:
             known_key = next(
                 spelling
@@ -573,12 +578,12 @@ def read_fields(
         The fields by their documented names.
     """
     node_type = str(value.get("type")).lower()
-    fields = normalize_keys(
-        value, known, path, report, [key for key in known if node_type in only_for.get(key, (node_type,))]
-    )
-    fields = {key: item for key, item in fields.items() if item is not None or key in nullable}
-    for key, item in fields.items():
-        fields[key] = known[key](item, join(path, key), report)
+    normalized = normalize_keys(value, known, path, report, lambda key: node_type in only_for.get(key, (node_type,)))
+    fields = {
+        key: known[key](item, join(path, key), report)
+        for key, item in normalized.items()
+        if item is not None or key in nullable
+    }
     for key in ("id", "type"):
         if key not in fields:
             add_problem(report, join(path, key), "required for every node")
