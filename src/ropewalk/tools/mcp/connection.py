@@ -17,7 +17,7 @@ import contextlib
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextvars import ContextVar
 from functools import cache
 from importlib.metadata import version
@@ -44,10 +44,10 @@ from .requests import (
     NoAnswer,
     OnNotification,
     Request,
+    ServerDispatcher,
     ServerRefused,
     Undelivered,
     Unreadable,
-    make_dispatcher,
 )
 from .transports import LOGIN_WANTED, LOST, UNDELIVERED, StdioStreams, authorization, http_streams, spawn
 
@@ -65,11 +65,6 @@ _SDK_LOGGERS: Final = (
     "mcp.shared.dispatcher",
     "mcp.shared.jsonrpc_dispatcher",
 )
-_CAPABILITY: Final = {
-    "sampling_callback": "sampling",
-    "elicitation_callback": "elicitation",
-    "list_roots_callback": "roots",
-}
 _MAX_INPUT_ROUNDS: Final = 10  # results of one call that ask for input
 _LOG_WINDOW: Final = 60.0  # seconds
 _MAX_LOG_LINES: Final = 5  # per server and window
@@ -141,7 +136,7 @@ class Connection:
         on_death: Called once, with the connection and the reason.
         relay: Gets the notifications for clients. With it, the server may also ask the client of a call.
         local: Answers the server for calls that have no client of their own.
-        announced: What a handshake tells the server that the client of its calls can be asked, in a gateway.
+        announced: What the server is told that it can ask where a call has no client of its own.
 
     Attributes:
         opened: Set once the connection is usable or has failed.
@@ -158,9 +153,9 @@ class Connection:
         first_schemas: dict[str, Json],
         on_tools: Callable[[Connection, tuple[Definition, ...]], None],
         on_death: Callable[[Connection, Exception], None],
-        relay: OnNotification | None = None,
-        local: CallClient | None = None,
-        announced: Mapping[str, Json] | None = None,
+        relay: OnNotification | None,
+        local: CallClient | None,
+        announced: Mapping[str, Json],
     ) -> None:
         self.config = config
         self._announced = announced
@@ -257,16 +252,16 @@ class Connection:
         async with (
             self._transport() as (read, write),
             ClientSession(
-                dispatcher=make_dispatcher(
+                dispatcher=ServerDispatcher(
                     read,
                     write,
                     self.malformed,
+                    self._announced,
+                    self._ask_client,
                     self._relay and self._relay_notification,
-                    None if self._relay is None else self._announced,
                 ),
                 message_handler=on_message,
                 client_info=_client_info(),
-                **self._callbacks(),
             ) as session,
         ):
             self.malformed.version = lambda: session.protocol_version
@@ -435,15 +430,6 @@ class Connection:
             return await ask_run(call, params, self.config.name)
         return await ask_client(client, method, params)
 
-    def _callbacks(self) -> dict[str, Any]:
-        """Return the callbacks of the session: what the client of a call, or this program, can be asked."""
-        callbacks = _client_callbacks(self._ask_client)
-        if self._relay is not None:
-            return callbacks
-        names = {"elicitation"} if self.config.questions == WAIT else set()
-        names |= set(self._local.capabilities) if self._local is not None else set()
-        return {name: call for name, call in callbacks.items() if _CAPABILITY[name] in names}
-
     def _relay_notification(self, method: str, params: Mapping[str, Any]) -> None:
         client = self._client_of_calls()
         if method == "notifications/message" and client is not None:
@@ -588,32 +574,6 @@ def _without_secrets(secrets: Secrets, answer: Any) -> Any:
     if not secrets.named or not secrets.are_in(answer.model_dump_json().encode()):
         return answer
     return type(answer).model_validate(secrets.redact_value(answer.model_dump(mode="json", by_alias=True)))
-
-
-def _client_callbacks(ask: Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
-    """Return the callbacks of a session whose server may ask the client of a call."""
-    import mcp_types as types
-    from mcp import MCPError
-
-    async def answer(method: str, params: Any, result_type: Any) -> Any:
-        try:
-            data = params.model_dump(by_alias=True, mode="json", exclude_none=True) if params is not None else {}
-            return result_type.model_validate(await ask(method, data))
-        except MCPError as error:
-            return error.error
-
-    async def sample(_: Any, params: Any) -> Any:
-        takes_tools = params.tools is not None or params.tool_choice is not None
-        result = types.CreateMessageResultWithTools if takes_tools else types.CreateMessageResult
-        return await answer("sampling/createMessage", params, result)
-
-    async def elicit(_: Any, params: Any) -> Any:
-        return await answer("elicitation/create", params, types.ElicitResult)
-
-    async def list_roots(_: Any) -> Any:
-        return await answer("roots/list", None, types.ListRootsResult)
-
-    return {"sampling_callback": sample, "elicitation_callback": elicit, "list_roots_callback": list_roots}
 
 
 @cache

@@ -2,7 +2,7 @@
 
 - `Request`: one call, made in the caller's task and served in the task that owns the connection.
   Cancelling it cancels that request only.
-- `make_dispatcher`: the SDK validates every notification and starts a task for each, and one
+- `ServerDispatcher`: the SDK validates every notification and starts a task for each, and one
   malformed tool makes it refuse a whole list. Ours drops notifications that nobody needs before
   they cost anything, and takes malformed tools out of a list by name (`MalformedTools`).
 - `OpenRequests`: finds out which request an unreadable message answers, so that the call fails at
@@ -25,13 +25,12 @@ import orjson
 from ...values import Json
 from ..raw_result import UnusableResult
 from ..tool import ProgressEvent
-from .call_client import CLIENT
+from .call_client import CAPABILITY_OF, CLIENT
 from .questions import CAPABILITY, QUESTIONS
 
 if TYPE_CHECKING:
     import anyio
     from mcp import ClientSession
-    from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
     from mcp_types import CallToolResult, JSONRPCError
     from pydantic import ValidationError
 
@@ -263,79 +262,105 @@ class MalformedTools:
         return None
 
 
-def make_dispatcher(
-    read: Any,
-    write: Any,
-    malformed: MalformedTools,
-    relay: OnNotification | None = None,
-    announced: Mapping[str, Json] | None = None,
-) -> JSONRPCDispatcher[Any]:
-    """Return the dispatcher of a session with a server.
+class ServerDispatcher:
+    """The SDK's dispatcher of a session with a server, and what Ropewalk does differently from it.
+
+    It tells the server what can be asked during each request, and hands the server's requests on as JSON.
 
     Args:
         read: The stream of messages from the server.
         write: The stream of messages to the server.
         malformed: Takes the malformed tools out of lists.
+        announced: The capabilities of whoever answers the server where a call has no client of its own.
+        ask: Answers a request of the server; takes its method and parameters.
         relay: Gets the notifications that a gateway passes on. Without it they are dropped.
-        announced: The capabilities that a handshake announces; None for those of the session.
     """
-    from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
-    class Dispatcher(JSONRPCDispatcher[Any]):
-        async def send_raw_request(
-            self, method: str, params: Mapping[str, Any] | None, opts: Any = None, **more: Any
-        ) -> dict[str, Any]:
-            if method == "server/discover" and opts:
-                # Drop the SDK's limit of 10 s: `connect_timeout` limits the whole handshake.
-                opts = {key: value for key, value in opts.items() if key != "timeout"}
-            if method == "initialize" and announced is not None:
-                params = {**(params or {}), "capabilities": announced}
-            if relay is not None:
-                params = _on_behalf(params)
-            if QUESTIONS.get() is not None:
-                params = _with_questions(params)
-            answer = await super().send_raw_request(method, params, opts, **more)
-            if method == "tools/call" and answer.get("resultType") == "task":
-                # The SDK knows no such result. Its session checks this one, and the connection takes the task out.
-                return {"resultType": "complete", "content": [], "_meta": {TASK_META: answer}}
-            return malformed.remove_from(answer) if method == "tools/list" else answer
+    def __init__(
+        self,
+        read: Any,
+        write: Any,
+        malformed: MalformedTools,
+        announced: Mapping[str, Json],
+        ask: Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]],
+        relay: OnNotification | None = None,
+    ) -> None:
+        from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
-        async def run(self, on_request: Any, on_notify: Any, on_notify_intercept: Any = None, **more: Any) -> None:
-            def intercept(method: str, params: Mapping[str, Any] | None) -> bool:
-                if relay is not None and method in _FOR_CLIENTS:
-                    relay(method, params or {})
-                if on_notify_intercept is not None and on_notify_intercept(method, params):
-                    return True
-                return method not in _HANDLED_BY_SDK
+        self._dispatcher: JSONRPCDispatcher[Any] = JSONRPCDispatcher(read, write)
+        self._malformed, self._announced, self._ask, self._relay = malformed, announced, ask, relay
 
-            await super().run(on_request, on_notify, intercept, **more)
+    async def send_raw_request(self, method: str, params: Mapping[str, Any] | None, opts: Any = None) -> dict[str, Any]:
+        """Send a request, and return its result."""
+        if method == "server/discover" and opts:
+            # Drop the SDK's limit of 10 s: `connect_timeout` limits the whole handshake.
+            opts = {key: value for key, value in opts.items() if key != "timeout"}
+        if method == "initialize":
+            params = {**(params or {}), "capabilities": self._announced}
+        answer = await self._dispatcher.send_raw_request(method, self._with_capabilities(params), opts)
+        if method == "tools/call" and answer.get("resultType") == "task":
+            # The SDK knows no such result. Its session checks this one, and the connection takes the task out.
+            return {"resultType": "complete", "content": [], "_meta": {TASK_META: answer}}
+        return self._malformed.remove_from(answer) if method == "tools/list" else answer
 
-    return Dispatcher(read, write)
+    async def notify(self, method: str, params: Mapping[str, Any] | None, opts: Any = None) -> None:
+        """Send a notification."""
+        await self._dispatcher.notify(method, params, opts)
 
+    async def run(self, on_request: Any, on_notify: Any, on_notify_intercept: Any = None, **more: Any) -> None:
+        """Receive messages until the stream ends."""
 
-def _on_behalf(params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return the parameters of a 2026-07-28 request with the capabilities and the log level of the call's client."""
-    from mcp_types import CLIENT_CAPABILITIES_META_KEY, LOG_LEVEL_META_KEY
+        def intercept(method: str, params: Mapping[str, Any] | None) -> bool:
+            if self._relay is not None and method in _FOR_CLIENTS:
+                self._relay(method, params or {})
+            if on_notify_intercept is not None and on_notify_intercept(method, params):
+                return True
+            return method not in _HANDLED_BY_SDK
 
-    client = CLIENT.get()
-    meta = None if client is None or params is None else params.get("_meta")
-    if client is None or params is None or not meta or CLIENT_CAPABILITIES_META_KEY not in meta:
-        return params
-    meta = {**meta, CLIENT_CAPABILITIES_META_KEY: dict(client.capabilities)}
-    if client.log_level is not None:
-        meta[LOG_LEVEL_META_KEY] = client.log_level
-    return {**params, "_meta": meta}
+        async def answer(context: Any, method: str, params: Mapping[str, Any] | None) -> Any:
+            capability = CAPABILITY_OF.get(method)
+            if capability is None or (self._relay is None and capability not in self._announced):
+                return await on_request(context, method, params)
+            return await self._answer(method, params)
 
+        await self._dispatcher.run(answer, on_notify, intercept, **more)
 
-def _with_questions(params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return the parameters of a 2026-07-28 request that say that the server may ask the run of the call."""
-    from mcp_types import CLIENT_CAPABILITIES_META_KEY
+    async def _answer(self, method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Answer a request of the server; a malformed one, or a malformed answer, becomes an error."""
+        from mcp import MCPError
+        from mcp_types import METHOD_NOT_FOUND
+        from mcp_types.methods import parse_server_request, validate_client_result
 
-    meta = params.get("_meta") if params is not None else None
-    if params is None or not meta or CLIENT_CAPABILITIES_META_KEY not in meta:
-        return params
-    capabilities = {"elicitation": dict(CAPABILITY), **meta[CLIENT_CAPABILITIES_META_KEY]}
-    return {**params, "_meta": {**meta, CLIENT_CAPABILITIES_META_KEY: capabilities}}
+        version = self._malformed.version() or "2025-11-25"
+        try:
+            request = parse_server_request(method, version, params)
+        except KeyError:
+            raise MCPError(METHOD_NOT_FOUND, "Method not found", method) from None
+        data = (
+            {} if request.params is None else request.params.model_dump(by_alias=True, mode="json", exclude_none=True)
+        )
+        result = await self._ask(method, data)
+        validate_client_result(method, version, result)
+        return result
+
+    def _with_capabilities(self, params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        """Return the parameters of a 2026-07-28 request with what can be asked during it, and the client's log level.
+
+        Older revisions state both once per session.
+        """
+        from mcp_types import CLIENT_CAPABILITIES_META_KEY, LOG_LEVEL_META_KEY
+
+        meta = params.get("_meta") if params is not None else None
+        if params is None or not meta or CLIENT_CAPABILITIES_META_KEY not in meta:
+            return params
+        client = CLIENT.get() if self._relay is not None else None
+        # The run of a call that records questions answers what its client cannot.
+        own: dict[str, Json] = {} if QUESTIONS.get() is None else {"elicitation": dict(CAPABILITY)}
+        capabilities = {**own, **(self._announced if client is None else client.capabilities)}
+        meta = {**meta, CLIENT_CAPABILITIES_META_KEY: capabilities}
+        if client is not None and client.log_level is not None:
+            meta[LOG_LEVEL_META_KEY] = client.log_level
+        return {**params, "_meta": meta}
 
 
 def _tool_name(tool: Json, index: int) -> str:
