@@ -21,8 +21,8 @@ BIN = Path(sys.executable).parent
 
 
 def call(*command: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
-    return fork_server.run(
+    path = os.pathsep.join([str(fork_server.programs()), str(BIN), os.environ["PATH"]])
+    return subprocess.run(
         command,
         cwd=cwd,
         env={**os.environ, "PATH": path, **env},
@@ -122,7 +122,7 @@ def test_an_order_becomes_an_invoice(examples: Path) -> None:
 
 
 def test_the_runner(examples: Path) -> None:
-    done = call(sys.executable, "runner.py", cwd=examples)
+    done = call("python", "runner.py", cwd=examples)
     assert done.returncode == 0, done.stderr
     assert "one call: ['many', 'strands', 'laid', 'into', 'one', 'rope']" in done.stdout
     assert "refused before the call:" in done.stdout
@@ -132,7 +132,7 @@ def test_the_runner(examples: Path) -> None:
 
 
 def test_a_flow_in_python_and_the_chain_that_does_the_same(examples: Path) -> None:
-    done = call(sys.executable, "flow.py", cwd=examples)
+    done = call("python", "flow.py", cwd=examples)
     assert done.returncode == 0, done.stderr
     told = dict(line.split(":", 1) for line in done.stdout.splitlines() if line.startswith("as a "))
     assert told["as a flow"].strip() == told["as a chain"].strip()
@@ -149,7 +149,7 @@ def test_experiences_in_directories(examples: Path) -> None:
 
 
 def test_pages_of_a_flaky_server(examples: Path) -> None:
-    done = call(sys.executable, "experiences/flaky/show.py", cwd=examples)
+    done = call("python", "experiences/flaky/show.py", cwd=examples)
     assert done.returncode == 0, done.stderr
     assert "status: partial" in done.stdout
     assert "asked: {'/page/1': 2, '/page/2': 2, '/page/3': 2, '/page/4': 2}" in done.stdout
@@ -158,7 +158,7 @@ def test_pages_of_a_flaky_server(examples: Path) -> None:
 
 
 def test_an_agent_with_a_scripted_model(examples: Path) -> None:
-    done = call(sys.executable, "agent/show.py", cwd=examples)
+    done = call("python", "agent/show.py", cwd=examples)
     assert done.returncode == 0, done.stderr
     assert "refund: there is no tool 'refund' here" in done.stdout
     assert "end_turn: {'inStock': 8, 'ordered': 42}" in done.stdout
@@ -166,7 +166,7 @@ def test_an_agent_with_a_scripted_model(examples: Path) -> None:
 
 
 def test_a_flow_as_a_tool_of_an_mcp_server(examples: Path) -> None:
-    done = call(sys.executable, "mcp_server/show.py", cwd=examples)
+    done = call("python", "mcp_server/show.py", cwd=examples)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].startswith("can_berth: Whether a ship")
@@ -188,7 +188,7 @@ def test_an_experience_that_calls_an_mcp_server(examples: Path, repository: Path
 
 
 def test_a_killed_run_is_resumed_and_ships_nothing_twice(examples: Path) -> None:
-    done = call(sys.executable, "resume/show.py", cwd=examples)
+    done = call("python", "resume/show.py", cwd=examples)
     assert done.returncode == 0, done.stderr
     assert "status completed; the result holds the work of 2 processes" in done.stdout
     shipped = json.loads(done.stdout.rpartition("shipped: ")[2])
@@ -253,7 +253,7 @@ def test_the_demo_prints_where_everything_is(tmp_path: Path) -> None:
     # The set-up has a test of its own on CI: here the demo finds it done.
     (clone / "scripts" / "venv.sh").write_text("#!/bin/sh\nexit 0\n")
     (clone / ".venv").mkdir()
-    (clone / ".venv" / "bin").symlink_to(BIN)
+    (clone / ".venv" / "bin").symlink_to(fork_server.programs())
     env = {"GIT_CEILING_DIRECTORIES": str(tmp_path)}
     done = call("./demo.sh", cwd=clone, **env)
     assert done.returncode == 0, done.stdout + done.stderr

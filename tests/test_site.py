@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urldefrag, urljoin
@@ -83,6 +84,14 @@ def view(chromium: Browser) -> Iterator[Page]:
     """An empty browser tab. An error of a script or a request to another host fails the test."""
     context = chromium.new_context(viewport={"width": 1300, "height": 900})
     tab = context.new_page()
+    complaints = watch(tab)
+    yield tab
+    context.close()
+    assert complaints == []
+
+
+def watch(tab: Page) -> list[str]:
+    """The list to which the tab adds each error of a script, and each request that fails or goes to another host."""
     complaints: list[str] = []
     tab.on("pageerror", lambda error: complaints.append(str(error)))
     tab.on("requestfailed", lambda request: complaints.append(request.url))
@@ -90,9 +99,39 @@ def view(chromium: Browser) -> Iterator[Page]:
         "request",
         lambda request: None if re.match(r"http://127\.|data:", request.url) else complaints.append(request.url),
     )
-    yield tab
+    return complaints
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A page as a browser shows it on a phone."""
+
+    links: list[str]
+    anchors: set[str]
+    headings: list[dict[str, str]]
+    contents: list[str]
+    overflow: int  # pixels
+
+
+@pytest.fixture(scope="module")
+def shown_pages(site: Path, chromium: Browser, address: str) -> dict[str, Shown]:
+    """Every page by name. An error of a script or a request to another host fails the tests."""
+    context = chromium.new_context(viewport=PHONE, is_mobile=True)  # type: ignore[arg-type]
+    tab = context.new_page()
+    complaints = watch(tab)
+    pages = {}
+    for name in page_names(site):
+        tab.goto(address + name)
+        pages[name] = Shown(
+            links=tab.evaluate(LINKS),
+            anchors=set(tab.evaluate(ANCHORS)),
+            headings=tab.evaluate(HEADINGS),
+            contents=tab.evaluate(CONTENTS),
+            overflow=tab.evaluate(OVERFLOW),
+        )
     context.close()
     assert complaints == []
+    return pages
 
 
 def page_names(site: Path) -> list[str]:
@@ -121,30 +160,27 @@ BACKGROUND = "() => getComputedStyle(document.body).backgroundColor"
 
 
 def test_every_page_has_its_headings_and_every_link_leads_to_a_page_and_an_anchor(
-    site: Path, address: str, view: Page
+    site: Path, address: str, shown_pages: dict[str, Shown]
 ) -> None:
     wrong: list[str] = []
-    links: dict[str, list[str]] = {}
-    anchors: dict[str, set[str]] = {}
-    for name in page_names(site):
-        view.goto(address + name)
-        links[name] = view.evaluate(LINKS)
-        anchors[name] = set(view.evaluate(ANCHORS))
+    anchors = {name: page.anchors for name, page in shown_pages.items()}
+    for name, page in shown_pages.items():
         if name in WITHOUT_SOURCE:
             continue
-        shown = view.evaluate(HEADINGS)
+        shown = page.headings
         source = (site / name).with_suffix(".md").read_text(encoding="utf-8")
         if [heading["text"] for heading in shown] != headings_of_source(source):
             wrong.append(f"{name}: headings differ from the source: {[heading['text'] for heading in shown]}")
-        contents = view.evaluate(CONTENTS)
-        missing = [each["text"] for each in shown if each["level"] != "H1" and f"#{each['anchor']}" not in contents]
+        missing = [
+            each["text"] for each in shown if each["level"] != "H1" and f"#{each['anchor']}" not in page.contents
+        ]
         if missing:
             wrong.append(f"{name}: not in the table of contents: {missing}")
-    for name, targets in links.items():
-        for link in targets:
+    for name, page in shown_pages.items():
+        for link in page.links:
             if reason := dead(link, name, address, site, anchors):
                 wrong.append(f"{name}: {link}: {reason}")
-    assert len(links) > 30
+    assert len(shown_pages) > 30
     assert wrong == []
 
 
@@ -182,16 +218,8 @@ def test_the_site_follows_the_colour_scheme(chromium: Browser, address: str, sch
     assert (red + green + blue > 600) is (scheme == "light")
 
 
-def test_no_page_scrolls_sideways_on_a_phone(site: Path, chromium: Browser, address: str) -> None:
-    context = chromium.new_context(viewport=PHONE, device_scale_factor=2, is_mobile=True)  # type: ignore[arg-type]
-    tab = context.new_page()
-    wide = {}
-    for name in page_names(site):
-        tab.goto(address + name)
-        if (overflow := tab.evaluate(OVERFLOW)) > 0:
-            wide[name] = overflow
-    context.close()
-    assert wide == {}
+def test_no_page_scrolls_sideways_on_a_phone(shown_pages: dict[str, Shown]) -> None:
+    assert {name: page.overflow for name, page in shown_pages.items() if page.overflow > 0} == {}
 
 
 def test_search_finds_a_page(address: str, view: Page) -> None:
@@ -217,13 +245,21 @@ def without_code(markdown: str) -> str:
 
 
 def test_a_dead_link_fails_the_build(tmp_path: Path) -> None:
-    left_out = shutil.ignore_patterns(".*", "node_modules", "build", "__pycache__")
-    project = Path(shutil.copytree(PROJECT, tmp_path / "project", ignore=left_out))
+    project, docs = tmp_path / "project", tmp_path / "project" / "docs"
+    shutil.copytree(PROJECT / "scripts", project / "scripts")
+    for folder in ("site", "pictures"):
+        shutil.copytree(PROJECT / "docs" / folder, docs / folder)
+    (project / "scripts" / "api_reference.py").write_text("def pages():\n    return []\n", "utf-8")
+    for page in ("docs/index", "docs/chains", "README", "ARCHITECTURE", "CHANGELOG", "bench/README", "examples/README"):
+        (project / page).parent.mkdir(exist_ok=True)
+        (project / f"{page}.md").write_text(f"# {page}\n", "utf-8")
     dead_links = ["nowhere.md", "chains.md#no-such-heading", "pictures/no-such.png"]
-    page = project / "docs" / "comparison.md"
-    page.write_text(page.read_text("utf-8") + "".join(f"\n[link]({link})\n" for link in dead_links), "utf-8")
+    page = docs / "comparison.md"
+    page.write_text("# Comparison\n" + "".join(f"\n[link]({link})\n" for link in dead_links), "utf-8")
     done = build(tmp_path / "site", project)
     assert done.returncode != 0
+    warnings = [line for line in done.stdout.splitlines() if ": WARNING: " in line]
+    assert len(warnings) == len(dead_links), done.stdout
     for name in ("nowhere.md", "no-such-heading", "no-such.png"):
         assert name in done.stdout
     page.write_text("# Comparison\n\n[link](../no-such-file.py)\n", "utf-8")

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+import fork_server
+
 DOCS = Path(__file__).parents[2] / "docs"
 FENCE = re.compile(r"^```(\w+) ?([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 TITLE = re.compile(r'title="([^"]+)"')
@@ -36,7 +38,7 @@ def as_pattern(expected):
 @pytest.mark.parametrize("page", PAGES)
 def test_the_examples_of_a_page_do_what_they_say(page, project, tmp_path_factory):
     home = tmp_path_factory.mktemp("docs")
-    env = project.env({"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "PYTHONUTF8": "1"})
+    env = project.env({"PATH": f"{fork_server.programs()}:{Path(sys.executable).parent}:/usr/bin:/bin"})
     code, ran = 0, 0
     for kind, info, body in examples(page):
         if info:
