@@ -58,6 +58,14 @@ class Join(NamedTuple):
 Classes: TypeAlias = dict[Place, Place]
 """Classes of places that may be one object, as a forest: for each place another one of its class, up to the root."""
 
+
+class PlaceClass(NamedTuple):
+    """Places that may be one object after any statement, and the joins that make them so."""
+
+    places: set[Place]
+    joins: list[Join]
+
+
 MAX_DEPTH = 4
 """How deep the sharing of values is followed."""
 _SCALARS = frozenset(
@@ -77,10 +85,11 @@ class Aliases:
         self._joins: list[Join] = []
         self._line, self._function = 1, ""  # of the statement that is being read
         self._leaving_blocks = list(_blocks_that_leave(program))
-        self._classes: Classes | None = None
+        self._class_by_place: dict[Place, PlaceClass] = {}
         for node in program.all(ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.For, ast.Call):
             self._line = node.lineno
             self._read(node)
+        self._note_classes()
 
     # --- classes of places ---------------------------------------------------------------------
 
@@ -111,44 +120,48 @@ class Aliases:
             lines: The lines whose statements count; None for all lines.
         """
         if function is not None:
-            inside = _others(place, self._join_places(place.name, window, line, function.name, lines))  # type: ignore[attr-defined]
+            inside = _others(place, self._join_places(place, window, line, function.name, lines))  # type: ignore[attr-defined]
             own = stored(function.body) - {node.arg for node in walk(function) if isinstance(node, ast.arg)}  # type: ignore[attr-defined]
             if inside | {place.name} <= own:
                 return inside
-        return _others(place, self._join_places(place.name, window, line, lines=lines))
+        return _others(place, self._join_places(place, window, line, lines=lines))
 
     def may_share(self, place: Place) -> set[str]:
         """Return the other names through which the object at a place may be seen after any statement."""
-        if self._classes is None:
-            self._classes = self._join_places("", None, 0)
-        return _others(place, self._classes)
+        known = self._class_by_place.get(place)
+        return set() if known is None else {other.name for other in known.places} - {place.name}
 
     def places_with(self, place: Place) -> set[Place]:
         """Return the places that may hold the object at a place after any statement."""
-        if not self.may_share(place) or self._classes is None:
-            return {place}
-        root = _root(place, self._classes)
-        return {other for other in (*self._classes, root) if _root(other, self._classes) == root}
+        return self._class_by_place[place].places if self.may_share(place) else {place}
+
+    def _note_classes(self) -> None:
+        """Note the classes that all joins make, so that a question is answered from the joins of one class."""
+        classes = _united(self._joins)
+        by_root: dict[Place, PlaceClass] = {}
+        for join in self._joins:
+            own = by_root.setdefault(_root(join.first, classes), PlaceClass(set(), []))
+            own.joins.append(join)
+            own.places.update((join.first, join.second))
+        self._class_by_place = {place: own for own in by_root.values() for place in own.places}
 
     def _join_places(
-        self, name: str, window: range | None, at: int, function: str = "", lines: frozenset[int] | None = None
+        self, place: Place, window: range | None, at: int, function: str = "", lines: frozenset[int] | None = None
     ) -> Classes:
-        """Return the classes of places.
+        """Return the classes of places, as far as they may concern a place.
 
-        Left out are joins of `name` outside the lines of a window, joins in a block that never reaches the line `at`,
+        Left out are joins of its name outside the lines of a window, joins in a block that never reaches the line `at`,
         results of calls of `function`, and joins outside of `lines`.
         """
-        classes: Classes = {}
-        for join in self._joins:
+        known = self._class_by_place.get(place)
+        joins = []
+        for join in known.joins if known is not None else ():
             if (function and join.function == function) or (lines is not None and join.line not in lines):
                 continue
-            is_of_name = name in (join.first.name, join.second.name)
-            if window is not None and is_of_name and not self._reaches(join.line, at, window):
-                continue
-            left, right = _root(join.first, classes), _root(join.second, classes)
-            if left != right:
-                classes[left] = right
-        return classes
+            is_of_name = place.name in (join.first.name, join.second.name)
+            if window is None or not is_of_name or self._reaches(join.line, at, window):
+                joins.append(join)
+        return _united(joins)
 
     def _reaches(self, line: int, at: int, window: range) -> bool:
         """Return True if a statement at `line`, in the window, may be followed by one at the line `at`."""
@@ -308,6 +321,16 @@ def _blocks_that_leave(program: Program) -> Iterator[range]:
                 yield range(block[0].lineno, (block[-1].end_lineno or block[-1].lineno) + 1)
 
 
+def _united(joins: Iterable[Join]) -> Classes:
+    """Return the classes that some joins make."""
+    classes: Classes = {}
+    for join in joins:
+        left, right = _root(join.first, classes), _root(join.second, classes)
+        if left != right:
+            classes[left] = right
+    return classes
+
+
 def _root(place: Place, classes: Classes) -> Place:
     """Return the place that stands for the class of a place."""
     while (above := classes.get(place, place)) != place:
@@ -393,23 +416,34 @@ class _Context:
         self.functions = {
             id(part): function for function in program.all(*FUNCTIONS_OF_PROGRAMS) for part in walk(function)
         }
-        self._loops_in_pieces: list[ast.For] = list(program.all(ast.For))
-        self._leaves = [
-            node for node in walk(program.tree) if isinstance(node, ast.stmt) and not list(inner_blocks(node))
-        ]
+        self._lines, self._pieces_of_loops = self._lines_and_loops(program)
         self._readers: dict[str, list[ast.Name]] = {}
         for node in program.all(ast.Name):
             if isinstance(node.ctx, ast.Load):
                 self._readers.setdefault(node.id, []).append(node)
 
+    def _lines_and_loops(self, program: Program) -> tuple[dict[int | None, frozenset[int]], dict[int, set[int | None]]]:
+        """Return the lines of each piece, and the pieces in each outermost loop, by the id of its nodes in `_loops`."""
+        lines: dict[int | None, set[int]] = {}
+        pieces: dict[int, set[int | None]] = {}
+        for leaf in walk(program.tree):
+            if isinstance(leaf, ast.stmt) and not list(inner_blocks(leaf)):
+                piece = self._pieces.get(id(leaf))
+                if piece is not None:
+                    lines.setdefault(piece, set()).add(leaf.lineno)
+                if (loop := self._loops.get(id(leaf))) is not None:
+                    pieces.setdefault(id(loop), set()).add(piece)
+        # The target of a loop is bound in the piece of the loop's body.
+        for node in program.all(ast.For):
+            lines.setdefault(self._pieces.get(id(node.body[0])), set()).add(node.lineno)
+        return {piece: frozenset(of_piece) for piece, of_piece in lines.items()}, pieces
+
     def lines_of_piece(self, node: ast.AST) -> frozenset[int]:
         """Return the lines of the piece of a node; without those behind the node if a loop enters the piece again."""
-        own, loop = self._pieces.get(id(node)), self._loops.get(id(node), frozenset())
-        is_repeated = any(id(leaf) in loop and self._pieces.get(id(leaf)) != own for leaf in self._leaves)
-        lines = {leaf.lineno for leaf in self._leaves if own is not None and self._pieces.get(id(leaf)) == own}
-        # The target of a loop is bound in the piece of the loop's body.
-        lines |= {loop.lineno for loop in self._loops_in_pieces if self._pieces.get(id(loop.body[0])) == own}
-        return frozenset(line for line in lines if not is_repeated or line <= node.lineno)  # type: ignore[attr-defined]
+        own = self._pieces.get(id(node))
+        lines = self._lines.get(own, frozenset())
+        is_repeated = bool(self._pieces_of_loops.get(id(self._loops.get(id(node))), set()) - {own})
+        return frozenset(line for line in lines if line <= node.lineno) if is_repeated else lines  # type: ignore[attr-defined]
 
     def is_read_later(self, name: str, node: ast.AST, *, is_exact_here: bool) -> bool:
         """Return True if a name may be read after a node, also in a later iteration of a loop.
