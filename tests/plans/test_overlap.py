@@ -195,3 +195,23 @@ def test_random_programs_do_what_python_does_while_reads_overlap() -> None:
     for seed in range(300, 340):
         code = Writer(seed).program()
         assert differences(code, unordered="gather" in code, parallel="reads") == [], code
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("a = await read(n=1)\nb = await read(n=2)\nreturn b", "integer"),
+        ("a = await read(n=1)\nreturn await read(n=2)", "integer"),
+        ("a = await read(n=1)\nb = await read(n=a)\nawait read(n=3)", "integer"),
+        (
+            "b = None\nfor x in [1]:\n    try:\n        a = await read(n=1)\n        b = await read(n=2)\n"
+            "    except ToolError:\n        pass\nreturn b",
+            None,
+        ),
+    ],
+)
+async def test_the_type_of_an_overlapped_call_is_that_of_its_tool(code: str, kind: str | None) -> None:
+    async with App("memory", tools=Server().tools) as app:
+        for parallel in ("none", "reads"):
+            schema: Any = app.as_tool({"kind": "plan", "name": "p", "code": code, "parallel": parallel}).output_schema
+            assert schema == ({"type": kind} if kind else None), parallel

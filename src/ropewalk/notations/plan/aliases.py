@@ -60,7 +60,7 @@ Classes: TypeAlias = dict[Place, Place]
 
 
 class PlaceClass(NamedTuple):
-    """Places that may be one object after any statement, and the joins that make them so."""
+    """Places that may be one object after any statement, and the joins between them."""
 
     places: set[Place]
     joins: list[Join]
