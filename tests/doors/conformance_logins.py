@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx2
 
-from ropewalk.tools.mcp.loopback import Loopback
+from ropewalk.tools.mcp.login import Loopback
 
 METADATA = "https://conformance-test.local/client-metadata.json"
 

@@ -24,7 +24,7 @@ from .session import Interrupts, with_app
 
 if TYPE_CHECKING:
     from ...app.app import App
-    from ...tools.mcp.loopback import Loopback
+    from ...tools.mcp.login import Loopback
     from ...tools.mcp.servers import McpServers
 
 

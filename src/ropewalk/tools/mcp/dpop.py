@@ -6,7 +6,6 @@ says which. Refused here: other algorithms than ES256, which every server with t
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import secrets
 import time
@@ -17,6 +16,7 @@ import orjson
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
+from jwt.utils import base64url_encode
 
 from ...config.secrets import remember_secrets
 
@@ -64,7 +64,7 @@ class ProofKey:
         if has_token:
             # `ath` binds the proof to this token, so that it is useless with another one.
             token = authorization.partition(" ")[2]
-            claims["ath"] = _base64url(hashlib.sha256(token.encode()).digest())
+            claims["ath"] = base64url_encode(hashlib.sha256(token.encode()).digest()).decode()
             request.headers["authorization"] = _SCHEME + token
         # A server that has sent a nonce refuses proofs without it.
         nonce = self._nonces.get(_origin(request))
@@ -118,7 +118,3 @@ def _load(pem: str) -> ec.EllipticCurvePrivateKey:
 
 def _origin(request: httpx2.Request) -> str:
     return f"{request.url.scheme}://{request.url.netloc.decode()}"
-
-
-def _base64url(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).decode().rstrip("=")

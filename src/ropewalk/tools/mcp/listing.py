@@ -51,15 +51,7 @@ class Definition:
 
     def to_dict(self) -> dict[str, Json]:
         """Return everything but the name, with the keys of MCP; without those that are None."""
-        fields = {
-            "title": self.title,
-            "description": self.description,
-            "inputSchema": self.input_schema,
-            "outputSchema": self.output_schema,
-            "annotations": self.annotations,
-            "request": self.request,
-        }
-        return {key: value for key, value in fields.items() if value is not None}
+        return {key: value for key, value in self._members().items() if value is not None}
 
     @classmethod
     def from_dict(cls, name: str, data: dict[str, Json]) -> Definition:
@@ -80,18 +72,20 @@ class Definition:
 
     def fingerprint(self, server: str) -> str:
         """Return the SHA-256, in hex, of everything that a model or a user may see of the tool."""
-        fields = {
-            "server": server,
-            "name": self.name,
+        fields = {"server": server, "name": self.name, **self._members()}
+        if self.request is None:
+            del fields["request"]
+        return hashlib.sha256(canonical(check_json(fields, f"tool {self.name}"))).hexdigest()
+
+    def _members(self) -> dict[str, Json]:
+        return {
             "title": self.title,
             "description": self.description,
             "inputSchema": self.input_schema,
             "outputSchema": self.output_schema,
             "annotations": self.annotations,
+            "request": self.request,
         }
-        if self.request is not None:
-            fields["request"] = self.request
-        return hashlib.sha256(canonical(check_json(fields, f"tool {self.name}"))).hexdigest()
 
 
 async def list_definitions(session: ClientSession) -> tuple[Definition, ...]:
