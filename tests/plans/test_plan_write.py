@@ -191,11 +191,13 @@ def test_a_plan_keeps_its_text_through_a_flow() -> None:
 
 PORTABLE = {
     "x = await f(v=n)\nreturn x.name": "line 2: `x.name` stays Python: a member that may be missing",
-    "if await f(v=n):\n    await f(v=1)": "line 1: `...` stays Python: only true and false are conditions",
+    "if await f(v=n):\n    await f(v=1)": "line 1: `if await f(v=n):` stays Python: only true and false are conditions",
     "return n == 1": "line 1: `1` stays Python: values whose types are not certain",
     "return n + 1": "line 1: `n + 1` stays Python: the types of these values are not certain",
     "try:\n    await f(v=1)\nexcept ToolError:\n    pass": "line 2: try has no equal here",
-    "await asyncio.gather(f(v=1), f(v=2))": "line 1: gather has no equal here",
+    "await asyncio.gather(f(v=1), f(v=2))": "line 1: `await asyncio.gather(f(v=1), f(v=2))` stays Python: gather has",
+    "t = []\nfor x in [1]:\n    t.append(x)\nreturn t": "line 2: `for x in [1]:` stays Python: a loop without calls "
+    "has no equal here; write a list comprehension",
     "t = 0\nfor x in [1]:\n    t = await f(v=t)\nreturn t": "line 2: a loop that changes variables has no equal here",
 }
 
@@ -207,6 +209,20 @@ def test_python_without_an_equal_is_refused_with_its_line() -> None:
         with pytest.raises(InvalidFlow) as refused:
             app.convert(plan, "chain")
         assert any(message in problem.message for problem in refused.value.problems), str(refused.value)
+
+
+def test_a_function_that_gather_calls_is_refused_with_the_line_of_the_author() -> None:
+    code = (
+        "async def one(v):\n    rows = []\n    for x in [1, 2]:\n        rows.append(x)\n    await f(v=v)\n"
+        "    return rows\nreturn await asyncio.gather(*[one(v) for v in [1, 2]])"
+    )
+    plan = {"kind": "plan", "name": "p", "code": code, "tools": {"f": {"id": "f"}}}
+    with pytest.raises(InvalidFlow) as refused:
+        App("memory").convert(plan, "chain")
+    assert [problem.message for problem in refused.value.problems] == [
+        "line 7: `return await asyncio.gather(*[one(v) for v in [1, 2]])` stays Python: gather has no equal here: "
+        "it waits for all calls where one fails; write the calls one after another"
+    ]
 
 
 @examples(20)

@@ -65,6 +65,8 @@ class _Rewriter:
     def __init__(self, flow: Flow) -> None:
         self.problems: list[Problem] = []
         self.lines: set[int] = set()
+        program: Any = flow.program or {}
+        self._code = str(program.get("code", "")).split("\n")
         paths = [ref.path for ref in refs_inside(flow.body) if ref.root == "out" and len(ref.path) > 1]
         self.members_read = {(str(path[0]), str(path[1])) for path in paths}
         schema: Any = flow.input_schema if isinstance(flow.input_schema, dict) else {}
@@ -232,7 +234,8 @@ class _Rewriter:
             spec, inputs = expr.args
             assert isinstance(spec, Lit)
             assert isinstance(inputs, Obj)
-            return _piece(json.loads(str(spec.value)), {key: self.expr(value, known) for key, value in inputs.fields})
+            values = {key: self.expr(value, known) for key, value in inputs.fields}
+            return _with_lines(json.loads(str(spec.value)), values)
         if name in ("raw", "json", "items"):
             return self.expr(expr.args[0], known)
         if name == "approval":
@@ -250,17 +253,27 @@ class _Rewriter:
 
     def _refuse(self, path: str, error: NotPortable, line: int) -> None:
         """Report what a line of the program has no equal for, once for all of its nodes."""
-        node = error.node
+        shown, reason = _shown(error.node), error.reason
+        # The functions that a gather calls have no equal because of it, whatever their statements are.
+        gather = re.search(r"(?:^|/)gather_(\d+)(?:/|$)", path)
+        line = error.line or line
+        if gather is not None:
+            line, shown, reason = int(gather[1]), "", _REASONS["gathered"]
         if line and line in self.lines:
             return
         self.lines.add(line)
         place = f"line {line}: " if line else ""
-        shown = f"`{_shown(node)}` stays Python: " if isinstance(node, (ast.expr, ast.stmt)) and _shown(node) else ""
-        self.problems.append(Problem(path=path, message=f"{place}{shown}{error.reason}"))
+        if not shown or _MADE_NAME.search(shown):  # a statement that the compiler made: show that of the author
+            is_of_author = 0 < line <= len(self._code) and (gather is not None or shown)
+            shown = self._code[line - 1].strip() if is_of_author else ""
+        text = f"`{_shortened(shown)}` stays Python: " if shown else ""
+        self.problems.append(Problem(path=path, message=f"{place}{text}{reason}"))
 
 
+_MADE_NAME: Final = re.compile(r"_\w*·[0-9]+")
+"""A name that the compiler of plans made."""
 _REASONS: Final = {
-    "gathered": "gather has no equal here: it waits for all calls where one fails",
+    "gathered": "gather has no equal here: it waits for all calls where one fails; write the calls one after another",
     "caught": "try has no equal here",
     "collected": "a loop that changes variables has no equal here",
     "now": "dates are known to Python only",
@@ -274,9 +287,13 @@ _REASONS: Final = {
 
 
 def _shown(node: ast.AST) -> str:
-    if isinstance(node, ast.Pass):
+    """Return the first line of a statement or an expression; "" for one that is not in the program."""
+    if isinstance(node, ast.Pass) or not isinstance(node, (ast.expr, ast.stmt)):
         return ""
-    text = re.sub(r"_\w*·[0-9]+", "...", ast.unparse(node)).split("\n")[0]
+    return ast.unparse(node).split("\n")[0]
+
+
+def _shortened(text: str) -> str:
     return text if len(text) <= 60 else text[:59] + "…"
 
 
@@ -311,6 +328,17 @@ def _line_of(node: Node) -> int:
 
 
 # --- pieces ----------------------------------------------------------------------------------------
+
+
+def _with_lines(spec: Mapping[str, Any], inputs: Mapping[str, Portable]) -> Portable:
+    """Return the value of a piece, or raise NotPortable with the line of the program."""
+    try:
+        return _piece(spec, inputs)
+    except NotPortable as error:
+        line, lines = getattr(error.node, "lineno", 0), spec["lines"]
+        if line and lines:
+            error.line = lines[min(line, len(lines)) - 1]
+        raise
 
 
 def _piece(spec: Mapping[str, Any], inputs: Mapping[str, Portable]) -> Portable:
@@ -350,6 +378,8 @@ def _run(statements: Sequence[ast.stmt], names: Names) -> Portable | None:
                 return _choose_return(node, statements[i + 1 :], names)
             case ast.If():
                 _choose(node, names)
+            case ast.For():
+                raise NotPortable(node, "a loop without calls has no equal here; write a list comprehension")
             case _:
                 raise NotPortable(node, "only assignments, `if` and `return` have equals")
     return None

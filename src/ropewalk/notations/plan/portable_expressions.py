@@ -59,11 +59,11 @@ _WRITTEN: Final = {
 
 
 class NotPortable(Exception):
-    """The expression language has nothing that means the same."""
+    """The expression language has no equal. `line` is the line of the program; 0 if it is not known."""
 
     def __init__(self, node: ast.AST, reason: str) -> None:
         super().__init__(reason)
-        self.node, self.reason = node, reason
+        self.node, self.reason, self.line = node, reason, 0
 
 
 @dataclass(frozen=True, slots=True)
