@@ -1,7 +1,8 @@
 """An MCP server that asks a person before it deploys, in both eras, over stdio or over HTTP on the port it is given.
 
 `deploy` asks for the branch and then for a confirmation. `pair` asks both at once where the era has that. `pay` sends
-the person to an address. Each call adds a line to the file that LEDGER names: its key, and the kinds of its answers.
+the person to an address. Each call adds a line to the file that LEDGER names: its key, and the kinds of its answers. If
+the file LEDGER.forget is there, the server has forgotten its state once.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 from typing import Any
 
 import mcp_types as types
+from mcp import MCPError
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
@@ -51,9 +53,19 @@ def note(line: dict[str, Any]) -> None:
         print(json.dumps(line), file=ledger)
 
 
+def has_forgotten() -> bool:
+    try:
+        os.remove(os.environ["LEDGER"] + ".forget")
+    except FileNotFoundError:
+        return False
+    return True
+
+
 async def call(ctx: Any, params: types.CallToolRequestParams) -> Any:
     service = (params.arguments or {})["service"]
     note({"key": (ctx.meta or {}).get("ropewalk/idempotencyKey"), "answers": sorted(params.input_responses or {})})
+    if params.request_state is not None and has_forgotten():
+        raise MCPError(types.INVALID_PARAMS, "Invalid or expired requestState")
     answers: dict[str, Any] = json.loads(params.request_state or "{}")
     if ctx.session.can_send_request:  # the older era: the call stays open meanwhile
         for number in range(len(ROUNDS[params.name])):

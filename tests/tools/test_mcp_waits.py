@@ -50,6 +50,10 @@ class Lab:
             config = python("asker.py", env={"LEDGER": str(self.ledger)}, **config)
         return App(f"{self.home}/runs.db", toolbox=Toolbox(mcp={"asker": config}))
 
+    def forget(self) -> None:
+        """Make the server refuse its state once, as one does that was started again."""
+        Path(f"{self.ledger}.forget").touch()
+
     def calls(self) -> list[Any]:
         return [json.loads(line) for line in self.ledger.read_text().splitlines()]
 
@@ -127,6 +131,25 @@ def test_two_questions_at_once_are_asked_one_after_another(line: str, tmp_path: 
     asyncio.run(case())
     if lab.mode != "legacy":  # the server is called once more only: with both answers
         assert [call["answers"] for call in lab.calls()] == [[], ["branch", "sure"]]
+
+
+def test_a_server_that_has_forgotten_its_state_is_asked_from_the_start(tmp_path: Path, web: HttpServer) -> None:
+    lab = Lab(tmp_path, "http-2026-07-28", web)
+
+    async def case() -> None:
+        async with lab.app() as app:
+            await app.run(calling("deploy"), {"service": "shop"}, run_id="r", park=True)
+            app.runs.send("r", "deploy/question-1", {"branch": "main"})
+            await app.resume("r", park=True)
+            app.runs.send("r", "deploy/question-2", {"sure": True})
+            lab.forget()
+            done = await app.resume("r", park=True)
+            assert (done.status, done.result["sure"]) == ("completed", accepted(sure=True))
+            assert done.result["branch"] == accepted(branch="main", copies=2)
+
+    asyncio.run(case())
+    answers = [call["answers"] for call in lab.calls()]
+    assert answers == [[], ["branch"], ["sure"], [], ["branch"], ["sure"]]
 
 
 @pytest.mark.parametrize("line", ERAS)

@@ -237,8 +237,12 @@ class InterruptedByTool(RopewalkError):
         super().__init__(f"a tool has {what}" + (f"; run {run_id} was interrupted{on}" if run_id else ""))
 
 
-_INPUT_MISFIT: Final = "the input does not fit the input schema that"
-_MISFIT_HEADINGS: Final = {"state": "the state does not fit what", "variables": "the variables do not fit what"}
+_INPUT_MISFIT: Final = "the input does not fit the input schema that the definition declares"
+_MISFIT_HEADINGS: Final = {
+    "state": "the state does not fit what the definition declares",
+    "variables": "the variables do not fit what the definition declares",
+    "payload": "the payload does not fit the form of the server",
+}
 ERRORS: Final[tuple[tuple[type[BaseException], int], ...]] = (
     # The first matching line decides, so subclasses come before their bases.
     (UsageError, USAGE),
@@ -286,7 +290,7 @@ def explain(error: BaseException) -> str:
     if isinstance(error, InvalidInput):
         roots = {problem.path.partition(".")[0] for problem in problems}
         heading = _MISFIT_HEADINGS.get(roots.pop(), _INPUT_MISFIT) if len(roots) == 1 else _INPUT_MISFIT
-        lines.insert(0, f"error: {heading} the definition declares")
+        lines.insert(0, f"error: {heading}")
     elif not isinstance(error, (InvalidFlow, ConfigError, ExpressionError)):
         message = error_message(error, Door.CLI)
         lines = [

@@ -22,7 +22,7 @@ from .calls import Lease
 from .durable import Send
 from .waits import ROUND, receive
 
-_MAX_QUESTIONS: Final = 20  # of one call: a server may ask something new each time
+_MAX_QUESTIONS: Final = 10  # of one call: a server may ask something new each time
 _ABOUT: Final = ("event", "question", "key", "digest", ROUND)
 
 

@@ -33,7 +33,7 @@ from ..signature import hash_key
 from .auth_settings import resolved_auth
 from .call_client import CallClient, ask_client, can_ask, only_client
 from .config import ServerConfig, resolved
-from .input_requests import answer_input_requests, ask_run, call_of_run, unanswered_requests
+from .input_requests import answer_input_requests, ask_run, begins_again, call_of_run, unanswered_requests
 from .listing import Definition, Judge, Listing, list_definitions
 from .login_errors import LoginRequired
 from .negotiation import LEGACY, LegacyOnly, follow_changes, negotiate
@@ -383,11 +383,17 @@ class Connection:
     async def _call_tool(self, session: ClientSession, request: Request) -> Any:
         """Send one tools/call. `Client.call_tool` cannot be used: it validates results with Python `re`."""
         import mcp_types as types
+        from mcp import MCPError
 
         meta: Any = {}
         if request.key is not None:
             meta["ropewalk/idempotencyKey"] = hash_key(request.key)
-        result = await self._send_call(session, request, meta, request.input_responses, request.request_state)
+        try:
+            result = await self._send_call(session, request, meta, request.input_responses, request.request_state)
+        except MCPError as error:
+            if not begins_again(request, error):
+                raise
+            result = await self._send_call(session, request, meta, None, None)
         # Ask the client, and call again with its answers.
         for _ in range(_MAX_INPUT_ROUNDS):
             client = request.client or self._local

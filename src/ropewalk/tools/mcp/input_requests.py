@@ -7,11 +7,14 @@ older server asks while the call is open. A run that waits for a person keeps no
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .call_client import CallClient, ask_client, can_ask
 from .questions import ELICIT, Elicitation, OpenQuestions, read_question
 from .requests import Request, ServerRefused
+
+if TYPE_CHECKING:
+    from mcp import MCPError
 
 
 async def answer_input_requests(
@@ -54,6 +57,25 @@ async def answer_input_requests(
     assert request.questions is not None
     request.questions.open = OpenQuestions(questions, responses, result.request_state)
     return None
+
+
+def begins_again(request: Request, error: MCPError) -> bool:
+    """Return True if a server refuses the state that it gave an earlier call, so that the call begins from the start.
+
+    A server forgets the state when it starts again, or after some time, and has not executed the call then. The run
+    has its answers, so nobody is asked again.
+
+    Args:
+        request: The call.
+        error: The error of the server.
+    """
+    from mcp_types import INVALID_PARAMS
+
+    questions = request.questions
+    if error.error.code != INVALID_PARAMS or questions is None or questions.responses is None:
+        return False
+    questions.begin_again()
+    return True
 
 
 def call_of_run(requests: Iterable[Request]) -> Request | None:

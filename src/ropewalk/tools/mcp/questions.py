@@ -107,6 +107,10 @@ class CallQuestions:
         self._answers = answers
         self._next = 0 if responses is None else len(answers)
 
+    def begin_again(self) -> None:
+        """Give all recorded answers again, from the first one on."""
+        self.responses, self._next = None, 0
+
     def find_answer(self, question: Elicitation) -> dict[str, Any] | None:
         """Return the recorded result of a question, each one once and in order; None if a person must be asked.
 
