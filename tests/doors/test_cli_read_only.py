@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
+
+import fork_server
 
 pytestmark = pytest.mark.process
 
@@ -18,21 +18,35 @@ if os.name != "posix":
 
 ASK = "kind: chain\nname: ask\nnodes: [{id: ask, type: wait, approval: Ship it?}]\n"
 
+# Root may write to everything: the process gives up these rights, and those it starts do not get them back.
+BOUND = """
+import ctypes, sys
+from ropewalk.doors.cli.main import main
+
+DAC_OVERRIDE, DAC_READ_SEARCH = 1, 2
+libc = ctypes.CDLL(None)
+if sys.platform.startswith("linux"):
+    for right in (DAC_OVERRIDE, DAC_READ_SEARCH):
+        libc.prctl(24, right, 0, 0, 0)  # PR_CAPBSET_DROP
+    header, rights = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    assert libc.capget(header, rights) == 0
+    for i in range(3):  # effective, permitted, inheritable
+        rights[i] &= ~(1 << DAC_OVERRIDE | 1 << DAC_READ_SEARCH)
+    assert libc.capset(header, rights) == 0
+sys.argv[0] = "ropewalk"
+sys.exit(main())
+"""
+
 
 @pytest.fixture
-def bound(project) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+def bound(project, tmp_path_factory) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
     """The command, bound by the modes of files also where root runs it."""
-    without: tuple[str, ...] = ()
-    if os.geteuid() == 0:
-        if (setpriv := shutil.which("setpriv")) is None:
-            pytest.skip("root may write to everything, and there is no setpriv to take that from it")
-        without = (setpriv, "--bounding-set=-dac_override,-dac_read_search")
-
-    command = str(Path(sys.executable).with_name("ropewalk"))
+    script = tmp_path_factory.mktemp("bound") / "bound.py"
+    script.write_text(BOUND)
 
     def call(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*without, command, *words],
+        return fork_server.run(
+            [sys.executable, str(script), *words],
             cwd=project.home, env=project.env(), capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
 
