@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from type_checker import mypy
 
 pytestmark = pytest.mark.process
 
@@ -85,12 +85,10 @@ def test_the_types_of_flows(tmp_path: Path) -> None:
     right.write_text(CODE)
     head = "from ropewalk import flow\n\ndef fetch(url: str) -> str:\n    return url\n\nf = flow('wrong')\n"
     wrong.write_text(head + "\n".join(WRONG) + "\n")
-    cache = ["--cache-dir", str(tmp_path / "cache"), "--no-error-summary"]
-    command = [sys.executable, "-m", "mypy", "--strict", *cache, "--config-file", "", "right.py", "wrong.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=500)
-    lines = [line for line in done.stdout.splitlines() if ": error: " in line]
-    assert [line for line in lines if line.startswith("right.py")] == [], done.stdout
+    report = mypy(tmp_path, "right.py", "wrong.py")
+    lines = [line for line in report.splitlines() if ": error: " in line]
+    assert [line for line in lines if line.startswith("right.py")] == [], report
     first = head.count("\n") + 1
     told = {int(line.split(":")[1]) - first: line for line in lines if int(line.split(":")[1]) >= first}
     for i, code in enumerate(WRONG.values()):
-        assert f"[{code}]" in told.get(i, ""), (list(WRONG)[i], done.stdout)
+        assert f"[{code}]" in told.get(i, ""), (list(WRONG)[i], report)

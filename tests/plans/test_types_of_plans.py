@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from type_checker import mypy
+
 DOCS = Path(__file__).parents[2] / "docs"
 TYPED = """
 from reports import Report, overspenders
@@ -30,11 +32,6 @@ def files_of(page: str, folder: Path) -> list[str]:
     for name, code in files:
         (folder / name).write_text(code)
     return [name for name, _ in files]
-
-
-def mypy(folder: Path, *files: str) -> str:
-    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", *files]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False).stdout
 
 
 @pytest.mark.process
