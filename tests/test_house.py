@@ -8,6 +8,7 @@ is also shown a made-up tree that breaks it: a rule that cannot fail holds nothi
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -77,8 +78,13 @@ def is_module(root: Path, name: str) -> bool:
     return path.with_suffix(".py").is_file() or path.is_dir()
 
 
-def imports(root: Path, file: Path) -> Iterator[Import]:
+@functools.cache
+def imports(root: Path, file: Path) -> tuple[Import, ...]:
     """Every import of a file; relative and absolute spellings of our own modules give one name."""
+    return tuple(read_imports(root, file))
+
+
+def read_imports(root: Path, file: Path) -> Iterator[Import]:
     own = module_name(root, file)
     folder = own if file.name == "__init__.py" else own.rpartition(".")[0]
 
@@ -112,7 +118,7 @@ def imports(root: Path, file: Path) -> Iterator[Import]:
                 yield from walk(child, "lazy")
             elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
                 yield from walk(child, "typing")
-            else:
+            elif isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)):  # no expression holds an import
                 yield from walk(child, when)
 
     yield from walk(ast.parse(file.read_text("utf-8")), "eager")

@@ -13,6 +13,7 @@ from typing import Any
 import apsw
 import pytest
 
+import fork_server
 from ropewalk.errors import StoreError
 from ropewalk.journal.postgres.session import Session, parse_target
 from ropewalk.journal.postgres.store import PostgresStore
@@ -136,14 +137,21 @@ store.close()
 """
 
 
-def start(address: str) -> subprocess.Popen[str]:
+def written(folder: Path, program: str, address: str) -> Path:
+    script = folder / "program.py"
     here = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-    code = OPEN.format(address=address, path=here)
-    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    script.write_text(program.format(address=address, path=here))
+    return script
 
 
-def test_several_processes_that_open_it_at_once_agree(old: str) -> None:
-    started = [start(old) for _ in range(3)]
+def start(script: Path) -> subprocess.Popen[str]:
+    words = [sys.executable, str(script)]
+    return fork_server.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_several_processes_that_open_it_at_once_agree(old: str, tmp_path: Path) -> None:
+    script = written(tmp_path, OPEN, old)
+    started = [start(script) for _ in range(3)]
     for process in started:
         out, err = process.communicate(timeout=300)
         assert (process.returncode, out.strip()) == (0, "2"), err
@@ -164,10 +172,10 @@ opened({address!r})
 """
 
 
-def test_a_process_killed_in_the_middle_of_it_leaves_the_store_as_it_was(old: str) -> None:
-    here = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-    died = subprocess.run([sys.executable, "-c", DIE.format(address=old, path=here)], capture_output=True, timeout=300)
-    assert died.returncode == -signal.SIGKILL, died.stderr
+def test_a_process_killed_in_the_middle_of_it_leaves_the_store_as_it_was(old: str, tmp_path: Path) -> None:
+    died = start(written(tmp_path, DIE, old))
+    _, err = died.communicate(timeout=300)
+    assert died.returncode == -signal.SIGKILL, err
     store = opened(old)
     check_whole(store)
     store.close()
