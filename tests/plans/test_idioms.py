@@ -10,6 +10,15 @@ import pytest
 from .oracle import differences, run_plan, run_plan_async
 
 SAME = {
+    "a function that a loop defines before a change of what the loop carries": """
+a = 5
+for v in [1, 2]:
+    f = lambda z: z + a
+    item = await get_item(f(v))
+    b = f(2)
+    a += (5 or a)
+return [a, b, item.id]
+""",
     "a heap": """
 import heapq
 heap = [5, 1, 4]

@@ -273,7 +273,8 @@ class Emitter:
         facts = facts_of_all(code) if functions else own
         bound, read = own.bound, facts.names
         self._check_names(code, facts, env, bound)
-        inputs = sorted(name for name in read if name in env)
+        # A loop carries a name before its body defines it as a function; the piece has the definition then.
+        inputs = sorted(name for name in read if name in env and name not in program.functions)
         outputs = self.outputs(facts, bound, inputs, env)
         # How the statements may leave their block.
         kinds = set(escapes(statements))
