@@ -1,8 +1,8 @@
 """An MCP server that asks a person before it deploys, in both eras, over stdio or over HTTP on the port it is given.
 
-`deploy` asks for the branch and then for a confirmation. `pair` asks both at once where the era has that. `pay` sends
-the person to an address. Each call adds a line to the file that LEDGER names: its key, and the kinds of its answers. If
-the file LEDGER.forget is there, the server has forgotten its state once.
+`deploy` asks for the branch and then for a confirmation. `pair` asks both at once where the era has that. `twice`
+asks one question twice. `pay` sends the person to an address. Each call adds a line to the file that LEDGER names:
+its key, and the kinds of its answers. If the file LEDGER.forget is there, the server has forgotten its state once.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ ROUNDS: dict[str, list[dict[str, dict[str, Any]]]] = {
     ],
     "pay": [{"pay": {"mode": "url", "message": "Pay for {service}", "url": "https://pay.example/{service}"}}],
 }
+ROUNDS["twice"] = [{"first": ROUNDS["deploy"][1]["sure"]}, {"second": ROUNDS["deploy"][1]["sure"]}]
 ROUNDS["pair"] = [{**ROUNDS["deploy"][0], **ROUNDS["deploy"][1]}]
 SERVICE = {"type": "object", "properties": {"service": {"type": "string"}}, "required": ["service"]}
 

@@ -133,6 +133,22 @@ def test_two_questions_at_once_are_asked_one_after_another(line: str, tmp_path: 
         assert [call["answers"] for call in lab.calls()] == [[], ["branch", "sure"]]
 
 
+@pytest.mark.parametrize("line", ERAS)
+def test_a_question_that_is_asked_twice_gets_two_answers(line: str, tmp_path: Path, web: HttpServer) -> None:
+    lab = Lab(tmp_path, line, web)
+
+    async def case() -> None:
+        async with lab.app() as app:
+            await app.run(calling("twice"), {"service": "shop"}, run_id="r", park=True)
+            app.runs.send("r", "twice/question-1", {"sure": True})
+            assert (await app.resume("r", park=True)).status == "waiting"
+            app.runs.send("r", "twice/question-2", {"sure": False})
+            done = await app.resume("r", park=True)
+            assert (done.result["first"], done.result["second"]) == (accepted(sure=True), accepted(sure=False))
+
+    asyncio.run(case())
+
+
 def test_a_server_that_has_forgotten_its_state_is_asked_from_the_start(tmp_path: Path, web: HttpServer) -> None:
     lab = Lab(tmp_path, "http-2026-07-28", web)
 
