@@ -34,8 +34,9 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
 class Lab:
     """An app per process life, over one store and one kind of server."""
 
-    def __init__(self, home: Path, line: str, web: HttpServer | None = None) -> None:
+    def __init__(self, home: Path, line: str, web: HttpServer | None = None, store: str = "") -> None:
         transport, _, self.mode = line.partition("-")
+        self.store = store or f"{home}/runs.db"
         self.home, self.url = home, web.url if transport == "http" and web is not None else None
         self.ledger = Path(web.env["LEDGER"]) if self.url and web is not None else home / "calls"
         self.ledger.unlink(missing_ok=True)
@@ -48,7 +49,7 @@ class Lab:
             config["url"] = self.url
         else:
             config = python("asker.py", env={"LEDGER": str(self.ledger)}, **config)
-        return App(f"{self.home}/runs.db", toolbox=Toolbox(mcp={"asker": config}))
+        return App(self.store, toolbox=Toolbox(mcp={"asker": config}))
 
     def forget(self) -> None:
         """Make the server refuse its state once, as one does that was started again."""
@@ -72,7 +73,14 @@ def accepted(**content: Any) -> dict[str, Any]:
 def test_each_question_of_a_call_is_a_wait_that_survives_its_process(
     line: str, tmp_path: Path, web: HttpServer
 ) -> None:
-    lab = Lab(tmp_path, line, web)
+    _answer_two_questions(Lab(tmp_path, line, web))
+
+
+def test_a_question_waits_in_postgres_as_well(postgres_url: str, tmp_path: Path, web: HttpServer) -> None:
+    _answer_two_questions(Lab(tmp_path, "http-2026-07-28", web, postgres_url))
+
+
+def _answer_two_questions(lab: Lab) -> None:
 
     async def case() -> None:
         async with lab.app() as app:
