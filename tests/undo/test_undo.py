@@ -186,6 +186,32 @@ async def test_a_failing_undo_is_left_and_continued(kind: str, tmp_path: Path) -
         assert shop.book[3:] == ["cancel o-c", "cancel o-b", "cancel o-a"]
 
 
+async def test_a_fork_repeats_only_undone_steps_and_those_after_them(tmp_path: Path) -> None:
+    shop = Shop()
+    shop.broken.add("o-b")
+    definition = chain(*(call(x, "order", item=x) for x in "abc"), call("l", "look", item="x"), call("f", "fail"))
+    async with App(address("sqlite", tmp_path), tools=shop.tools()) as app:
+        app.context.undo = type(app.context.undo)(attempts=1)
+        run_id = await run_to(app, shop, definition, "failed")
+        other = await app.runs.fork(run_id)
+        assert (await app.runs.undo(run_id))["status"] == "incomplete"
+        # The undo of b failed, and that of a was not called: both orders are still there.
+        fork = await app.runs.fork(run_id)
+        assert shop.book == ["order a", "order b", "order c", "cancel o-c", "order c"]
+        # So it is for a run that shares the calls.
+        await app.runs.fork(other.run_id)
+        assert shop.book[5:] == ["order c"]
+        report = await app.runs.undo(fork.run_id)
+        assert [step["path"] for step in report["undone"]] == ["c"]
+        left = {step["path"]: step["reason"] for step in report["notUndoable"] if "undoRun" in step}
+        assert left == dict.fromkeys("ab", f"left by the undo in run {run_id}, by run {run_id}~undo")
+        shop.broken.clear()
+        assert (await app.runs.undo(run_id))["status"] == "undone"
+        assert shop.book[6:] == ["cancel o-c", "cancel o-b", "cancel o-a"]
+        await app.runs.fork(run_id)
+        assert shop.book[9:] == ["order a", "order b", "order c"]
+
+
 @pytest.mark.parametrize("kind", STORES)
 async def test_what_cannot_be_undone_is_listed(kind: str, tmp_path: Path) -> None:
     shop = Shop()

@@ -39,8 +39,8 @@ from ...ops import Branch, Call, Loop, Wait
 from ...values import Json
 from ..pinned_definition import outermost, require_run
 from .rerun import retry
-from .undo_plan import UndoPlan, UndoStep, plan_undo
-from .undone import APPROVAL, LOOP, rejection_of, steps_of, undo_report
+from .undo_plan import LOOP, UndoPlan, UndoStep, plan_undo, steps_of
+from .undone import APPROVAL, rejection_of, undo_report
 
 if TYPE_CHECKING:
     from ..jobs import Executor, Jobs
@@ -126,9 +126,10 @@ async def undo(
 
 def _nothing_to_undo(run_id: str, plan: UndoPlan) -> NothingToUndo:
     """Return the error for a run without a step to undo."""
-    if not plan.undone:
+    elsewhere = [step for step in (*plan.undone, *plan.left) if "undoRun" in step]
+    if not elsewhere:
         return NothingToUndo(run_id, "none of its finished steps has an undo")
-    reasons = "; ".join(dict.fromkeys(str(step["reason"]) for step in plan.undone))
+    reasons = "; ".join(dict.fromkeys(str(step["reason"]) for step in elsewhere))
     return NothingToUndo(run_id, f"its calls are {reasons}")
 
 

@@ -7,6 +7,8 @@ the call; this module leads from a run to those journals.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -27,8 +29,14 @@ from .instances import without_attempts
 if TYPE_CHECKING:
     from ..context import Context
 
+LOOP: Final = "undo"
+"""The node of an undo that contains its calls, one iteration for each step."""
+_PLACE: Final = re.compile(rf"{LOOP}\[(\d+)\]/")
+_FAILED: Final = ("call_failed", "attempt")
 READS: Final = "it only reads"
 """Why a call that reads is not undone."""
+_LEFT: Final = "left by the undo"
+"""How far an undo is that failed before it came to a call, or at it."""
 _AGAIN: Final = "#"
 """Between the path of a call that a retry repeated and the epoch of the retry, in the path of its first undo."""
 
@@ -155,6 +163,7 @@ class _Planner:
     def __init__(self, context: Context, row: RunRow, shared: bool) -> None:
         self._context, self._row, self._shared = context, row, shared
         self._journals: dict[str, _Journal | None] = {}
+        self._undos: dict[str, tuple[str, RunRow | None, list[dict[str, Any]]]] = {}
         self.steps: list[UndoStep] = []
         self.left: list[dict[str, Json]] = []
         self.undone: list[dict[str, Json]] = []
@@ -206,8 +215,11 @@ class _Planner:
         elif taken_from is not None and not journal.has_ended:
             self._leave(shown, data["of"], f"run {taken_from} made its call, and has not ended")
         elif (mark := self._mark(journal, path)) is not None:
-            reason = f"{self._state(mark['undo'])} in run {mark['run']}, by run {mark['undo']}"
-            self.undone.append({"path": shown, "tool": data["of"], "reason": reason, "undoRun": mark["undo"]})
+            undo_id, state = self._state_elsewhere(mark, data)
+            reason = f"{state} in run {mark['run']}, by run {undo_id}"
+            # The result of a call whose undo failed still holds, so it is not among the undone ones.
+            listed = self.left if state == _LEFT else self.undone
+            listed.append({"path": shown, "tool": data["of"], "reason": reason, "undoRun": undo_id})
         else:
             step = UndoStep(
                 path=shown,
@@ -244,9 +256,22 @@ class _Planner:
         mark: Any = journal.marks.get(path)
         return None if mark is None or mark.data["run"] == self._row.id else mark.data
 
-    def _state(self, undo_id: str) -> str:
-        undoing = self._context.store.get_run(undo_id)
-        return "undone already" if undoing is None or undoing.status == "completed" else "being undone"
+    def _state_elsewhere(self, mark: dict[str, Any], data: dict[str, Any]) -> tuple[str, str]:
+        """Return the undo of another run to which a call is left, and in words how far it is with the call."""
+        run_id = str(mark["run"])
+        if run_id not in self._undos:
+            # After a rejection another undo makes the calls, and the marks still name the first one.
+            undone = self._context.store.get_run(run_id)
+            undo_id = str(mark["undo"] if undone is None or not undone.undo else undone.undo)
+            undoing = self._context.store.get_run(undo_id)
+            self._undos[run_id] = undo_id, undoing, [] if undoing is None else steps_of(self._context, undoing)
+        undo_id, undoing, steps = self._undos[run_id]
+        if undoing is None or undoing.status == "completed":
+            return undo_id, "undone already"
+        same = [step for step in steps if (step["tool"], step["args"]) == (data["tool"], data["args"])]
+        if same and all(is_in_effect(undoing, step) for step in same):
+            return undo_id, _LEFT
+        return undo_id, "undone already" if undoing.status in ENDS else "being undone"
 
     def _leave(self, path: str, tool: str, reason: str) -> None:
         self.left.append({"path": path, "tool": tool, "reason": reason})
@@ -261,3 +286,51 @@ class _Planner:
         if tool and effect_of(context.toolbox.get(tool), context.plans.effects, id=tool) == "read":
             return READS
         return "it has no undo"
+
+
+# --- the steps of an undo that has begun ------------------------------------------------------
+
+
+def is_in_effect(undoing: RunRow, step: dict[str, Any]) -> bool:
+    """Return True if an undo has ended without undoing one of its steps.
+
+    Args:
+        undoing: The row of the undo.
+        step: The step, from `steps_of`.
+    """
+    return step["status"] != "undone" and undoing.status in ENDS
+
+
+def steps_of(context: Context, undoing: RunRow) -> list[dict[str, Any]]:
+    """Return the steps of an undo in order, those of the undo that it continues included.
+
+    Each has `path`, `of`, `tool`, `args`, `status` (undone or left), and `at` or `error`.
+    """
+    steps: list[dict[str, Any]] = []
+    before = context.store.get_run(undoing.forked_from) if undoing.forked_from is not None else None
+    if before is not None:
+        steps += [step for step in steps_of(context, before) if step["status"] == "undone"]
+    given: Any = undoing.input
+    states = _states(context.history(undoing.id))
+    for number, item in enumerate(given["steps"] if isinstance(given, dict) else ()):
+        steps.append({**item, "status": "left", **states.get(number, {})})
+    return steps
+
+
+def _states(history: Iterable[Entry]) -> dict[int, dict[str, Json]]:
+    states: dict[int, dict[str, Json]] = {}
+    undone: set[int] = set()
+    for number, entry in _numbered(history):
+        if entry.kind == "call":
+            states[number] = {"status": "undone", "at": entry.ended}
+            undone.add(number)
+        elif entry.kind in _FAILED and isinstance(entry.data, dict) and number not in undone:
+            states[number] = {"error": entry.data.get("message")}
+    return states
+
+
+def _numbered(history: Iterable[Entry]) -> Iterator[tuple[int, Entry]]:
+    for entry in history:
+        place = _PLACE.match(entry.path)
+        if place is not None:
+            yield int(place[1]), entry

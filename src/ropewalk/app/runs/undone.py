@@ -6,31 +6,23 @@ them are done.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import RunUndone
-from ...journal.protocol import Entry, RunRow
+from ...journal.protocol import ENDS, RunRow
 from ...journal.undo import UNSUCCESSFUL
 from ...values import Json
-from .undo_plan import READS, plan_undo
+from .undo_plan import READS, is_in_effect, plan_undo, steps_of
 
 if TYPE_CHECKING:
     from ..context import Context
 
-LOOP: Final = "undo"
-"""The node of an undo that contains its calls, one iteration for each step."""
 APPROVAL: Final = "approval"
 """The node of an undo in which a person approves its calls."""
 _MOST_OFFERED: Final = 100
-_PLACE: Final = re.compile(rf"{LOOP}\[(\d+)\]/")
 
 
 # --- the report -------------------------------------------------------------------------------
-
-_UNDOING: Final = ("running", "waiting")
-_FAILED: Final = ("call_failed", "attempt")
 
 
 def undo_report(context: Context, row: RunRow, *, brief: bool = False) -> dict[str, Json] | None:
@@ -57,7 +49,7 @@ def undo_report(context: Context, row: RunRow, *, brief: bool = False) -> dict[s
     if undoing is None or undoing.status == "completed":
         status = "undone"
     else:
-        status = "undoing" if undoing.status in _UNDOING else "incomplete"
+        status = "incomplete" if undoing.status in ENDS else "undoing"
     report["status"] = status
     if status == "incomplete" and undoing is not None and (rejected := rejection_of(context, undoing)) is not None:
         report["rejected"] = rejected
@@ -102,46 +94,19 @@ def _shown(step: dict[str, Any]) -> dict[str, Json]:
     return {name: value for name, value in step.items() if name != "status"}
 
 
-def steps_of(context: Context, undoing: RunRow) -> list[dict[str, Any]]:
-    """Return the steps of an undo in order, those of the undo that it continues included.
-
-    Each has `path`, `of`, `tool`, `args`, `status` (undone or left), and `at` or `error`.
-    """
-    steps: list[dict[str, Any]] = []
-    before = context.store.get_run(undoing.forked_from) if undoing.forked_from is not None else None
-    if before is not None:
-        steps += [step for step in steps_of(context, before) if step["status"] == "undone"]
-    given: Any = undoing.input
-    states = _states(context.history(undoing.id))
-    for number, item in enumerate(given["steps"] if isinstance(given, dict) else ()):
-        steps.append({**item, "status": "left", **states.get(number, {})})
-    return steps
-
-
-def _states(history: Iterable[Entry]) -> dict[int, dict[str, Json]]:
-    states: dict[int, dict[str, Json]] = {}
-    undone: set[int] = set()
-    for number, entry in _numbered(history):
-        if entry.kind == "call":
-            states[number] = {"status": "undone", "at": entry.ended}
-            undone.add(number)
-        elif entry.kind in _FAILED and isinstance(entry.data, dict) and number not in undone:
-            states[number] = {"error": entry.data.get("message")}
-    return states
-
-
-def _numbered(history: Iterable[Entry]) -> Iterator[tuple[int, Entry]]:
-    for entry in history:
-        place = _PLACE.match(entry.path)
-        if place is not None:
-            yield int(place[1]), entry
-
-
 def undone_paths(context: Context, row: RunRow) -> set[str]:
-    """Return the paths of the steps of a run that are undone or being undone, with it or with another run."""
-    paths = {str(step["path"]) for step in plan_undo(context, row).undone}
-    undoing = context.store.get_run(row.undo) if row.undo else None
-    return paths if undoing is None else paths | {str(step["path"]) for step in steps_of(context, undoing)}
+    """Return the paths of the steps of a run that are undone or being undone, with it or with another run.
+
+    A step whose undo failed for good is still in effect, so it is not among them.
+    """
+    plan = plan_undo(context, row)
+    paths = {str(step["path"]) for step in plan.undone}
+    if not row.undo:
+        return paths
+    undoing = context.store.get_run(row.undo)
+    if undoing is None:  # deleted, so no journal says which of the steps were left
+        return paths | {step.path for step in plan.steps}
+    return paths | {str(step["path"]) for step in steps_of(context, undoing) if not is_in_effect(undoing, step)}
 
 
 def require_not_undone(context: Context, row: RunRow) -> None:
