@@ -1,4 +1,7 @@
-"""An MCP server over stdio whose tool asks its client: `what` is form, url, roots or sample. It answers in JSON."""
+"""An MCP server over stdio whose tool asks its client: `what` is form, url, roots or sample. It answers in JSON.
+
+With `uncaught` it asks for a form, and the refusal becomes the error of the call.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,8 @@ async def list_tools(_: object, __: object) -> types.ListToolsResult:
 
 async def ask(ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
     what, session = (params.arguments or {})["what"], ctx.session
+    if what == "uncaught":
+        await session.elicit_form("Where to?", FORM, related_request_id=ctx.request_id)
     try:
         if what == "form":
             answer = await session.elicit_form("Where to?", FORM, related_request_id=ctx.request_id)

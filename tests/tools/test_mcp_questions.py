@@ -16,6 +16,7 @@ from ropewalk.config.settings import SamplingLimits
 from ropewalk.errors import ConfigError, InvalidInput
 from ropewalk.testing import ScriptedModel
 from ropewalk.tools.mcp.local_client import Elicitation, LocalClient
+from ropewalk.tools.mcp.requests import ServerRefused
 from ropewalk.tools.mcp.servers import McpServers
 
 from .mcp_lab import forked
@@ -80,6 +81,21 @@ def test_sampling_needs_a_setting_of_the_server() -> None:
 @pytest.mark.parametrize("what", ["form", "url", "roots", "sample"])
 def test_without_an_answer_the_server_is_told_so(what: str) -> None:
     assert "refused" in ask(what)
+
+
+def test_where_nobody_answers_the_error_has_the_question_and_the_setting() -> None:
+    remedy = 'with questions = "wait" a run waits for the answer'
+    assert ask("form")["refused"] == f"nobody answers here (on_elicit is not set); {remedy}: Where to?"
+    # Outside a run there is nothing that could wait.
+    assert ask("form", questions="wait")["refused"] == "nobody answers here (on_elicit is not set): Where to?"
+
+    async def case() -> None:
+        async with McpServers() as servers:
+            servers.add("curious", forked("curious.py"))
+            with pytest.raises(ServerRefused, match=r'no back-channel .*; with mode = "legacy" the server can ask'):
+                await servers.call_tool("curious", "ask", {"what": "uncaught"})
+
+    asyncio.run(case())
 
 
 @pytest.mark.parametrize(

@@ -228,6 +228,7 @@ def test_without_the_setting_only_newer_servers_make_a_run_wait(tmp_path: Path, 
     legacy = asyncio.run(case("http-legacy", questions=None))
     refused = asyncio.run(case("http-2026-07-28", questions="refuse"))
     assert (legacy.status, refused.status) == ("failed", "failed")
+    assert 'with questions = "wait" a run waits for the answer: Pay for shop' in legacy.errors[0]["message"]
     assert "asks for input, and nobody answers here" in refused.errors[0]["message"]
     assert "Pay for shop" in refused.errors[0]["message"]
     with pytest.raises(ConfigError, match="questions must be one of wait, refuse"):

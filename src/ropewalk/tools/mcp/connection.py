@@ -33,7 +33,15 @@ from ..signature import hash_key
 from .auth_settings import resolved_auth
 from .call_client import CallClient, ask_client, can_ask, only_client
 from .config import ServerConfig, resolved
-from .input_requests import answer_input_requests, ask_run, begins_again, call_of_run, unanswered_requests
+from .input_requests import (
+    answer_input_requests,
+    ask_run,
+    begins_again,
+    call_of_run,
+    elicitation_remedy,
+    nobody_answers,
+    unanswered_requests,
+)
 from .listing import Definition, Judge, Listing, list_definitions
 from .login_errors import LoginRequired
 from .negotiation import LEGACY, LegacyOnly, follow_changes, negotiate
@@ -431,9 +439,12 @@ class Connection:
 
     async def _ask_client(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         client = self._client_of_calls() or self._local
-        call = call_of_run(self._requests)
-        if call is not None and method == ELICIT and not (client and can_ask(client.capabilities, method, params)):
-            return await ask_run(call, params, self.config.name)
+        if method == ELICIT and not (client and can_ask(client.capabilities, method, params)):
+            call = call_of_run(self._requests) if self.config.questions == WAIT else None
+            if call is not None:
+                return await ask_run(call, params, self.config.name)
+            if all(request.client is None for request in self._requests):
+                raise nobody_answers(self.config, params)
         return await ask_client(client, method, params)
 
     def _relay_notification(self, method: str, params: Mapping[str, Any]) -> None:
@@ -530,7 +541,8 @@ class Connection:
             failure = ConnectionError(self._describe(f"lost the connection to {self._address()}: {message}"))
         else:
             tool_prefix = f"tool {tool!r}: " if tool else ""
-            text = self._describe(f"{tool_prefix}{message} (code {code})", ":", tail=False)
+            remedy = elicitation_remedy(message)
+            text = self._describe(f"{tool_prefix}{message} (code {code}){remedy}", ":", tail=False)
             failure = ServerRefused(text, code=code, data=data)
         failure.__cause__ = error
         return failure

@@ -7,7 +7,7 @@ older server asks while the call is open. A run that waits for a person keeps no
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from .call_client import CallClient, ask_client, can_ask
 from .questions import ELICIT, Elicitation, OpenQuestions, read_question
@@ -15,6 +15,11 @@ from .requests import Request, ServerRefused
 
 if TYPE_CHECKING:
     from mcp import MCPError
+
+    from .config import ServerConfig
+
+_NOBODY: Final = "nobody answers here (on_elicit is not set)"
+_WAIT_REMEDY: Final = 'with questions = "wait" a run waits for the answer'
 
 
 async def answer_input_requests(
@@ -115,6 +120,33 @@ async def ask_run(request: Request, params: dict[str, Any], server: str) -> dict
     raise MCPError(INVALID_REQUEST, "the call has ended: it is made again once a person has answered")
 
 
+def nobody_answers(config: ServerConfig, params: dict[str, Any]) -> MCPError:
+    """Return what a question of an older server is answered with, where nobody can be asked.
+
+    Args:
+        config: The settings of the server.
+        params: The parameters of `elicitation/create`.
+    """
+    from mcp import MCPError
+    from mcp_types import INVALID_REQUEST
+
+    message = read_question(config.name, params).message
+    remedy = f"; {_WAIT_REMEDY}" if config.questions is None else ""
+    return MCPError(INVALID_REQUEST, f"{_NOBODY}{remedy}: {message}")
+
+
+def elicitation_remedy(message: str) -> str:
+    """Return what to add to an error of a server that could not ask its question; "" for any other error.
+
+    Args:
+        message: The message of the server.
+    """
+    # A server of the Python SDK that asks during the call cannot do so in the 2026-07-28 revision.
+    if "elicitation/create" in message and "no back-channel" in message:
+        return f'; with mode = "legacy" the server can ask, and {_WAIT_REMEDY}'
+    return f"; {_NOBODY}" if "elicitation capability" in message else ""
+
+
 def unanswered_requests(tool: str, result: Any) -> str:
     """Word the error for a result that asks for input, where nobody answers.
 
@@ -134,4 +166,4 @@ def unanswered(tool: str, questions: list[str]) -> str:
         tool: The name of the tool.
         questions: Its questions.
     """
-    return f"tool {tool!r} asks for input, and nobody answers here (on_elicit is not set): {'; '.join(questions)}"
+    return f"tool {tool!r} asks for input, and {_NOBODY}: {'; '.join(questions)}"

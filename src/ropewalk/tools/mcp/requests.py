@@ -26,7 +26,7 @@ from ...values import Json
 from ..raw_result import UnusableResult
 from ..tool import ProgressEvent
 from .call_client import CAPABILITY_OF, CLIENT
-from .questions import CAPABILITY, QUESTIONS
+from .questions import CAPABILITY, ELICIT, QUESTIONS
 
 if TYPE_CHECKING:
     import anyio
@@ -319,7 +319,8 @@ class ServerDispatcher:
 
         async def answer(context: Any, method: str, params: Mapping[str, Any] | None) -> Any:
             capability = CAPABILITY_OF.get(method)
-            if capability is None or (self._relay is None and capability not in self._announced):
+            is_known = self._relay is not None or capability in self._announced or method == ELICIT
+            if capability is None or not is_known:
                 return await on_request(context, method, params)
             return await self._answer(method, params)
 
