@@ -375,7 +375,7 @@ class RunUndone(RopewalkError):
 
     def __init__(self, run_id: str, undo: str) -> None:
         self.run_id, self.undo = run_id, undo
-        super().__init__(f"run {run_id} is undone, and its results no longer hold; it cannot be continued or retried")
+        super().__init__(f"run {run_id} is undone by run {undo}, so it cannot be continued or retried")
         self.with_remedy(Action.FORK, run_id=run_id)
 
 

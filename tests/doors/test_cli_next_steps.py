@@ -47,6 +47,18 @@ def test_a_failed_run_names_its_retry_and_an_undo_the_steps_that_it_undoes(shop)
     assert shown == ["✓ undo of mast with cancel", "✓ undo of rope with cancel"]
     assert undone.out == "undone: 2 of 2 steps of monday\n  ↶ mast  cancel\n  ↶ rope  cancel\n"
 
+    resumed = shop("resume", "monday")
+    assert "it is undone by run monday~undo; to start again: ropewalk runs fork monday" in resumed.err
+    assert "runs retry" not in resumed.err
+
+    # A fork shares the calls of its run, and one of the two undoes them.
+    shop("run", "shop.yaml", "--id", "friday")
+    shop("runs", "fork", "friday", "--id", "sunday")
+    shop("runs", "undo", "sunday")
+    shared = "undone with another run:\n  - rope  order: undone already in run sunday, by run sunday~undo\n"
+    assert shared in shop("runs", "show", "friday").out
+    assert "it is undone by run sunday~undo; to start again" in shop("resume", "friday").err
+
     by_policy = shop("run", "shop.yaml", "--id", "tuesday", "--undo", "on_failure")
     assert "✓ undo of rope with cancel" in by_policy.err
     assert "runs retry" not in by_policy.out  # an undone run cannot be retried

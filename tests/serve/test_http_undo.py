@@ -79,7 +79,10 @@ def test_a_failed_run_is_undone_and_then_neither_retried_nor_undone_twice(tmp_pa
         shop.broken = False
         done = (await client.post("/api/runs/r/undo", json={"wait": 20})).json()
         assert (done["status"], [step["path"] for step in done["undone"]]) == ("undone", ["one"])
-        assert (await client.post("/api/runs/r/undo", json={"wait": 20})).json()["undone"] == done["undone"]
+        again = await client.post("/api/runs/r/undo")
+        assert (again.status_code, again.json()["undone"]) == (200, done["undone"])
+        resumed = (await client.post("/api/runs/r/resume")).json()
+        assert (resumed["status"], resumed["undo"]) == ("failed", again.json())
         shown = (await client.get("/api/runs/r")).json()
         assert (shown["status"], shown["undo"]["status"], shown["undo"]["undoRun"]) == ("failed", "undone", "r~undo")
         refused = await client.post("/api/runs/r/retry", json={"wait": 20})

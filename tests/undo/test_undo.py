@@ -293,8 +293,13 @@ async def test_a_call_that_two_forks_share_is_undone_once_in_whichever_run(tmp_p
             with pytest.raises(NothingToUndo, match=f"undone already in run {other.run_id}"):
                 await app.runs.undo(shared)
             # What it recorded no longer holds.
-            with pytest.raises(RunUndone):
+            with pytest.raises(RunUndone, match=f"by run {other.run_id}~undo"):
                 await app.runs.retry(shared)
+            shown = app.runs.get(shared)
+            assert shown is not None
+            assert (shown["undo"]["status"], shown["undo"]["undone"]) == ("none", [])
+            elsewhere = [(step["path"], step["undoRun"]) for step in shown["undo"]["notUndoable"]]
+            assert sorted(elsewhere) == [("a", f"{other.run_id}~undo"), ("p/x", f"{other.run_id}~undo")]
         assert len(shop.book) == 4
         again = await app.runs.fork(run_id)
         assert shop.book[4:] == ["order a", "order x"]

@@ -25,6 +25,12 @@ _BUILT_IN: Final = ("model", "approval", *WORLD, *PLAN_TOOLS)
 _MOST: Final = 5  # saved plans that a message lists
 
 
+def is_built_in(tool_id: str) -> bool:
+    """Return True if an id is that of a built-in tool."""
+    space, _, name = tool_id.partition(":")
+    return space == OWN and name in _BUILT_IN
+
+
 def why_reserved_is_missing(tool_id: str, ids: Iterable[str]) -> str | None:
     """Explain why a tool with a prefix of Ropewalk's own is missing.
 
@@ -40,7 +46,7 @@ def why_reserved_is_missing(tool_id: str, ids: Iterable[str]) -> str | None:
         return None
     if space == PLANS:
         return _why_no_plan(name, [id for id in ids if id.startswith(f"{PLANS}:")])
-    if space == OWN and name in _BUILT_IN:
+    if is_built_in(tool_id):
         return f"{name!r} is built in, and only a flow can call it"
     if space == OWN:
         return f"there is no built-in tool {name!r}{_near(name, _BUILT_IN, OWN)}"

@@ -178,7 +178,7 @@ class RunService:
         """
         from .answers import unanswered_waits
         from .pages import Page, add_rejected, read_page, waits_of, with_untaken
-        from .undone import undo_report
+        from .undone import shown_undo
 
         argument_checks.require_texts(run_id=run_id)
         argument_checks.require_count(after=after)
@@ -206,7 +206,7 @@ class RunService:
             "fingerprint": row.fingerprint,
             "forkedFrom": row.forked_from,
             "parent": row.parent,
-            "undo": undo_report(self.context, row, brief=True),
+            "undo": shown_undo(self.context, row, history if page.next is None and not after else None),
             "owner": row.owner,
             "input": row.input,
             "result": self.result(row),

@@ -6,11 +6,12 @@ them are done.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import RunUndone
-from ...journal.protocol import ENDS, RunRow
-from ...journal.undo import UNSUCCESSFUL
+from ...journal.protocol import ENDS, Entry, RunRow
+from ...journal.undo import UNDONE, UNSUCCESSFUL
 from ...values import Json
 from .undo_plan import READS, is_in_effect, plan_undo, steps_of
 
@@ -61,6 +62,42 @@ def undo_report(context: Context, row: RunRow, *, brief: bool = False) -> dict[s
     return report
 
 
+def shown_undo(context: Context, row: RunRow, history: list[Entry] | None) -> dict[str, Json] | None:
+    """Return the brief report of `undo_report`, with the calls that the undo of another run takes back.
+
+    Args:
+        context: The services of the app.
+        row: The row of the run.
+        history: The entries of the run; None if they are shown in pages. Then it is not searched for such calls,
+            because a page must not cost more if the run is longer.
+
+    Returns:
+        The report. If only another run undoes calls of this one, `status` is none and `notUndoable` lists the calls,
+        each with `undoRun`.
+    """
+    report = undo_report(context, row, brief=True)
+    if row.undo or row.status not in ENDS or history is None or not _may_share_calls(context, row, history):
+        return report
+    plan = plan_undo(context, row)
+    elsewhere: list[Json] = [step for step in (*plan.undone, *plan.left) if "undoRun" in step]
+    if not elsewhere:
+        return report
+    empty: dict[str, Json] = {"runId": row.id, "undoRun": None, "policy": None, "status": "none"}
+    return {**empty, "undone": [], "left": [], **(report or {}), "notUndoable": elsewhere}
+
+
+def _may_share_calls(context: Context, row: RunRow, history: Iterable[Entry]) -> bool:
+    """Return True unless it is plain that another run undoes no call of a run. This spares most runs the search."""
+    if row.forked_from is not None or any(entry.kind == UNDONE or _is_of_earlier_run(entry) for entry in history):
+        return True
+    return bool(context.store.list_runs(parent=row.id, limit=1))  # the journals of its parts may have marks
+
+
+def _is_of_earlier_run(entry: Entry) -> bool:
+    """Return True for the undo of a call that a corrected plan took from its earlier run."""
+    return entry.kind == "undo" and isinstance(entry.data, dict) and "made" in entry.data
+
+
 def undo_offer(context: Context, row: RunRow) -> dict[str, Json] | None:
     """Return what can be undone of a run that nobody has begun to undo: the calls that would be made.
 
@@ -109,8 +146,14 @@ def undone_paths(context: Context, row: RunRow) -> set[str]:
     return paths | {str(step["path"]) for step in steps_of(context, undoing) if not is_in_effect(undoing, step)}
 
 
+def undone_by(context: Context, row: RunRow) -> str | None:
+    """Return the undo of a run, or of another run that undoes a call whose result the run uses; None for none."""
+    undo = row.undo or next((step["undoRun"] for step in plan_undo(context, row).undone), None)
+    return str(undo) if undo else None
+
+
 def require_not_undone(context: Context, row: RunRow) -> None:
     """Raise RunUndone if a run is undone, or if a call whose result it uses is."""
-    undo = row.undo or next((step["undoRun"] for step in plan_undo(context, row).undone), None)
-    if undo:
-        raise RunUndone(row.id, str(undo))
+    undo = undone_by(context, row)
+    if undo is not None:
+        raise RunUndone(row.id, undo)

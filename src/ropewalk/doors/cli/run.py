@@ -328,11 +328,15 @@ def _retry_advice(row: RunRow, data: Mapping[str, Any], counts: RunCounts, optio
 
 
 def _already_ended_note(app: App, run_id: str | None, options: str) -> str | None:
-    """Say that the run had ended before this command, and how to retry it; None if it had not."""
+    """Say that the run had ended before this command, and how to retry or fork it; None if it had not."""
+    from ...app.runs.undone import undone_by  # only a run that has ended needs it
+
     row = app.runs.row(run_id) if run_id is not None else None
     if row is None or row.ended_at is None:
         return None
     note = f"run {row.id} had ended before ({row.status}, {moment(row.ended_at)}); nothing was executed now"
+    if row.parent is None and app.store.durable and (undo := undone_by(app.context, row)) is not None:
+        return f"{note}; it is undone by run {undo}; to start again: ropewalk runs fork {quote(row.id)}{options}"
     if row.parent is not None or row.status in ("completed", "parked") or not app.store.durable:
         return note
     return f"{note}; to retry it: ropewalk runs retry {quote(row.id)}{options}"

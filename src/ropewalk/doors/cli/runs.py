@@ -271,7 +271,7 @@ def _details_text(
     # What the run waits for, its steps, and how it ended.
     lines += _waiting_lines(run, options, resumer)
     lines += ["", *_step_lines(run, root, transcript, entire=entire)]
-    if run.get("undo") is not None and run["undo"]["status"] != "none":
+    if run.get("undo") is not None:
         lines += ["", *undo_lines(run["undo"], run["id"], options)]
     if run.get("error") is not None:
         lines += ["", f"error: {transcript.error(_short_text(run['error'], 1000))}"]

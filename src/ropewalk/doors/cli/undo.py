@@ -106,7 +106,8 @@ def undo_lines(report: dict[str, Any], run_id: str, options: str) -> Iterator[st
     """
     undone, left = report["undone"], report["left"]
     count = len(undone) + len(left)
-    yield f"{report['status']}: {len(undone)} of {count} step{'s' * (count != 1)} of {run_id}"
+    if report["status"] != "none":
+        yield f"{report['status']}: {len(undone)} of {count} step{'s' * (count != 1)} of {run_id}"
     if (rejected := report.get("rejected")) is not None:
         by = f" by {rejected['by']}" if rejected.get("by") else ""
         note = f": {rejected['note']}" if rejected.get("note") else ""
@@ -114,7 +115,7 @@ def undo_lines(report: dict[str, Any], run_id: str, options: str) -> Iterator[st
     yield from _listed(f"  ↶ {step['path']}  {step['tool']}" for step in undone)
     yield from _listed(f"  - {step['path']}  {step['tool']}{_why(step)}" for step in left)
     if not_undoable := report.get("notUndoable"):
-        yield "not undoable:"
+        yield "not undoable:" if report["status"] != "none" else "undone with another run:"
         yield from _listed(f"  - {step['path']}  {step['tool']}: {step['reason']}" for step in not_undoable)
     if report["status"] in ("incomplete", "due"):
         goal = "continue" if rejected is None else "undo it all the same"

@@ -138,7 +138,7 @@ class Run(RunLine):
     elapsed: float = Field(description="Milliseconds from the start to the end, or until now.")
     forkedFrom: str | None
     parent: str | None = Field(description="The id of the run that contains this run.")
-    undo: UndoReport | None = Field(description="null if the run was not undone.")
+    undo: UndoReport | None = Field(description="null if no call of the run was undone.")
     owner: str | None
     input: Any
     result: dict[str, Any] | None

@@ -410,9 +410,15 @@ async def retry(run_id: RunId, app: Served, live: Going, body: RetryBody = _RETR
     responses={200: {"model": models.UndoReport, "description": "The undo has ended."}},
 )  # fmt: skip
 async def undo(run_id: RunId, app: Served, live: Going, body: WaitBody = _AWAITED) -> Answer:
-    """Undo the finished steps of an ended run, the last one first. Where an undo failed, this continues there."""
+    """Undo the finished steps of an ended run, the last one first. Where an undo failed, this continues there.
+
+    An undo that has completed is answered with 200 and its report.
+    """
     row = require_run(app, run_id)
     undo_run = row.undo or f"{run_id}~undo"
+    undoing = app.runs.row(undo_run)
+    if row.undo and undoing is not None and undoing.status == "completed":
+        return Answer(app.runs.undo_report(run_id), 200)
     task = await live.start(undo_run, lambda take: app.runs.undo(run_id, on_event=take))
     if body.wait:
         done, _ = await asyncio.wait({task}, timeout=body.wait)
@@ -424,8 +430,11 @@ async def undo(run_id: RunId, app: Served, live: Going, body: WaitBody = _AWAITE
 @actions_router.post("/runs/{run_id:path}/resume", summary="Resume a run", **EXECUTED)
 async def resume(run_id: RunId, app: Served, live: Going, body: WaitBody = _AWAITED) -> Answer:
     """Resume a run whose process is gone, or that waits without a process."""
-    if require_run(app, run_id).status in ENDS:
-        return Answer({"runId": run_id, **ended(await app.resume(run_id))}, 200)
+    row = require_run(app, run_id)
+    if row.status in ENDS:
+        report = app.runs.undo_report(run_id) if row.undo else None
+        undo = {} if report is None else {"undo": report}
+        return Answer({"runId": run_id, **ended(await app.resume(run_id)), **undo}, 200)
     return await start_run(live, run_id, body.wait, lambda take: app.resume(run_id, on_event=take))
 
 

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from ...app.presenters import tool_list
 from ...app.saved_plans import register_saved_plans
+from ...tools.reserved import is_built_in
 from ...tools.tool import Tool
 from ...values import check_json
 from . import models
@@ -93,7 +94,7 @@ async def get(tool_id: ToolId, app: Served) -> Answer:
 @router.post("/{tool_id:path}", summary="Call a tool", response_model=models.Called)
 async def call(tool_id: ToolId, body: Arguments, app: Served) -> Answer:
     """Call one tool, with its validation, timeout, retries, cache and limits."""
-    if tool_id.startswith(OWN) or str((await app.jobs.find_tool(tool_id)).id).startswith(OWN):
+    if is_built_in(tool_id) or str((await app.jobs.find_tool(tool_id)).id).startswith(OWN):
         raise HTTPException(403, f"{tool_id} is a part of agents and cannot be called alone; run an agent instead")
     value = await app.call_tool(tool_id, check_json(body.arguments, "arguments"))
     return Answer({"tool": tool_id, "result": value})
