@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import fork_server
-from ropewalk.doors.cli.questions import answer_question
+from ropewalk.doors.cli.questions import answer_question, form_lines
 from ropewalk.tools.mcp.local_client import Elicitation
 
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
@@ -50,12 +50,24 @@ def test_a_form_is_asked_field_by_field_by_its_schema() -> None:
     answer, shown = ask(["", "B", "Bern", "12", "", "2", "1, fish", "maybe", "n", ""], schema=FORM)
     assert answer == {"city": "Bern", "days": 3, "class": "b", "meals": ["vegan", "fish"], "quiet": False}
     assert "? air asks: Fly?" in shown
-    assert "City (text): " in shown
-    assert "days (integer, default 3): " in shown
+    assert "City (text, length at least 2): " in shown
+    assert "days (integer, at most 9, default 3): " in shown
     assert "1. Economy (e)" in shown
     assert "price (number, optional): " in shown
     assert shown.count("  ! ") == 3  # of B, 12 and maybe
     assert "\x1b" not in shown
+
+
+def test_a_printed_form_has_the_limits_of_its_fields_and_the_words_of_json() -> None:
+    row = {"type": "integer", "minimum": 1, "maximum": 20}
+    email = {"type": "string", "pattern": ".+@.+", "maxLength": 40}
+    properties = {"row": row, "email": email, "sure": {"type": "boolean"}}
+    lines = form_lines({"schema": {"properties": properties, "required": list(properties)}})
+    assert lines[:3] == [
+        "row (integer, at least 1, at most 20)",
+        "email (text, length at most 40, pattern .+@.+)",
+        "sure (true or false)",
+    ]
 
 
 def test_a_person_declines_or_cancels() -> None:

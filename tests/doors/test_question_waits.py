@@ -89,7 +89,7 @@ def test_on_the_command_line_a_killed_run_waits_on_and_is_answered(
     assert resumed.out.splitlines()[-6:] == [
         "  ask/question-1 waits for an answer: asker asks: Which branch of shop?",
         "    branch (text): main, next",
-        "    copies (integer, default 2)",
+        "    copies (integer, at least 1, default 2)",
         '    payload: an object with these fields, or "decline", or "cancel"',
         "    ropewalk runs send d ask/question-1 --payload '{\"branch\":\"main\"}'",
         "  then: ropewalk resume d",
@@ -102,6 +102,8 @@ def test_on_the_command_line_a_killed_run_waits_on_and_is_answered(
     assert wrong.code == 2
     assert "the payload does not fit the form of the server\npayload.copies: " in wrong.err
     assert project("runs", "send", "d", "ask/question-1", "--payload", '{"branch": "main"}').code == 0
+    again = project("runs", "send", "d", "ask/question-1", "--payload", '{"branch": "main"}')
+    assert again.out.splitlines()[0] == "ask/question-1 was sent to d before"
     assert project("resume", "d").code == 4
     assert project("runs", "send", "d", "ask/question-2", "--payload", '"decline"').code == 0
     done = project("resume", "d", "--json")

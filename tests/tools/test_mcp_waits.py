@@ -157,6 +157,39 @@ def test_a_question_that_is_asked_twice_gets_two_answers(line: str, tmp_path: Pa
     asyncio.run(case())
 
 
+@pytest.mark.parametrize("line", ERAS)
+def test_an_early_answer_that_does_not_fit_fails_and_a_retry_asks_again(
+    line: str, tmp_path: Path, web: HttpServer
+) -> None:
+    lab = Lab(tmp_path, line, web)
+    nodes: list[dict[str, Any]] = [
+        {"id": "go", "type": "wait", "event": "go"},
+        {"id": "deploy", "type": "tool", "tool": "asker:deploy", "params": {"service": "shop"}},
+    ]
+    document = {"kind": "chain", "name": "late", "nodes": nodes}
+
+    async def case() -> None:
+        async with lab.app() as app:
+            await app.run(document, {}, run_id="r", park=True)
+            with pytest.raises(NotWaiting, match="it waits for the event 'go'$"):
+                app.runs.send("r", "deploy/question-1", {"branch": "old"}, early=False)
+            app.runs.send("r", "deploy/question-1", {"branch": "old"})
+            app.runs.send("r", "go")
+            failed = await app.resume("r", park=True)
+            assert failed.status == "failed"
+            assert failed.errors[0]["message"].endswith("; a retry asks again")
+            assert (await app.runs.retry("r", park=True)).status == "waiting"
+            app.runs.send("r", "deploy/question-2", {"branch": "main"})
+        async with lab.app() as app:  # which restores the answer that did not fit, too
+            assert (await app.resume("r", park=True)).status == "waiting"
+            app.runs.send("r", "deploy/question-3", "decline")
+            done = await app.resume("r", park=True)
+            result = done.result["deploy"]
+            assert (result["branch"], result["sure"]["action"]) == (accepted(branch="main", copies=2), "decline")
+
+    asyncio.run(case())
+
+
 def test_a_server_that_has_forgotten_its_state_is_asked_from_the_start(tmp_path: Path, web: HttpServer) -> None:
     lab = Lab(tmp_path, "http-2026-07-28", web)
 

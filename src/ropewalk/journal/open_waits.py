@@ -115,5 +115,5 @@ def describe_wait(wait: dict[str, Json]) -> str:
     if question is not None:
         return f"the event {wait['event']!r} ({question['server']} asks: {question['message']})"
     if "event" in wait:
-        return f"the event {wait['event']!r} ({wait['path']})"
+        return f"the event {wait['event']!r}" + (f" ({wait['path']})" if wait["path"] != wait["event"] else "")
     return f"an approval ({wait['path']}: {wait['approval']})"

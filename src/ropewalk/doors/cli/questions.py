@@ -30,6 +30,15 @@ _YES: Final = ("y", "yes", "true")
 _UNSET: Final[Any] = object()
 _CLOSED: Final[Any] = object()
 
+_BOUNDS: Final = {
+    "minimum": "at least",
+    "maximum": "at most",
+    "minLength": "length at least",
+    "maxLength": "length at most",
+    "pattern": "pattern",
+}
+"""The limits of a field that a form shows, by their key in the schema."""
+
 ReadLine = Callable[[str], Awaitable[str | None]]
 """Shows a sign and returns the line that the person types; None at the end of input (Ctrl-D)."""
 
@@ -99,11 +108,12 @@ async def _ask_field(
         show(f"  ! {replace_invisible(why)}")
 
 
-def _hint(field: Mapping[str, Any], choices: list[tuple[Json, str]], required: bool) -> str:
-    """Return what a person needs to know of a field, in brackets."""
-    kind = str(field.get("type", "text")).replace("string", "text").replace("boolean", "y or n")
+def _hint(field: Mapping[str, Any], choices: list[tuple[Json, str]], required: bool, boolean: str = "y or n") -> str:
+    """Return what a person needs to know of a field, in brackets; `boolean` says how to answer yes or no."""
+    kind = str(field.get("type", "text")).replace("string", "text").replace("boolean", boolean)
     several = field.get("type") == "array"
     hints = [("numbers, with commas" if several else "number") if choices else str(field.get("format") or kind)]
+    hints += [f"{words} {_shown(field[key])}" for key, words in _BOUNDS.items() if key in field]
     if "default" in field:
         hints.append(f"default {_shown(field['default'])}")
     elif not required:
@@ -126,7 +136,7 @@ def form_lines(question: Mapping[str, Any]) -> list[str]:
         choices = _choices(field)
         about = f": {field['description']}" if field.get("description") else ""
         values = f": {', '.join(_shown(value) for value, _ in choices)}" if choices else ""
-        hint = _hint(field, [], name in (schema.get("required") or ()))
+        hint = _hint(field, [], name in (schema.get("required") or ()), "true or false")
         lines.append(f"{name}{hint}{about}{values}")
     return [*lines, f"payload: an object with these fields, {others}"]
 

@@ -71,7 +71,8 @@ def send(
             raise unknown_run(app, run_id)
         sent = app.runs.send(run_id, event, arguments, id=id, early=early)
         data = {"id": app.runs.outermost(run_id), "event": event, "sent": sent, "payload": arguments}
-        message = f"sent {event} to {run_id}" if sent else f"{event} was sent to {run_id} before, with the id {id}"
+        before = f"{event} was sent to {run_id} before" + (f", with the id {id}" if id is not None else "")
+        message = f"sent {event} to {run_id}" if sent else before
         return _continue_answer(app, run_id, data, message, store, project)
 
     return with_app(work, project=project, store=store, tools=False)

@@ -66,6 +66,7 @@ class _QuestionRecord:
     def __init__(self, run: Any, node_slot: NodeSlot, path: str) -> None:
         self._run, self._node_slot, self._path = run, node_slot, path
         self._answers: list[tuple[str, dict[str, Any]]] = []
+        self._waits = 0  # with those whose answer did not fit
         self._round: dict[str, Any] | None = None
         self._results: dict[str, Any] = {}  # of the round, by the server's key
 
@@ -87,7 +88,8 @@ class _QuestionRecord:
             entry = past.get(key)
             if entry is None:
                 break
-            await self._receive({name: entry.data[name] for name in _ABOUT if name in entry.data})
+            about = {name: entry.data[name] for name in _ABOUT if name in entry.data}
+            await self._receive(about, is_recorded=True)
         await self._ask_rest()
 
     async def ask(self, unanswered: OpenQuestions) -> None:
@@ -116,19 +118,22 @@ class _QuestionRecord:
             return
         for key, question in self._round["questions"].items():
             if key not in self._results:
-                event = self._run.waits.prefix + self._wait_path(len(self._answers) + 1)
+                event = self._run.waits.prefix + self._wait_path(self._waits + 1)
                 about = {"event": event, "key": key, **question}
                 await self._receive(about if self._results else {**about, ROUND: self._round})
 
-    async def _receive(self, about: dict[str, Any]) -> None:
-        """Wait for the answer to one question, and keep it."""
+    async def _receive(self, about: dict[str, Any], is_recorded: bool = False) -> None:
+        """Wait for the answer to one question, and keep it if it fits; a recorded question is then asked again."""
         if ROUND in about:
             self._round, self._results = about[ROUND], {}
-        path, limit = self._wait_path(len(self._answers) + 1), self._node_slot.node.policy.timeout
+        self._waits += 1
+        path, limit = self._wait_path(self._waits), self._node_slot.node.policy.timeout
         value = await receive(self._run, self._node_slot, path, about, (lambda: limit) if limit else None, True)
         problems = answer_problems(about["question"], value, "answer")
+        if problems and is_recorded:
+            return
         if problems:  # whoever has sent it did so without the check of the form
-            message = f"the answer to a question does not fit: {join_problems(problems)}"
+            message = f"the answer to a question does not fit: {join_problems(problems)}; a retry asks again"
             node_slot = self._node_slot
             raise NodeFailed(
                 self._path, message, node=node_slot.name, tool=node_slot.tool, kind="InvalidInput", retryable=False
