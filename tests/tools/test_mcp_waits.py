@@ -171,7 +171,7 @@ def test_an_early_answer_that_does_not_fit_fails_and_a_retry_asks_again(
     async def case() -> None:
         async with lab.app() as app:
             await app.run(document, {}, run_id="r", park=True)
-            with pytest.raises(NotWaiting, match="it waits for the event 'go'$"):
+            with pytest.raises(NotWaiting, match=r"it waits for the event 'go'$"):
                 app.runs.send("r", "deploy/question-1", {"branch": "old"}, early=False)
             app.runs.send("r", "deploy/question-1", {"branch": "old"})
             app.runs.send("r", "go")

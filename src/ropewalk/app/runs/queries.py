@@ -385,12 +385,12 @@ class RunService:
         return facts_for_approval(self.context, run_id, self.waiting(run_id) if waits is None else waits)
 
     def send(self, run_id: str, event: str, payload: Json = None, *, id: str | None = None, early: bool = True) -> bool:
-        """Send an event to a run. The store keeps it until a wait of the run takes it.
+        """Send an event, or the answer to a question of an MCP server. The store keeps it until a wait takes it.
 
         Args:
             run_id: The id of the run.
             event: The name of the event.
-            payload: The value that the wait gets.
+            payload: The value that the wait gets. The answer to a question has the fields of its form.
             id: Idempotency key: an event with this id is delivered only once.
             early: Accept an event that the run does not wait for yet.
 
@@ -398,7 +398,8 @@ class RunService:
             False if an event with this id was sent before.
 
         Raises:
-            NotWaiting: The run does not wait for the event, and `early` is False.
+            InvalidInput: The answer does not fit the form of the question.
+            NotWaiting: The run does not wait for the event, and `early` is False. Or the question has another answer.
             RunEnded: The run is finished, and `early` is False.
             NotFound: There is no such run.
         """

@@ -34,7 +34,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "runs versions": ("store:versions", "List the versions of a stored definition, or print one version."),
     "runs retry": ("rerun:retry", "Retry the failed steps of a finished run."),
     "runs undo": ("undo:undo", "Undo the finished steps of a run that has ended."),
-    "runs send": ("signals:send", "Send an event to a waiting run."),
+    "runs send": ("signals:send", "Send an event to a waiting run, or the answer to a question of an MCP server."),
     "runs approve": ("signals:approve", "Approve or reject a step of a waiting run."),
     "runs stop": ("runs:stop", "Stop a run, in any process."),
     "runs release": ("workers:release", "Release a parked run so that a worker can continue it."),

@@ -63,7 +63,7 @@ def send(
     store: StoreAddress = None,
     project: Project = None,
 ) -> Answer:
-    """Send an event to a waiting run."""
+    """Send an event to a waiting run, or the answer to a question of an MCP server."""
     arguments = read_input(payload, "--payload")
 
     async def work(app: App, _: Interrupts) -> Answer:

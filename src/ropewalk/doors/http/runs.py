@@ -380,7 +380,7 @@ class EventBody(RequestBody):
     event: str = Field(min_length=1, max_length=500)
     payload: Any = None
     id: str | None = Field(None, min_length=1, max_length=500, description="Idempotency key of the event.")
-    early: bool = Field(True, description="Keep the event for a wait that has not begun yet.")
+    early: bool = Field(True, description="Keep the event for a wait that has not begun yet; false refuses it.")
 
 
 # Of a request without a body.
@@ -477,7 +477,7 @@ async def approve(run_id: RunId, body: Approval, app: Served, live: Going) -> An
 
 @actions_router.post("/runs/{run_id:path}/send", summary="Send an event", response_model=models.Delivered)
 async def send(run_id: RunId, body: EventBody, app: Served, live: Going) -> Answer:
-    """Answer an approval. A run that waits for it without a process continues here."""
+    """Send an event, or the answer to a question. A run that waits for it without a process continues here."""
     before = _outermost(app, run_id)
     fields = check_json(body.model_dump(include={"event", "payload", "id", "early"}), "body")
     event, payload = fields.pop("event"), fields.pop("payload")
