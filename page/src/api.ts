@@ -5,7 +5,7 @@ export type Json = null | boolean | number | string | Json[] | { [key: string]: 
 export type RunLine = {
   id: string; name: string; kind: string; status: string; startTime: string; endTime: string | null; duration: number | null;
   currentNode: string | null; resultCount: number; errorCount: number; interrupted: boolean; queued: boolean; answered: boolean;
-  errorMessage?: string | null; waiting?: boolean;  // in a list
+  errorMessage?: string | null; waiting?: boolean; undoStatus?: string | null;  // in a list
 };
 export type Step = {
   path: string; node: string; kind: string; status: "ok" | "recovered" | "failed" | "skipped" | "decided";
@@ -27,7 +27,10 @@ export type Facts = {
   loops: { node: string; limit: number | null }[]; waits: { node: string }[];
 };
 export type UndoStep = { path: string; of: string; tool: string; error?: string | null };
-export type UndoReport = { status: string; undoRun: string | null; undone: UndoStep[]; left: UndoStep[] };
+export type UndoReport = {
+  status: string; undoRun: string | null; undone: UndoStep[]; left: UndoStep[];
+  notUndoable?: { path: string; tool: string; reason: string }[];
+};
 export type Run = RunLine & {
   definition: { kind: string; id: string } | null; version: number | null; forkedFrom: string | null; parent: string | null;
   owner: string | null; input: Json; result: Json; error: Json; endings: Ending[]; waitingFor: Wait[]; nodes: Step[];

@@ -3,6 +3,7 @@ import { memo, useCallback, useEffect, useRef, useState } from "react";
 import { ask, PAGE, parked, standing, type DefinitionLine, type RunLine } from "./api";
 import { Empty, Status, Trouble, When, arrows, took, useAsked, useTitle } from "./parts";
 import { Link, go, runPlace, setQuery } from "./place";
+import { undoWord } from "./undo";
 import type { Found } from "./waits";
 
 const STATUSES = ["running", "waiting", "completed", "partial", "failed", "stopped", "timeout", "parked"];
@@ -167,7 +168,7 @@ const Row = memo(function Row({ run, chosen, choose, waits }: {
           <input type="checkbox" checked={chosen} aria-label={`Compare ${run.id}`} onChange={() => choose(run.id)} />
         </label>
       </span>
-      <span role="cell"><Status is={standing(run)} /></span>
+      <span role="cell"><Status is={standing(run)} />{run.undoStatus && <small> ↶ {undoWord(run.undoStatus)}</small>}</span>
       <span role="cell" className="what">
         <Link to={runPlace(run.id)} data-row="" dir="auto" title={run.name}>{run.name || run.id}</Link>
         <small title={run.id}>{run.kind} · {run.id}{run.currentNode && <> · {waits ? <b className="count is-waiting">waiting at {run.currentNode}</b> : `at ${run.currentNode}`}</>}</small>

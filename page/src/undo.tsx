@@ -19,14 +19,30 @@ export function UndoDialog({ run, close, done }: { run: Run; close: () => void; 
   );
 }
 
+/** The status of an undo in words. */
+const WORDS: Record<string, string> = { undoing: "being undone", incomplete: "undo incomplete" };
+export const undoWord = (status: string) => WORDS[status] ?? status;
+
+/** The calls of a run that the undo of another run takes back. */
+function Elsewhere({ calls }: { calls: NonNullable<UndoReport["notUndoable"]> }) {
+  return (
+    <section className="undo" aria-label="Undo">
+      <p><strong>undone with another run</strong></p>
+      <ul className="lines">
+        {calls.slice(0, MOST_LISTED).map((call) => <li key={call.path}><code>{call.path}</code> {call.tool}: {call.reason}</li>)}
+      </ul>
+    </section>
+  );
+}
+
 export function Undone({ of: report }: { of: UndoReport }) {
-  if (report.status === "none") return null;
+  if (report.status === "none") return report.notUndoable ? <Elsewhere calls={report.notUndoable} /> : null;
   const left = report.left.filter((step) => step.error);
   const count = report.undone.length + report.left.length;
   return (
     <section className="undo" aria-label="Undo">
       <p>
-        <strong>{report.status === "undoing" ? "being undone" : report.status}</strong>: {report.undone.length.toLocaleString()} of {count.toLocaleString()} step{count === 1 ? "" : "s"}
+        <strong>{undoWord(report.status)}</strong>: {report.undone.length.toLocaleString()} of {count.toLocaleString()} step{count === 1 ? "" : "s"}
         {report.undoRun && <>, by <Link to={runPlace(report.undoRun)}>{report.undoRun}</Link></>}
       </p>
       {left.length > 0 && (

@@ -59,6 +59,10 @@ def test_a_failed_run_names_its_retry_and_an_undo_the_steps_that_it_undoes(shop)
     assert shared in shop("runs", "show", "friday").out
     assert "it is undone by run sunday~undo; to start again" in shop("resume", "friday").err
 
+    listed = {line.split()[0]: line for line in shop("runs", "ls").out.splitlines()}
+    assert "  failed, undone  " in listed["sunday"]
+    assert "undone" not in listed["friday"]
+
     by_policy = shop("run", "shop.yaml", "--id", "tuesday", "--undo", "on_failure")
     assert "✓ undo of rope with cancel" in by_policy.err
     assert "runs retry" not in by_policy.out  # an undone run cannot be retried

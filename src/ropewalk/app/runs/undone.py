@@ -6,10 +6,11 @@ them are done.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from ...errors import RunUndone
+from ...errors import RunUndone, StoreError
 from ...journal.protocol import ENDS, Entry, RunRow
 from ...journal.undo import UNDONE, UNSUCCESSFUL
 from ...values import Json
@@ -24,6 +25,28 @@ _MOST_OFFERED: Final = 100
 
 
 # --- the report -------------------------------------------------------------------------------
+
+
+def undo_statuses(context: Context, rows: Sequence[RunRow]) -> dict[str, str]:
+    """Return how far the undos of listed runs are: undone, undoing or incomplete, by the id of the run.
+
+    Args:
+        context: The services of the app.
+        rows: The rows of one page of a list. Runs that nobody has begun to undo are missing from the result.
+    """
+    listed = {row.id: row for row in rows}  # an undo is often on the same page
+    statuses: dict[str, str] = {}
+    for row in rows:
+        if row.undo:
+            with suppress(StoreError):  # one unreadable run must not keep the others from the list
+                statuses[row.id] = _undo_status(listed.get(row.undo) or context.store.get_run(row.undo))
+    return statuses
+
+
+def _undo_status(undoing: RunRow | None) -> str:
+    if undoing is None or undoing.status == "completed":
+        return "undone"
+    return "incomplete" if undoing.status in ENDS else "undoing"
 
 
 def undo_report(context: Context, row: RunRow, *, brief: bool = False) -> dict[str, Json] | None:
@@ -47,11 +70,7 @@ def undo_report(context: Context, row: RunRow, *, brief: bool = False) -> dict[s
         return {**report, "status": "due" if is_due else "none", "undone": [], "left": []}
     undoing = context.store.get_run(row.undo)
     steps = [] if undoing is None else steps_of(context, undoing)
-    if undoing is None or undoing.status == "completed":
-        status = "undone"
-    else:
-        status = "incomplete" if undoing.status in ENDS else "undoing"
-    report["status"] = status
+    report["status"] = status = _undo_status(undoing)
     if status == "incomplete" and undoing is not None and (rejected := rejection_of(context, undoing)) is not None:
         report["rejected"] = rejected
     report["undone"] = [_shown(step) for step in steps if step["status"] == "undone"]

@@ -74,6 +74,8 @@ def ls(
     project: Project = None,
 ) -> Answer:
     """List runs, newest first."""
+    from ...app.runs.undone import undo_statuses
+
     since_time, until_time = instant(since, "--since"), instant(until, "--until")
 
     async def work(app: App, _: Interrupts) -> Answer:
@@ -94,21 +96,25 @@ def ls(
             notify(f"there is no store at {app.store.path} yet")
         _warn_damaged(rows)
         now = time.time()
-        liveness = app.runs.liveness_of(rows)
+        liveness, undos = app.runs.liveness_of(rows), undo_statuses(app.context, rows)
         table = []
         for row in rows:
             state = liveness.get(row.id)
             status_text = "damaged" if row.damaged else state or row.status
+            status_text += _UNDO_WORDS.get(undos.get(row.id, ""), "")
             # The row of a crashed run lacks the steps that were recorded after its last summary.
             timed = _with_progress(app, row) if state == "interrupted" else row
             took = _execution_time(timed, now, state, app.runs.earlier_seconds(row))
             started = moment(row.started_at)
             table.append((row.id, row.name, row.kind, status_text, started, took, row.result_count, row.error_count))
         head = ("ID", "NAME", "KIND", "STATUS", "STARTED", "TOOK", "RESULTS", "ERRORS")
-        data = [_run_payload(row, liveness.get(row.id)) for row in rows]
+        data = [{**_run_payload(row, liveness.get(row.id)), "undoStatus": undos.get(row.id)} for row in rows]
         return Answer(data=data, text=columns(head, table) if rows else "no runs")
 
     return with_app(work, project=project, store=store, tools=False)
+
+
+_UNDO_WORDS: Final = {"undone": ", undone", "undoing": ", being undone", "incomplete": ", undo incomplete"}
 
 
 def _warn_damaged(rows: Iterable[RunRow]) -> None:

@@ -82,6 +82,9 @@ class RunLine(Open):
 class ListedRun(RunLine):
     errorMessage: str | None
     waiting: bool = Field(description="The run waits for an event or an approval, with or without a process.")
+    undoStatus: Literal["undone", "undoing", "incomplete"] | None = Field(
+        description="How far the undo of the run is; null if it was not undone."
+    )
 
 
 class RunList(BaseModel):

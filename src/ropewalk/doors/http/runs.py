@@ -24,6 +24,7 @@ from ...app.app import App
 from ...app.preflight import check_input, check_variables
 from ...app.presenters import run_line
 from ...app.runs.liveness import RESUMABLE
+from ...app.runs.undone import undo_statuses
 from ...draw import graph_data
 from ...engine.engine import check_run_id, check_same_run, new_run_id
 from ...errors import InvalidValue, NotFound, RunExists
@@ -209,11 +210,12 @@ def ls(
     filters |= {"since": _instant("since", since), "until": _instant("until", until)}
     waiting = {str(wait["runId"]) for wait in app.runs.waiting()}
     rows = _rows_of_status(app, status, waiting, after, limit, filters)
-    liveness = app.runs.liveness_of(rows)
+    liveness, undos = app.runs.liveness_of(rows), undo_statuses(app.context, rows)
     lines = []
     for row in rows:
         line = run_line(row, liveness.get(row.id), app.runs.current(row))
-        lines.append({**line, "errorMessage": _message(row), "waiting": row.id in waiting})
+        more = {"errorMessage": _message(row), "waiting": row.id in waiting, "undoStatus": undos.get(row.id)}
+        lines.append({**line, **more})
     return Answer({"runs": lines})
 
 
