@@ -78,7 +78,7 @@ def test_a_run_whose_event_loop_was_closed_goes_on_in_another(tmp_path: Path, pl
         await asyncio.wait({begun, asyncio.create_task(held.wait())}, return_when=asyncio.FIRST_COMPLETED)
 
     async def go_on() -> None:
-        async with app, asyncio.timeout(50):
+        async with app, asyncio.timeout(patience(50)):
             result = await app.run({"kind": "chain", "nodes": nodes}, run_id="e")
             assert (result["status"], result["results"]) == ("completed", {"first": "first", "second": "second"})
             gc.collect()  # what the closed loop had is thrown away, and ends nothing that goes on

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from patience import patience
 from ropewalk.check import check
 from ropewalk.engine.engine import Engine, Job, run_flow
 from ropewalk.engine.run import Ending
@@ -34,7 +35,7 @@ def run_async_test(pyfuncitem: pytest.Function) -> bool | None:
     given = {name: pyfuncitem.funcargs[name] for name in names}
 
     async def whole() -> None:
-        async with asyncio.timeout(50):
+        async with asyncio.timeout(patience(50)):
             with leaves_nothing():
                 await pyfuncitem.obj(**given)
 

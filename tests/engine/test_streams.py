@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from patience import patience
 from ropewalk import App, Event, InvalidFlow, StreamEvent, Tool, ToolBackend, flow, tool
 from ropewalk.agents import complete_with_tools
 from ropewalk.agents.scripted import ScriptedModel
@@ -255,7 +256,7 @@ async def test_closing_a_stream_stops_the_run(how: str, tmp_path: Path) -> None:
             async for event in app.stream(chain("slow"), run_id="r"):
                 if event.kind == "node.started":
                     break
-            async with asyncio.timeout(50):
+            async with asyncio.timeout(patience(50)):
                 while status(app) == "running":  # noqa: ASYNC110 - nobody says when
                     await asyncio.sleep(0.02)
         elif how == "with":

@@ -14,6 +14,7 @@ import apsw
 import pytest
 
 from faults.disk import Disk
+from patience import patience
 from ropewalk.errors import StoreError
 from ropewalk.journal.protocol import Entry, NewRun
 from ropewalk.journal.sqlite.database import store_error
@@ -21,7 +22,7 @@ from ropewalk.journal.sqlite.store import SqliteStore
 
 
 async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(50):
+    async with asyncio.timeout(patience(50)):
         while not true():  # noqa: ASYNC110 - nothing tells
             await asyncio.sleep(0.002)
 

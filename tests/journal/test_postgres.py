@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from faults.wire import Wire
+from patience import patience
 from postgres_server import PostgresServer
 from ropewalk.errors import StoreError
 from ropewalk.journal.postgres import session
@@ -181,7 +182,7 @@ def test_leases_are_kept_across_a_restart_though_nothing_is_recorded(url: str, p
         postgres_server.restart()
         other = PostgresStore(url)
         log.touch("fetch", 2.5)
-        async with asyncio.timeout(50):
+        async with asyncio.timeout(patience(50)):
             while (row := other.get_run("r")) is None or row.current_node != "fetch":  # noqa: ASYNC110 - a process's
                 await asyncio.sleep(0.02)
         other.close()
@@ -196,7 +197,7 @@ def test_a_stop_is_heard_after_a_restart_though_no_lease_is_due(url: str, postgr
         log = await store.open(new())
         stopped = asyncio.Event()
         log.on_stop = stopped.set
-        async with asyncio.timeout(50):
+        async with asyncio.timeout(patience(50)):
             while not log.beaten_at:  # noqa: ASYNC110 - nothing tells
                 await asyncio.sleep(0.01)
         postgres_server.restart()

@@ -237,7 +237,7 @@ def test_lease_is_renewed_while_a_run_is_open_and_says_where_it_is(place: str) -
         log = await store.open(new())
         other = opened(place)
         log.touch("fetch", 2.5)
-        async with asyncio.timeout(50):
+        async with asyncio.timeout(patience(50)):
             while True:
                 row = other.get_run("r")
                 assert row is not None

@@ -12,6 +12,7 @@ import pytest
 from places import opened
 
 from engine.lab import call, flow, job, line, resumed
+from patience import patience
 from ropewalk.engine.engine import Engine
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.journal.protocol import Entry, NewRun, Store
@@ -109,7 +110,7 @@ def test_a_beat_in_the_middle_of_a_node_tells_the_time_that_has_passed_in_it(pla
     async def test() -> None:
         store, other = opened(place, lease=0.15, poll=0.02), opened(place)
         going = asyncio.ensure_future(Engine(store).run(job(line(call("slow")), ScriptedTools(slow=hangs()))))
-        async with asyncio.timeout(50):
+        async with asyncio.timeout(patience(50)):
             while True:
                 row = other.get_run("r")
                 if row is not None and row.spent >= 0.2:

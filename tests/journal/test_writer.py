@@ -36,7 +36,7 @@ def size(path: Path) -> int:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(50):
+    async with asyncio.timeout(patience(50)):
         while not true():  # noqa: ASYNC110 - nothing tells
             await asyncio.sleep(0.005)
 

@@ -146,7 +146,7 @@ def test_abandoned_thread_leaves_room_for_others() -> None:
         await asyncio.sleep(0)
         never.cancel()
         stuck.cancel()
-        async with asyncio.timeout(50):
+        async with asyncio.timeout(patience(50)):
             return await asyncio.gather(waiting, stuck, never, return_exceptions=True)
 
     first, second, third = asyncio.run(case())

@@ -135,7 +135,7 @@ async def calls(mcp: McpServers) -> dict[str, list[str]]:
 
 
 async def told_of_cancel(mcp: McpServers, name: str) -> list[str]:
-    async with asyncio.timeout(50):
+    async with asyncio.timeout(patience(50)):
         # Each look is a call; over HTTP the server notices the closed stream in its own time.
         while name not in (found := (await calls(mcp))["cancelled"]):
             pass
@@ -190,7 +190,7 @@ def test_an_output_schema_of_a_hostile_server_cannot_stall_us(config: dict[str, 
     async def case() -> None:
         async with servers(odd=config) as mcp:
             await mcp.connect()
-            async with asyncio.timeout(50):
+            async with asyncio.timeout(patience(50)):
                 result = await mcp.call_tool("odd", "hostile")
                 assert result.structured_content == {"s": "a" * 40 + "!"}
                 assert "schema" in said(await mcp.call_tool("odd", "unstructured"))
@@ -227,7 +227,7 @@ def test_a_changed_list_of_tools_is_followed(config: dict[str, Any], request: An
             mcp.on_tools(lambda _, tools: changed.set() if name in {t.name for t in tools} else None)
             await mcp.connect()
             # HTTP announces changes on a stream of its own, which opens beside the first call.
-            async with asyncio.timeout(50):
+            async with asyncio.timeout(patience(50)):
                 while not changed.is_set():
                     await mcp.call_tool("odd", "grow", {"name": name})
                     with contextlib.suppress(TimeoutError):
