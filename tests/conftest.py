@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import fork_server
+import reruns
 import tiers
 from claude import judged
 from claude.judged import pytest_sessionfinish, pytest_terminal_summary, pytest_testnodedown
@@ -42,6 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     tally.pytest_configure(config)
     config.pluginmanager.register(tiers.Tiers(config), "tiers")
+    config.pluginmanager.register(reruns.Reruns(), "reruns")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import threading
 import time
 from collections.abc import Callable, Iterable
 from itertools import chain
@@ -74,6 +75,7 @@ class SqliteWriter(Writer):
         self._reader: apsw.Connection | None = None
         self._place = _place(path)
         self._moved = False
+        self._location_lock = threading.Lock()
         super().__init__(str(path), (apsw.Error, UnicodeError), lease, poll)
         self._on_loop = False  # True during a commit on an event loop
         self._cost = _QUICK if sync == "full" else 0.0  # seconds of recent small commits
@@ -175,7 +177,9 @@ class SqliteWriter(Writer):
         return int(fetch(self.connection, "PRAGMA data_version")[0][0])
 
     def check_location(self) -> None:
-        self._moved = _place(self.path) != self._place
+        # An event loop and the thread both look: without the lock, the older of two looks could be noted last.
+        with self._location_lock:
+            self._moved = _place(self.path) != self._place
 
     def after_round(self) -> None:
         if self._pages < _PAGES:
