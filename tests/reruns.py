@@ -1,4 +1,4 @@
-"""What tests said that failed and passed when they ran again, so that a rare race can be found from one run."""
+"""Prints the failures of tests that passed when they ran again, so that one run is enough to find a rare race."""
 
 from __future__ import annotations
 
