@@ -132,7 +132,7 @@ class _QuestionRecord:
         problems = answer_problems(about["question"], value, "answer")
         if problems and is_recorded:
             return
-        if problems:  # whoever has sent it did so without the check of the form
+        if problems:  # it was sent without the check of the form
             message = f"the answer to a question does not fit: {join_problems(problems)}; a retry asks again"
             node_slot = self._node_slot
             raise NodeFailed(

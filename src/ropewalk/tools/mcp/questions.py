@@ -23,7 +23,7 @@ ELICIT: Final = "elicitation/create"
 DECLINE: Final = "decline"
 CANCEL: Final = "cancel"
 CAPABILITY: Final[dict[str, Json]] = {"form": {}, "url": {}}
-"""What a server is told that a run can be asked."""
+"""The capabilities that a server sees where a run can be asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

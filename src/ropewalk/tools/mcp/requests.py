@@ -271,7 +271,7 @@ class ServerDispatcher:
         read: The stream of messages from the server.
         write: The stream of messages to the server.
         malformed: Takes the malformed tools out of lists.
-        announced: The capabilities of whoever answers the server where a call has no client of its own.
+        announced: The capabilities of the client that answers the server where a call has none of its own.
         ask: Answers a request of the server; takes its method and parameters.
         relay: Gets the notifications that a gateway passes on. Without it they are dropped.
     """
