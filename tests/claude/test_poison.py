@@ -410,6 +410,13 @@ CHOICES = st.sampled_from(
 )
 
 
+def test_the_media_type_of_a_truncated_image_is_corrected() -> None:
+    source = {"type": "base64", "data": "iVBORw0=", "media_type": "image/jpeg"}  # the first bytes of a PNG file
+    messages = [{"role": "user", "content": [{"type": "image", "source": source}]}]
+    made, _ = to_sendable_request(Request(messages=messages, tools=[], system="", options={}))
+    assert judge(ClaudeClient().body(made)) == []
+
+
 @given(MESSAGES, TOOLS, TEXTS, CHOICES)
 @settings(max_examples=150)
 def test_any_request_becomes_one_that_the_api_accepts(

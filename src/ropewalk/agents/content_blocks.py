@@ -42,7 +42,7 @@ _NOT_ASSISTANT_TYPES: Final = (*_USER_TYPES[1:], "tool_reference", "audio", "res
 _MCP_TYPES: Final = ("image", "audio", "resource", "resource_link")
 _BASE64_ALPHABET: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _IMAGE_PREFIXES: Final = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\x89PNG", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"GIF8", "image/gif"),
 )
