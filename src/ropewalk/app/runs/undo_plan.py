@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -106,13 +106,8 @@ def plan_undo(context: Context, row: RunRow, *, shared: bool = True) -> UndoPlan
         key = (step.maker, place.partition(_AGAIN)[0], step.tool, args)
         unique.setdefault(key, step)
         places.setdefault(key, []).append(place)
-    steps = [_with_places(step, tuple(places[key])) for key, step in unique.items()]
+    steps = [replace(step, places=tuple(places[key])) for key, step in unique.items()]
     return UndoPlan(steps=steps, left=planner.left, undone=planner.undone, epochs=planner.epochs())
-
-
-def _with_places(step: UndoStep, places: tuple[str, ...]) -> UndoStep:
-    names = ("path", "of", "tool", "args", "ended", "maker", "taken_from")
-    return UndoStep(places=places, **{name: getattr(step, name) for name in names})
 
 
 class _Journal:
@@ -130,6 +125,12 @@ class _Journal:
         """The flows that the run called as tools, by the paths of the calls."""
         rows = self._context.store.list_runs(parent=self.row.id, limit=MOST_PARTS)
         return {part.id.removeprefix(f"{self.row.id}/"): part for part in rows}
+
+    @cached_property
+    def places(self) -> dict[tuple[str, float, str], str]:
+        """The path of each call by what a fork has of it: digest, end, and path without attempts."""
+        calls = reversed(self.calls.items())  # of equal calls the first one counts
+        return {(call.digest, call.ended, without_attempts(path)): path for path, call in calls}
 
     @cached_property
     def has_ended(self) -> bool:
@@ -245,10 +246,9 @@ class _Planner:
             return None, ""
         source = self.journal(row.forked_from)
         if source is not None:
-            for place, made in source.calls.items():
-                same = (made.digest, made.ended) == (call.digest, call.ended)
-                if same and without_attempts(place) == without_attempts(path):
-                    return source, place
+            place = source.places.get((call.digest, call.ended, without_attempts(path)))
+            if place is not None:
+                return source, place
         return None, ""
 
     def _mark(self, journal: _Journal, path: str) -> Any:

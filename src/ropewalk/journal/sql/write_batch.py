@@ -139,13 +139,13 @@ class WriteBatch:
         _hand_over_results(items, outcomes, self.loop)
         try:
             self.loop.call_soon_threadsafe(self._receive_results, items, outcomes)
-        except RuntimeError:  # the loop is closed, so nobody waits
+        except RuntimeError:  # the loop is closed: no caller waits
             for (_, _, work), outcome in zip(items, outcomes or (), strict=False):
                 _return_unclaimed(work, outcome)
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Call a function on the loop. Safe from any thread."""
-        with contextlib.suppress(RuntimeError):  # The loop is closed: nobody waits.
+        with contextlib.suppress(RuntimeError):  # the loop is closed: no caller waits
             self.loop.call_soon_threadsafe(callback)
 
     def _receive_results(self, items: list[Item], outcomes: Outcomes) -> None:

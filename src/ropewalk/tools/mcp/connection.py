@@ -144,7 +144,7 @@ class Connection:
         on_death: Called once, with the connection and the reason.
         relay: Gets the notifications for clients. With it, the server may also ask the client of a call.
         local: Answers the server for calls that have no client of their own.
-        announced: The capabilities of whoever answers the server where a call has no client of its own.
+        announced: The capabilities of the client that answers the server where a call has none of its own.
 
     Attributes:
         opened: Set once the connection is usable or has failed.
