@@ -149,7 +149,7 @@ def _answer_question(context: Context, row: RunRow, event: str, payload: Json) -
     """Answer a question of an MCP server.
 
     Returns:
-        False if the same answer was sent before; None if the run does not wait for this event, or the event answers another wait.
+        False if the same answer was sent before; None if no open question of the run waits for this event.
 
     Raises:
         InvalidInput: The answer does not fit the form.
