@@ -210,7 +210,8 @@ async def test_a_run_whose_resume_was_cancelled_can_be_resumed(url: str, way: st
                 await app.run(CHAIN, run_id=id)
             else:
                 running = asyncio.ensure_future(app.run(CHAIN, run_id=id))
-                await asyncio.sleep(0.02)
+                while app.store.get_run(id) is None:  # noqa: ASYNC110 - the store has no event for it
+                    await asyncio.sleep(0.01)
                 running.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await running
