@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 import time
@@ -81,6 +82,36 @@ def test_nobody_waits_for_a_late_server_and_its_tools_are_announced(served: Serv
             assert (await waiting).content[0].text == "fine"
             await until(lambda: "late__go" in lists[-1])  # by an announcement: nobody asked for a list
             assert await listed(mcp) == (["good__go", "good__second", "late__go", "late__second"], None)
+
+    within(90, case())
+
+
+LATE = """
+import runpy, sys, time
+from pathlib import Path
+
+while not Path("begin").exists():
+    time.sleep(0.05)
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(("script", "tool", "can_ask"), [("pictures.py", "picture", True), ("faulty.py", "go", False)])
+def test_a_flow_over_a_server_not_known_yet_can_be_resumed(
+    served: Served, script: str, tool: str, can_ask: bool
+) -> None:
+    """Only a server of the newest revision may ask by default, and its revision is known when it has answered."""
+    words = [str(served.write("late.py", LATE)), str(SERVERS / script), "none"]
+    late = f"[mcp.late]\ncommand = {sys.executable!r}\nargs = {words!r}\nconnect_timeout = {FOREVER}\n"
+    served.write("ropewalk.toml", f'[mcp_server]\nflows = ["go.json"]\n{late}')
+    served.write("go.json", json.dumps({"kind": "runchain", "name": "go", "steps": [{"toolId": f"late:{tool}"}]}))
+
+    async def case() -> None:
+        async with served.client() as mcp:
+            assert (await listed(mcp))[0] == ["go", "resume_run"]
+            (served.home / "begin").touch()
+            assert not (await mcp.call_tool("here", "go")).is_error
+            assert (await listed(mcp))[0] == (["go", "resume_run"] if can_ask else ["go"])
 
     within(90, case())
 

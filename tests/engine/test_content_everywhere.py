@@ -108,11 +108,11 @@ def test_content_leaves_every_notation_over_mcp_as_real_blocks(tmp_path: Path) -
         servers.add("here", {"command": fork_server.program("ropewalk"), "args": ["mcp"], "cwd": str(tmp_path)})
         async with servers:
             await servers.connect("here")
-            names = sorted(tool.name for tool in servers.tools("here"))
-            return {name: list((await servers.call_tool("here", name, {})).content) for name in names}
+            names = {tool.name for tool in servers.tools("here")}
+            assert names == {*one_call(), "resume_run"}  # the server is of the newest revision, and so may ask
+            return {name: list((await servers.call_tool("here", name, {})).content) for name in one_call()}
 
     found = asyncio.run(asyncio.wait_for(answers(), 120))
-    assert set(found) == set(one_call())
     expected = [block for block in EVERYTHING if getattr(block, "text", None) != ""]
     for kind, content in found.items():
         if kind in ("chain", "experience"):  # whose value is an object, which comes first as text

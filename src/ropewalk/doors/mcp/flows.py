@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ...app.directories import seeded
 from ...app.lookup import STORED
+from ...app.preflight import tools_of
 from ...config.project import PROJECT_FLOWS, change_stamp, flow_files
 from ...engine.compile.program import may_wait
 from ...engine.engine import new_run_id
@@ -216,7 +217,12 @@ class Flows:
             yield self._offer_resume()
 
     def _may_wait(self, flow: Flow) -> bool:
-        return may_wait(flow, self._app.runner)
+        if may_wait(flow, self._app.runner):
+            return True
+        # A tool of a server that has not answered yet is unknown to the runner. The list must not depend on how soon
+        # it answers: many clients ask for it once.
+        servers = self._app.toolbox.mcp
+        return servers is not None and any(servers.may_wait(tool.partition(":")[0]) for tool in tools_of(flow.body))
 
     async def connect(self) -> None:
         """Reach the servers whose tools the flows call: the schema of a result may be theirs."""

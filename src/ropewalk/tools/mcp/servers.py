@@ -37,7 +37,7 @@ from .listing import Definition, Judge
 from .local_client import LocalClient, OnElicit, OnSample
 from .login import Show, log_in, log_out
 from .login_errors import LoginRequired, Reason
-from .negotiation import LEGACY, MODERN
+from .negotiation import LEGACY
 from .questions import CAPABILITY
 from .requests import NoAnswer, OnNotification, Request, ServerRefused, SessionQuery, Undelivered
 
@@ -117,12 +117,14 @@ class McpServers:
     def may_wait(self, server_name: str) -> bool:
         """Return True if a durable run may wait for the answer to a question of a server.
 
+        By default this depends on the protocol era, so it is also True for a server that has not answered yet.
+
         Args:
             server_name: The server.
         """
         link = self._links.get(server_name)
         if link is None or link.config.questions is None:
-            return link is not None and link.era == MODERN
+            return link is not None and link.era != LEGACY
         return link.config.questions == WAIT
 
     def on_tools(self, callback: Callable[[str, list[Definition]], None]) -> None:
