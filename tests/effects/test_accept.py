@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from patience import patience
 from ropewalk import App
 from ropewalk.errors import InvalidValue, NotFound, NothingToRetry, StoreError
 from ropewalk.journal.protocol import Store
@@ -135,13 +137,20 @@ async def test_a_node_of_a_flow_inside(store: Store, ledger: Ledger) -> None:
 
 async def test_a_node_of_a_flow_inside_by_its_path(store: Store, ledger: Ledger) -> None:
     """Two calls of one flow, one of them two flows deep: a path says which result is accepted."""
-    pay = {"id": "pay", "type": "tool", "tool": "a_set"}
+    both_have_paid = threading.Barrier(2, timeout=patience(60))
+
+    def pay_together() -> Any:
+        ledger.pay()
+        both_have_paid.wait()
+        return {1, 2}
+
+    pay = {"id": "pay", "type": "tool", "tool": "pay_together"}
     inner = {"kind": "chain", "id": "inner", "name": "inner", "nodes": [pay]}
     middle_nodes = [{"id": "deep", "type": "tool", "tool": "inner"}]
     middle = {"kind": "chain", "id": "middle", "name": "middle", "nodes": middle_nodes}
     calls = [{"id": "first", "type": "tool", "tool": "inner"}, {"id": "second", "type": "tool", "tool": "middle"}]
     outer = {"id": "o", "name": "o", "nodes": [{"id": "both", "type": "parallel", "nodes": calls}]}
-    async with App(store, tools=tools(ledger)) as app:
+    async with App(store, tools=[*tools(ledger), pay_together]) as app:
         app.toolbox.register(app.as_tool(inner))
         app.toolbox.register(app.as_tool(middle))
         await app.run(outer, run_id="r")
