@@ -207,6 +207,8 @@ function Field({ name, isRequired, ...part }: Part & { name: string; isRequired:
 const hint = (schema: Schema, type: string) => [
   type === "any" || type === "object" || type === "array" ? "JSON" : type === "integer" ? "whole number" : type === "number" ? "number" : schema.format,
   schema.minimum !== undefined && `at least ${schema.minimum}`, schema.maximum !== undefined && `at most ${schema.maximum}`,
+  schema.exclusiveMinimum !== undefined && `more than ${schema.exclusiveMinimum}`,
+  schema.exclusiveMaximum !== undefined && `less than ${schema.exclusiveMaximum}`,
 ].filter(Boolean).join(", ");
 
 function Input({ id, described, isWrong, isRequired, type, schema, value, set }: Part & {

@@ -60,13 +60,17 @@ def test_a_form_is_asked_field_by_field_by_its_schema() -> None:
 
 def test_a_printed_form_has_the_limits_of_its_fields_and_the_words_of_json() -> None:
     row = {"type": "integer", "minimum": 1, "maximum": 20}
+    weight = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 9.5}
     email = {"type": "string", "pattern": ".+@.+", "maxLength": 40}
-    properties = {"row": row, "email": email, "sure": {"type": "boolean"}}
+    meals = {"type": "array", "items": {"enum": ["vegan", "fish"]}, "minItems": 1, "maxItems": 2}
+    properties = {"row": row, "weight": weight, "email": email, "sure": {"type": "boolean"}, "meals": meals}
     lines = form_lines({"schema": {"properties": properties, "required": list(properties)}})
-    assert lines[:3] == [
+    assert lines[:5] == [
         "row (integer, at least 1, at most 20)",
+        "weight (number, more than 0, less than 9.5)",
         "email (text, length at most 40, pattern .+@.+)",
         "sure (true or false)",
+        "meals (array, items at least 1, items at most 2): vegan, fish",
     ]
 
 
@@ -74,6 +78,19 @@ def test_a_person_declines_or_cancels() -> None:
     assert ask(["n"], schema=FORM)[0] == "decline"
     assert ask([None], schema=FORM)[0] == "cancel"
     assert ask(["", "Bern", None], schema=FORM)[0] == "cancel"
+
+
+@pytest.mark.parametrize(
+    ("question", "offer"), [({"schema": FORM}, "Enter to answer"), ({"url": "https://a.example"}, "y")]
+)
+def test_a_line_that_is_neither_consent_nor_refusal_is_asked_again(question: dict[str, Any], offer: str) -> None:
+    answer, shown = ask(["Bern", "99", "n"], **question)
+    assert answer == "decline"
+    assert shown.count(f"  ! {offer}") == 2
+
+
+def test_an_address_is_not_declined_by_an_empty_line() -> None:
+    assert ask(["", "y"], url="https://pay.example/1")[0] is True
 
 
 def test_an_address_is_printed() -> None:

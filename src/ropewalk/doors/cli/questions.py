@@ -33,8 +33,12 @@ _CLOSED: Final[Any] = object()
 _BOUNDS: Final = {
     "minimum": "at least",
     "maximum": "at most",
+    "exclusiveMinimum": "more than",
+    "exclusiveMaximum": "less than",
     "minLength": "length at least",
     "maxLength": "length at most",
+    "minItems": "items at least",
+    "maxItems": "items at most",
     "pattern": "pattern",
 }
 """The limits of a field that a form shows, by their key in the schema."""
@@ -57,13 +61,10 @@ async def answer_question(question: Elicitation, read: ReadLine, show: Callable[
     show(f"? {replace_invisible(question.server)} asks: {replace_invisible(question.message)}")
     if question.url is not None:
         show(f"  open this address: {replace_invisible(question.url)}")
-        line = await read("  y (done), n (decline), Ctrl-D (cancel): ")
-        return CANCEL if line is None else (line.strip().lower() in _YES or DECLINE)
-    line = await read("  Enter to answer, n (decline), Ctrl-D (cancel): ")
-    if line is None:
-        return CANCEL
-    if line.strip().lower() in _NO:
-        return DECLINE
+        return await _read_consent("y (done)", _YES, read, show) or True
+    refusal = await _read_consent("Enter to answer", ("", *_YES), read, show)
+    if refusal is not None:
+        return refusal
     schema: Mapping[str, Any] = question.schema or {}
     fields: dict[str, Json] = {}
     for name, field in (schema.get("properties") or {}).items():
@@ -73,6 +74,23 @@ async def answer_question(question: Elicitation, read: ReadLine, show: Callable[
         if value is not _UNSET:
             fields[name] = value
     return fields
+
+
+async def _read_consent(
+    offer: str, consents: tuple[str, ...], read: ReadLine, show: Callable[[str], None]
+) -> str | None:
+    """Ask until the line is a consent, which gives None, or a refusal. Any other line is neither of the two."""
+    sign = f"  {offer}, n (decline), Ctrl-D (cancel): "
+    while True:
+        line = await read(sign)
+        if line is None:
+            return CANCEL
+        word = line.strip().lower()
+        if word in _NO:
+            return DECLINE
+        if word in consents:
+            return None
+        show(f"  ! {offer}, or n, or Ctrl-D")
 
 
 async def _ask_field(
