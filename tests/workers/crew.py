@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -44,6 +46,7 @@ class Crew(Scene):
         tools = folder / "tools.py"
         tools.write_text(tools.read_text() + MORE_TOOLS)
         self.workers: list[subprocess.Popen[str]] = []
+        self.logged_at_start: dict[int, list[str]] = {}
 
     def settings(self, text: str) -> None:
         (self.folder / "ropewalk.toml").write_text(f'[tools]\nmodules = ["tools"]\n[store]\nengine = "dbos"\n{text}')
@@ -58,10 +61,18 @@ class Crew(Scene):
         self.workers += new
         for worker in new:
             assert worker.stderr is not None
-            line = worker.stderr.readline()
-            if not re.match(r"worker \S+ takes runs", line):
-                raise AssertionError(line + worker.stderr.read())
+            earlier = self.logged_at_start[worker.pid] = []
+            # On a busy machine a worker repairs runs before it takes any, and logs that first.
+            while not re.match(r"worker \S+ takes runs", line := worker.stderr.readline()):
+                earlier.append(line)
+                if not line:
+                    raise AssertionError("".join(earlier))
         return new
+
+    def logged(self, worker: subprocess.Popen[str]) -> Iterator[str]:
+        """What a worker logs, from its start."""
+        assert worker.stderr is not None
+        return itertools.chain(self.logged_at_start[worker.pid], iter(worker.stderr.readline, ""))
 
     def worker(self, pid: int) -> subprocess.Popen[str]:
         return next(worker for worker in self.workers if worker.pid == pid)
