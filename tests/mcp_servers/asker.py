@@ -1,8 +1,9 @@
 """An MCP server that asks a person before it deploys, in both eras, over stdio or over HTTP on the port it is given.
 
 `deploy` asks for the branch and then for a confirmation. `pair` asks both at once where the era has that. `twice`
-asks one question twice. `pay` sends the person to an address. Each call adds a line to the file that LEDGER names:
-its key, and the kinds of its answers. If the file LEDGER.forget is there, the server has forgotten its state once.
+asks one question twice. `pay` sends the person to an address. `draft` asks a model and a person at once. Each call
+adds a line to the file that LEDGER names: its key, and the kinds of its answers. If the file LEDGER.forget is there,
+the server has forgotten its state once.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ ROUNDS: dict[str, list[dict[str, dict[str, Any]]]] = {
 }
 ROUNDS["twice"] = [{"first": ROUNDS["deploy"][1]["sure"]}, {"second": ROUNDS["deploy"][1]["sure"]}]
 ROUNDS["pair"] = [{**ROUNDS["deploy"][0], **ROUNDS["deploy"][1]}]
+PROMPT = {"role": "user", "content": {"type": "text", "text": "A note for {service}"}}
+ROUNDS["draft"] = [{"note": {"messages": [PROMPT], "maxTokens": 9}, **ROUNDS["deploy"][1]}]
 SERVICE = {"type": "object", "properties": {"service": {"type": "string"}}, "required": ["service"]}
 
 
@@ -86,7 +89,13 @@ async def call(ctx: Any, params: types.CallToolRequestParams) -> Any:
     for number in range(len(ROUNDS[params.name])):
         questions = asked(params.name, number, service)
         if not set(questions) <= set(answers):
-            requests = {name: {"method": "elicitation/create", "params": item} for name, item in questions.items()}
+            requests = {
+                name: {
+                    "method": "sampling/createMessage" if "messages" in item else "elicitation/create",
+                    "params": item,
+                }
+                for name, item in questions.items()
+            }
             state = {"inputRequests": requests, "requestState": json.dumps(answers)}
             return types.InputRequiredResult.model_validate(state)
     return types.CallToolResult(content=[], structured_content={"service": service, **answers})

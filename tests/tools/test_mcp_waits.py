@@ -157,6 +157,37 @@ def test_a_question_that_is_asked_twice_gets_two_answers(line: str, tmp_path: Pa
     asyncio.run(case())
 
 
+@pytest.mark.parametrize("can_sample", [True, False])
+def test_a_model_answers_at_once_what_is_asked_together_with_a_person(
+    can_sample: bool, tmp_path: Path, web: HttpServer
+) -> None:
+    lab = Lab(tmp_path, "http-2026-07-28", web)
+    prompts: list[str] = []
+
+    def sample(server: str, params: dict[str, Any]) -> dict[str, Any]:
+        prompts.append(params["messages"][0]["content"]["text"])
+        return {"role": "assistant", "content": {"type": "text", "text": "thanks"}, "model": "m"}
+
+    async def case() -> None:
+        async with lab.app(sampling=True) as app:
+            app.toolbox.on_sample = sample if can_sample else None
+            first = await app.run(calling("draft"), {"service": "shop"}, run_id="r", park=True)
+            if not can_sample:
+                assert (first.status, app.runs.waiting("r")) == ("failed", [])
+                assert "Deploy shop?" in str(first.errors)
+                return
+            assert [wait["question"]["message"] for wait in app.runs.waiting("r")] == ["Deploy shop?"]
+            app.runs.send("r", "draft/question-1", {"sure": True})
+        async with lab.app(sampling=True) as app:
+            done = await app.resume("r", park=True)
+            assert done.result["sure"] == accepted(sure=True)
+            assert done.result["note"]["content"] == {"type": "text", "text": "thanks"}
+
+    asyncio.run(case())
+    assert prompts == ["A note for shop"] * can_sample  # the answer of the model is kept over the restart
+    assert [call["answers"] for call in lab.calls()] == [[], *[["note", "sure"]] * can_sample]
+
+
 @pytest.mark.parametrize("line", ERAS)
 def test_an_early_answer_that_does_not_fit_fails_and_a_retry_asks_again(
     line: str, tmp_path: Path, web: HttpServer
