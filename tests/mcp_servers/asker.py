@@ -1,9 +1,9 @@
 """An MCP server that asks a person before it deploys, in both eras, over stdio or over HTTP on the port it is given.
 
 `deploy` asks for the branch and then for a confirmation. `pair` asks both at once where the era has that. `twice`
-asks one question twice. `pay` sends the person to an address. `draft` asks a model and a person at once. Each call
-adds a line to the file that LEDGER names: its key, and the kinds of its answers. If the file LEDGER.forget is there,
-the server has forgotten its state once.
+asks one question twice. `pay` sends the person to an address. `draft` asks a model and a person at once. `endless`
+asks 12 times. Each call adds a line to the file that LEDGER names: its key, and the kinds of its answers. If the file
+LEDGER.forget is there, the server has forgotten its state once.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ ROUNDS["twice"] = [{"first": ROUNDS["deploy"][1]["sure"]}, {"second": ROUNDS["de
 ROUNDS["pair"] = [{**ROUNDS["deploy"][0], **ROUNDS["deploy"][1]}]
 PROMPT = {"role": "user", "content": {"type": "text", "text": "A note for {service}"}}
 ROUNDS["draft"] = [{"note": {"messages": [PROMPT], "maxTokens": 9}, **ROUNDS["deploy"][1]}]
+ROUNDS["endless"] = [{f"sure{number}": ROUNDS["deploy"][1]["sure"]} for number in range(12)]
 SERVICE = {"type": "object", "properties": {"service": {"type": "string"}}, "required": ["service"]}
 
 

@@ -174,7 +174,8 @@ def test_a_model_answers_at_once_what_is_asked_together_with_a_person(
             first = await app.run(calling("draft"), {"service": "shop"}, run_id="r", park=True)
             if not can_sample:
                 assert (first.status, app.runs.waiting("r")) == ("failed", [])
-                assert "Deploy shop?" in str(first.errors)
+                assert "no model answers here (sampling is not set for this server)" in str(first.errors)
+                assert "on_elicit" not in str(first.errors)  # the run would wait for that answer
                 return
             assert [wait["question"]["message"] for wait in app.runs.waiting("r")] == ["Deploy shop?"]
             app.runs.send("r", "draft/question-1", {"sure": True})
@@ -186,6 +187,19 @@ def test_a_model_answers_at_once_what_is_asked_together_with_a_person(
     asyncio.run(case())
     assert prompts == ["A note for shop"] * can_sample  # the answer of the model is kept over the restart
     assert [call["answers"] for call in lab.calls()] == [[], *[["note", "sure"]] * can_sample]
+
+
+def test_a_server_that_asks_ever_again_is_refused_with_the_number_of_rounds(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, "stdio-2026-07-28")
+
+    async def case() -> None:
+        async with lab.app() as app:
+            app.toolbox.on_elicit = lambda _: {"sure": True}
+            done = await app.run(calling("endless"), {"service": "shop"}, run_id="r", park=True)
+            assert "still asks for input after 10 rounds of answers" in done.errors[0]["message"]
+
+    asyncio.run(case())
+    assert len(lab.calls()) == 11
 
 
 @pytest.mark.parametrize("line", ERAS)

@@ -409,10 +409,11 @@ class Connection:
                 return result
             responses = await answer_input_requests(request, result, client, self.config.name)
             if responses is None:
-                break
+                raise ServerRefused(self._describe(unanswered_requests(request, result), ":", tail=False))
             result = await self._send_call(session, request, meta, responses, result.request_state)
         if isinstance(result, types.InputRequiredResult):
-            raise ServerRefused(self._describe(unanswered_requests(request.tool, result), ":", tail=False))
+            message = f"tool {request.tool!r} still asks for input after {_MAX_INPUT_ROUNDS} rounds of answers"
+            raise ServerRefused(self._describe(message, ":", tail=False))
         return result
 
     async def _send_call(

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from .config import ServerConfig
 
 _NOBODY: Final = "nobody answers here (on_elicit is not set)"
+_LACKING: Final = {
+    ELICIT: _NOBODY,
+    "sampling/createMessage": "no model answers here (sampling is not set for this server)",
+    "roots/list": "it has no directories (roots is not set for this server)",
+}
+"""Why there is no answer to a request of a server, by its method."""
 _WAIT_REMEDY: Final = 'with questions = "wait" a run waits for the answer'
 
 
@@ -147,23 +153,28 @@ def elicitation_remedy(message: str) -> str:
     return f"; {_NOBODY}" if "elicitation capability" in message else ""
 
 
-def unanswered_requests(tool: str, result: Any) -> str:
+def unanswered_requests(request: Request, result: Any) -> str:
     """Word the error for a result that asks for input, where nobody answers.
 
     Args:
-        tool: The name of the tool.
+        request: The call.
         result: The InputRequiredResult of the SDK.
     """
     items = (result.input_requests or {}).values()
     data = [item.model_dump(by_alias=True, mode="json", exclude_none=True) for item in items]
-    return unanswered(tool, [str((item.get("params") or {}).get("message") or item["method"]) for item in data])
+    messages = [str((item.get("params") or {}).get("message") or item["method"]) for item in data]
+    methods = dict.fromkeys(item["method"] for item in data)
+    if request.questions is not None and len(methods) > 1:
+        methods.pop(ELICIT, None)  # the run would wait for this answer
+    return unanswered(request.tool, messages, ", ".join(_LACKING[method] for method in methods))
 
 
-def unanswered(tool: str, questions: list[str]) -> str:
+def unanswered(tool: str, questions: list[str], lacking: str = _NOBODY) -> str:
     """Word the error for a tool that asks for input, where nobody answers.
 
     Args:
         tool: The name of the tool.
         questions: Its questions.
+        lacking: Why nobody answers.
     """
-    return f"tool {tool!r} asks for input, and {_NOBODY}: {'; '.join(questions)}"
+    return f"tool {tool!r} asks for input, and {lacking}: {'; '.join(questions)}"
