@@ -84,6 +84,8 @@ def test_a_run_of_a_live_process_is_not_taken(store: Store) -> None:
         await log.release()
         again = await store.reopen("r")
         assert again.run.epoch == 2
+        await again.append(entry("after"))  # the store knows the new owner by this epoch
+        assert [one.path for one in store.history("r")] == ["still", "after"]
         await again.release()
 
     run(test())

@@ -138,15 +138,15 @@ async def test_a_block_that_timed_out_is_not_tried_again_after_a_crash() -> None
 
 async def test_a_pause_goes_on_from_where_it_was() -> None:
     tools = ScriptedTools(after=1)
-    body = line(node("p", Sleep(seconds=lit(0.9))), call("after"))
+    body = line(node("p", Sleep(seconds=Ref("input", ("pause",)))), call("after"))
     began = time.time()
-    store = await dies_at(1, body, tools, written=True)
+    store = await dies_at(1, body, tools, written=True, input={"pause": 0.9})
     assert kinds(store) == [("p", "timer")]
-    await asyncio.sleep(0.6)
-    start = time.monotonic()
-    await resumed(store, body, tools)
-    assert time.monotonic() - start < patience(0.8)
+    # With another input a pause that began again would take an hour.
+    async with asyncio.timeout(patience(10)):
+        await resumed(store, body, tools, input={"pause": 3600})
     assert time.time() - began >= 0.9
+    assert tools.count("after") == 1
 
 
 async def test_a_pause_between_attempts_goes_on_from_where_it_was() -> None:
