@@ -121,7 +121,7 @@ class Definitions:
             reported = {problem.path for problem in exc.problems}
             more = [problem for problem in files if problem.path not in reported]
             error = InvalidFlow(with_places([*exc.problems, *more], document), exc.flow)
-            error.file = document
+            error.file, error.unlisted = document, exc.unlisted
             raise error from None
 
     def find(self, source: Source) -> Loaded:
@@ -153,10 +153,28 @@ class Definitions:
             InvalidFlow: With every problem, each with its place.
             NotFound: There is neither such a file nor such a stored definition.
         """
-        lookup = self._look_up(source)
+        try:
+            lookup = self._look_up(source)
+        except InvalidFlow as error:
+            if not await self.connect_unlisted(error):
+                raise
+            lookup = self._look_up(source)
         if isinstance(lookup, Loaded):
             return lookup
         return lookup.compile_answer(await run_sync_in_thread(self._open_store(), lookup.ask_store))
+
+    async def connect_unlisted(self, error: InvalidFlow) -> bool:
+        """Connect the servers without which a plan could not be compiled.
+
+        Args:
+            error: The error of loading the plan.
+
+        Returns:
+            True if there are such servers, so that loading the plan again may give another result.
+        """
+        if error.unlisted:
+            await self.cards.toolbox.connect_for(error.unlisted)
+        return bool(error.unlisted)
 
     def _look_up(self, source: Source) -> Loaded | StoreLookup:
         """Load a definition that needs no store; for any other one, return how to ask the store for it."""

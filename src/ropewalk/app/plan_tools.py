@@ -51,15 +51,39 @@ def reading_plan(document: Mapping[str, Any], cards: Cards) -> Iterator[None]:
     try:
         yield
     except InvalidFlow as error:
-        names = [python_name(tool.id) for tool in cards.toolbox.list() if tool.namespace != "ropewalk"]
-        problems = []
-        for problem in error.problems:
-            unknown = re.search(_UNKNOWN, problem.message)
-            # The compiler knows the names of the program and the language; the tools may be nearer.
-            known = names if problem.suggestion is None else [*names, problem.suggestion]
-            near = did_you_mean(unknown[1], known) if unknown else None
-            problems.append(replace(problem, suggestion=near) if near else problem)
-        raise InvalidFlow(with_types(document, cards, problems, [])[0]) from None
+        toolbox, code = cards.toolbox, str(document.get("code"))
+        names = [python_name(tool.id) for tool in toolbox.list() if tool.namespace != "ropewalk"]
+        unlisted = [id for id in servers_in(code, toolbox) if not toolbox.is_listed(_space(id))]
+        problems = [_with_tools_named(problem, code, toolbox, names) for problem in error.problems]
+        complete = InvalidFlow(with_types(document, cards, problems, [])[0])
+        complete.unlisted = tuple(unlisted)
+        raise complete from None
+
+
+def _with_tools_named(problem: Problem, code: str, toolbox: Toolbox, names: Sequence[str]) -> Problem:
+    """Complete a problem about an unknown name: with the nearest tool, or with what is known of its server."""
+    unknown = re.search(_UNKNOWN, problem.message)
+    if unknown is None:
+        return problem
+    server = _spaces_by_name(toolbox).get(unknown[1])
+    if server is None:
+        # The compiler knows the names of the program and the language; the tools may be nearer.
+        known = names if problem.suggestion is None else [*names, problem.suggestion]
+        near = did_you_mean(unknown[1], known)
+        return replace(problem, suggestion=near) if near else problem
+    called = re.match(r"\w+\.\w+", code[(problem.column or 1) - 1 :])
+    if toolbox.is_listed(server) and called is not None:
+        text, near = f"there is no tool {called[0]!r}", did_you_mean(called[0], names)
+    else:
+        why = toolbox.failures.get(server, "it is not connected yet")
+        text, near = f"the tools of server {server!r} are not known: {why}", None
+    message = problem.message.replace(f"{unknown[0]} is not defined", text)
+    return replace(problem, message=message, suggestion=near)
+
+
+def _spaces_by_name(toolbox: Toolbox) -> dict[str, str]:
+    """Return the servers and other sources by their names in programs."""
+    return {re.sub(r"\W", "_", space): space for space in toolbox.spaces}
 
 
 def with_types(
@@ -140,10 +164,13 @@ def values_in(code: str) -> set[str]:
     return {part.value for part in named if isinstance(part, ast.Constant) and isinstance(part.value, str)}
 
 
+def _space(tool_id: str) -> str:
+    return tool_id.partition(":")[0]
+
+
 def servers_in(code: str, toolbox: Toolbox) -> list[str]:
     """Return the ids of tools that a program may mean on servers that are not connected yet."""
-    spaces = {re.sub(r"\W", "_", space): space for space in toolbox.spaces}
-    servers = []
+    spaces, servers = _spaces_by_name(toolbox), []
     for name in sorted(names_in(code)):
         space, dot, member = name.partition(".")
         if dot and space in spaces:
@@ -175,6 +202,7 @@ def load_plan(source: Any, definitions: Definitions) -> Loaded:
     except InvalidFlow as error:
         located = InvalidFlow(map(source.program.located, error.problems), error.flow)
         located.warnings = tuple(map(source.program.located, error.warnings))
+        located.unlisted = error.unlisted
         raise located from None
     source.known = ref(definitions), toolbox.version, loaded
     return loaded

@@ -93,7 +93,7 @@ def graph(
     """Draw the graph of a definition."""
 
     async def work(app: App, _: Interrupts) -> Answer:
-        drawing = app.draw(source, format)
+        drawing = app.draw(await app.load_async(source), format)
         if output is None:
             return Answer(data={"format": format, "graph": drawing}, text=drawing)
         message = saved(output, drawing if drawing.endswith("\n") else drawing + "\n")
@@ -122,7 +122,7 @@ def convert(
     """Translate a definition to another notation, or list everything that the notation does not support."""
 
     async def work(app: App, _: Interrupts) -> Answer:
-        converted = app.convert(source, to, allow_loss=allow_loss)
+        converted = app.convert(await app.load_async(source), to, allow_loss=allow_loss)
         document = dict(converted)
         text = dump(document, "json" if output is not None and output.suffix == ".json" else "yaml")
         losses = converted.losses if allow_loss else ()

@@ -196,7 +196,7 @@ async def _replay_file(app: App, file: Path, update: bool) -> dict[str, Any]:
     try:
         case, _ = read_case(file)
         flow = case["flow"]
-        loaded = app.load(file.parent / flow if isinstance(flow, str) else flow)
+        loaded = await app.load_async(file.parent / flow if isinstance(flow, str) else flow)
         replayed = await replayed_as(case, loaded)
     except RopewalkError as error:
         return {"file": str(file), "passed": False, "differences": [], **failure(error), "said": explain(error)}

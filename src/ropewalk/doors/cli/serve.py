@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from collections.abc import Iterable
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -171,6 +172,7 @@ def mcp(
         wire = Wire()  # before the project's code is imported, because it may print
 
         async def on_stdio(app: App, _: Interrupts) -> Answer:
+            await _require_valid(app, files)
             await wire.serve(_make_door(app, config, files))
             return Answer()
 
@@ -182,10 +184,17 @@ def mcp(
     token = None if no_token else token_given() or new_token()
 
     async def on_http(app: App, _: Interrupts) -> Answer:
+        await _require_valid(app, files)
         await serve(_make_door(app, config, files), address, token, lambda url: _announce(url, token))
         return Answer()
 
     return with_app(on_http, near=near, project=project, store=store, log=log, log_level=log_level)
+
+
+async def _require_valid(app: App, files: Iterable[Path]) -> None:
+    """Raise InvalidFlow for a wrong flow on the command line: now, not at the first call of a client."""
+    for file in files:
+        app.ensure(await app.load_async(file))
 
 
 def _make_door(app: App, config: Config, files: tuple[Path, ...]) -> McpDoor:
@@ -200,9 +209,6 @@ def _make_door(app: App, config: Config, files: tuple[Path, ...]) -> McpDoor:
     from ..mcp.task_methods import TaskMethods
     from ..mcp.tasks import Tasks
 
-    # A wrong flow on the command line is an error now, not at the first call of a client.
-    for file in files:
-        app.ensure(app.load(file))
     served = config.mcp_server
     places = [*served.flows, *(str(file.resolve()) for file in files)]
     flows = Flows(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, HTTPException, Path, Query
@@ -17,7 +18,7 @@ from ...errors import InvalidFlow, Problem
 from ..errors import problem_payload
 from ..remedies import Door
 from . import models
-from .errors import Answer, Files, Route, Served, patiently
+from .errors import PATIENCE, SMALL, Answer, Files, Route, Served, load_patiently, patiently
 from .models import Document, RequestBody, read, size_of, stored
 
 Kind = Annotated[Literal["chain", "composition"], Path(description="The notation.")]
@@ -37,21 +38,30 @@ router = APIRouter(prefix="/api", tags=["definitions"], route_class=Route, defau
 
 
 @router.get("/definitions", summary="List definitions", response_model=models.DefinitionList)
-def ls(app: Served, files: Files) -> Answer:
+async def ls(app: Served, files: Files) -> Answer:
     """List the stored definitions and the project's flows in files (`kind: file`), without their documents."""
-    return Answer({"definitions": [*map(stored_definition_line, app.store.list_definitions()), *files.list_items()]})
+
+    def definitions() -> list[dict[str, Any]]:
+        return [*map(stored_definition_line, app.store.list_definitions()), *files.list_items()]
+
+    listed = await asyncio.to_thread(definitions)
+    if files.lacks_tools:  # a plan is known only with the tools that it names
+        await app.toolbox.connect_within(PATIENCE)
+        listed = await asyncio.to_thread(definitions)
+    return Answer({"definitions": listed})
 
 
 @router.get("/definitions/file/{id:path}/drawing", summary="Draw a flow in a file", **DRAWN)
-def file_drawing(id: Id, files: Files, format: Format = "mermaid") -> Response:
+async def file_drawing(id: Id, app: Served, files: Files, format: Format = "mermaid") -> Response:
     """Draw the graph as Mermaid text, an SVG picture or a tree."""
-    return _drawing_response(draw(files.loaded(id).flow, format), format)
+    loaded = await load_patiently(app, SMALL + 1, lambda: files.loaded(id))
+    return _drawing_response(await asyncio.to_thread(draw, loaded.flow, format), format)
 
 
 @router.get("/definitions/file/{id:path}", summary="Get a flow in a file", response_model=models.WholeDefinition)
-def file(id: Id, files: Files) -> Answer:
+async def file(id: Id, app: Served, files: Files) -> Answer:
     """Return the present document and graph of a flow in a file of the project. It is edited in its file."""
-    return Answer(files.details(id))
+    return Answer(await load_patiently(app, SMALL + 1, lambda: files.details(id)))
 
 
 @router.delete("/definitions/file/{id:path}", include_in_schema=False)
@@ -110,7 +120,7 @@ async def validate(body: DocumentBody, app: Served) -> Answer:
     """Return every problem and warning of a document. No tool is called."""
     size = size_of(body.document)
     try:
-        loaded = await patiently(size, lambda: read(app, body.document))
+        loaded = await load_patiently(app, size, lambda: read(app, body.document))
         await app.connect_for(loaded.flow)
         checked = await patiently(size, lambda: app.check(loaded, unknown_tools="certain"))
     except InvalidFlow as error:
@@ -133,7 +143,7 @@ async def validate(body: DocumentBody, app: Served) -> Answer:
 async def preview(body: DocumentBody, app: Served) -> Answer:
     """Show the steps that would run, their order and their tools. No tool is called."""
     size = size_of(body.document)
-    loaded = await patiently(size, lambda: read(app, body.document))
+    loaded = await load_patiently(app, size, lambda: read(app, body.document))
     await app.connect_for(loaded.flow)
     checked = await patiently(size, lambda: app.check(loaded, unknown_tools="certain"))
     if checked.problems:

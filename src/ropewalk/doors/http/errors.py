@@ -284,6 +284,7 @@ class Answer(JSONResponse):
         return orjson.dumps(content)
 
 
+PATIENCE: Final = 2.0  # seconds for servers to connect; a silent server must not delay the answer
 SMALL: Final = 32_768  # bytes of a body that are read at once: some milliseconds
 
 
@@ -294,6 +295,20 @@ async def patiently(size: int, work: Callable[[], Read]) -> Read:
         InvalidFlow: It took too long.
     """
     return work() if size <= SMALL else await in_thread(work, DEFINITION_SECONDS)
+
+
+async def load_patiently(app: App, size: int, work: Callable[[], Read]) -> Read:
+    """Load a definition as `patiently` does; for a plan, connect the servers whose tools it names.
+
+    Raises:
+        InvalidFlow: It is wrong, or took too long.
+    """
+    try:
+        return await patiently(size, work)
+    except InvalidFlow as error:
+        if not await app.definitions.connect_unlisted(error):
+            raise
+    return await patiently(size, work)
 
 
 class Body(Request):

@@ -45,14 +45,20 @@ class FlowFiles:
     def __init__(self, app: App, directory: Path | None = None, patterns: Sequence[str] = ()) -> None:
         self._app, self._directory, self._patterns = app, directory, tuple(patterns)
         self._reported: set[str] = set()
+        self.lacks_tools = False
+        """Whether the last list lacks plans, since servers have not listed the tools that they name."""
         self._cached_items: dict[str, _CachedItem] = {}
 
     def list_items(self) -> Iterator[dict[str, Any]]:
         """Yield one item of the list for each valid file."""
+        self.lacks_tools = False
         for id, file in self._files().items():
             try:
                 yield self._list_item(id, file)
             except (RopewalkError, OSError) as error:
+                if getattr(error, "unlisted", ()):
+                    self.lacks_tools = True
+                    continue
                 if self._patterns and id not in self._reported:  # the user named it, so a silent omission would mislead
                     self._reported.add(id)
                     log.warning("%s is not listed: %s", file, error)

@@ -446,7 +446,7 @@ def read(app: App, document: Document) -> Loaded:
             loaded = app.loaded(text.data, text)
         except InvalidFlow as error:
             wrong = InvalidFlow(with_places(error.problems, text), error.flow)
-            wrong.file = text
+            wrong.file, wrong.unlisted = text, error.unlisted
             raise wrong from None
     else:
         loaded = app.loaded(document)

@@ -34,7 +34,7 @@ from ...journal.protocol import NewRun as Begun
 from ...notations.registry import VALUE_NAMES
 from ...values import Json, check_json, did_you_mean
 from . import models
-from .errors import Answer, Files, Route, Served, patiently
+from .errors import Answer, Files, Route, Served, load_patiently
 from .flow_files import FILE_KIND, FlowFiles
 from .live_runs import LiveRuns, StartRun
 from .models import Definition, Document, RequestBody, loaded_of, size_of
@@ -124,7 +124,7 @@ async def start(body: NewRun, app: Served, files: Files, live: Going) -> Answer:
     An id that has run before is answered with 200 and the earlier result.
     """
     size = size_of(body.document)
-    loaded, id = await patiently(size, lambda: loaded_of(app, files, body.definition, body.document))
+    loaded, id = await load_patiently(app, size, lambda: loaded_of(app, files, body.definition, body.document))
     run_id = own_id(body.run_id)
     variables = check_json(body.variables, "variables") if body.variables is not None else None
     check_variables(loaded.flow, variables or {})
@@ -449,7 +449,7 @@ async def fork(run_id: RunId, app: Served, files: Files, live: Going, body: Fork
         how["input"] = check_json(body.input, "input")
     if body.definition is not None or body.document is not None:
         size = size_of(body.document)
-        loaded, _ = await patiently(size, lambda: loaded_of(app, files, body.definition, body.document))
+        loaded, _ = await load_patiently(app, size, lambda: loaded_of(app, files, body.definition, body.document))
         how["definition"] = {**loaded.document, "kind": loaded.kind}
     id = own_id(body.run_id)
     if live.executes(id):  # before its row is there

@@ -14,12 +14,11 @@ from ...tools.reserved import is_built_in
 from ...tools.tool import Tool
 from ...values import check_json
 from . import models
-from .errors import Answer, Route, Served
+from .errors import PATIENCE, Answer, Route, Served
 from .models import OWN, RequestBody
 
 MAX_LISTED = 1_000  # tools in one page
 
-_PATIENCE = 2.0  # seconds for servers to connect; a silent server must not delay the answer
 ToolId = Annotated[str, Path(max_length=500, description="namespace:name, or a name.")]
 
 
@@ -42,7 +41,7 @@ async def ls(
     `failures` has the reason for each server that cannot be reached. `connecting` has the servers that have not
     answered yet; their tools are missing until they do.
     """
-    connecting = await app.toolbox.connect_within(_PATIENCE)
+    connecting = await app.toolbox.connect_within(PATIENCE)
     await register_saved_plans(app.jobs)
     # In a thread: there may be a hundred thousand.
     result, total = await asyncio.to_thread(_matching, app.toolbox.list(), text.casefold(), after)
@@ -76,7 +75,7 @@ async def select(body: SelectionBody, app: Served) -> Answer:
 
     Tools of servers that have not answered yet are missing.
     """
-    await app.toolbox.connect_within(_PATIENCE)
+    await app.toolbox.connect_within(PATIENCE)
     await register_saved_plans(app.jobs)
     least: dict[str, Any] = {} if body.threshold is None else {"threshold": body.threshold}
     query = check_json(body.query, "query")

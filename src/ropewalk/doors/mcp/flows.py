@@ -173,6 +173,7 @@ class Flows:
         self._broken_level = logging.WARNING if named else logging.INFO
         self._known: dict[Path, tuple[Any, Loaded | None]] = {}
         self._told: set[tuple[str, Path]] = set()
+        self._unlisted: set[str] = set()  # tools without which plans in files cannot be compiled
         self.broken: dict[str, str] = {}
         """Why a file, by its path, or a stored definition is not offered."""
 
@@ -227,7 +228,7 @@ class Flows:
     async def connect(self) -> None:
         """Reach the servers whose tools the flows call: the schema of a result may be theirs."""
         flows = [loaded.flow for file in self._files() if (loaded := self._loaded(file)) is not None]
-        await asyncio.gather(*map(self._app.connect_for, flows))
+        await asyncio.gather(self._app.toolbox.connect_for(self._unlisted), *map(self._app.connect_for, flows))
 
     async def reach(self, name: str) -> None:
         """Nothing: a flow is there without any server."""
@@ -277,6 +278,7 @@ class Flows:
         try:
             return load()
         except (InvalidFlow, NotFound) as error:
+            self._unlisted.update(getattr(error, "unlisted", ()))
             self.broken[name] = why = "\n".join(
                 render_problem(word_problem(problem, Door.MCP)) for problem in problems_of(error)
             ) or str(error)
