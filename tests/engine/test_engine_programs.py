@@ -263,7 +263,7 @@ def test_nothing_of_ended_runs_stays_in_memory(store: str | None, tmp_path: Path
         opened.close()
 
     asyncio.run(test())
-    assert alive(Run) - before[0] == 0
+    assert alive(Run) <= before[0]  # a run of an earlier test may have gone meanwhile
     assert alive(asyncio.Task) <= before[1]
 
 

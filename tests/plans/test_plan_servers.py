@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import fork_server
+from patience import patience
 from ropewalk import App
 from ropewalk.errors import InvalidFlow
 from ropewalk.tools.mcp.servers import McpServers
@@ -107,6 +108,28 @@ def test_an_mcp_server_offers_the_plan(home: Path, words: list[str], name: str) 
             servers.add("here", {"command": fork_server.program("ropewalk"), "args": ["mcp", *words], "cwd": str(home)})
             result: Any = await servers.call_tool("here", name, {})
             assert VALUE in result.content[0].text
+
+    asyncio.run(case())
+
+
+@pytest.mark.process
+def test_no_client_waits_for_the_silent_server_of_a_plan(home: Path) -> None:
+    late = forked("faulty.py", "late", str(home / "begin"))
+    (home / "ropewalk.toml").write_text(SETTINGS.replace(json.dumps(SHOP["args"]), json.dumps(late["args"])))
+
+    async def case() -> None:
+        async with McpServers() as servers:
+            words = ["mcp", "fetch.py:get"]
+            servers.add("here", {"command": fork_server.program("ropewalk"), "args": words, "cwd": str(home)})
+            lists: list[list[str]] = []
+            servers.on_tools(lambda _, tools: lists.append([tool.name for tool in tools]))
+            await servers.connect("here")
+            assert lists == [[]]
+            (home / "begin").touch()
+            async with asyncio.timeout(patience(30)):
+                while "get" not in lists[-1]:  # noqa: ASYNC110 - the next list has no event
+                    await asyncio.sleep(0.05)
+            assert VALUE in (await servers.call_tool("here", "get", {})).content[0].text
 
     asyncio.run(case())
 

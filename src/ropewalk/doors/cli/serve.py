@@ -6,6 +6,7 @@ servers: `doors.http` and `doors.mcp` answer the requests.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import socket
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from ..mcp.server import McpDoor
     from ..mcp.tool_source import Source
 
+_PATIENCE = 2  # seconds for the servers of a plan on the command line
 _STREAM_GRACE = 2  # seconds for open streams when the server ends
 
 
@@ -192,9 +194,17 @@ def mcp(
 
 
 async def _require_valid(app: App, files: Iterable[Path]) -> None:
-    """Raise InvalidFlow for a wrong flow on the command line: now, not at the first call of a client."""
+    """Raise InvalidFlow for a wrong flow on the command line: now, not at the first call of a client.
+
+    A plan whose servers do not answer soon is left to the list of tools: no client waits for a silent server.
+    """
     for file in files:
-        app.ensure(await app.load_async(file))
+        loading = asyncio.ensure_future(app.load_async(file))
+        done, _ = await asyncio.wait([loading], timeout=_PATIENCE)
+        if done:
+            app.ensure(loading.result())
+        else:
+            loading.add_done_callback(lambda late: late.cancelled() or late.exception())  # the list tells it
 
 
 def _make_door(app: App, config: Config, files: tuple[Path, ...]) -> McpDoor:

@@ -11,6 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -138,6 +139,12 @@ async def executed(
     return task.result().to_dict(), steps.failed
 
 
+def _name_of_plan(error: InvalidFlow, place: str) -> str:
+    """Return the name of the tool that a plan would be: that of its document, or of its function (`FILE.py:NAME`)."""
+    data: Any = error.file.data if error.file is not None else {}
+    return tool_name(str(data.get("name") or Path(place).name.rpartition(":")[2]))
+
+
 log = logging.getLogger("ropewalk.mcp.server")
 
 
@@ -173,7 +180,7 @@ class Flows:
         self._broken_level = logging.WARNING if named else logging.INFO
         self._known: dict[Path, tuple[Any, Loaded | None]] = {}
         self._told: set[tuple[str, Path]] = set()
-        self._unlisted: set[str] = set()  # tools without which plans in files cannot be compiled
+        self._unlisted: dict[str, tuple[str, ...]] = {}  # by the name of a plan: tools that it needs to be compiled
         self.broken: dict[str, str] = {}
         """Why a file, by its path, or a stored definition is not offered."""
 
@@ -228,10 +235,14 @@ class Flows:
     async def connect(self) -> None:
         """Reach the servers whose tools the flows call: the schema of a result may be theirs."""
         flows = [loaded.flow for file in self._files() if (loaded := self._loaded(file)) is not None]
-        await asyncio.gather(self._app.toolbox.connect_for(self._unlisted), *map(self._app.connect_for, flows))
+        await asyncio.gather(
+            self._app.toolbox.connect_for(chain(*self._unlisted.values())), *map(self._app.connect_for, flows)
+        )
 
     async def reach(self, name: str) -> None:
-        """Nothing: a flow is there without any server."""
+        """Connect the servers of a plan that could not be compiled without them; any other flow needs none."""
+        if name in self._unlisted:
+            await self._app.toolbox.connect_for(self._unlisted[name])
 
     # --- which there are
 
@@ -278,7 +289,8 @@ class Flows:
         try:
             return load()
         except (InvalidFlow, NotFound) as error:
-            self._unlisted.update(getattr(error, "unlisted", ()))
+            if isinstance(error, InvalidFlow) and error.unlisted:
+                self._unlisted[_name_of_plan(error, name)] = error.unlisted
             self.broken[name] = why = "\n".join(
                 render_problem(word_problem(problem, Door.MCP)) for problem in problems_of(error)
             ) or str(error)
