@@ -101,6 +101,21 @@ def test_an_app_connects_the_servers_that_a_plan_names(home: Path, source: str) 
 
 
 @pytest.mark.process
+def test_a_run_is_resumed_retried_and_forked_with_its_file(home: Path) -> None:
+    """Each command is a process that has not connected the server."""
+    (home / "fetch.yaml").write_text(PLAN.replace("return answer", 'await wait_for("go")\n  return answer'))
+    assert ropewalk(home, "run", "fetch.yaml", "--id", "r")[0] == 4
+    assert ropewalk(home, "runs", "send", "r", "go")[0] == 0
+    code, text = ropewalk(home, "resume", "r", "fetch.yaml")
+    assert (code, VALUE in text) == (0, True), text
+    code, text = ropewalk(home, "runs", "fork", "r", "--definition", "fetch.yaml", "--id", "again")
+    assert (code, VALUE in text) == (0, True), text
+    (home / "fetch.yaml").write_text(PLAN.replace("return answer", "return [answer]"))
+    code, text = ropewalk(home, "runs", "fork", "r", "--definition", "fetch.yaml", "--id", "changed")
+    assert (code, VALUE in text) == (0, True), text
+
+
+@pytest.mark.process
 @pytest.mark.parametrize(("words", "name"), [([], "fetch"), (["fetch.py:get"], "get")])
 def test_an_mcp_server_offers_the_plan(home: Path, words: list[str], name: str) -> None:
     async def case() -> None:

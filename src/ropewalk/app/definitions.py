@@ -156,25 +156,28 @@ class Definitions:
         try:
             lookup = self._look_up(source)
         except InvalidFlow as error:
-            if not await self.connect_unlisted(error):
-                raise
+            await self._connect_unlisted(error)
             lookup = self._look_up(source)
         if isinstance(lookup, Loaded):
             return lookup
         return lookup.compile_answer(await run_sync_in_thread(self._open_store(), lookup.ask_store))
 
-    async def connect_unlisted(self, error: InvalidFlow) -> bool:
-        """Connect the servers without which a plan could not be compiled.
+    async def connecting(self, load: Callable[[], Awaitable[V]]) -> V:
+        """Load a definition; if it is a plan that names tools of servers, connect these and load it again.
 
         Args:
-            error: The error of loading the plan.
-
-        Returns:
-            True if there are such servers, so that loading the plan again may give another result.
+            load: Loads the definition.
         """
-        if error.unlisted:
-            await self.cards.toolbox.connect_for(error.unlisted)
-        return bool(error.unlisted)
+        try:
+            return await load()
+        except InvalidFlow as error:
+            await self._connect_unlisted(error)
+        return await load()
+
+    async def _connect_unlisted(self, error: InvalidFlow) -> None:
+        if not error.unlisted:
+            raise error
+        await self.cards.toolbox.connect_for(error.unlisted)
 
     def _look_up(self, source: Source) -> Loaded | StoreLookup:
         """Load a definition that needs no store; for any other one, return how to ask the store for it."""

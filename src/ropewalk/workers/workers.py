@@ -47,7 +47,7 @@ class Host(Protocol):
     def project(self) -> str | None:
         """The project directory."""
 
-    def load(self, source: Any, /) -> Any:
+    async def load_async(self, source: Any, /) -> Any:
         """Load a definition.
 
         Args:
@@ -291,7 +291,7 @@ class Workers:
 
     async def _make_job(self, schedule: Mapping[str, Any], run_id: str) -> Job:
         app = self._app
-        loaded = app.load(os.path.join(app.project or "", schedule["flow"]))
+        loaded = await app.load_async(os.path.join(app.project or "", schedule["flow"]))
         job: Job = await app.jobs.new(
             loaded, definition_id=loaded.definition_id, run_id=run_id, input=schedule["input"]
         )

@@ -114,7 +114,7 @@ async def retry(
     store, accepted_results = context.store, read_accept(accept)
     row = await run_sync_in_thread(store, lambda: require_retryable(store, run_id, nodes))
     await run_sync_in_thread(store, lambda: require_not_undone(context, row))
-    to = await run_sync_in_thread(store, lambda: find_upgrade(context, row, source, upgrade))
+    to = await find_upgrade(context, row, source, upgrade)
     job = await jobs.for_existing(row, executor=executor, on_event=on_event, loaded=None if to is None else to[0])
     job.park = park
     # Check everything before the journal changes, so that a rejected retry leaves the run as it is.
@@ -459,7 +459,7 @@ async def fork(
     if new_id is not None and await run_sync_in_thread(store, lambda: store.get_run(new_id)) is not None:
         raise RunExists(new_id)
     old = pinned_definition(context, row)
-    new = old if definition is None else replacement(context, row, definition)
+    new = old if definition is None else replacement(context, row, await context.definitions.find_async(definition))
     arguments = row.input if input is SAME else input
     started_with = row.context or {}
     job = await jobs.new(

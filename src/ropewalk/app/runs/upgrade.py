@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from os import path
 from typing import TYPE_CHECKING, Any
@@ -56,7 +56,7 @@ def current_definition(context: Context, row: RunRow) -> Loaded:
     return replacement(context, row, file)
 
 
-def find_upgrade(
+async def find_upgrade(
     context: Context, row: RunRow, source: Source | None, upgrade: bool
 ) -> tuple[Loaded, list[Change]] | None:
     """Return the changed definition for a run, with the changes; None if it is the definition that the run has.
@@ -75,6 +75,14 @@ def find_upgrade(
     """
     if source is None and not upgrade:
         return None
+
+    def load() -> Awaitable[tuple[Loaded, list[Change]] | None]:
+        return run_sync_in_thread(context.store, lambda: _changed(context, row, source, upgrade))
+
+    return await context.definitions.connecting(load)
+
+
+def _changed(context: Context, row: RunRow, source: Source | None, upgrade: bool) -> tuple[Loaded, list[Change]] | None:
     loaded = current_definition(context, row) if source is None else replacement(context, row, source)
     if loaded.fingerprint == row.fingerprint:
         return None
@@ -240,7 +248,7 @@ async def resume(
         JournalConflict: The record does not fit the changed definition.
     """
     context = jobs.context
-    to = await run_sync_in_thread(context.store, lambda: find_upgrade(context, row, source, upgrade))
+    to = await find_upgrade(context, row, source, upgrade)
     job = await jobs.for_existing(row, executor=executor, on_event=on_event, loaded=None if to is None else to[0])
     job.park = park
     log = await context.store.reopen(row.id)

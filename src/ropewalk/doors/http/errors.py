@@ -303,12 +303,7 @@ async def load_patiently(app: App, size: int, work: Callable[[], Read]) -> Read:
     Raises:
         InvalidFlow: It is wrong, or took too long.
     """
-    try:
-        return await patiently(size, work)
-    except InvalidFlow as error:
-        if not await app.definitions.connect_unlisted(error):
-            raise
-    return await patiently(size, work)
+    return await app.definitions.connecting(lambda: patiently(size, work))
 
 
 class Body(Request):
