@@ -4,8 +4,8 @@
     outcome, rows = world.run(text)
     outcome, rows = world.run(text, rows=rows[:5])   # resume after a kill
 
-`answer(tool, arguments)` returns a result or raises; `delay(number, tool, arguments)` says how many seconds a call takes,
-by its number. The same delays on a virtual loop of asyncio (`virtual_loop.py`) give the same order.
+`answer(tool, arguments)` returns a result or raises; `delay(number, tool, arguments)` says how many seconds the call
+takes. The same delays on a virtual loop of asyncio (`virtual_loop.py`) give the same order.
 """
 
 from __future__ import annotations

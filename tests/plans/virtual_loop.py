@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ropewalk.expr.python.failures import ToolError
+from ropewalk.plans.program import Program
 
 from .oracle import as_data
 from .simulation import Simulation, usual_delay
@@ -56,7 +57,7 @@ def run_python(
             calls.append((tool, arguments))
             await asyncio.sleep(delay(len(calls), tool, arguments))
             try:
-                return as_data(json.loads(json.dumps(answer(tool, arguments))))
+                return as_data(json.loads(json.dumps(answer(tool, dict(arguments)))))
             except Exception as error:  # noqa: BLE001 - tools raise anything
                 bases = tuple(kind for kind in type(error).__mro__[:1] if kind is not Exception)
                 kind = kinds.setdefault(bases, type("ToolError", (ToolError, *bases), {}))
@@ -93,7 +94,7 @@ def run_machine(
 ) -> dict[str, Any]:
     """Run a program on the machine, with the same parts as `run_python`."""
     world = Simulation(tools, answer)
-    outcome, _ = world.run(text, dict(inputs))
+    outcome, _ = world.run(Program(text, tools, list(inputs), function=True), dict(inputs))
     if outcome.status == "invalid":
         return {"refused": outcome.problems}
     ended: dict[str, Any] = {"result": outcome.result}

@@ -61,6 +61,7 @@ async def run(
             if waits and answer is None:
                 return Outcome("waiting", waits=waits)
             await host.wait()
+        assert session.outcome is not None
         return session.outcome
     finally:
         await host.close()

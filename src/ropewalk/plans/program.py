@@ -71,9 +71,7 @@ class Program:
         finally:
             self.problems = sorted(scope.problems, key=lambda problem: (problem.line, problem.column))
 
-    def start(
-        self, inputs: Mapping[str, Any], seed: int, read: Any
-    ) -> tuple[Machine, list[m.Message]]:
+    def start(self, inputs: Mapping[str, Any], seed: int, read: Any) -> tuple[Machine, list[m.Message]]:
         """Begin a run, and return its machine with the first messages.
 
         Args:
@@ -100,6 +98,10 @@ def _mark_unread(tree: ast.Module) -> None:
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Await):
             node.value.unread = True  # type: ignore[attr-defined]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "run":
-            if isinstance(node.func.value, ast.Name) and node.func.value.id == "asyncio":
-                set_suspends(node, True)
+        elif isinstance(node, ast.Call) and _is_run(node.func):
+            set_suspends(node, True)
+
+
+def _is_run(node: ast.expr) -> bool:
+    is_member = isinstance(node, ast.Attribute) and node.attr == "run" and isinstance(node.value, ast.Name)
+    return is_member and node.value.id == "asyncio"  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The rows of a run, in the order in which they were committed, and what is made of them: retry, fork, correction, diff.
+"""The rows of a run in order of their commit, and the journals made of them: retry, fork, correction, diff.
 
 | kind | status | value |
 |---|---|---|
@@ -111,8 +111,8 @@ class Offers:
 def retry(rows: Sequence[Row], failed: Iterable[str]) -> list[Row]:
     """Return the journal of a retry.
 
-    Only the failed deliveries are removed. What was committed before the first of them is replayed; whatever succeeded
-    after it is offered to the program, so nothing that succeeded is called again.
+    Only the failed deliveries are removed. The rows before the first of them are replayed. Whatever succeeded after it
+    is offered to the program, so nothing that succeeded is called again.
 
     Args:
         rows: The journal.

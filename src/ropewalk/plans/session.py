@@ -26,7 +26,7 @@ class Ports(Protocol):
     """How a session reaches the world."""
 
     def begin(self, request: m.Request, due: float | None) -> None:
-        """Begin a step; `due` is when a timer fires, in seconds since the epoch. The session is told of the end."""
+        """Begin a step; `due` is when a timer fires, in seconds since the epoch. `Session.end` takes the result."""
 
     def abort(self, path: str) -> None:
         """Stop a step that nobody waits for; a result that comes anyway is given to `Session.end`."""

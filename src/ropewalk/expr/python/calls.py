@@ -18,7 +18,7 @@ from .expressions import EXPRESSIONS, expression, module_entry, module_path
 from .method_table import method_of
 from .modules import Constant
 from .operations import member
-from .scope import Frame, Getter, Scope, Unsupported, parameter_names
+from .scope import Frame, Getter, Scope, parameter_names
 from .values import UNBOUND
 
 # --- calls ---------------------------------------------------------------------------------------

@@ -183,6 +183,11 @@ class Members:
         """Delete a member. Raises AttributeError if it cannot be deleted."""
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
+    def context(self, evaluation: Evaluation, is_async: bool) -> tuple[Any, Any]:
+        """Return the functions that enter and leave a `with` block. Raises TypeError if it has none."""
+        protocol = "asynchronous context manager protocol" if is_async else "context manager protocol"
+        raise TypeError(f"'{type(self).__name__}' object does not support the {protocol}")
+
     @classmethod
     def class_member(cls, evaluation: Evaluation, name: str) -> Any:
         """Return a member of the class itself. Raises AttributeError if there is none."""

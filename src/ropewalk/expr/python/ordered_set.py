@@ -75,7 +75,9 @@ class OrderedSet(set[Any]):
 
     def symmetric_difference(self, other: Iterable[Any]) -> OrderedSet:
         added = _elements(other)
-        return OrderedSet([*(value for value in self.order if value not in added), *(v for v in added if v not in self)])
+        return OrderedSet(
+            [*(value for value in self.order if value not in added), *(v for v in added if v not in self)]
+        )
 
     def intersection_update(self, *others: Iterable[Any]) -> None:
         self._become(self.intersection(*others).order)

@@ -150,7 +150,7 @@ def _class_of_program(node: ast.MatchClass, scope: Scope) -> Matches:
             raise TypeError("called match pattern must be a class")
         if not isinstance(value, kind):
             return False
-        fields = list(getattr(kind, "fields_", None) or getattr(kind, "names_", ()))
+        fields: list[str] = list(getattr(kind, "fields_", ()) or getattr(kind, "names_", ()))
         if len(positional) > len(fields):
             raise TypeError(
                 f"{kind.__name__}() accepts {len(fields)} positional sub-patterns ({len(positional)} given)"

@@ -37,7 +37,7 @@ class Unsupported(ExpressionError):
 
 
 class Language:
-    """What a program may use in addition to the tables of this folder; a larger language derives its own.
+    """The tables of a language that add to those of this folder.
 
     Attributes:
         expressions: How kinds of expressions are compiled; they win over EXPRESSIONS.

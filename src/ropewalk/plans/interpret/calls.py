@@ -7,16 +7,16 @@ from typing import Any, Final
 
 from ...expr.python import calls as base
 from ...expr.python import expressions
+from ...expr.python.builtins import FUNCTIONS, TYPE_NAMES
 from ...expr.python.evaluation import BuiltinFunction
 from ...expr.python.expressions import expression, module_path
-from ...expr.python.failures import CancelledError, Rejected
-from ...expr.python.modules import Constant
+from ...expr.python.failures import EXCEPTIONS, Rejected
 from ...expr.python.scope import Frame, Getter, Scope, Unsupported
 from ...expr.python.values import Approval
 from ...values import did_you_mean
 from ..read.problems import problem_at as problem_at
 from .copies import to_text
-from .futures import Coroutine, Native, Step
+from .futures import Coroutine, Step
 from .scope import ProgramScope, root_of
 
 QUESTIONS: Final = {"approve": "approve", "wait_for": "event"}
@@ -70,7 +70,8 @@ class Question(StepCoroutine):
         """Return the answer as a value that is true only when approved."""
         answer = answer if isinstance(answer, dict) else {"approved": answer is True}
         if not self.is_read and answer.get("approved") is not True:
-            raise Rejected(f"rejected by {answer.get('by') or 'a person'}: {answer.get('note') or ''}", "approve", "Rejected")
+            who, note = answer.get("by") or "a person", answer.get("note") or ""
+            raise Rejected(f"rejected by {who}: {note}" if note else f"rejected by {who}", "approve", "Rejected")
         return Approval(answer)
 
 
@@ -215,7 +216,7 @@ GLOBALS: dict[str, Getter] = {}
 
 
 def _is_known(name: str) -> bool:
-    known = (expressions.TYPE_NAMES, expressions.EXCEPTIONS, expressions.FUNCTIONS)
+    known = (TYPE_NAMES, EXCEPTIONS, FUNCTIONS)
     return any(name in table for table in known) or name == "__name__"
 
 

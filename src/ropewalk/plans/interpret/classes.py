@@ -10,7 +10,7 @@ import ast
 from typing import Any, Final
 
 from ...expr.python.evaluation import BuiltinFunction, Members
-from ...expr.python.expressions import expression
+from ...expr.python.expressions import assign_target, expression
 from ...expr.python.failures import EXCEPTIONS
 from ...expr.python.scope import Frame, Scope, Unsupported
 from ...expr.python.statements import Run
@@ -18,6 +18,7 @@ from ..read.names import suspends
 from .functions import made_function
 from .records import DATACLASS, dataclass_of, named_tuple
 from .scope import FunctionScope, hidden_slot, store_of
+from .suspending import result_of
 
 OPERATORS: Final = frozenset(
     f"__{name}__"
@@ -65,6 +66,23 @@ class Instance(Members):
         if name not in self.__dict__:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
         del self.__dict__[name]
+
+    def context(self, evaluation: Any, is_async: bool) -> tuple[Any, Any]:
+        """Return the functions that enter and leave the `with` block of an instance."""
+        names = ("__aenter__", "__aexit__") if is_async else ("__enter__", "__exit__")
+        enter, leave = (_in_classes(type(self).__mro__, name) for name in names)
+        if enter is _MISSING or leave is _MISSING:
+            return super().context(evaluation, is_async)
+
+        async def entered() -> Any:
+            value = enter.function(self)
+            return await result_of(evaluation, value) if is_async else value
+
+        async def left(error: BaseException | None) -> Any:
+            value = leave.function(self, type(error) if error is not None else None, error, None)
+            return await result_of(evaluation, value) if is_async else value
+
+        return entered, left
 
     @classmethod
     def class_member(cls, evaluation: Any, name: str) -> Any:
@@ -165,7 +183,7 @@ class BoundMethod(Members):
 
 
 class Super(Members):
-    """What `super()` gives in a method."""
+    """The value of `super()` in a method."""
 
     __slots__ = ("_instance", "_kind")
 
@@ -198,7 +216,7 @@ def class_statement(node: ast.ClassDef, scope: Scope) -> Run:
     inner.is_class = True  # type: ignore[attr-defined]
     _, class_slot = hidden_slot(scope)
     parts = [part for statement in node.body for part in _part(statement, inner, scope, class_slot)]
-    bind = _setter(node, scope)
+    bind = assign_target(store_of(node.name, node), scope)
 
     def run(frame: Frame) -> None:
         evaluation = frame[0]
@@ -215,12 +233,6 @@ def class_statement(node: ast.ClassDef, scope: Scope) -> Run:
         bind(frame, value)
 
     return run
-
-
-def _setter(node: ast.ClassDef, scope: Scope) -> Any:
-    from ...expr.python.expressions import assign_target
-
-    return assign_target(store_of(node.name, node), scope)
 
 
 _NAMED: Final = frozenset(("NamedTuple", "TypedDict", "Protocol", "ABC", "object", "Generic"))
@@ -244,11 +256,11 @@ def _base(node: ast.expr, scope: Scope) -> Any:
 
 
 def _decorator(node: ast.expr, scope: Scope) -> Any:
-    options = {}
+    options: dict[str, Any] = {}
     name = node
     if isinstance(node, ast.Call):
         name = node.func
-        options = {word.arg: word.value.value for word in node.keywords if isinstance(word.value, ast.Constant)}
+        options = {str(word.arg): word.value.value for word in node.keywords if isinstance(word.value, ast.Constant)}
     label = name.id if isinstance(name, ast.Name) else name.attr if isinstance(name, ast.Attribute) else ""
     if label == DATACLASS and (not isinstance(name, ast.Name) or scope.imports.get(label, "").startswith(DATACLASS)):
         return lambda frame, kind: dataclass_of(frame[0], kind, options)
@@ -375,24 +387,3 @@ def _super_in(hops: int, slot: int) -> Any:
         return Super(own[1][1][slot], own[2])  # the method's frame; around it that of the class, then of its maker
 
     return run
-
-
-def context_of(evaluation: Any, holder: Instance, is_async: bool) -> tuple[Any, Any]:
-    """Return the functions that enter and leave the `with` block of an instance."""
-    from .suspending import result_of
-
-    names = ("__aenter__", "__aexit__") if is_async else ("__enter__", "__exit__")
-    enter, leave = (_in_classes(type(holder).__mro__, name) for name in names)
-    if enter is _MISSING or leave is _MISSING:
-        protocol = "asynchronous context manager protocol" if is_async else "context manager protocol"
-        raise TypeError(f"'{type(holder).__name__}' object does not support the {protocol}")
-
-    async def entered() -> Any:
-        value = enter.function(holder)
-        return await result_of(evaluation, value) if is_async else value
-
-    async def left(error: BaseException | None) -> Any:
-        value = leave.function(holder, type(error) if error is not None else None, error, None)
-        return await result_of(evaluation, value) if is_async else value
-
-    return entered, left

@@ -1,95 +1,21 @@
-"""What programs use of `asyncio`, with its order: every wake-up and cancellation is in the turn in which asyncio has it."""
+"""Tasks, time limits and groups of `asyncio`, each wake-up and cancellation in the same turn as there."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
-from ...expr.python.evaluation import BuiltinFunction, Members
 from ...expr.python.failures import CancelledError
-from .futures import Coroutine, Future, InvalidStateError, Turn
+from .futures import Coroutine, Future, Turn
 from .machine import Machine, Task
-
-
-class QueueEmpty(Exception):
-    """The queue is empty."""
-
-
-class QueueFull(Exception):
-    """The queue is full."""
+from .queues import Queue
+from .shared import Shared
+from .suspending import result_of
 
 
 def coroutine_function(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of the language that gives a coroutine of `run`."""
     return lambda evaluation, *values, **named: Coroutine(name, lambda: run(evaluation.machine, *values, **named))
-
-
-def method(name: str, function: Callable[..., Any], evaluation: Any) -> BuiltinFunction:
-    """Return a method as a function value."""
-    return BuiltinFunction(name, lambda evaluation, *values, **named: function(*values, **named), evaluation)
-
-
-class Shared(Members):
-    """A value of asyncio whose methods programs call.
-
-    Attributes:
-        functions: The methods that return at once.
-        coroutines: The methods that are awaited.
-    """
-
-    functions: tuple[str, ...] = ()
-    coroutines: tuple[str, ...] = ()
-
-    def get_member(self, evaluation: Any, name: str) -> Any:
-        """Return a method as a function value."""
-        if name in self.functions:
-            return method(name, getattr(self, name), evaluation)
-        if name not in self.coroutines:
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-        run = getattr(self, name)
-        return method(name, lambda *values, **named: Coroutine(name, lambda: run(*values, **named)), evaluation)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}>"
-
-
-_MISSING: Final = object()
-_FUTURE_METHODS: Final = ("cancel", "cancelling", "cancelled", "done", "result", "exception", "uncancel", "get_name")
-
-
-def future_member(future: Future, evaluation: Any, name: str) -> Any:
-    """Return a method of a task or future."""
-    if name in ("done", "cancelled"):
-        return method(name, lambda: getattr(future, name), evaluation)
-    if name == "cancel":
-        return method(name, lambda msg=None: future.cancel(), evaluation)
-    if name in ("result", "exception"):
-        return method(name, getattr(future, name), evaluation)
-    if name in ("add_done_callback", "remove_done_callback"):
-        change = future.add_callback if name.startswith("add") else future.remove_callback
-        return method(name, lambda function: change(evaluation.callable(function)), evaluation)
-    if isinstance(future, Task):
-        if name == "get_name":
-            return method(name, lambda: future.name, evaluation)
-        if name == "uncancel":
-            return method(name, future.uncancel, evaluation)
-        if name == "cancelling":
-            return method(name, lambda: future.cancel_requests, evaluation)
-    elif name == "set_result":
-        return method(name, lambda value: _set(future, value, None), evaluation)
-    elif name == "set_exception":
-        return method(name, lambda error: _set(future, None, error), evaluation)
-    raise AttributeError(f"'{type(future).__name__}' object has no attribute '{name}'")
-
-
-def _set(future: Future, value: Any, error: Any) -> None:
-    if future.done:
-        raise InvalidStateError("invalid state")
-    if error is None:
-        future.set_result(value)
-    else:
-        future.set_error(error() if isinstance(error, type) else error)
 
 
 # --- tasks -----------------------------------------------------------------------------------------
@@ -139,9 +65,9 @@ class Gathering(Future):
         """Cancel the futures."""
         if self.done:
             return False
-        if any([future.cancel() for future in self._futures]):
-            self._cancel_requested = True
-        return self._cancel_requested
+        cancelled = [future.cancel() for future in self._futures]  # all of them, so not in any()
+        self._cancel_requested = any(cancelled) or self._cancel_requested
+        return any(cancelled)
 
     def _ended(self, future: Future) -> None:
         self._count += 1
@@ -263,8 +189,6 @@ class Timeout(Shared):
 
 async def wait_for(machine: Machine, awaitable: Any, timeout: Any = None) -> Any:
     """Wait for an awaitable at most some seconds."""
-    from .suspending import result_of
-
     if timeout is None:
         return await result_of(machine.evaluation, awaitable)
     place = f"{machine.evaluation.line}:wait_for"
@@ -465,283 +389,3 @@ class TaskGroup(Shared):
             errors, self._errors = self._errors, []
             raise ExceptionGroup("unhandled errors in a TaskGroup", errors)
         return False
-
-
-# --- locks and queues ------------------------------------------------------------------------------
-
-
-class _Waiters(Shared):
-    """A value that tasks wait for in a line."""
-
-    is_async = True
-
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
-        self._waiters: deque[Future] = deque()
-
-    async def _wait(self) -> Future:
-        waiter = Future(self._machine)
-        self._waiters.append(waiter)
-        try:
-            await waiter
-        except CancelledError as error:
-            error.__dict__["was_woken"] = not waiter.cancelled
-            raise
-        finally:
-            self._waiters.remove(waiter)
-        return waiter
-
-
-class Semaphore(_Waiters):
-    """`asyncio.Semaphore(n)`."""
-
-    functions = ("release", "locked")
-    coroutines = ("acquire",)
-
-    def __init__(self, machine: Machine, value: int = 1, *, limit: int | None = None) -> None:
-        super().__init__(machine)
-        if value < 0:
-            raise ValueError("Semaphore initial value must be >= 0")
-        self._value, self._limit = value, limit
-
-    def locked(self) -> bool:
-        """Return True if `acquire` would wait."""
-        return self._value == 0 or any(not waiter.cancelled for waiter in self._waiters)
-
-    async def acquire(self) -> bool:
-        """Take one of the places."""
-        if not self.locked():
-            self._value -= 1
-            return True
-        try:
-            await self._wait()
-        except CancelledError as error:
-            if error.__dict__.get("was_woken"):
-                self._value += 1
-                self._wake_next()
-            raise
-        if self._value > 0:
-            self._wake_next()
-        return True
-
-    def release(self) -> None:
-        """Give a place back."""
-        if self._limit is not None and self._value >= self._limit:
-            raise ValueError("BoundedSemaphore released too many times")
-        self._value += 1
-        self._wake_next()
-
-    def _wake_next(self) -> None:
-        for waiter in self._waiters:
-            if not waiter.done:
-                self._value -= 1
-                waiter.set_result(True)
-                return
-
-    async def enter(self) -> None:
-        """Take a place."""
-        await self.acquire()
-
-    async def leave(self, error: BaseException | None) -> bool:
-        """Give the place back."""
-        self.release()
-        return False
-
-
-class Lock(_Waiters):
-    """`asyncio.Lock()`."""
-
-    functions = ("release", "locked")
-    coroutines = ("acquire",)
-    _is_locked = False
-
-    def locked(self) -> bool:
-        """Return True if a task holds it."""
-        return self._is_locked
-
-    async def acquire(self) -> bool:
-        """Take the lock."""
-        if self._is_locked or not all(waiter.cancelled for waiter in self._waiters):
-            try:
-                await self._wait()
-            except CancelledError:
-                if not self._is_locked:
-                    self._wake_first()
-                raise
-        self._is_locked = True
-        return True
-
-    def release(self) -> None:
-        """Give the lock back."""
-        if not self._is_locked:
-            raise RuntimeError("Lock is not acquired.")
-        self._is_locked = False
-        self._wake_first()
-
-    def _wake_first(self) -> None:
-        if self._waiters and not self._waiters[0].done:
-            self._waiters[0].set_result(True)
-
-    async def enter(self) -> None:
-        """Take the lock."""
-        await self.acquire()
-
-    async def leave(self, error: BaseException | None) -> bool:
-        """Give the lock back."""
-        self.release()
-        return False
-
-
-class Event(_Waiters):
-    """`asyncio.Event()`."""
-
-    is_async = None  # type: ignore[assignment]
-    functions = ("set", "clear", "is_set")
-    coroutines = ("wait",)
-    _is_set = False
-
-    def is_set(self) -> bool:
-        """Return True if it is set."""
-        return self._is_set
-
-    def set(self) -> None:
-        """Wake everybody who waits."""
-        if not self._is_set:
-            self._is_set = True
-            for waiter in self._waiters:
-                if not waiter.done:
-                    waiter.set_result(True)
-
-    def clear(self) -> None:
-        """Let tasks wait again."""
-        self._is_set = False
-
-    async def wait(self) -> bool:
-        """Wait until it is set."""
-        if not self._is_set:
-            await self._wait()
-        return True
-
-
-class Queue(Shared):
-    """`asyncio.Queue()`."""
-
-    functions = ("put_nowait", "get_nowait", "task_done", "qsize", "empty", "full")
-    coroutines = ("put", "get", "join")
-
-    def __init__(self, machine: Machine, maxsize: int = 0) -> None:
-        self._machine, self.maxsize = machine, maxsize
-        self._items: Any = deque()
-        self._getters: deque[Future] = deque()
-        self._putters: deque[Future] = deque()
-        self._unfinished = 0
-        self._finished = Event(machine)
-        self._finished.set()
-
-    def qsize(self) -> int:
-        """Return the number of items."""
-        return len(self._items)
-
-    def empty(self) -> bool:
-        """Return True if there is no item."""
-        return not self._items
-
-    def full(self) -> bool:
-        """Return True if `put` would wait."""
-        return 0 < self.maxsize <= len(self._items)
-
-    def _add(self, item: Any) -> None:
-        self._items.append(item)
-
-    def _take(self) -> Any:
-        return self._items.popleft()
-
-    async def put(self, item: Any) -> None:
-        """Add an item, after waiting for room."""
-        while self.full():
-            await self._wait_in(self._putters, lambda: not self.full())
-        self.put_nowait(item)
-
-    async def get(self) -> Any:
-        """Take an item, after waiting for one."""
-        while self.empty():
-            await self._wait_in(self._getters, lambda: not self.empty())
-        return self.get_nowait()
-
-    async def _wait_in(self, line: deque[Future], is_ready: Callable[[], bool]) -> None:
-        waiter = Future(self._machine)
-        line.append(waiter)
-        try:
-            await waiter
-        except CancelledError:
-            was_cancelled = waiter.cancelled
-            waiter.cancel()
-            if waiter in line:
-                line.remove(waiter)
-            if is_ready() and not was_cancelled:
-                _wake_next(line)
-            raise
-
-    def put_nowait(self, item: Any) -> None:
-        """Add an item. Raises QueueFull."""
-        if self.full():
-            raise QueueFull
-        self._machine.evaluation.stored(item)
-        self._add(item)
-        self._unfinished += 1
-        self._finished.clear()
-        _wake_next(self._getters)
-
-    def get_nowait(self) -> Any:
-        """Take an item. Raises QueueEmpty."""
-        if self.empty():
-            raise QueueEmpty
-        item = self._take()
-        _wake_next(self._putters)
-        return item
-
-    def task_done(self) -> None:
-        """Note that the work for an item is done."""
-        if self._unfinished <= 0:
-            raise ValueError("task_done() called too many times")
-        self._unfinished -= 1
-        if not self._unfinished:
-            self._finished.set()
-
-    async def join(self) -> None:
-        """Wait until the work for every item is done."""
-        if self._unfinished:
-            await self._finished.wait()
-
-
-def _wake_next(line: deque[Future]) -> None:
-    while line:
-        waiter = line.popleft()
-        if not waiter.done:
-            waiter.set_result(None)
-            return
-
-
-class LifoQueue(Queue):
-    """`asyncio.LifoQueue()`."""
-
-    def _take(self) -> Any:
-        return self._items.pop()
-
-
-class PriorityQueue(Queue):
-    """`asyncio.PriorityQueue()`."""
-
-    def __init__(self, machine: Machine, maxsize: int = 0) -> None:
-        super().__init__(machine, maxsize)
-        self._items = []
-
-    def _add(self, item: Any) -> None:
-        import heapq
-
-        heapq.heappush(self._items, item)
-
-    def _take(self) -> Any:
-        import heapq
-
-        return heapq.heappop(self._items)

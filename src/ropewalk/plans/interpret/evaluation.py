@@ -1,4 +1,4 @@
-"""The state of a running program that its closures share: the limits, the line, the machine, and how values are made."""
+"""The state that the closures of a running program share: limits, line, machine, and how values are made."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from ...expr.operators import OverBudget
 from ...expr.python.evaluation import Evaluation, LocalFunction, Members
 from ...expr.python.ordered_set import OrderedFrozenSet, OrderedSet
-from ...expr.python.values import Refused
 from .limits import MAX_ITERATORS, StepBudget, check_depth, measure
 
 if TYPE_CHECKING:
@@ -85,7 +84,3 @@ class PlanEvaluation(Evaluation):
         elif isinstance(function, LocalFunction) or (isinstance(function, Members) and callable(function)):
             return function
         return super().callable(function)
-
-    def refuse(self, message: str) -> Refused:
-        """Return the error of a refused operation."""
-        return Refused(message)

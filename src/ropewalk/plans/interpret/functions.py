@@ -90,9 +90,7 @@ def _recursive(node: ast.FunctionDef, scope: Scope, inner: Scope, body: Any) -> 
         def invoke(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
             return drive(plain.invoke(arguments, keywords))
 
-        value = RecursiveFunction(node.name, invoke, frame[0])
-        value.begin = plain.invoke
-        return value
+        return RecursiveFunction(node.name, invoke, frame[0], plain.invoke)
 
     return made
 
@@ -164,8 +162,7 @@ def _run_to_yield(frames: list[Native], value: Any, error: BaseException | None)
     """Run frames until one yields; the value of the last `yield` is `value`."""
     if value is None:
         return run_frames(frames, error)
-    waits_for = frames[-1].send(value)
-    return waits_for
+    return frames[-1].send(value)
 
 
 class AsyncGenerator(Generator):

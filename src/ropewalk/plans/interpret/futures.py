@@ -1,14 +1,15 @@
-"""What tasks wait for: futures, steps that the host performs, and the coroutines of a program.
+"""Futures, steps that the host performs, and the coroutines of a program: tasks wait for them.
 
 Futures, tasks and their cancellation have the order of asyncio: callbacks run in the next turn of the scheduler.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine as NativeCoroutine, Generator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Generator
+from collections.abc import Coroutine as NativeCoroutine
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from ...expr.python.evaluation import Members
+from ...expr.python.evaluation import BuiltinFunction, Members
 from ...expr.python.failures import CancelledError
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Turn:
 
 
 class Coroutine(Members):
-    """What calling an async function gives: it begins when it is awaited, and can be awaited once."""
+    """The result of calling an async function: it begins when it is awaited, and can be awaited once."""
 
     __slots__ = ("_start", "is_local", "name")
 
@@ -134,12 +135,25 @@ class Future(Members):
 
     def get_member(self, evaluation: Any, name: str) -> Any:
         """Return a method as a function value."""
-        from .concurrency import future_member
-
-        return future_member(self, evaluation, name)
+        method = self.METHODS.get(name)
+        if method is None:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        return BuiltinFunction(
+            name, lambda evaluation, *values, **named: method(self, evaluation, *values, **named), evaluation
+        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {'done' if self.done else 'pending'}>"
+
+    METHODS: ClassVar[dict[str, Callable[..., Any]]] = {
+        "add_done_callback": lambda self, evaluation, call: self.add_callback(evaluation.callable(call)),
+        "cancel": lambda self, evaluation, msg=None: self.cancel(),
+        "cancelled": lambda self, evaluation: self.cancelled,
+        "done": lambda self, evaluation: self.done,
+        "exception": lambda self, evaluation: self.exception(),
+        "remove_done_callback": lambda self, evaluation, call: self.remove_callback(evaluation.callable(call)),
+        "result": lambda self, evaluation: self.result(),
+    }
 
 
 class Step(Future):

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ...expr.python.evaluation import BuiltinFunction, Evaluation, LocalFunction, Members
 from ...expr.python.exits import ProgramExit
-from ...expr.python.expressions import expression
+from ...expr.python.expressions import expression, module_entry
 from ...expr.python.failures import CancelledError, is_instance
 from ...expr.python.method_table import STATIC_METHODS
 from ...expr.python.modules import MODULES, Constant
@@ -17,9 +17,11 @@ from ...expr.python.operations import member, set_member
 from ...expr.python.scope import Frame, Getter, Language, Scope, Unsupported
 from ...expr.python.statements import STATEMENTS, Run
 from ...expr.python.values import Refused
-from . import calls, classes, concurrency, records
+from . import calls, classes, concurrency, locks, queues, records
 from .functions import function
 from .futures import InvalidStateError
+from .scope import root_of
+from .shared import Shared
 from .statements import nothing, plain_if
 
 PLANS: Final = Language()
@@ -170,7 +172,7 @@ def _member_call(node: ast.Call, scope: Scope) -> Getter:
 
 
 def _import(node: Any, scope: Scope) -> Run:
-    root = calls.root_of(scope)
+    root = root_of(scope)
     for alias in node.names:
         if isinstance(node, ast.Import):
             path = alias.name
@@ -181,7 +183,7 @@ def _import(node: Any, scope: Scope) -> Run:
         module = node.module or ""
         if node.level or module not in KNOWN_MODULES:
             root.refuse(node, _unknown_module("." * node.level + module))
-        elif module not in _TYPING and calls.expressions.module_entry(f"{module}.{alias.name}", scope) is None:
+        elif module not in _TYPING and module_entry(f"{module}.{alias.name}", scope) is None:
             root.refuse(node, f"{module}.{alias.name} is not supported; write it with what the module has here")
         scope.imports[alias.asname or alias.name] = f"{module}.{alias.name}"
     return nothing
@@ -229,7 +231,7 @@ PLANS.statements.update(
 # --- modules ---------------------------------------------------------------------------------------
 
 
-class Suppress(Members):
+class Suppress(Shared):
     """`contextlib.suppress(...)`."""
 
     is_async = False
@@ -275,21 +277,23 @@ def _of_machine(kind: Any) -> Any:
     return lambda evaluation, *values, **named: kind(evaluation.machine, *values, **named)
 
 
-def _bounded(evaluation: Any, value: int = 1) -> concurrency.Semaphore:
-    return concurrency.Semaphore(evaluation.machine, value, limit=value)
+def _bounded(evaluation: Any, value: int = 1) -> locks.Semaphore:
+    return locks.Semaphore(evaluation.machine, value, limit=value)
 
 
 _ASYNCIO: Final[dict[str, Any]] = {
-    **{name: getattr(concurrency, name) for name in ("as_completed", "create_task", "ensure_future", "gather", "shield")},
+    **{
+        name: getattr(concurrency, name)
+        for name in ("as_completed", "create_task", "ensure_future", "gather", "shield")
+    },
     **{
         name: concurrency.coroutine_function(name, getattr(concurrency, name)) for name in ("sleep", "wait", "wait_for")
     },
-    **{
-        name: _of_machine(getattr(concurrency, name))
-        for name in ("Event", "LifoQueue", "Lock", "PriorityQueue", "Queue", "Semaphore", "TaskGroup")
-    },
+    **{name: _of_machine(getattr(locks, name)) for name in ("Event", "Lock", "Semaphore")},
+    **{name: _of_machine(getattr(queues, name)) for name in ("LifoQueue", "PriorityQueue", "Queue")},
+    "TaskGroup": _of_machine(concurrency.TaskGroup),
     **{name: Constant(name) for name in ("ALL_COMPLETED", "FIRST_COMPLETED", "FIRST_EXCEPTION")},
-    **{name: Constant(getattr(concurrency, name)) for name in ("QueueEmpty", "QueueFull")},
+    **{name: Constant(getattr(queues, name)) for name in ("QueueEmpty", "QueueFull")},
     "BoundedSemaphore": _bounded,
     "CancelledError": Constant(CancelledError),
     "InvalidStateError": Constant(InvalidStateError),

@@ -1,6 +1,6 @@
 """The limits of a program: steps, bytes and depth. They depend on the program only, and it cannot catch them.
 
-Steps and bytes are counted anew after each delivery, so that a replay meets the same limits at the same places.
+Each delivery starts the count of steps and bytes again, so that a replay meets the same limits at the same places.
 """
 
 from __future__ import annotations

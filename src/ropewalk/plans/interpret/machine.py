@@ -1,7 +1,7 @@
 """The machine: tasks and turns of a program, its requests to the host, and the deliveries of the host.
 
-It makes no call and reads no clock itself. `start` and `deliver` return messages, the last of which says that every task
-is blocked or that the program ended. A delivery is taken only when every task is blocked, so the program is a
+It makes no call and reads no clock itself. `start` and `deliver` return messages; the last one says that every task is
+blocked, or that the program ended. A delivery is taken only when every task is blocked, so the program is a
 deterministic function from the sequence of deliveries to the sequence of requests.
 """
 
@@ -21,7 +21,7 @@ from ...expr.python.values import Refused
 from .. import messages as m
 from .copies import to_text
 from .evaluation import PlanEvaluation
-from .futures import Coroutine, Enter, Future, Native, Step
+from .futures import Coroutine, Enter, Future, Native
 from .limits import MAX_FRAMES
 from .steps import Steps
 
@@ -43,7 +43,17 @@ class Task(Future):
         cancel_requests: How often it was asked to end.
     """
 
-    __slots__ = ("_frames", "_must_cancel", "_state", "_waits_for", "cancel_requests", "children", "id", "name", "visits")
+    __slots__ = (
+        "_frames",
+        "_must_cancel",
+        "_state",
+        "_waits_for",
+        "cancel_requests",
+        "children",
+        "id",
+        "name",
+        "visits",
+    )
 
     def __init__(self, machine: Machine, id: str, coroutine: Native) -> None:
         super().__init__(machine)
@@ -71,6 +81,13 @@ class Task(Future):
         self.cancel_requests = max(self.cancel_requests - 1, 0)
         return self.cancel_requests
 
+    METHODS = Future.METHODS | {
+        "cancelling": lambda self, evaluation: self.cancel_requests,
+        "get_name": lambda self, evaluation: self.name,
+        "set_name": lambda self, evaluation, name: setattr(self, "name", str(name)),
+        "uncancel": lambda self, evaluation: self.uncancel(),
+    }
+
     def close(self) -> None:
         """Drop the frames of a task that never continues."""
         while self._frames:
@@ -87,7 +104,7 @@ class Task(Future):
         self._must_cancel, self._waits_for, machine.current = False, None, self
         evaluation.line, evaluation.handling, evaluation.calls = self._state
         try:
-            waits_for = self._run(error)
+            waits_for = run_frames(self._frames, error)
         except StopIteration as end:
             if self._must_cancel:
                 super().cancel()
@@ -112,10 +129,6 @@ class Task(Future):
         if self._must_cancel and waits_for.cancel():
             self._must_cancel = False
 
-    def _run(self, error: BaseException | None) -> Future | None:
-        """Return what the frames wait for. Raises StopIteration with the result, or the exception that nobody caught."""
-        return run_frames(self._frames, error)
-
 
 def run_frames(frames: list[Native], error: BaseException | None = None) -> Any:
     """Run a list of frames until one waits, and return what for; each frame gets the result of the one that it entered.
@@ -129,12 +142,12 @@ def run_frames(frames: list[Native], error: BaseException | None = None) -> Any:
         try:
             waits_for = frames[-1].send(value) if error is None else frames[-1].throw(error)
         except StopIteration as end:
-            frames.pop()
+            del frames[-1]
             if not frames:
                 raise
             value, error = end.value, None
         except BaseException as failure:
-            frames.pop()
+            del frames[-1]
             if not frames:
                 raise
             value, error = None, failure

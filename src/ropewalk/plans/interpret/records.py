@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from ...expr.python.evaluation import Members
 from ...expr.python.formatting import representation
@@ -173,14 +173,13 @@ class NamedTuple(tuple[Any, ...], Members):
     """The base of named tuples."""
 
     names_: tuple[str, ...] = ()
-    defaults_: dict[str, Any] = {}
+    defaults_: ClassVar[dict[str, Any]] = {}
 
     def __new__(cls, *arguments: Any, **keywords: Any) -> NamedTuple:
         names = cls.names_
         if len(arguments) > len(names):
-            raise TypeError(
-                f"{cls.__name__}.__new__() takes {len(names) + 1} positional arguments but {len(arguments) + 1} were given"
-            )
+            count = f"{len(names) + 1} positional arguments but {len(arguments) + 1} were given"
+            raise TypeError(f"{cls.__name__}.__new__() takes {count}")
         values = {**cls.defaults_, **dict(zip(names, arguments, strict=False)), **keywords}
         unknown = [name for name in keywords if name not in names]
         if unknown:
@@ -189,7 +188,9 @@ class NamedTuple(tuple[Any, ...], Members):
         if missing:
             several = "s" * (len(missing) > 1)
             listed = " and ".join(missing)
-            raise TypeError(f"{cls.__name__}.__new__() missing {len(missing)} required positional argument{several}: {listed}")
+            raise TypeError(
+                f"{cls.__name__}.__new__() missing {len(missing)} required positional argument{several}: {listed}"
+            )
         return super().__new__(cls, [values[name] for name in names])
 
     def get_member(self, evaluation: Any, name: str) -> Any:

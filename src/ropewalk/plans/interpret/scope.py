@@ -23,7 +23,9 @@ class ProgramScope(Scope):
     def __init__(
         self, names: Iterable[str], tools: Mapping[str, Sequence[str] | None], language: Language, inside: bool = False
     ) -> None:
-        super().__init__(names, imports={"asyncio": "asyncio", "json": "json", "math": "math", "re": "re"}, language=language)
+        super().__init__(
+            names, imports={"asyncio": "asyncio", "json": "json", "math": "math", "re": "re"}, language=language
+        )
         self.is_function = inside
         self.tools = tools
         self.namespaces = {name.partition(".")[0] for name in tools if "." in name}

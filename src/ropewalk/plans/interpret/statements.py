@@ -7,7 +7,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from ...expr.python.evaluation import UNCATCHABLE, catches
+from ...expr.python.evaluation import UNCATCHABLE, Members, catches
 from ...expr.python.expressions import assign_target, expression
 from ...expr.python.failures import CancelledError, exception_record
 from ...expr.python.patterns import compile_pattern
@@ -102,9 +102,7 @@ def _strict(node: Any, scope: Scope) -> Suspending:
 
 def _assert(node: ast.Assert, scope: Scope) -> Suspending:
     """Compile `assert`, whose message is evaluated only if the test fails."""
-    raised = ast.Raise(
-        ast.Call(load_of("AssertionError", node), [node.msg] if node.msg is not None else [], []), None
-    )
+    raised = ast.Raise(ast.Call(load_of("AssertionError", node), [node.msg] if node.msg is not None else [], []), None)
     test = ast.UnaryOp(ast.Not(), node.test)
     made = ast.copy_location(ast.If(test, [raised], []), node)
     return _if(ast.fix_missing_locations(made), scope)
@@ -147,14 +145,16 @@ def _augmented(node: ast.AugAssign, scope: Scope) -> Suspending:
     assert isinstance(old, ast.Name)
     change = ast.AugAssign(ast.Name(old.id, ast.Store()), node.op, before.put(node.value))
     back = ast.Assign([place], old)
-    return before.then(block([ast.fix_missing_locations(ast.copy_location(new, node)) for new in (change, back)], scope))
+    return before.then(
+        block([ast.fix_missing_locations(ast.copy_location(new, node)) for new in (change, back)], scope)
+    )
 
 
 # --- control flow ----------------------------------------------------------------------------------
 
 
 def _if(node: ast.If, scope: Scope) -> Suspending:
-    """Compile `if` with its `elif`s as one list of branches, so that their number is no depth."""
+    """Compile `if` with its `elif`s as one list of branches, so that many of them need no deep stack."""
     branches: list[tuple[Part, Part]] = []
     rest: list[ast.stmt] = [node]
     while len(rest) == 1 and isinstance(rest[0], ast.If):
@@ -362,7 +362,7 @@ def _with(node: Any, scope: Scope) -> Suspending:
 
     async def run(frame: Frame) -> Leave | None:
         holder = await manager(frame) if manager_waits else manager(frame)
-        enter, leave_block = context_methods(frame[0], holder, is_async)
+        enter, leave_block = _context(frame[0], holder, is_async)
         value = await enter()
         if assign is not None:
             assign(frame, value)
@@ -383,16 +383,11 @@ def _with(node: Any, scope: Scope) -> Suspending:
     return run
 
 
-def context_methods(evaluation: Any, holder: Any, is_async: bool) -> tuple[Any, Any]:
+def _context(evaluation: Any, holder: Any, is_async: bool) -> tuple[Any, Any]:
     """Return the functions that enter and leave a `with` block. Raises TypeError if the value has none."""
-    from .classes import Instance, context_of
-
-    if isinstance(holder, Instance):
-        return context_of(evaluation, holder, is_async)
-    if getattr(holder, "is_async", None) is not is_async:
-        protocol = "asynchronous context manager protocol" if is_async else "context manager protocol"
-        raise TypeError(f"'{type(holder).__name__}' object does not support the {protocol}")
-    return holder.enter, holder.leave
+    if isinstance(holder, Members):
+        return holder.context(evaluation, is_async)
+    return Members.context(holder, evaluation, is_async)
 
 
 SUSPENDING: Final[dict[type[ast.AST], Callable[[Any, Scope], Suspending]]] = {

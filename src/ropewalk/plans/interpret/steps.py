@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Steps:
-    """What a program has requested.
+    """The requests of a program.
 
     Attributes:
         current: The running task.

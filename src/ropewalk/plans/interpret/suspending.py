@@ -1,7 +1,7 @@
 """Expressions that suspend: `await`, `yield`, and whatever holds one.
 
 A strict node evaluates its parts up to the last one that suspends, in Python's order, into hidden slots; then the
-ordinary closure of the node runs, whose parts are now names. What is not strict has a closure of its own.
+ordinary closure of the node runs, whose parts are now names. Nodes that are not strict have closures of their own.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Generator, Iterator
 from typing import Any, Final, TypeAlias
 
 from ...expr.python.evaluation import LocalFunction
-from ...expr.python.expressions import COMPARISONS, assign_target, expression, module_path
+from ...expr.python.expressions import assign_target, expression, module_path
 from ...expr.python.method_table import method_of
-from ...expr.python.operations import member, set_item
-from ...expr.python.scope import Frame, Getter, Scope, Unsupported, bound_names
+from ...expr.python.operations import COMPARISONS, member, set_item
+from ...expr.python.scope import Frame, Scope, Unsupported, bound_names
 from ...expr.python.values import UNBOUND
 from ..read.names import set_suspends, suspends
 from .calls import StepCoroutine, is_module_function, tool_name
@@ -235,6 +235,10 @@ class RecursiveFunction(LocalFunction):
 
     __slots__ = ("begin",)
 
+    def __init__(self, name: str, invoke: Callable[..., Any], evaluation: Any, begin: Callable[..., Any]) -> None:
+        super().__init__(name, invoke, evaluation)
+        self.begin = begin
+
 
 # --- what is not strict ----------------------------------------------------------------------------
 
@@ -293,7 +297,7 @@ def _walrus(node: ast.NamedExpr, scope: Scope) -> Suspending:
 
 
 def _yield(node: ast.Yield, scope: Scope) -> Suspending:
-    waits, get = part(node.value, scope) if node.value is not None else (False, lambda frame: None)
+    waits, get = part(node.value or ast.Constant(None), scope)
 
     async def run(frame: Frame) -> Any:
         return await Yielded(await get(frame) if waits else get(frame))
@@ -323,9 +327,7 @@ def _yield_from(node: ast.YieldFrom, scope: Scope) -> Suspending:
 
 def _comprehension(node: Any, scope: Scope) -> Suspending:
     inner = Scope(bound_names([clause.target for clause in node.generators]), scope, comprehension=True)
-    clauses = [
-        _Clause(clause, scope if index == 0 else inner, inner) for index, clause in enumerate(node.generators)
-    ]
+    clauses = [_Clause(clause, scope if index == 0 else inner, inner) for index, clause in enumerate(node.generators)]
     parts = [part(item, inner) for item in ([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt])]
     kind = type(node)
 
@@ -359,7 +361,9 @@ class _Clause:
         self.is_async = bool(clause.is_async)
 
 
-async def _each(clauses: list[_Clause], index: int, frame: Frame, own: Frame, visit: Callable[[], Awaitable[None]]) -> None:
+async def _each(
+    clauses: list[_Clause], index: int, frame: Frame, own: Frame, visit: Callable[[], Awaitable[None]]
+) -> None:
     clause = clauses[index]
     where = frame if index == 0 else own
     source = await clause.source(where) if clause.waits else clause.source(where)

@@ -1,4 +1,4 @@
-"""What a syntax tree says about names and suspension: the names of a function, what awaits, and what recurses."""
+"""Names and suspension in a syntax tree: the names of a function, nodes that await, functions that recurse."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ def own_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 def own_names(body: list[ast.stmt]) -> list[str]:
     """Return the names that a function body binds itself."""
-    declared = {
-        name for node in own_nodes(body) if isinstance(node, (ast.Nonlocal, ast.Global)) for name in node.names
-    }
+    declared = {name for node in own_nodes(body) if isinstance(node, (ast.Nonlocal, ast.Global)) for name in node.names}
     return [name for name in bound_names(body) if name not in declared]
 
 

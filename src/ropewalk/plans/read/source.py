@@ -25,7 +25,9 @@ MAX_BRANCHES: Final = 500
 def parse(text: str) -> ast.Module:
     """Return the tree of a program. Raises Unreadable with every problem of grammar, size and depth."""
     if len(text) > MAX_CHARACTERS:
-        raise Unreadable([Problem(1, 1, f"the program is longer than {MAX_CHARACTERS:,} characters; use data as input")])
+        raise Unreadable(
+            [Problem(1, 1, f"the program is longer than {MAX_CHARACTERS:,} characters; use data as input")]
+        )
     problem = _unread_nesting(text)
     if problem is not None:
         raise Unreadable([problem])
