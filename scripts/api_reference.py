@@ -41,13 +41,14 @@ PAGES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
         "services",
         "Services of an App",
         "An `App` has one service for each kind of work: `app.runs`, `app.chains`, `app.compositions`, "
-        "`app.selector`, `app.workers` and `app.schedules`.",
+        "`app.plans`, `app.selector`, `app.workers` and `app.schedules`.",
         (
             "app.runs=ropewalk.app.runs.queries:RunService",
             "app.chains=ropewalk.app.chains:Chains",
             "app.chains.execute_chain=ropewalk.app.chains:ChainService.execute_chain",
             "app.compositions=ropewalk.app.compositions:Compositions",
             "app.compositions.execute_composition=ropewalk.app.compositions:CompositionService.execute_composition",
+            "app.plans=ropewalk.app.plans:Plans",
             "app.selector=ropewalk.select.selector:Selector",
             "app.workers=ropewalk.workers.workers:Workers",
             "app.schedules=ropewalk.workers.schedules:Schedules",
@@ -105,6 +106,18 @@ PAGES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
         (
             *("ropewalk.content:content", "ropewalk.content:content_bytes"),
             *("ropewalk.telemetry:instrument", "ropewalk.telemetry:from_environment", "ropewalk.telemetry:Telemetry"),
+        ),
+    ),
+    (
+        "modules",
+        "Names of other modules",
+        "The guides import these names from modules of `ropewalk`.",
+        (
+            *("ropewalk.config.settings:WorkerSettings", "ropewalk.config.settings:Queue"),
+            *("ropewalk.tools.mcp.servers:McpServers", "ropewalk.tools.mcp.local_client:Elicitation"),
+            *("ropewalk.tools.directory.directory:DirectoryCaller", "ropewalk.api.composite:workflow_tools"),
+            *("ropewalk.telemetry.logs:log_as_json", "ropewalk.draw:*", "ropewalk.check:*"),
+            *("ropewalk.ir:Flow", "ropewalk.ir:Graph", "ropewalk.ir:Node", "ropewalk.ir:Policy", "ropewalk.ir:Channel"),
         ),
     ),
     (
