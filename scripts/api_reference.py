@@ -116,7 +116,8 @@ PAGES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
             *("ropewalk.config.settings:WorkerSettings", "ropewalk.config.settings:Queue"),
             *("ropewalk.tools.mcp.servers:McpServers", "ropewalk.tools.mcp.local_client:Elicitation"),
             *("ropewalk.tools.directory.directory:DirectoryCaller", "ropewalk.api.composite:workflow_tools"),
-            *("ropewalk.telemetry.logs:log_as_json", "ropewalk.draw:*", "ropewalk.check:*"),
+            *("ropewalk.telemetry.logs:log_as_json", "ropewalk.check:check", "ropewalk.check:ToolCard"),
+            *("ropewalk.draw:mermaid", "ropewalk.draw:svg", "ropewalk.draw:text"),
             *("ropewalk.ir:Flow", "ropewalk.ir:Graph", "ropewalk.ir:Node", "ropewalk.ir:Policy", "ropewalk.ir:Channel"),
         ),
     ),
@@ -143,6 +144,26 @@ def pages() -> Iterator[tuple[str, str]]:
         for shown, value in _objects(objects):
             lines += [f"## {shown}", "", *_described(shown, value)]
         yield f"{FOLDER}/{name}", "\n".join(lines).rstrip() + "\n"
+
+
+def rendered() -> set[tuple[str, str]]:
+    """Return the module and the qualified name of everything whose docstring a page shows."""
+    names = set()
+    for _, _, _, objects in PAGES:
+        for _, value in _objects(objects):
+            names.add(_place(value))
+            if inspect.isclass(value):
+                for name, member in _members(value):
+                    # A method without a docstring shows that of the base class.
+                    owners = [vars(base)[name] for base in value.__mro__ if name in vars(base)]
+                    names |= {_place(member), *(_place(owner) for owner in owners)}
+    return names
+
+
+def _place(value: Any) -> tuple[str, str]:
+    function = getattr(value, "fget", None) or getattr(value, "func", None) or getattr(value, "__func__", value)
+    function = inspect.unwrap(function) if callable(function) else function
+    return getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
 
 
 def _objects(entries: Iterable[str]) -> Iterator[tuple[str, Any]]:
