@@ -1,1 +1,1 @@
-"""What a program can do, read from its syntax before it runs: its outline, bounds of its calls, and its facts."""
+"""Checks before a run, on the syntax of a program: its outline, bounds of its calls, and its facts."""

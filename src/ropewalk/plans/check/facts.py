@@ -1,7 +1,7 @@
 """The facts about a program from its outline, with bounds of its calls that are never too small.
 
-What a branch counts is the most of its arms; a loop multiplies; a function counts at each of its calls. A function that
-reaches itself has no bound.
+A branch counts as the largest of its arms, a loop multiplies, and a function counts at each of its calls. A function
+that reaches itself has no bound.
 """
 
 from __future__ import annotations
@@ -114,7 +114,9 @@ def _items(outline: Outline) -> list[Item]:
 
 def _loops(outline: Outline) -> Iterator[dict[str, Json]]:
     for item in _items(outline):
-        makes_calls = isinstance(item, Loop) and any(isinstance(i, (ToolCall, FunctionCall)) for i in items_of(item.body))
+        makes_calls = isinstance(item, Loop) and any(
+            isinstance(i, (ToolCall, FunctionCall)) for i in items_of(item.body)
+        )
         if isinstance(item, Loop) and item.limit is None and makes_calls:
             yield {"node": item.title, "at": place_text(item.place), "limit": None}
 

@@ -20,7 +20,9 @@ WaitKind: TypeAlias = Literal["approval", "event", "sleep"]
 _MAX_TITLE: Final = 60
 _WAITS: Final[Mapping[str, WaitKind]] = {"approve": "approval", "wait_for": "event", "asyncio.sleep": "sleep"}
 _AT_ONCE: Final = frozenset(("asyncio.gather", "asyncio.as_completed", "asyncio.wait"))
-_TRANSPARENT_DECORATORS: Final = frozenset(("classmethod", "dataclass", "dataclasses.dataclass", "property", "staticmethod"))
+_TRANSPARENT_DECORATORS: Final = frozenset(
+    ("classmethod", "dataclass", "dataclasses.dataclass", "property", "staticmethod")
+)
 _NO_PARTS: Final = frozenset(("annotation", "ctx", "op", "ops", "returns", "type_comment"))
 
 
@@ -130,7 +132,9 @@ class _Reader:
         functions = {name: self._functions_block(nodes) for name, nodes in self._functions.items()}
         body = (*self._block(self.tree.body), *self._implicit_calls())
         busy = _busy_functions(functions)
-        return Outline(_pruned(body, busy), {name: _pruned(functions[name], busy) for name in functions if name in busy})
+        return Outline(
+            _pruned(body, busy), {name: _pruned(functions[name], busy) for name in functions if name in busy}
+        )
 
     def _find_functions(self, node: ast.AST, owner: str) -> None:
         stack = [(node, owner)]
@@ -295,14 +299,24 @@ class _Reader:
             yield Group("at the same time", arguments, place, at_once=True)
             return
         yield from arguments
-        if name in _WAITS and tool is None:
-            yield Wait(_WAITS[name], self._words(node), place)
+        kind = _WAITS.get(name or "")
+        if kind is not None and tool is None:
+            yield Wait(kind, self._words(node), place)
         elif name == "call_tool" and node.args:
             named = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
-            ids = [self.tools.get(str(named).replace(":", "."), str(named))] if named is not None else self.tools.values()
+            ids = (
+                [self.tools.get(str(named).replace(":", "."), str(named))] if named is not None else self.tools.values()
+            )
             yield from (ToolCall(tool_id, place) for tool_id in ids)
         else:
             yield from self._called(node.func, tool, place)
+
+    def _named_tools(self, name: ast.expr) -> Iterable[str]:
+        """Return the tool that a constant names; all tools for a name that the program computes."""
+        if not isinstance(name, ast.Constant):
+            return self.tools.values()
+        text = str(name.value)
+        return (self.tools.get(text.replace(":", "."), text),)
 
     def _called(self, func: ast.expr, tool: str | None, place: Place) -> Iterator[Item]:
         """Yield the call of what an expression names: tools and functions of this name, or a value."""
@@ -322,11 +336,13 @@ class _Reader:
                 yield from self._expression(func)
 
     def _arguments(self, node: ast.Call, name: str | None) -> Iterator[Item]:
-        """Yield the items of the arguments. A function that is passed to `map` or as a key has the size of the items."""
+        """Yield the items of the arguments; `map`, `filter` and keys call a function once for each item."""
         mapped = node.args[0] if name in ("map", "filter") and len(node.args) > 1 else None
         for argument in node.args:
             if argument is mapped:
-                yield from self._passed(argument, self.sizes.size(node) if name == "map" else self.sizes.size(node.args[1]))
+                yield from self._passed(
+                    argument, self.sizes.size(node) if name == "map" else self.sizes.size(node.args[1])
+                )
             else:
                 yield from self._expression(argument)
         for keyword in node.keywords:

@@ -130,7 +130,9 @@ class Sizes:
     def _size_of_view(self, call: ast.Call) -> int | None:
         """Return the size of `d.items()` and the like, and of a split constant."""
         match call:
-            case ast.Call(func=ast.Attribute(value=ast.Name() | ast.Dict() as owner, attr=attr), args=[]) if attr in _VIEWS:
+            case ast.Call(func=ast.Attribute(value=ast.Name() | ast.Dict() as owner, attr=attr), args=[]) if (
+                attr in _VIEWS
+            ):
                 return self.size(owner)
             case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="split"), args=[]):
                 return len(text.split())
