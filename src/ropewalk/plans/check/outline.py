@@ -246,7 +246,7 @@ class _Reader:
         yield Branch(f"match {self._title(node.subject)}", tuple(arms), _place(node))
 
     def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Item]:
-        """Read what a definition evaluates: defaults and decorators. A decorator may call the function."""
+        """Read the defaults and decorators of a function; a decorator may call the function."""
         yield from self._expressions(*node.decorator_list, node.args)
         if any(ast.unparse(item).partition("(")[0] not in _TRANSPARENT_DECORATORS for item in node.decorator_list):
             yield self._value_of_function(node.name, _place(node))
