@@ -562,13 +562,17 @@ class Site(Protocol):
         """
         ...
 
-    def wait(self, text: Expr, approval: bool, timeout: Expr | None, /) -> Step:
+    def wait(
+        self, text: Expr, approval: bool, timeout: Expr | None, call: Expr | None = None, made_by: str = "", /
+    ) -> Step:
         """Compile a wait; its purpose and its answer are journaled.
 
         Args:
             text: The name of the event, or the text of the approval.
             approval: Whether it is an approval.
             timeout: Maximum seconds; None for no limit.
+            call: The call that the approval is for, `{tool, version, digest}`; None for a question.
+            made_by: The node in the same region that makes this call.
 
         Returns:
             The step that waits.

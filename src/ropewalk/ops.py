@@ -111,20 +111,23 @@ def in_milliseconds(seconds: Expr) -> Expr | None:
 class Wait:
     """Wait for an `event` of this name, or for an answer to the text of an `approval`.
 
-    After a restart it waits only for the rest of `timeout`, in seconds. The value is the payload of the event, or
-    `{approved, by, note}`. A passed timeout fails the node, and so does a rejection unless something in the flow reads
-    its `approved`.
+    `call` describes the call that the approval is for: its tool, the version of the tool, and a digest of these and the
+    arguments. `made_by` is the node in the same region that makes the call. After a restart it waits only for the rest
+    of `timeout`, in seconds. The value is the payload of the event, or `{approved, by, note}`. A passed timeout fails
+    the node, and so does a rejection unless something in the flow reads its `approved`.
     """
 
     event: Expr | None = None
     approval: Expr | None = None
     timeout: Expr | None = None
+    call: Expr | None = None
+    made_by: str = ""
 
     def compile(self, site: Site, /) -> Step:
         """Compile to a wait for an event or an approval."""
         text = self.event if self.event is not None else self.approval
         assert text is not None
-        return site.wait(text, self.event is None, self.timeout)
+        return site.wait(text, self.event is None, self.timeout, self.call, self.made_by)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,6 +48,11 @@ class RerunPlan:
             instance: The instance of the node.
         """
         self.redo.add(instance.base)
+        # An approval answers one call: who repeats the call asks again.
+        region, id = instance.region, instance.node.id
+        for node in region.graph.nodes:
+            if isinstance(node.op, Wait) and node.op.made_by == id:
+                self.redo.add(region.prefix + node.id)
         self._rerun_later_nodes(instance)
 
     def continue_attempt(self, attempt: Attempt) -> None:

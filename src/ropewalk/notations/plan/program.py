@@ -78,6 +78,7 @@ class PlanTool:
         reads: Whether a trusted hint says that it only reads.
         approve: Whether each call waits for an approval that shows its arguments.
         closed: Whether it takes no other parameters, though it may have none.
+        version: The version of the tool that approvals of its calls name; "" for none.
     """
 
     id: str
@@ -86,6 +87,7 @@ class PlanTool:
     reads: bool = False
     approve: bool = False
     closed: bool = False
+    version: str = ""
 
     @classmethod
     def read(cls, entry: Mapping[str, Json]) -> PlanTool:
@@ -93,7 +95,8 @@ class PlanTool:
         names = tuple(str(name) for name in entry.get("parameters") or ())
         required = tuple(str(name) for name in entry.get("required") or ())
         flags = {flag: entry.get(flag) is True for flag in ("reads", "approve", "closed")}
-        return cls(id=str(entry["id"]), parameters=names, required=required, **flags)
+        version = str(entry.get("version") or "")
+        return cls(id=str(entry["id"]), parameters=names, required=required, version=version, **flags)
 
 
 class Checkpoint(NamedTuple):
