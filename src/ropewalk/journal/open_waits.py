@@ -87,11 +87,11 @@ def wait_to_json(entry: Entry) -> dict[str, Json]:
         entry: An entry of the kind `wait`.
 
     Returns:
-        `{path, node, event or approval, since, due}`, and `question` for the event that answers an MCP server:
-        `{server, message, schema or url}`.
+        `{path, node, event or approval, since, due}`; `question` for the event that answers an MCP server:
+        `{server, message, schema or url}`; and `call` for the approval of one call: `{tool, version, digest}`.
     """
     kind = "approval" if "approval" in entry.data else "event"
-    question = {"question": entry.data["question"]} if "question" in entry.data else {}
+    question = {name: entry.data[name] for name in ("question", "call") if name in entry.data}
     return {
         "path": entry.path,
         "node": entry.data.get("node", entry.node),
