@@ -529,10 +529,8 @@ class Plans:
 
 
 def spent_approvals(history: Iterable[Entry]) -> dict[str, list[dict[str, Any]]]:
-    """Return the approvals of a run whose calls it made with success, by the digest of the call.
-
-    Approvals of calls that failed are spent too, and the record does not answer these calls; they are left out.
-    """
+    """Return the approvals of a run whose calls it made with success, by the digest of the call."""
+    # Approvals of calls that failed are spent too, and the record does not answer these calls.
     entries = list(history)
     calls = {entry.path: entry.data.get("call") for entry in entries if entry.kind == "wait"}
     made = {_region_of(entry.path) for entry in entries if entry.kind == "call"}

@@ -21,16 +21,13 @@ ROUND: Final = "round"
 
 
 class ApprovedCall(NamedTuple):
-    """The call that an approval is for.
+    """The call that an approval is for."""
 
-    Attributes:
-        describe: Returns `{tool, version, digest}` for a frame.
-        made_by: The node in the same region that makes the call.
-        version_of: Returns the version of a tool as it is now; None if there is no such tool.
-    """
-
+    # Returns `{tool, version, digest}` for a frame.
     describe: Getter
+    # The node in the same region that makes the call.
     made_by: str
+    # Returns the version of a tool as it is now; None if there is no such tool.
     version_of: Callable[[str], str | None]
 
     async def check(self, run: Any, path: str, call: Any) -> None:
@@ -57,12 +54,11 @@ def wait(
     looked_at: bool,
     approved: ApprovedCall | None = None,
 ) -> Step:
-    """Compile a wait.
+    """Compile a wait."""
 
-    Its purpose and its deadline are committed before it begins, and the answer before anything depends on it. The value
-    is the payload of the event, or the answer to the approval; a rejection is a value only if the flow reads
-    `approved`, which `looked_at` says.
-    """
+    # Its purpose and its deadline are committed before it begins, and the answer before anything depends on it. The
+    # value is the payload of the event, or the answer to the approval; a rejection is a value only if the flow reads
+    # `approved`, which `looked_at` says.
     word = "approval" if approval else "event"
 
     async def wait_for_signal(frame: Frame) -> Json:
@@ -88,20 +84,9 @@ async def receive(
     timeout: Callable[[], float | None] | None,
     durable: bool,
 ) -> Json:
-    """Record a wait, unless an earlier process has, and return what arrives for it, secrets included.
+    """Record a wait, unless an earlier process has, and return what arrives for it, secrets included."""
 
-    Args:
-        run: The run.
-        node_slot: The node that waits.
-        path: The path of the wait.
-        about: What it waits for: `event` or `approval`, and what else the record of the wait holds.
-        timeout: Returns the seconds until the wait fails; None for no limit.
-        durable: Whether to journal the wait and its arrival.
-
-    Raises:
-        NodeFailed: The time is over.
-        JournalConflict: The recorded wait was for something else.
-    """
+    # `timeout`: Returns the seconds until the wait fails; None for no limit.
     waits: Waits = run.waits
     entry = run.log.past.get((path, "wait"))
     is_resumed = entry is not None
@@ -161,12 +146,7 @@ def _late(path: str, node_slot: NodeSlot, data: dict[str, Json]) -> NodeFailed:
 
 
 def _answer(value: Json, path: str, node_slot: NodeSlot, looked_at: bool) -> Json:
-    """Return the answer to an approval as the value of the node.
-
-    Raises:
-        NodeFailed: The answer is malformed, or it is a rejection that nothing in the flow reads. Another attempt would
-            not help.
-    """
+    """Return the answer to an approval as the value of the node."""
     fields = value if type(value) is dict else {}
     answer = {"approved": fields.get("approved"), "by": fields.get("by"), "note": fields.get("note")}
     if answer["approved"] is True or (answer["approved"] is False and looked_at):
