@@ -33,12 +33,10 @@ CAMPAIGNS = {
     "cost": "calls that every operation makes at two sizes",
     "faults": "broken processes, files, connections and servers at every position of a run",
     "fuzz": "expressions, documents and values at random",
-    "messages": "requests to models that callers, tools and servers try to poison",
     "pages": "views of the web UI in a browser",
     "properties": "flows at random, against a reference",
     "recovery": "kills at every position of a run, in every notation",
     "reliability": "workers through outages, pauses and kills",
-    "site": "pages of the documentation site in a browser",
     "sizes": "definitions with 10,000 nodes and other large values",
 }
 PROCESS_FOLDERS = frozenset({"faults", "recovery", "workers"})
@@ -95,10 +93,9 @@ class Scale(Protocol):
     def __call__(self, short: T, full: T) -> T: ...
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def scale(request: pytest.FixtureRequest) -> Scale:
     """`scale(short, full)` is the first value in a slice of a campaign, and the second in the campaign itself."""
-    assert request.node.get_closest_marker("campaign"), "only a test with the marker campaign has two scales"
     return _full if request.config.getoption("--campaign") else _short
 
 
@@ -163,6 +160,8 @@ def is_of_run(item: pytest.Item, campaign: str | None) -> bool:
     names = {mark.args[0] for mark in marks}
     if unknown := names - CAMPAIGNS.keys():
         raise pytest.UsageError(f"{item.nodeid}: unknown campaign {min(unknown)!r}; add it to tests/tiers.py")
+    if not names and "scale" in getattr(item, "fixturenames", ()):
+        raise pytest.UsageError(f"{item.nodeid}: only a test with the marker campaign has two scales")
     if campaign is None:
         return not any(mark.kwargs.get("only") for mark in marks)
     return bool(names) if campaign == "all" else campaign in names
