@@ -22,9 +22,10 @@ from markdown_it import MarkdownIt
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+from tiers import Scale
+
 from .page import PROJECT
 
-WHOLE_SITE = False  # True: a browser shows every page
 CHROMIUM = Path("/usr/bin/chromium")
 PHONE = {"width": 375, "height": 740}
 FEW = (
@@ -34,7 +35,7 @@ FEW = (
 # Made by Sphinx itself, without a page of ours.
 WITHOUT_SOURCE = {"genindex.html", "search.html"}
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.campaign("site"), pytest.mark.process, pytest.mark.timeout(900)]
 
 
 def build(folder: Path, *options: str, project: Path = PROJECT) -> subprocess.CompletedProcess[str]:
@@ -62,9 +63,11 @@ def small_project(project: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(tmp_path_factory: pytest.TempPathFactory, scale: Scale) -> Path:
+    """The built site: a few pages in a slice, all of them in the campaign."""
     folder = tmp_path_factory.mktemp("built") / "site"
-    project = PROJECT if WHOLE_SITE else small_project(folder.parent / "project")
+    is_whole = scale(False, True)
+    project = PROJECT if is_whole else small_project(folder.parent / "project")
     done = build(folder, project=project)
     assert done.returncode == 0, done.stdout
     return folder
@@ -181,7 +184,7 @@ BACKGROUND = "() => getComputedStyle(document.body).backgroundColor"
 
 
 def test_every_page_has_its_headings_and_every_link_leads_to_a_page_and_an_anchor(
-    site: Path, address: str, shown_pages: dict[str, Shown]
+    site: Path, address: str, shown_pages: dict[str, Shown], scale: Scale
 ) -> None:
     wrong: list[str] = []
     anchors = {name: page.anchors for name, page in shown_pages.items()}
@@ -201,7 +204,7 @@ def test_every_page_has_its_headings_and_every_link_leads_to_a_page_and_an_ancho
         for link in page.links:
             if reason := dead(link, name, address, site, anchors):
                 wrong.append(f"{name}: {link}: {reason}")
-    assert len(shown_pages) > (30 if WHOLE_SITE else len(FEW))
+    assert len(shown_pages) > scale(len(FEW), 30)
     assert wrong == []
 
 
