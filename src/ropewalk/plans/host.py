@@ -32,24 +32,15 @@ async def run(
     log: Callable[[str], None] | None = None,
     logged: int = 0,
 ) -> Outcome:
-    """Run a program to its end, or until it waits for an answer.
-
-    Args:
-        program: The program.
-        perform: Calls a tool.
-        inputs: The values of its inputs.
-        rows: The journal so far, to which new rows are appended; a new run has none.
-        answer: Answers questions. Without it a run that has one waits.
-        on_row: Gets each new row as it is committed.
-        log: Gets each text that the program prints, once.
-        logged: How many printed texts an earlier attempt has logged.
-
-    Returns:
-        How the run ended, or the questions that it waits for.
-
-    Raises:
-        Diverged: The program does something other than `rows` recorded.
-    """
+    """Run a program to its end, or until it waits for an answer."""
+    # program: The program.
+    # perform: Calls a tool.
+    # inputs: The values of its inputs.
+    # rows: The journal so far, to which new rows are appended; a new run has none.
+    # answer: Answers questions. Without it a run that has one waits.
+    # on_row: Gets each new row as it is committed.
+    # log: Gets each text that the program prints, once.
+    # logged: How many printed texts an earlier attempt has logged.
     if program.problems:
         return Outcome("invalid", problems=tuple(problem.to_json() for problem in program.problems))
     host = _Host(perform, answer, on_row, log)

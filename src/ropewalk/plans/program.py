@@ -23,19 +23,15 @@ LANGUAGE = 2
 
 
 class Program:
-    """The text of a program with its tools, compiled.
+    """The text of a program with its tools, compiled."""
 
-    Attributes:
-        text: The text.
-        problems: What is wrong with it; it can run only if there are none.
-
-    Args:
-        text: Statements; the value of the last expression, or of `return`, is the result.
-        tools: The names of tools as the program writes them (`search`, `git.log`), with their parameters in order, or
-            None where these are unknown.
-        inputs: Names that have a value when it begins.
-        function: Whether the text is the body of a function.
-    """
+    # text: The text.
+    # problems: What is wrong with it; it can run only if there are none.
+    # text: Statements; the value of the last expression, or of `return`, is the result.
+    # tools: The names of tools as the program writes them (`search`, `git.log`), with their parameters in order, or
+    #   None where these are unknown.
+    # inputs: Names that have a value when it begins.
+    # function: Whether the text is the body of a function.
 
     def __init__(
         self,
@@ -72,13 +68,10 @@ class Program:
             self.problems = sorted(scope.problems, key=lambda problem: (problem.line, problem.column))
 
     def start(self, inputs: Mapping[str, Any], seed: int, read: Any) -> tuple[Machine, list[m.Message]]:
-        """Begin a run, and return its machine with the first messages.
-
-        Args:
-            inputs: The values of inputs, of which the program gets copies.
-            seed: Decides what `random` and `uuid` give.
-            read: Takes a `Clock`, returns a `Reading` at once.
-        """
+        """Begin a run, and return its machine with the first messages."""
+        # inputs: The values of inputs, of which the program gets copies.
+        # seed: Decides what `random` and `uuid` give.
+        # read: Takes a `Clock`, returns a `Reading` at once.
         machine = Machine(seed, read)
         frame = self._scope.new_frame(machine.evaluation, None, UNBOUND)
         for name, value in json.loads(json.dumps(dict(inputs))).items():

@@ -30,16 +30,14 @@ _SUCCEEDED: Final = frozenset(("ok", "late", "offer"))
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a journal.
+    """One row of a journal."""
 
-    Attributes:
-        path: The path of the step; empty for an offer that is not bound to a place.
-        kind: `start`, `call`, `timer`, `question` or `clock`.
-        name: The tool, or what kind of timer, question or clock it is.
-        arguments: The arguments as JSON.
-        status: How it ended; the table of this module lists the words.
-        value: The value as JSON.
-    """
+    # path: The path of the step; empty for an offer that is not bound to a place.
+    # kind: `start`, `call`, `timer`, `question` or `clock`.
+    # name: The tool, or what kind of timer, question or clock it is.
+    # arguments: The arguments as JSON.
+    # status: How it ended; the table of this module lists the words.
+    # value: The value as JSON.
 
     path: str
     kind: str
@@ -64,13 +62,11 @@ def row_from_json(value: Json) -> Row:
 
 
 class Diverged(Exception):
-    """A replayed program does something other than the journal recorded, so nothing new was called.
+    """A replayed program does something other than the journal recorded, so nothing new was called."""
 
-    Attributes:
-        path: The path of the step.
-        recorded: What was recorded there.
-        requested: What the program requests; None if it requests nothing there.
-    """
+    # path: The path of the step.
+    # recorded: What was recorded there.
+    # requested: What the program requests; None if it requests nothing there.
 
     def __init__(self, path: str, recorded: str, requested: str | None) -> None:
         self.path, self.recorded, self.requested = path, recorded, requested
@@ -109,18 +105,9 @@ class Offers:
 
 
 def retry(rows: Sequence[Row], failed: Iterable[str]) -> list[Row]:
-    """Return the journal of a retry.
-
-    Only the failed deliveries are removed. The rows before the first of them are replayed. Whatever succeeded after it
-    is offered to the program, so nothing that succeeded is called again.
-
-    Args:
-        rows: The journal.
-        failed: The paths of the failed steps that the failure came from (`Ended.failed`).
-
-    Raises:
-        Unhelpful: There are none: the program itself failed.
-    """
+    """Return the journal of a retry."""
+    # Only the failed deliveries are removed. The rows before the first of them are replayed. Whatever succeeded after
+    # it is offered to the program, so nothing that succeeded is called again.
     paths = set(failed)
     first = next((index for index, row in enumerate(rows) if row.status == "failed" and row.path in paths), None)
     if first is None:

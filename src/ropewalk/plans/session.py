@@ -26,7 +26,8 @@ class Ports(Protocol):
     """How a session reaches the world."""
 
     def begin(self, request: m.Request, due: float | None) -> None:
-        """Begin a step; `due` is when a timer fires, in seconds since the epoch. `Session.end` takes the result."""
+        """Begin a step; `due` is when a timer fires, in seconds since the epoch."""
+        # `Session.end` takes the result.
 
     def abort(self, path: str) -> None:
         """Stop a step that nobody waits for; a result that comes anyway is given to `Session.end`."""
@@ -43,19 +44,17 @@ class Ports(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended, or that it waits.
+    """How a run ended, or that it waits."""
 
-    Attributes:
-        status: `completed`, `failed`, `stopped` at a limit, `invalid`, or `waiting`.
-        result: The result of the program.
-        error: The class of the exception.
-        message: Its text.
-        line: The line that raised it, from 1.
-        failed: The paths of the failed steps that it comes from.
-        printed: Everything that the program printed.
-        waits: The questions that a waiting run has.
-        problems: The problems of an invalid text.
-    """
+    # status: `completed`, `failed`, `stopped` at a limit, `invalid`, or `waiting`.
+    # result: The result of the program.
+    # error: The class of the exception.
+    # message: Its text.
+    # line: The line that raised it, from 1.
+    # failed: The paths of the failed steps that it comes from.
+    # printed: Everything that the program printed.
+    # waits: The questions that a waiting run has.
+    # problems: The problems of an invalid text.
 
     status: str
     result: Json = None
@@ -69,15 +68,13 @@ class Outcome:
 
 
 class Session:
-    """One attempt to run a program to its end.
+    """One attempt to run a program to its end."""
 
-    Args:
-        program: A program without problems.
-        inputs: The values of its inputs.
-        rows: The journal so far; new rows are appended to it.
-        ports: The world.
-        seed: Decides what `random` gives in a new run.
-    """
+    # program: A program without problems.
+    # inputs: The values of its inputs.
+    # rows: The journal so far; new rows are appended to it.
+    # ports: The world.
+    # seed: Decides what `random` gives in a new run.
 
     def __init__(
         self, program: Program, inputs: dict[str, Json], rows: list[Row], ports: Ports, seed: int = 0, logged: int = 0
@@ -172,10 +169,8 @@ class Session:
         self._aborted.pop(path, None)
 
     def advance(self) -> bool:
-        """Deliver whatever there is; return False if the run has ended, or waits for the world.
-
-        After False, `outcome` tells which. A step of the world ends with `end`; then call this again.
-        """
+        """Deliver whatever there is; return False if the run has ended, or waits for the world."""
+        # After False, `outcome` tells which. A step of the world ends with `end`; then call this again.
         while self.outcome is None:
             delivery = self._next()
             if delivery is None:
@@ -240,13 +235,11 @@ def _row_of(request: m.Request, status: str, value: str) -> Row:
 
 
 class Replay:
-    """The recorded rows of a run, which are delivered again in their order.
+    """The recorded rows of a run, which are delivered again in their order."""
 
-    Attributes:
-        cancelled: The paths of the steps that the program has cancelled.
-        dues: When recorded timers are due, by path.
-        offers: The results that the program may ask for.
-    """
+    # cancelled: The paths of the steps that the program has cancelled.
+    # dues: When recorded timers are due, by path.
+    # offers: The results that the program may ask for.
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self.cancelled: set[str] = set()

@@ -23,12 +23,7 @@ COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorE
 
 
 class Unsupported(ExpressionError):
-    """Syntax outside the language, with its place.
-
-    Attributes:
-        line: From 1.
-        column: From 1.
-    """
+    """Syntax outside the language, with its place."""
 
     def __init__(self, node: ast.AST, message: str) -> None:
         super().__init__(message)
@@ -37,14 +32,12 @@ class Unsupported(ExpressionError):
 
 
 class Language:
-    """The tables of a language that add to those of this folder.
+    """The tables of a language that add to those of this folder."""
 
-    Attributes:
-        expressions: How kinds of expressions are compiled; they win over EXPRESSIONS.
-        statements: How kinds of statements are compiled; they win over STATEMENTS.
-        modules: What modules have in addition to MODULES.
-        has_classes: Whether programs define classes, whose members may begin with one underscore.
-    """
+    # expressions: How kinds of expressions are compiled; they win over EXPRESSIONS.
+    # statements: How kinds of statements are compiled; they win over STATEMENTS.
+    # modules: What modules have in addition to MODULES.
+    # has_classes: Whether programs define classes, whose members may begin with one underscore.
 
     def __init__(self) -> None:
         self.expressions: dict[type[ast.AST], Callable[[Any, Any], Getter]] = {}
@@ -65,16 +58,7 @@ PIECES: Final = Language()
 
 
 class Scope:
-    """The names of a function, a comprehension or the piece itself.
-
-    Args:
-        names: The names that it owns.
-        parent: The enclosing scope, None for the piece.
-        imports: For each imported name the module, or `module.member`.
-        comprehension: Whether `:=` inside binds in the enclosing function instead.
-        inside: Whether the program itself is a function.
-        language: The language of the program; that of the parent if there is one.
-    """
+    """The names of a function, a comprehension or the piece itself."""
 
     def __init__(
         self,

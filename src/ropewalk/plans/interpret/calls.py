@@ -44,7 +44,9 @@ REFUSED: Final = {
 
 
 class StepCoroutine(Coroutine):
-    """The call of a tool or a question, before it is awaited. Its arguments are copied when it is awaited."""
+    """The call of a tool or a question, before it is awaited."""
+
+    # Its arguments are copied when it is awaited.
 
     __slots__ = ("begin", "is_read")
 

@@ -17,12 +17,7 @@ _LONG_NUMBER: Final = re.compile(r"\d{19}")
 
 
 def to_text(evaluation: PlanEvaluation, value: Any) -> str:
-    """Return a value as JSON text; keys become texts as `json.dumps` makes them.
-
-    Raises:
-        Refused: JSON has no such value; the message says what to write instead.
-        OverBudget: The text would be too long.
-    """
+    """Return a value as JSON text; keys become texts as `json.dumps` makes them."""
     evaluation.reserve(8 * measure(evaluation.budget, value))
     try:
         text = json.dumps(value, allow_nan=False, default=_other)

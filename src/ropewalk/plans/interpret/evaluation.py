@@ -16,12 +16,10 @@ if TYPE_CHECKING:
 
 
 class PlanEvaluation(Evaluation):
-    """The evaluation of a program.
+    """The evaluation of a program."""
 
-    Attributes:
-        machine: The machine that runs it.
-        depth: How many frames the running task has.
-    """
+    # machine: The machine that runs it.
+    # depth: How many frames the running task has.
 
     __slots__ = ("_iterators", "machine")
 
@@ -48,7 +46,8 @@ class PlanEvaluation(Evaluation):
         return OrderedFrozenSet(items)
 
     def new_tuple(self, items: Iterable[Any]) -> tuple[Any, ...]:
-        """Return a tuple. Raises OverBudget if it is nested too deeply."""
+        """Return a tuple."""
+        # Raises OverBudget if it is nested too deeply.
         made = tuple(items)
         for item in made:
             if type(item) is tuple:
@@ -57,7 +56,8 @@ class PlanEvaluation(Evaluation):
         return made
 
     def stored(self, value: Any) -> Any:
-        """Reserve room for an element. Raises OverBudget if it is nested too deeply."""
+        """Reserve room for an element."""
+        # Raises OverBudget if it is nested too deeply.
         if type(value) is tuple:
             check_depth(value)
         return super().stored(value)

@@ -51,7 +51,8 @@ class Coroutine(Members):
         self.name, self._start, self.is_local = name, start, is_local
 
     def start(self) -> Native:
-        """Return the coroutine of the closures. Raises RuntimeError the second time."""
+        """Return the coroutine of the closures."""
+        # Raises RuntimeError the second time.
         start, self._start = self._start, _used
         return start()
 
@@ -64,7 +65,9 @@ def _used() -> Native:
 
 
 class Future(Members):
-    """A result that comes later. Each waiting task is woken in the next turn."""
+    """A result that comes later."""
+
+    # Each waiting task is woken in the next turn.
 
     __slots__ = ("_callbacks", "_error", "_value", "cancelled", "done", "machine")
 
@@ -126,7 +129,8 @@ class Future(Members):
         return self._value
 
     def exception(self) -> BaseException | None:
-        """Return the exception, None for a value. Raises CancelledError if it was cancelled."""
+        """Return the exception, None for a value."""
+        # Raises CancelledError if it was cancelled.
         if self.cancelled:
             raise CancelledError
         if not self.done:

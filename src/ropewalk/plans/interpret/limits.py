@@ -25,7 +25,8 @@ class StepBudget(Budget):
     __slots__ = ()
 
     def spend(self, steps: int) -> None:
-        """Charge steps. Raises OverBudget if none are left."""
+        """Charge steps."""
+        # Raises OverBudget if none are left.
         self.steps -= steps
         if self.steps < 0:
             raise OverBudget("the program computes for too many steps between two calls; compute less, or in a tool")
@@ -35,11 +36,7 @@ class StepBudget(Budget):
 
 
 def measure(budget: Budget, value: Any) -> int:
-    """Return the number of parts that a walk through a value meets; a shared part counts once per place.
-
-    Raises:
-        OverBudget: The walk would meet more parts than steps are left, or the value is nested too deeply.
-    """
+    """Return the number of parts that a walk through a value meets; a shared part counts once per place."""
     if type(value) not in _CONTAINERS and not isinstance(value, _NESTED):
         return 1
     size = _measure(value, {}, MAX_DEPTH, budget.steps)

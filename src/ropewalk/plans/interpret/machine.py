@@ -33,15 +33,13 @@ class Deadlock(Exception):
 
 
 class Task(Future):
-    """A coroutine that runs by itself, with its own list of frames.
+    """A coroutine that runs by itself, with its own list of frames."""
 
-    Attributes:
-        id: Which child of which task it is (`0.2`).
-        name: Its name in the program.
-        children: How many tasks it has made.
-        visits: How often it came to each place.
-        cancel_requests: How often it was asked to end.
-    """
+    # id: Which child of which task it is (`0.2`).
+    # name: Its name in the program.
+    # children: How many tasks it has made.
+    # visits: How often it came to each place.
+    # cancel_requests: How often it was asked to end.
 
     __slots__ = (
         "_frames",
@@ -131,12 +129,7 @@ class Task(Future):
 
 
 def run_frames(frames: list[Native], error: BaseException | None = None) -> Any:
-    """Run a list of frames until one waits, and return what for; each frame gets the result of the one that it entered.
-
-    Raises:
-        StopIteration: The first frame ended, with its result.
-        OverBudget: There are too many frames.
-    """
+    """Run frames until one waits, and return what it waits for; each gets the result of the one that it entered."""
     value: Any = None
     while True:
         try:
@@ -161,12 +154,10 @@ def run_frames(frames: list[Native], error: BaseException | None = None) -> Any:
 
 
 class Machine(Steps):
-    """Runs one program.
+    """Runs one program."""
 
-    Args:
-        seed: Decides what `random` and `uuid` give.
-        read: Asks the host for a clock; it answers at once.
-    """
+    # seed: Decides what `random` and `uuid` give.
+    # read: Asks the host for a clock; it answers at once.
 
     def __init__(self, seed: int, read: Callable[[m.Clock], m.Reading]) -> None:
         super().__init__()
@@ -194,7 +185,8 @@ class Machine(Steps):
         raise TypeError("An asyncio.Future, a coroutine or an awaitable is required")
 
     def spawn(self, coroutine: Native) -> Task:
-        """Make a task of the current one. It begins when its maker next waits."""
+        """Make a task of the current one."""
+        # It begins when its maker next waits.
         parent = self.current
         parent.children += 1
         task = Task(self, f"{parent.id}.{parent.children}", coroutine)

@@ -82,7 +82,8 @@ class Queue(Shared):
             raise
 
     def put_nowait(self, item: Any) -> None:
-        """Add an item. Raises QueueFull."""
+        """Add an item."""
+        # Raises QueueFull.
         if self.full():
             raise QueueFull
         self._machine.evaluation.stored(item)
@@ -92,7 +93,8 @@ class Queue(Shared):
         _wake_next(self._getters)
 
     def get_nowait(self) -> Any:
-        """Take an item. Raises QueueEmpty."""
+        """Take an item."""
+        # Raises QueueEmpty.
         if self.empty():
             raise QueueEmpty
         item = self._take()

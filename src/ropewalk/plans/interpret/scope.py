@@ -11,14 +11,12 @@ from ..read.problems import Problem, problem_at
 
 
 class ProgramScope(Scope):
-    """The root scope of a program.
+    """The root scope of a program."""
 
-    Args:
-        names: The names that the program binds outside of functions, and its inputs.
-        tools: The names of its tools as it writes them, with their parameters; None where these are unknown.
-        language: The language of programs.
-        inside: Whether the program is the body of a function.
-    """
+    # names: The names that the program binds outside of functions, and its inputs.
+    # tools: The names of its tools as it writes them, with their parameters; None where these are unknown.
+    # language: The language of programs.
+    # inside: Whether the program is the body of a function.
 
     def __init__(
         self, names: Iterable[str], tools: Mapping[str, Sequence[str] | None], language: Language, inside: bool = False

@@ -15,12 +15,10 @@ def method(name: str, function: Callable[..., Any], evaluation: Any) -> BuiltinF
 
 
 class Shared(Members):
-    """A value of asyncio whose methods programs call.
+    """A value of asyncio whose methods programs call."""
 
-    Attributes:
-        functions: The methods that return at once.
-        coroutines: The methods that are awaited.
-    """
+    # functions: The methods that return at once.
+    # coroutines: The methods that are awaited.
 
     is_async: bool | None = None
     """Whether it has blocks of `async with`, of `with`, or none."""

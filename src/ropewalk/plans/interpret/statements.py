@@ -384,7 +384,8 @@ def _with(node: Any, scope: Scope) -> Suspending:
 
 
 def _context(evaluation: Any, holder: Any, is_async: bool) -> tuple[Any, Any]:
-    """Return the functions that enter and leave a `with` block. Raises TypeError if the value has none."""
+    """Return the functions that enter and leave a `with` block."""
+    # Raises TypeError if the value has none.
     if isinstance(holder, Members):
         return holder.context(evaluation, is_async)
     return Members.context(holder, evaluation, is_async)

@@ -16,14 +16,12 @@ if TYPE_CHECKING:
 
 
 class Steps:
-    """The requests of a program.
+    """The requests of a program."""
 
-    Attributes:
-        current: The running task.
-        waiting: The steps that the host has not ended, by path.
-        cancelled: The paths of the steps that the program cancelled.
-        outbox: Messages for the host.
-    """
+    # current: The running task.
+    # waiting: The steps that the host has not ended, by path.
+    # cancelled: The paths of the steps that the program cancelled.
+    # outbox: Messages for the host.
 
     current: Task
 

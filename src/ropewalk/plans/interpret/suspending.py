@@ -94,12 +94,9 @@ class Parts:
         return load_of(name, node)
 
     def replaced(self, node: Any, later: bool = False) -> Any:
-        """Return a copy of a node whose parts up to the last that suspends are slots.
-
-        Args:
-            node: The node.
-            later: Whether something after the node suspends, so that all its parts are taken now.
-        """
+        """Return a copy of a node whose parts up to the last that suspends are slots."""
+        # node: The node.
+        # later: Whether something after the node suspends, so that all its parts are taken now.
         new = set_suspends(copy.copy(node), False)
         if isinstance(node, ast.Call):
             return self._call(node, new, later)

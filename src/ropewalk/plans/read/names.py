@@ -66,11 +66,7 @@ def _suspends(node: ast.AST) -> bool:
 
 
 def mark_recursion(tree: ast.Module) -> set[str]:
-    """Let calls inside of functions that call themselves suspend, so that they need no stack of Python.
-
-    Returns:
-        The names of these functions.
-    """
+    """Let calls inside of functions that call themselves suspend, so that they need no stack of Python."""
     functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     calls = {
         name: [

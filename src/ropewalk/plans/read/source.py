@@ -23,7 +23,8 @@ MAX_BRANCHES: Final = 500
 
 
 def parse(text: str) -> ast.Module:
-    """Return the tree of a program. Raises Unreadable with every problem of grammar, size and depth."""
+    """Return the tree of a program."""
+    # Raises Unreadable with every problem of grammar, size and depth.
     if len(text) > MAX_CHARACTERS:
         raise Unreadable(
             [Problem(1, 1, f"the program is longer than {MAX_CHARACTERS:,} characters; use data as input")]
