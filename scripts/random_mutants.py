@@ -43,6 +43,9 @@ BUDGET = 15.0
 FRESH_BUDGET = 4.0
 """The same for a mutant that needs a new process, which imports and collects first."""
 
+FRESH_FILES = 5
+"""The most test files for such a mutant."""
+
 IN_MODULE = "ROPEWALK_MUTANT_MODULE"
 """Environment variable that is set in the process of one module."""
 
@@ -122,8 +125,12 @@ class Trial:
             turns[f"{turns[function]} {test.test.partition('::')[0]}"] += 1
             turn = turns[function] * 4 + turns[f"{turns[function]} {test.test.partition('::')[0]}"]
             places[test.test] = (-self._failures[test.test], turn, test.seconds)
-        chosen, spent = [], 0.0
+        chosen, spent, files = [], 0.0, set[str]()
         for test in sorted(places, key=places.__getitem__):
+            file = test.partition("::")[0]
+            if everything and len(files) == FRESH_FILES and file not in files:
+                continue
+            files.add(file)
             spent += self._seconds[test]
             if chosen and spent > (FRESH_BUDGET if everything else self._budget):
                 break
