@@ -220,8 +220,9 @@ _FUNCTION = 0x2  # CO_NEWLOCALS: the code of a function, not of a module or a cl
 def _pairs(old: types.CodeType, new: types.CodeType) -> Iterator[tuple[types.CodeType, types.CodeType]]:
     yield old, new
     inner = [[part for part in code.co_consts if isinstance(part, types.CodeType)] for code in (old, new)]
-    for before, after in zip(*inner, strict=True):
-        yield from _pairs(before, after)
+    if len(inner[0]) == len(inner[1]):  # else the change has removed a function, and the one around it differs
+        for before, after in zip(*inner, strict=True):
+            yield from _pairs(before, after)
 
 
 def collect(arguments: list[str], work: Callable[[ForkedTests], None]) -> int:

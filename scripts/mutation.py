@@ -143,7 +143,9 @@ class _Finder:
         elif isinstance(value, int | float):
             new = repr(value + 1)
         elif isinstance(value, str):
-            new = repr(f"{value}_")
+            text = self._text[self._start(node) : self._end(node)].decode()
+            quotes = text[-3:] if text.endswith(('"""', "'''")) and len(text) > 5 else text[-1]
+            new = f"{text.removesuffix(quotes)}_{quotes}"
         else:
             return
         yield "constant", self._start(node), self._end(node), new

@@ -10,7 +10,7 @@ interrupted; `--again` judges what no test noticed once more. Verdicts:
 - noticed: a test failed that passes without the mutation. A test that did not end in time counts only if it passes
   without the mutation in a quarter of that time.
 - SURVIVED: all tests passed that execute the changed line and fit into the limits, or the time was up.
-- UNREACHED: no recorded test executes the line.
+- UNREACHED: no recorded test executes any line of the module.
 """
 
 from __future__ import annotations
@@ -40,11 +40,8 @@ SECONDS = 60
 BUDGET = 15.0
 """Recorded seconds of the tests that judge one mutant: a quarter of the limit."""
 
-FRESH_BUDGET = 4.0
-"""The same for a mutant that needs a new process, which imports and collects first."""
-
-FRESH_FILES = 5
-"""The most test files for such a mutant."""
+FRESH_FILES = 10
+"""The most test files for a mutant that needs a new process, which imports and collects first."""
 
 IN_MODULE = "ROPEWALK_MUTANT_MODULE"
 """Environment variable that is set in the process of one module."""
@@ -90,8 +87,11 @@ class Trial:
         total = 0.0
         while True:
             tests = self._chosen(mutation, forked, everything=is_fresh)
-            if not tests:
+            if not tests and is_fresh:
                 return self._result(mutation, "UNREACHED", "", Outcome("passed", "", total, 0.0))
+            if not tests:  # perhaps the line runs while the module is imported
+                is_fresh = True
+                continue
             outcome = self._run_fresh(tests, copy) if is_fresh else self._run(forked, tests, copy, change)
             total += outcome.seconds
             if outcome.word == "passed":
@@ -132,7 +132,7 @@ class Trial:
                 continue
             files.add(file)
             spent += self._seconds[test]
-            if chosen and spent > (FRESH_BUDGET if everything else self._budget):
+            if chosen and spent > (self._budget / 2 if everything else self._budget):
                 break
             chosen.append(test)
         return chosen
