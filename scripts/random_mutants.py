@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -106,7 +107,7 @@ class Trial:
             # Without the mutation this test fails too: judge without it.
 
     def _chosen(self, mutation: Mutation, forked: ForkedTests, *, everything: bool) -> list[str]:
-        """Return the tests to run: those that noticed others first, then the cheapest of each file in turn."""
+        """Return the tests to run: those that noticed others, those near the module, the cheapest of each file in turn."""
         reached = [
             test for test in self._tests if test.test in forked and self._passes.get((test.test, float(SECONDS)), True)
         ]
@@ -118,13 +119,13 @@ class Trial:
                     break
             reached = executing
         turns: Counter[str] = Counter()
-        places: dict[str, tuple[int, int, float]] = {}
+        places: dict[str, tuple[int, int, int, float]] = {}
         for test in sorted(reached, key=lambda test: test.seconds):
             function = test.test.partition("[")[0]
             turns[function] += 1
             turns[f"{turns[function]} {test.test.partition('::')[0]}"] += 1
             turn = turns[function] * 4 + turns[f"{turns[function]} {test.test.partition('::')[0]}"]
-            places[test.test] = (-self._failures[test.test], turn, test.seconds)
+            places[test.test] = (-self._failures[test.test], -self._nearness(test.test), turn, test.seconds)
         chosen, spent, files = [], 0.0, set[str]()
         for test in sorted(places, key=places.__getitem__):
             file = test.partition("::")[0]
@@ -136,6 +137,11 @@ class Trial:
                 break
             chosen.append(test)
         return chosen
+
+    def _nearness(self, test: str) -> int:
+        """Return how many words the paths of a test and of the module have in common."""
+        words = set(re.split(r"[/_.]", test.partition("::")[0]))
+        return len(words.intersection(re.split(r"[/_]", self._module)))
 
     def _run(self, forked: ForkedTests, tests: list[str], copy: Path, change: Change) -> Outcome:
         """Run tests in a fork; programs that they start import the copy."""
