@@ -72,7 +72,7 @@ class Trial:
         self._seconds = {test.test: test.seconds for test in self._tests}
         self._budget = budget
         self._module = module
-        self._passes: dict[tuple[str, float], bool] = {}
+        self._passes: dict[str, bool] = {}
         self._failures: Counter[str] = Counter()
         self.source = self._file.read_text()
 
@@ -97,20 +97,17 @@ class Trial:
             total += outcome.seconds
             if outcome.word == "passed":
                 return self._result(mutation, "SURVIVED", "", outcome)
-            quarter = outcome.in_test / 4 if outcome.word == "late" else float(SECONDS)
-            if self._passes_within(quarter, forked, outcome.test):
+            if self._passes_unchanged(forked, tests, outcome):
                 self._failures[outcome.test] += 1
                 by = outcome.test if outcome.word == "failed" else f"{outcome.test} ({outcome.word})"
                 return self._result(mutation, "noticed", by, outcome)
-            if outcome.word == "late" or total > SECONDS:
-                return self._result(mutation, "SURVIVED", f"the time was up in {outcome.test}", outcome)
+            if outcome.word != "failed" or total > SECONDS:
+                return self._result(mutation, "SURVIVED", f"{outcome.word} in {outcome.test}, as without it", outcome)
             # Without the mutation this test fails too: judge without it.
 
     def _chosen(self, mutation: Mutation, forked: ForkedTests, *, everything: bool) -> list[str]:
-        """Return the tests to run: those that noticed others, those near the module, the cheapest of each file in turn."""
-        reached = [
-            test for test in self._tests if test.test in forked and self._passes.get((test.test, float(SECONDS)), True)
-        ]
+        """Return the tests to run: those that noticed others, those near the module, then the cheapest of each file."""
+        reached = [test for test in self._tests if test.test in forked and self._passes.get(test.test, True)]
         if not everything:
             # In Python a line inside a statement has often no event of its own.
             for lines in ({mutation.line}, set(range(mutation.statement, mutation.line + 1))):
@@ -170,19 +167,23 @@ class Trial:
             return Outcome("failed", tests[0], verdict.seconds, 0.0, verdict.output, count)
         return Outcome("late", tests[0], verdict.seconds, verdict.seconds, verdict.output, count)
 
-    def _passes_within(self, seconds: float, forked: ForkedTests, test: str) -> bool:
-        """Return True if a test passes without a mutation."""
-        key = (test, seconds)
-        if key not in self._passes:
-            self._passes[key] = self._run_unchanged(forked, test, seconds).word == "passed"
-        return self._passes[key]
+    def _passes_unchanged(self, forked: ForkedTests, tests: list[str], outcome: Outcome) -> bool:
+        """Return True if the test that ended a run passes without the mutation."""
+        match outcome.word:
+            case "late":
+                return self._run_unchanged(forked, [outcome.test], outcome.in_test / 4).word == "passed"
+            case "died":  # the tests before it may have used up the memory
+                return self._run_unchanged(forked, tests[: outcome.count], SECONDS).word == "passed"
+        if outcome.test not in self._passes:
+            self._passes[outcome.test] = self._run_unchanged(forked, [outcome.test], SECONDS).word == "passed"
+        return self._passes[outcome.test]
 
-    def _run_unchanged(self, forked: ForkedTests, test: str, seconds: float) -> Outcome:
+    def _run_unchanged(self, forked: ForkedTests, tests: list[str], seconds: float) -> Outcome:
         mark = uuid.uuid4().hex
         with tempfile.TemporaryDirectory(prefix="mutant-", ignore_cleanup_errors=True) as folder:
             environment = {mutants.MARK: mark, "PYTEST_DEBUG_TEMPROOT": folder}
             try:
-                return forked.run([test], Limits(seconds, mutants.MEMORY), environment)
+                return forked.run(tests, Limits(seconds, mutants.MEMORY), environment)
             finally:
                 mutants.end_processes(mark)
 
