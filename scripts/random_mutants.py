@@ -44,8 +44,14 @@ BUDGET = 15.0
 FRESH_FILES = 10
 """The most test files for a mutant that needs a new process, which imports and collects first."""
 
+PATIENCE = 8
+"""Seconds that a test may take in any case; a slow one may take longer."""
+
 IN_MODULE = "ROPEWALK_MUTANT_MODULE"
 """Environment variable that is set in the process of one module."""
+
+STARTED_IN = "ROPEWALK_MUTANTS_STARTED_IN"
+"""Environment variable with the directory from which the files of arguments are found."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +107,9 @@ class Trial:
                 self._failures[outcome.test] += 1
                 by = outcome.test if outcome.word == "failed" else f"{outcome.test} ({outcome.word})"
                 return self._result(mutation, "noticed", by, outcome)
-            if outcome.word != "failed" or total > SECONDS:
-                return self._result(mutation, "SURVIVED", f"{outcome.word} in {outcome.test}, as without it", outcome)
-            # Without the mutation this test fails too: judge without it.
+            if total > SECONDS:
+                return self._result(mutation, "SURVIVED", f"the time was up in {outcome.test}", outcome)
+            self._passes[outcome.test] = False  # it fails without the mutation too, or is too slow: judge without it
 
     def _chosen(self, mutation: Mutation, forked: ForkedTests, *, everything: bool) -> list[str]:
         """Return the tests to run: those that noticed others, those near the module, then the cheapest of each file."""
@@ -142,7 +148,7 @@ class Trial:
 
     def _run(self, forked: ForkedTests, tests: list[str], copy: Path, change: Change) -> Outcome:
         """Run tests in a fork; programs that they start import the copy."""
-        seconds_of = {test: 8 + 20 * self._seconds[test] for test in tests}
+        seconds_of = {test: PATIENCE + 20 * self._seconds[test] for test in tests}
         mark = uuid.uuid4().hex
         environment = {mutants.MARK: mark, "PYTHONPATH": str(copy)}
         with tempfile.TemporaryDirectory(prefix="mutant-", ignore_cleanup_errors=True) as folder:
@@ -265,26 +271,40 @@ def _line(name: str, figures: Counter[str]) -> str:
     )
 
 
+def _absolute(path: str) -> Path:
+    return Path(os.environ.get(STARTED_IN, "."), path).resolve()
+
+
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="mutants.py --random", description=__doc__.splitlines()[0])
     parser.add_argument("--random", action="store_true", help="judge random mutants")
     parser.add_argument("--module", nargs="+", required=True, metavar="M", help="modules, such as check/updates")
-    parser.add_argument("--record", type=Path, required=True, metavar="FILE", help="which tests execute which lines")
+    parser.add_argument(
+        "--record", type=_absolute, required=True, metavar="FILE", help="which tests execute which lines"
+    )
     parser.add_argument(
         "--tests", nargs="+", metavar="ARGUMENT", help="run these tests (arguments of pytest) and record"
     )
-    parser.add_argument("--results", type=Path, metavar="FILE", help="verdicts, one JSON object per line")
+    parser.add_argument("--results", type=_absolute, metavar="FILE", help="verdicts, one JSON object per line")
     parser.add_argument("--seed", type=int, default=73011, metavar="N", help="seed of the sample (default 73011)")
     parser.add_argument("--count", type=int, default=40, metavar="N", help="mutants of each module (default 40)")
     parser.add_argument("--budget", type=float, default=BUDGET, metavar="S", help="seconds of tests for one mutant")
     parser.add_argument("--again", action="store_true", help="judge mutants once more that no test noticed")
     arguments = parser.parse_args(words)
-    environment = {**os.environ, "HYPOTHESIS_PROFILE": "ci", "MALLOC_ARENA_MAX": "2", IN_MODULE: "1"}
+    environment = {
+        **os.environ,
+        "HYPOTHESIS_PROFILE": "ci",
+        "MALLOC_ARENA_MAX": "2",
+        IN_MODULE: "1",
+        STARTED_IN: os.getcwd(),
+    }
+    environment["PYTHONPATH"] = str(mutants.SOURCE)
     if IN_MODULE not in os.environ:
         # Each module gets a process of its own, with the variables that count when a process starts.
         command = [sys.executable, str(Path(mutants.__file__)), *words, "--module"]
         for module in [None] if arguments.tests else arguments.module:
-            code = subprocess.call([*command, *([module] if module else arguments.module)], env=environment)
+            chosen = [module] if module else arguments.module
+            code = subprocess.call([*command, *chosen], env=environment, cwd=mutants.ROOT)
             if code:
                 return code
         if arguments.results:
