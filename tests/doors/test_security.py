@@ -283,6 +283,10 @@ def test_a_session_ends_when_it_was_idle_for_too_long() -> None:
     assert not sessions.touch(id)
     now -= IDLE_SECONDS
     assert not sessions.touch(id)  # it does not come back
+    assert not sessions.touch("€")  # no id that this server could have given
+    sessions.start()
+    now += IDLE_SECONDS
+    assert sessions.end_all() == 1
     assert IDLE_SECONDS == 24 * 60 * 60
 
 
