@@ -132,3 +132,18 @@ async def test_a_correction_asks_no_less_than_the_run_did(path: Path, asked: Any
         plans = app.plans.for_models()
         answer = await plans.resume_run(str(first["runId"]), code="await remove(x=await look(x=3))")
         assert answer["status"] == ("waiting" if "destructive" in (asked, later) else "completed")
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [("[1] * 900", "array"), ("'x' * 900", "string"), ("{'a': 'x' * 900}", "object")],
+)
+async def test_a_handle_names_the_type_of_its_value(path: Path, value: str, kind: str) -> None:
+    async with open_app(path, max_result=100) as app:
+        answer: Any = await app.plans.run_plan(f"return {value}")
+        assert (answer["status"], answer["result"]["type"]) == ("completed", kind)
+        assert answer["result"]["size"] > 900
+        app.context.plans = PlanSettings(max_result=0)
+    for small, name in ((True, "boolean"), (7, "integer"), (1.5, "number"), (None, "null")):
+        handle: Any = app.plans.handle(small, "r", "n")
+        assert (handle["type"], handle["$value"]) == (name, "r/n")

@@ -1,8 +1,9 @@
-"""What a runner tells its learner, what it binds, and what progress reports give."""
+"""What a runner tells its learner and the log, what it binds, and what progress reports give."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +19,7 @@ from ropewalk.errors import (
     ToolNotFound,
     ValidationFailed,
 )
-from ropewalk.tools.runner import Runner
+from ropewalk.tools.runner import MAX_LOGGED, ExecutorCaller, Runner, log_text, logged
 from ropewalk.tools.tool import ProgressEvent, Tool, ToolBackend
 from ropewalk.tools.toolbox import Toolbox
 
@@ -111,3 +112,66 @@ def test_only_an_index_with_a_version_is_asked_once() -> None:
     first = runner.bind("double")
     box.register(Tool("other", "", {}), lambda: 1)
     assert runner.bind("double") is not first
+
+
+# --- the log -------------------------------------------------------------------------------------
+
+
+def tell(value: Any) -> int:
+    """Give back anything, although a number was promised."""
+    return value  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("level", [logging.INFO, logging.WARNING])
+@pytest.mark.parametrize(
+    ("value", "shown", "recorded"),
+    [
+        (7, "7", None),
+        ("text", '"text"', {"value": "text"}),
+        ({"token": "abc"}, '{"token":"***"}', {"value": {"token": "abc"}}),
+    ],
+)
+def test_a_logged_tool_logs_its_input_and_result(
+    value: Any, shown: str, recorded: Any, level: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    bound = logged(Runner(Toolbox([tell])).bind("tell"), "tell")
+    caplog.set_level(level, "ropewalk.tools")
+    if recorded is None:
+        assert asyncio.run(bound.call({"value": value})) == value
+    else:
+        with pytest.raises(OutputValidationFailed) as raised:
+            asyncio.run(bound.call({"value": value}))
+        assert raised.value.result is not None
+        assert raised.value.result.value == recorded
+    kind = "result" if recorded is None else "rejected result"
+    wanted = [f'tool tell input: {{"value":{shown}}}', f"tool tell {kind}: {shown}"]
+    assert [record.getMessage() for record in caplog.records] == (wanted if level == logging.INFO else [])
+
+
+def test_a_logged_result_in_an_envelope_is_shown_without_it(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "ropewalk.tools")
+
+    async def envelope(name: str, args: Any) -> Any:
+        return {"value": {"a": 1}}
+
+    asyncio.run(logged(ExecutorCaller(envelope).bind("any"), "any").call({}))
+    assert caplog.records[-1].getMessage() == 'tool any result: {"a":1}'
+
+
+def test_log_text_is_short_and_without_secrets() -> None:
+    secrets = {"password": "p", "list": [{"api_key": "k", "plain": 1}], "token": None}
+    assert log_text(secrets) == '{"password":"***","list":[{"api_key":"***","plain":1}],"token":null}'
+    longest = "x" * (MAX_LOGGED - 2)
+    assert log_text(longest) == f'"{longest}"'
+    assert log_text(longest + "x") == f'"{longest}…'
+
+
+def test_an_executor_needs_a_name_and_a_function() -> None:
+    caller = ExecutorCaller(lambda name, args: [name, args])
+    assert asyncio.run(caller.bind("any name").call({"a": 1})) == ["any name", {"a": 1}]
+    assert caller.bind("t") is caller.bind("t") is not caller.bind("u")
+    with pytest.raises(ToolNotFound) as raised:
+        caller.bind("")
+    assert (raised.value.op, str(raised.value.cause)) == ("resolve", "empty tool name")
+    with pytest.raises(TypeError, match="executor must be a function"):
+        ExecutorCaller("x")  # type: ignore[arg-type]
