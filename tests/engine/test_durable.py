@@ -14,7 +14,7 @@ from engine.lab import call, job, line, obj, on, out, resumed
 from ropewalk.engine.compile.durable import describe_call, failure_from_json, failure_to_json
 from ropewalk.engine.engine import Engine
 from ropewalk.errors import JournalConflict, NodeFailed, Problem, StoreError
-from ropewalk.expr.ast import Ref
+from ropewalk.expr.ast import Fn, Lit, Ref
 from ropewalk.ir import OnError, Policy, Retry
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.testing import DyingStore, ScriptedTools, fails, in_turn
@@ -107,3 +107,24 @@ async def test_a_resumed_run_repeats_the_recorded_failure_in_full() -> None:
             await Engine(dying).run(job(body, tools))
         done = await resumed(await dying.survivor(), body, tools)
         assert (done["status"], done["value"]) == (whole["status"], whole["value"])
+
+
+@pytest.mark.parametrize(
+    ("on_error", "is_handled"),
+    [
+        (None, False),
+        (OnError(value=Ref("error", ("message",))), True),
+        (OnError(value=Ref("error", ("message",)), reported=True), False),
+        (OnError(value=Fn("/", (Lit(1), Ref("input")))), False),  # the fallback fails too
+    ],
+)
+async def test_the_last_attempt_says_whether_its_failure_was_handled(
+    on_error: OnError | None, is_handled: bool
+) -> None:
+    store = MemoryStore(durable=True)
+    policy = Policy(retry=Retry(attempts=2), on_error=on_error)
+    await on(store, line(call("bad", policy=policy)), ScriptedTools(bad=fails("no luck")), input="text")
+    attempts = [entry.data for entry in store.history("r") if entry.kind == "attempt"]
+    assert [data.get("handled", False) for data in attempts] == [False, is_handled]
+    assert [data["due"] is None for data in attempts] == [False, True]
+    assert [data["attempts"] for data in attempts] == [1, 2]
