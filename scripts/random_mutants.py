@@ -114,21 +114,24 @@ class Trial:
     def _chosen(self, mutation: Mutation, forked: ForkedTests, *, everything: bool) -> list[str]:
         """Return the tests to run: those that noticed others, those near the module, then the cheapest of each file."""
         reached = [test for test in self._tests if test.test in forked and self._passes.get(test.test, True)]
-        if not everything:
+        lines = {mutation.line}
+        if not everything and not any(self._executes(test, lines) for test in reached):
             # In Python a line inside a statement has often no event of its own.
-            for lines in ({mutation.line}, set(range(mutation.statement, mutation.line + 1))):
-                executing = [test for test in reached if not lines.isdisjoint(test.lines[self._name])]
-                if executing:
-                    break
-            reached = executing
+            lines = set(range(mutation.statement, mutation.line + 1))
+            if not any(self._executes(test, lines) for test in reached):
+                return []
         turns: Counter[str] = Counter()
-        places: dict[str, tuple[int, int, int, float]] = {}
+        places: dict[str, tuple[bool, int, int, int, float]] = {}
         for test in sorted(reached, key=lambda test: test.seconds):
             function = test.test.partition("[")[0]
             turns[function] += 1
             turns[f"{turns[function]} {test.test.partition('::')[0]}"] += 1
             turn = turns[function] * 4 + turns[f"{turns[function]} {test.test.partition('::')[0]}"]
-            places[test.test] = (-self._failures[test.test], -self._nearness(test.test), turn, test.seconds)
+            # A line that runs once per process, because its result is cached, is recorded for one test alone.
+            is_other = not everything and not self._executes(test, lines)
+            nearness = self._nearness(test.test)
+            if not is_other or nearness:
+                places[test.test] = (is_other, -self._failures[test.test], -nearness, turn, test.seconds)
         chosen, spent, files = [], 0.0, set[str]()
         for test in sorted(places, key=places.__getitem__):
             file = test.partition("::")[0]
@@ -140,6 +143,9 @@ class Trial:
                 break
             chosen.append(test)
         return chosen
+
+    def _executes(self, test: Recorded, lines: set[int]) -> bool:
+        return not lines.isdisjoint(test.lines[self._name])
 
     def _nearness(self, test: str) -> int:
         """Return how many words the paths of a test and of the module have in common."""

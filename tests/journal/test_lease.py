@@ -18,6 +18,7 @@ import pytest
 
 from ropewalk.errors import Action, StoreError
 from ropewalk.journal.protocol import NewRun
+from ropewalk.journal.sql import leases
 from ropewalk.journal.sql.leases import (
     Owner,
     _start_time_from_ps,
@@ -132,6 +133,39 @@ def test_systems_without_proc_ask_ps() -> None:
 def test_leases_count_the_time_that_the_machine_was_suspended() -> None:
     before = time.clock_gettime(time.CLOCK_BOOTTIME)
     assert before <= boottime() <= time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def test_systems_without_proc_know_less_and_ask_ps(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(path: str, *_: object, **__: object) -> None:
+        raise FileNotFoundError(path)
+
+    exists = os.path.exists
+    monkeypatch.setattr(leases, "open", missing, raising=False)
+    monkeypatch.setattr(os, "readlink", missing)
+    monkeypatch.setattr(os.path, "exists", lambda path: not str(path).startswith("/proc") and exists(path))
+    if shutil.which("ps"):
+        assert start_time_of(os.getpid()) == _start_time_from_ps(os.getpid()) is not None
+        assert start_time_of(NEVER_A_PID) is None
+    owner = leases._owner_of_pid.__wrapped__(os.getpid())
+    assert (owner.boot, owner.space, owner.pid) == ("", "", os.getpid())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_systems_with_proc_start_no_process_to_look_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "run", None)
+    assert start_time_of(NEVER_A_PID) is None
+
+
+def test_the_clock_of_leases_counts_suspended_time_where_the_system_has_such_a_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(time, "CLOCK_BOOTTIME", time.CLOCK_PROCESS_CPUTIME_ID, raising=False)
+    assert leases._choose_clock()() <= time.process_time()
+    monkeypatch.delattr(time, "CLOCK_BOOTTIME")
+    for platform in ("darwin", "linux"):
+        monkeypatch.setattr(sys, "platform", platform)
+        before = time.clock_gettime(time.CLOCK_MONOTONIC)
+        assert before <= leases._choose_clock()() <= time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 LEASE = 10.0
