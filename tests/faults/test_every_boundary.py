@@ -12,27 +12,29 @@ from faults.hands import Alone, died
 from faults.scene import BRIEF, STEPS, Scene
 from faults.tally import Counts
 from faults.verdict import check, ends_well
+from tiers import Scale
 
 ALONE = Alone()
 
 
 @pytest.mark.timeout(3600)
+@pytest.mark.campaign("faults")
 def test_a_run_killed_at_any_boundary_ends_as_if_it_had_been_left_alone(
-    tmp_path: Path, store: str | None, counts: Counts, rounds: int
+    tmp_path: Path, store: str | None, counts: Counts, scale: Scale
 ) -> None:
     counts.item = f"kill -9 at every boundary: {'SQLite' if store is None else 'Postgres'}"
-    for round, chain in enumerate([BRIEF, *[STEPS] * rounds]):
-        _every_boundary(tmp_path / str(round), chain, store, counts)
+    for round, chain in enumerate(scale([BRIEF], [BRIEF, STEPS])):
+        _every_boundary(tmp_path / str(round), chain, store, counts, scale(3, 1))
     counts.clean()
 
 
-def _every_boundary(folder: Path, chain: str, store: str | None, counts: Counts) -> None:
+def _every_boundary(folder: Path, chain: str, store: str | None, counts: Counts, stride: int) -> None:
     sound = Scene(folder / "sound", chain, store)
     whole = ALONE.run(sound, "run", f"{folder.name}-sound")
     assert whole["status"] == "completed", whole
-    at, last = 0, False
+    at, last = 1 - stride, False
     while not last:
-        at += 1
+        at += stride
         id = f"{folder.name}-{at}"
         scene = Scene(folder / str(at), chain, store or str(folder / "store.db"))
         scene.fate(at, signal.SIGKILL)

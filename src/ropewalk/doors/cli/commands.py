@@ -61,7 +61,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "serve": ("serve:serve", "Serve the HTTP API and the web UI."),
     "doctor": ("doctor:doctor", "Check the installation, the project, the store and the servers."),
     "bench": ("doctor:bench", "Measure the time per step on this machine and store."),
-    "completion": ("main:completion", "Print a completion script for bash, zsh or fish."),
+    "completion": ("dispatch:completion", "Print a completion script for bash, zsh or fish."),
 }
 GROUPS: Final = {
     "runs": "List, show, follow, continue, retry, undo and stop runs.",
@@ -78,7 +78,9 @@ Exit codes: 0 completed or partial, 1 run failed, 2 usage, 3 invalid definition,
 
 
 def help_page() -> str:
-    """Return the text of `ropewalk --help`. It needs no parser, which takes longer to import."""
+    """Return the text of `ropewalk --help`."""
+
+    # It needs no parser, which takes longer to import.
     width = max(map(len, COMMANDS))
     lines = [f"  {name.ljust(width)}  {summary}" for name, (_, summary) in COMMANDS.items()]
     return "\n".join(

@@ -31,7 +31,7 @@ from ...journal.protocol import ENDS
 from ...source.document import replace_invisible
 from .agents import Transcript
 from .arguments import saved
-from .main import FAILED, Answer, UsageError, run_exit_code, write_stdout
+from .dispatch import FAILED, Answer, UsageError, run_exit_code
 from .options import Json, Project, StoreAddress
 from .output import columns, duration, first_line, moment, notify
 from .progress_counts import MARKS, REUSED, RunCounts, attempt_failed_line, awaited, is_new_wait, node_line, wait_line
@@ -39,6 +39,7 @@ from .rerun import case_text, in_quick_time
 from .session import Interrupts, facts_with_tools, unknown_run, with_app, without_tools
 from .signals import store_options, wait_lines
 from .store import instant
+from .streams import write_stdout
 from .undo import undo_lines
 
 if TYPE_CHECKING:
@@ -140,11 +141,10 @@ def _with_progress(app: App, row: RunRow) -> RunRow:
 
 
 def _execution_time(row: RunRow, now: float, state: str | None, earlier: float) -> str:
-    """Return how long the run executed, without the time that it was queued, interrupted or waiting.
+    """Return how long the run executed, without the time that it was queued, interrupted or waiting."""
 
-    For a run that a process executes now, return the time since its start. `earlier` is the time in seconds of
-    executions before a retry.
-    """
+    # For a run that a process executes now, return the time since its start. `earlier` is the time in seconds of
+    # executions before a retry.
     if state is not None or row.status == "waiting":
         return duration(row.spent + earlier) if state != "queued" and row.spent + earlier else "-"
     if row.ended_at and row.spent:
@@ -237,17 +237,7 @@ def _details_text(
     *,
     entire: bool,
 ) -> str:
-    """Render a run as text.
-
-    Args:
-        run: The details of the run, as `app.runs.get` returns them.
-        root: The id of the run to resume: this one, or the one that called it as a tool.
-        transcript: Renders the steps of agents.
-        queue_note: Why no worker takes a queued run, if none does.
-        resumer: Who resumes the run by itself.
-        options: The options that name the same store and project in the commands shown.
-        entire: Leave out no step.
-    """
+    """Render a run as text."""
     resume = f"ropewalk resume {shlex.quote(root)}{options}"
     status = run["status"]
     if run["queued"]:
@@ -332,14 +322,7 @@ def _time_spent(run: dict[str, Any]) -> str:
 
 
 def _abridged_lines(nodes: list[dict[str, Any]], now: float, pending: Container[str], *, entire: bool) -> Iterable[str]:
-    """Render one line per step; for a long run only the first, the failed and the last steps.
-
-    Args:
-        nodes: The steps.
-        now: Seconds since the epoch; infinite for a run that has ended.
-        pending: Paths of the waits that nothing has answered.
-        entire: Leave out no step.
-    """
+    """Render one line per step; for a long run only the first, the failed and the last steps."""
     if entire or len(nodes) <= 2 * _STEP_LIMIT:
         return (_step_line(node, now, pending) for node in nodes)
     first, middle, last = nodes[:_STEP_LIMIT], nodes[_STEP_LIMIT:-_STEP_LIMIT], nodes[-_STEP_LIMIT:]
@@ -434,7 +417,7 @@ def watch(run_id: str, /, *, json: Json = False, store: StoreAddress = None, pro
     async def work(app: App, _: Interrupts) -> Answer:
         if app.runs.get(run_id) is None:
             raise unknown_run(app, run_id)
-        from .main import json_line
+        from .dispatch import json_line
 
         counts, status, options = RunCounts(), "", store_options(store, project)
         resume = f"ropewalk resume {shlex.quote(app.runs.outermost(run_id))}{options}"

@@ -23,10 +23,11 @@ from ...config.project import read_config
 from ...config.settings import Config
 from ...errors import ConfigError, RopewalkError, install_command
 from ..security import TOKEN, new_token, serve_until_cancelled, token_given
-from .main import Answer, write_stdout
+from .dispatch import Answer
 from .options import Log, LogLevel, Project, StoreAddress
 from .output import notify
 from .session import Interrupts, directory, with_app
+from .streams import write_stdout
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -86,11 +87,7 @@ def serve(
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens.
-
-    Raises:
-        ConfigError: The host or the port cannot be used.
-    """
+    """Return a socket that listens."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -194,10 +191,9 @@ def mcp(
 
 
 async def _require_valid(app: App, files: Iterable[Path]) -> None:
-    """Raise InvalidFlow for a wrong flow on the command line: now, not at the first call of a client.
+    """Raise InvalidFlow for a wrong flow on the command line: now, not at the first call of a client."""
 
-    A plan whose servers do not answer soon is left to the list of tools: no client waits for a silent server.
-    """
+    # A plan whose servers do not answer soon is left to the list of tools: no client waits for a silent server.
     for file in files:
         loading = asyncio.ensure_future(app.load_async(file))
         done, _ = await asyncio.wait([loading], timeout=_PATIENCE)

@@ -207,18 +207,12 @@ ERRORS: Final[tuple[tuple[type[BaseException], int], ...]] = (
 
 
 def status_of(error: BaseException) -> int:
-    """Return the HTTP status of an error.
-
-    Args:
-        error: The error.
-
-    Returns:
-        The status; 500 for an error that is not Ropewalk's.
-    """
+    """Return the HTTP status of an error."""
     return next((status for kind, status in ERRORS if isinstance(error, kind)), 500)
 
 
-def _served(request: Request) -> App:
+# Async, as FastAPI would call them in threads of their own otherwise.
+async def _served(request: Request) -> App:
     return request.app.state.served  # type: ignore[no-any-return]
 
 
@@ -226,7 +220,7 @@ Served = Annotated[App, Depends(_served)]
 """The app that a route serves."""
 
 
-def _files(request: Request) -> FlowFiles:
+async def _files(request: Request) -> FlowFiles:
     return request.app.state.files  # type: ignore[no-any-return]
 
 
@@ -289,20 +283,12 @@ SMALL: Final = 32_768  # bytes of a body that are read at once: some millisecond
 
 
 async def patiently(size: int, work: Callable[[], Read]) -> Read:
-    """Do work that reads or checks `size` bytes of a definition: much of it in a thread, with a limit of time.
-
-    Raises:
-        InvalidFlow: It took too long.
-    """
+    """Do work that reads or checks `size` bytes of a definition: much of it in a thread, with a limit of time."""
     return work() if size <= SMALL else await in_thread(work, DEFINITION_SECONDS)
 
 
 async def load_patiently(app: App, size: int, work: Callable[[], Read]) -> Read:
-    """Load a definition as `patiently` does; for a plan, connect the servers whose tools it names.
-
-    Raises:
-        InvalidFlow: It is wrong, or took too long.
-    """
+    """Load a definition as `patiently` does; for a plan, connect the servers whose tools it names."""
     return await app.definitions.connecting(lambda: patiently(size, work))
 
 
@@ -339,18 +325,20 @@ class Route(APIRoute):
         return read
 
 
-def answer_error(_: Request, error: Exception) -> Answer:
+async def answer_error(_: Request, error: Exception) -> Answer:
     """Answer with a RopewalkError as data."""
     return Answer(error_payload(error, Door.HTTP), status_of(error))
 
 
-def answer_fault(_: Request, error: Exception) -> Answer:
-    """Answer an internal error. The log of the server has its traceback."""
+async def answer_fault(_: Request, error: Exception) -> Answer:
+    """Answer an internal error."""
+
+    # The log of the server has its traceback.
     message = "internal error; the log of the server has it"
     return Answer({"error": {"kind": "InternalError", "message": message, "problems": []}}, 500)
 
 
-def answer_refusal(request: Request, error: Exception) -> Answer:
+async def answer_refusal(request: Request, error: Exception) -> Answer:
     """Answer a refusal of the framework (unknown path, wrong method, invalid JSON) in the shape of all errors."""
     assert isinstance(error, HTTPException) or hasattr(error, "status_code")
     detail: Any = getattr(error, "detail", "")
@@ -366,15 +354,7 @@ def answer_refusal(request: Request, error: Exception) -> Answer:
 
 
 def answer_misfit(request: Request, error: Exception) -> Answer:
-    """Answer a request that does not match its route.
-
-    Args:
-        request: The request.
-        error: The validation error of the framework.
-
-    Returns:
-        An answer with the status 422 and every problem.
-    """
+    """Answer a request that does not match its route."""
     assert isinstance(error, RequestValidationError)
     if isinstance(error.body, bytes):  # which was not read as JSON
         message = f"the body is sent as {request.headers.get('content-type') or 'nothing'}; send it as application/json"

@@ -45,7 +45,9 @@ def operation_id(route: APIRoute) -> str:
 
 
 class Metrics:
-    """Takes the events of runs. Labelled by what a project has a bounded number of, never by a run."""
+    """Takes the events of runs."""
+
+    # Labelled by what a project has a bounded number of, never by a run.
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -94,7 +96,7 @@ class Metrics:
 @metrics_router.get(
     "/metrics", summary="Get metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}}
 )
-def metrics(request: Request) -> Response:
+async def metrics(request: Request) -> Response:
     """Counts and times of the runs of this process."""
     counted: Metrics = request.app.state.metrics
     return Response(generate_latest(counted.registry), media_type=CONTENT_TYPE_PLAIN_1_0_0)
@@ -109,7 +111,7 @@ page_router = APIRouter(include_in_schema=False)
 
 
 @page_router.get("/assets/{name}")
-def asset(name: str) -> FileResponse:
+async def asset(name: str) -> FileResponse:
     """Return a file of the web UI whose name has a hash of its content, so that browsers may cache it."""
     if name not in _ASSETS:  # a path is never put together from a request
         raise HTTPException(404, f"no file {name!r}")
@@ -119,7 +121,7 @@ def asset(name: str) -> FileResponse:
 
 
 @page_router.get("/{path:path}")
-def index(path: str) -> FileResponse:
+async def index(path: str) -> FileResponse:
     if path.partition("/")[0].lower() == "api":
         raise HTTPException(404, "Not Found")
     return FileResponse(
@@ -135,7 +137,7 @@ class Ended(BaseModel):
 
 
 @sessions_router.post("/logout", summary="Log out", response_model=Ended)
-def logout(
+async def logout(
     request: Request,
     all: Annotated[bool, Query(description="End the sessions of every browser, not only this one.")] = False,
 ) -> Answer:
@@ -156,32 +158,17 @@ def logout(
 def make_site(
     app: App, token: str | None, *, hosts: Iterable[str] = (), home: Path | None = None, flows: Sequence[str] = ()
 ) -> AuthMiddleware:
-    """Build the HTTP API and the web UI of an app. The caller closes the app.
+    """Build the HTTP API and the web UI of an app."""
 
-    Args:
-        app: The app to serve.
-        token: What every request must show as bearer token or cookie; None if another program checks requests.
-        hosts: Host names that requests may name, in addition to 127.0.0.1 and localhost.
-        home: The directory whose flow files are listed as definitions.
-        flows: Patterns of these files. Default: every document in `home`.
-
-    Returns:
-        The ASGI app.
-    """
+    # The caller closes the app.
+    # `token`: What every request must show as bearer token or cookie; None if another program checks requests.
     return AuthMiddleware(
         _routes(app, FlowFiles(app, home, flows)), token, hosts, app.limits.file_size, LOST.read_bytes()
     )
 
 
 def api_of(app: App) -> dict[str, Any]:
-    """Build the OpenAPI document.
-
-    Args:
-        app: The app that the API serves.
-
-    Returns:
-        The document.
-    """
+    """Build the OpenAPI document."""
     return _routes(app, FlowFiles(app)).openapi()
 
 

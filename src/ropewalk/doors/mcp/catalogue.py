@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("ropewalk.mcp.server")
 
 _THRESHOLD: Final = 0.1  # lower than usual: a model is better off with near misses than with nothing
-_MAX_AGE: Final = 1.0  # seconds for which an unchanged tool is called without a look at all the others
+# Seconds for which an unchanged tool is called without a look at all the others. The server looks every second for
+# clients that have a list, so that no call has to.
+_MAX_AGE: Final = 2.0
 _MOST_FINDS: Final = 200  # tools found by one client whose requests are remembered until they are called
 
 
@@ -57,6 +59,11 @@ class Finder:
         """The servers whose tools cannot be found yet."""
         mcp = self._app.toolbox.mcp
         return [] if mcp is None else mcp.connecting
+
+    @property
+    def version(self) -> Any:
+        """A value that changes with the tools of the toolbox and its servers."""
+        return self._app.toolbox.version, self.connecting
 
     def best(self, tools: Mapping[str, ExposedTool], query: str, limit: int) -> list[tuple[str, float]]:
         """Return names and scores of the tools that fit a request, the best first."""
@@ -92,7 +99,9 @@ class Finder:
     async def call(
         self, tool: ExposedTool, args: dict[str, Json], asked: CallContext, request: str | None = None
     ) -> Any:
-        """Call a tool. The selector learns how it did for `request`, or for the request that it was found by."""
+        """Call a tool."""
+
+        # The selector learns how it did for `request`, or for the request that it was found by.
         request = request or asked.found_by.pop(tool.id, None)
         try:
             result = await tool.call(args, asked)
@@ -215,13 +224,7 @@ def find_tools(tools: Mapping[str, ExposedTool], finder: Finder, connecting: lis
 
 
 def unknown_tool_hint(name: str, names: Iterable[str], otherwise: str = "") -> str:
-    """Return what follows the message about an unknown tool: why it is missing, and the name that may be meant.
-
-    Args:
-        name: The unknown name, or the id of a tool.
-        names: The names of the tools.
-        otherwise: The advice without a similar name.
-    """
+    """Return what follows the message about an unknown tool: why it is missing, and the name that may be meant."""
     reason = why_reserved_is_missing(name, ())
     near = did_you_mean(name.partition(":")[2] if reason else name, names)
     parts = (reason, f"did you mean {near}?" if near else otherwise)
@@ -229,7 +232,9 @@ def unknown_tool_hint(name: str, names: Iterable[str], otherwise: str = "") -> s
 
 
 def call_tool(find: Find, tools: Mapping[str, ExposedTool], finder: Finder) -> ExposedTool:
-    """The tool that calls the others by name. Its answers are theirs, with handles for large results."""
+    """The tool that calls the others by name."""
+
+    # Its answers are theirs, with handles for large results.
 
     async def call(args: dict[str, Json], asked: CallContext) -> Any:
         name, arguments, request = args.get("name"), args.get("arguments", {}), args.get("request")
@@ -273,11 +278,10 @@ _MARK: Final = 6
 def unique_names(
     wanted: Iterable[tuple[str, str]], taken: Iterable[str] = (), own: Container[str] = ()
 ) -> dict[str, str]:
-    """From (id, wanted name) to {id: name}; the same for the same set, in whatever order.
+    """From (id, wanted name) to {id: name}; the same for the same set, in whatever order."""
 
-    Where several come to the same name, the one that wanted exactly that keeps it, of several the one whose id is in
-    `own`; the others, and those that are too long, end in a digest of their id. `taken` are names nobody gets.
-    """
+    # Where several come to the same name, the one that wanted exactly that keeps it, of several the one whose id is in
+    # `own`; the others, and those that are too long, end in a digest of their id. `taken` are names nobody gets.
     requested = dict(wanted)
     safe = {id: safe_name(name).strip("_") or "tool" for id, name in requested.items()}
     exact = Counter(name for id, name in safe.items() if requested[id] == name)
@@ -303,8 +307,10 @@ def _marked(id: str, name: str) -> str:
 
 
 class Catalogue:
-    """The tools of some sources. Where there are more than `max_listed`, only those of `always` are listed as far as
-    they fit, and `find_tools`, `call_tool` and `read_value` for the rest. Every tool can be called by its name."""
+    """The tools of some sources."""
+
+    # Where there are more than `max_listed`, only those of `always` are listed as far as they fit, and `find_tools`,
+    # `call_tool` and `read_value` for the rest. Every tool can be called by its name.
 
     def __init__(
         self, finder: Finder, always: Sequence[Source], others: Sequence[Source] = (), *, max_listed: int = 100
@@ -312,6 +318,7 @@ class Catalogue:
         self.finder = finder
         self._always, self._others, self._most = tuple(always), tuple(others), max_listed
         self._version: Any = None
+        self._changes = 0  # how often a look has found other tools
         self._looked = -_MAX_AGE  # when the sources were compared last, by the monotonic clock
         self._tools: dict[str, ExposedTool] = {}
         self._listed: dict[str, ExposedTool] = {}
@@ -326,10 +333,15 @@ class Catalogue:
         """The servers whose tools are missing, as they have not answered yet."""
         return self.finder.connecting if self._others else []
 
-    async def find(self, name: str) -> ExposedTool | None:
-        """Return what is called by a name, connecting only servers that it may come from; None where there is none.
+    @property
+    def revision(self) -> Any:
+        """A cheap value that changes with the toolbox, and whenever a look has found other tools."""
+        return self._changes, self.finder.version
 
-        Raises ConnectionError when such a server cannot be reached."""
+    async def find(self, name: str) -> ExposedTool | None:
+        """Return what is called by a name, connecting only servers that it may come from; None where there is none."""
+
+        # Raises ConnectionError when such a server cannot be reached.
         result = self.known(name)
         if result is not None:
             return result
@@ -338,11 +350,10 @@ class Catalogue:
         return self.tools.get(name) or self.withheld(name)
 
     def known(self, name: str) -> ExposedTool | None:
-        """Return what is called by a name, without connecting to anything; None if there is no such tool.
+        """Return what is called by a name, without connecting to anything; None if there is no such tool."""
 
-        A look at all sources costs as much as a short call. So a tool that is itself unchanged is called without it,
-        for a second. Only a new tool that claims the same name is noticed that late.
-        """
+        # A look at all sources costs as much as a short call. So a tool that is itself unchanged is called without it,
+        # for two seconds. Only a new tool that claims the same name is noticed that late.
         tool = self._listed.get(name) or self._tools.get(name)
         if tool is not None and tool.is_current() and time.monotonic() < self._looked + _MAX_AGE:
             return tool
@@ -355,7 +366,9 @@ class Catalogue:
         return {**self._tools, **self._listed}
 
     def withheld(self, name: str) -> ExposedTool | None:
-        """Return the tool that would have this name if it were offered. Its call says why it is not."""
+        """Return the tool that would have this name if it were offered."""
+
+        # Its call says why it is not.
         self._refresh()
         return self._withheld.get(name)
 
@@ -395,5 +408,6 @@ class Catalogue:
                 listed = {}  # programs call what is not listed
             listed |= {names[item.id]: item for item in first}
         # The version of before the look: what changes meanwhile is seen next time.
+        self._changes += 1
         self._tools, self._listed, self._version = tools, listed, version
         self._withheld = withheld

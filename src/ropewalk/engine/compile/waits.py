@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ...errors import JournalConflict, NodeFailed, Rejected
 from ...ir import Getter, Step, whole
 from ...journal.open_waits import signal_name
+from ...journal.past import load
 from ...journal.protocol import Entry, OpenWait
 from ...values import Json
 from ..frame import RUN, Frame, NodeSlot, path_of
@@ -19,22 +20,57 @@ ROUND: Final = "round"
 """In the record of a wait: what the call that asks needs to be continued. Nobody has to read it."""
 
 
-def wait(
-    text: Getter, approval: bool, timeout: Getter | None, node_slot: NodeSlot, durable: bool, looked_at: bool
-) -> Step:
-    """Compile a wait.
+class ApprovedCall(NamedTuple):
+    """The call that an approval is for."""
 
-    Its purpose and its deadline are committed before it begins, and the answer before anything depends on it. The value
-    is the payload of the event, or the answer to the approval; a rejection is a value only if the flow reads
-    `approved`, which `looked_at` says.
-    """
+    # Returns `{tool, version, digest}` for a frame.
+    describe: Getter
+    # The node in the same region that makes the call.
+    made_by: str
+    # Returns the version of a tool as it is now; None if there is no such tool.
+    version_of: Callable[[str], str | None]
+
+    async def check(self, run: Any, path: str, call: Any) -> None:
+        """Raise NodeFailed if the tool has changed since the approval was asked, and the call is still to be made."""
+        if call["version"] is None or self.version_of(call["tool"]) in (None, call["version"]):
+            return  # a tool that is gone fails in its call
+        before, past = path.rpartition("/")[0], run.log.past
+        made = f"{before}/{self.made_by}" if before else self.made_by
+        for kind in ("call", "call_failed"):
+            if type(past) is not dict:
+                await load(past, (made, kind))
+            if past.get((made, kind)) is not None:
+                return
+        message = f"{call['tool']} has changed since the approval was asked; the call needs a new approval"
+        raise NodeFailed(path, message, node=made, tool=call["tool"], kind="Rejected", retryable=False)
+
+
+def wait(
+    text: Getter,
+    approval: bool,
+    timeout: Getter | None,
+    node_slot: NodeSlot,
+    durable: bool,
+    looked_at: bool,
+    approved: ApprovedCall | None = None,
+) -> Step:
+    """Compile a wait."""
+
+    # Its purpose and its deadline are committed before it begins, and the answer before anything depends on it. The
+    # value is the payload of the event, or the answer to the approval; a rejection is a value only if the flow reads
+    # `approved`, which `looked_at` says.
     word = "approval" if approval else "event"
 
     async def wait_for_signal(frame: Frame) -> Json:
         run: Any = frame[RUN]
         path, about = path_of(frame, node_slot), {word: run.redact(text(frame))}
+        call = None if approved is None else approved.describe(frame)
+        if call is not None:
+            about["call"] = call
         seconds = (lambda: timeout(frame)) if timeout is not None else None
         value = run.redact(await receive(run, node_slot, path, about, seconds, durable))
+        if approved is not None:
+            await approved.check(run, path, call)
         return _answer(value, path, node_slot, looked_at) if approval else value
 
     return Step(whole, wait_for_signal)
@@ -48,20 +84,9 @@ async def receive(
     timeout: Callable[[], float | None] | None,
     durable: bool,
 ) -> Json:
-    """Record a wait, unless an earlier process has, and return what arrives for it, secrets included.
+    """Record a wait, unless an earlier process has, and return what arrives for it, secrets included."""
 
-    Args:
-        run: The run.
-        node_slot: The node that waits.
-        path: The path of the wait.
-        about: What it waits for: `event` or `approval`, and what else the record of the wait holds.
-        timeout: Returns the seconds until the wait fails; None for no limit.
-        durable: Whether to journal the wait and its arrival.
-
-    Raises:
-        NodeFailed: The time is over.
-        JournalConflict: The recorded wait was for something else.
-    """
+    # `timeout`: Returns the seconds until the wait fails; None for no limit.
     waits: Waits = run.waits
     entry = run.log.past.get((path, "wait"))
     is_resumed = entry is not None
@@ -121,12 +146,7 @@ def _late(path: str, node_slot: NodeSlot, data: dict[str, Json]) -> NodeFailed:
 
 
 def _answer(value: Json, path: str, node_slot: NodeSlot, looked_at: bool) -> Json:
-    """Return the answer to an approval as the value of the node.
-
-    Raises:
-        NodeFailed: The answer is malformed, or it is a rejection that nothing in the flow reads. Another attempt would
-            not help.
-    """
+    """Return the answer to an approval as the value of the node."""
     fields = value if type(value) is dict else {}
     answer = {"approved": fields.get("approved"), "by": fields.get("by"), "note": fields.get("note")}
     if answer["approved"] is True or (answer["approved"] is False and looked_at):

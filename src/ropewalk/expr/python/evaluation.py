@@ -11,7 +11,7 @@ from .exits import ProgramExit
 from .failures import is_instance
 from .values import Refused, in_stable_order
 
-UNCATCHABLE: Final = (ProgramExit, OverBudget, Refused)
+UNCATCHABLE: Final = (ProgramExit, OverBudget, Refused, RecursionError, MemoryError)
 """What no `except` of a program catches."""
 
 MAX_BITS: Final = 4096
@@ -38,14 +38,12 @@ _SIZED: Final[tuple[type[Any], ...]] = (
 
 
 class Evaluation:
-    """The budget and the printed text of one evaluation of a piece.
+    """The budget and the printed text of one evaluation of a piece."""
 
-    Attributes:
-        budget: Steps, seconds and bytes that are left.
-        line: The line of the statement that is being executed, from 1.
-        printed: The texts that `print` wrote.
-        handling: The exceptions that are being handled, innermost last.
-    """
+    # `budget`: Steps, seconds and bytes that are left.
+    # `line`: The line of the statement that is being executed, from 1.
+    # `printed`: The texts that `print` wrote.
+    # `handling`: The exceptions that are being handled, innermost last.
 
     __slots__ = ("budget", "calls", "handling", "line", "printed")
 
@@ -57,11 +55,15 @@ class Evaluation:
         self.handling: list[BaseException] = []
 
     def step(self, count: int = 1) -> None:
-        """Spend steps of the budget. Raises OverBudget when none are left."""
+        """Spend steps of the budget."""
+
+        # Raises OverBudget when none are left.
         self.budget.spend(count)
 
     def reserve(self, size: int) -> None:
-        """Spend bytes of the budget before a value of this size is built. Raises OverBudget when none are left."""
+        """Spend bytes of the budget before a value of this size is built."""
+
+        # Raises OverBudget when none are left.
         grow(self.budget, size)
 
     def stored(self, value: Any) -> Any:
@@ -69,11 +71,31 @@ class Evaluation:
         grow(self.budget, LIST_ELEMENT + len(value) if type(value) is str else LIST_ELEMENT)
         return value
 
-    def iterate(self, values: Any) -> Iterator[Any]:
-        """Return an iterator over `values` that spends a step for each element.
+    def new_set(self, items: Iterable[Any] = ()) -> set[Any]:
+        """Return a set of the elements."""
+        return set(items)
 
-        Sets are iterated in an order that is the same in every process. Raises TypeError as Python does.
-        """
+    def new_frozenset(self, items: Iterable[Any] = ()) -> frozenset[Any]:
+        """Return a frozenset of the elements."""
+        return frozenset(items)
+
+    def new_tuple(self, items: Iterable[Any]) -> tuple[Any, ...]:
+        """Return a tuple of the elements."""
+        return tuple(items)
+
+    def clock(self, name: str) -> float:
+        """Return what a clock (`now` or `monotonic`) shows, in seconds."""
+        raise Refused("the clock is not for this part of a program; write now()")
+
+    def walk(self, *values: Any) -> None:
+        """Pay for a walk through nested values, such as a comparison."""
+        # Raises OverBudget.
+        self.budget.check_clock()
+
+    def iterate(self, values: Any) -> Iterator[Any]:
+        """Return an iterator over `values` that spends a step for each element."""
+
+        # Sets are iterated in an order that is the same in every process. Raises TypeError as Python does.
         if isinstance(values, (set, frozenset)):
             self.step(2 * len(values))
             return iter(in_stable_order(values))
@@ -99,7 +121,9 @@ class Evaluation:
         return [stored(value) for value in self.iterate(values)]
 
     def integer(self, value: Any) -> Any:
-        """Return `value` unless it is an integer with more than MAX_BITS bits. Raises Refused."""
+        """Return `value` unless it is an integer with more than MAX_BITS bits."""
+
+        # Raises Refused.
         if type(value) is int and not -_HUGE < value < _HUGE:
             raise Refused(
                 f"an integer of more than {MAX_BITS} bits; a result takes at most 64 bits, so use a float or text"
@@ -107,7 +131,9 @@ class Evaluation:
         return value
 
     def callable(self, function: Any) -> Callable[..., Any]:
-        """Return a callable of Python for a function value of the program. Raises TypeError if it cannot be called."""
+        """Return a callable of Python for a function value of the program."""
+
+        # Raises TypeError if it cannot be called.
         if type(function) is LocalFunction or type(function) is BuiltinFunction:
             return function
         if isinstance(function, type):
@@ -146,6 +172,41 @@ class LocalFunction:
         return f"<function {self.__name__}>"
 
 
+class Members:
+    """A value that knows its own members."""
+
+    # The kinds of values of a larger language derive from it.
+
+    __slots__ = ()
+
+    def get_member(self, evaluation: Evaluation, name: str) -> Any:
+        """Return a member."""
+        # Raises AttributeError if there is none.
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def set_member(self, evaluation: Evaluation, name: str, item: Any) -> None:
+        """Set a member."""
+        # Raises AttributeError if it cannot be set.
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def delete_member(self, name: str) -> None:
+        """Delete a member."""
+        # Raises AttributeError if it cannot be deleted.
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def context(self, evaluation: Evaluation, is_async: bool) -> tuple[Any, Any]:
+        """Return the functions that enter and leave a `with` block."""
+        # Raises TypeError if it has none.
+        protocol = "asynchronous context manager protocol" if is_async else "context manager protocol"
+        raise TypeError(f"'{type(self).__name__}' object does not support the {protocol}")
+
+    @classmethod
+    def class_member(cls, evaluation: Evaluation, name: str) -> Any:
+        """Return a member of the class itself."""
+        # Raises AttributeError if there is none.
+        raise AttributeError(f"type object '{cls.__name__}' has no attribute '{name}'")
+
+
 class BuiltinFunction:
     """A function of the language as a value: `key=len`, `map(str.strip, lines)`."""
 
@@ -162,7 +223,9 @@ class BuiltinFunction:
 
 
 def catches(error: BaseException, kinds: Any) -> bool:
-    """Return True if an `except` with these classes catches the exception. Raise TypeError if they are not classes."""
+    """Return True if an `except` with these classes catches the exception."""
+
+    # Raise TypeError if they are not classes.
     classes = kinds if isinstance(kinds, tuple) else (kinds,)
     if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in classes):
         raise TypeError("catching classes that do not inherit from BaseException is not allowed")

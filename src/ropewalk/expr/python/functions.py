@@ -24,17 +24,7 @@ UNBOUND_MARK: Final[Json] = pack(UNBOUND)
 def piece_text(
     code: str, outputs: list[str], guarded: bool, lines: list[int], raw: list[str], prints: bool, inside: bool
 ) -> str:
-    """Return the first argument of `py:piece`.
-
-    Args:
-        code: The statements, as `ast.unparse` writes them.
-        outputs: The names whose values the piece gives.
-        guarded: Whether an exception becomes an exit.
-        lines: For each line of `code` the line of the program.
-        raw: The inputs that come from outside, and so hold no encoded values.
-        prints: Whether the piece continues the list of printed texts.
-        inside: Whether the program is a function, whose unbound names raise UnboundLocalError.
-    """
+    """Return the first argument of `py:piece`."""
     spec = {"code": code, "outputs": outputs, "guarded": guarded, "lines": lines, "raw": raw, "prints": prints}
     return json.dumps({**spec, "inside": inside}, ensure_ascii=False, separators=(",", ":"))
 
@@ -73,10 +63,22 @@ def _json(value: Json, name: Json, line: Json) -> Json:
         raise Refused(f"line {line}: {error}") from None
 
 
-@function("py:question", 2, returns="string")
-def _question(tool: Json, arguments: Json) -> Json:
-    """Return what a person is asked before a call: the tool, its arguments, and their digest."""
-    return f"Call {tool} with {json.dumps(arguments, ensure_ascii=False)}? [{digest([tool, arguments])[:16]}]"
+@function("py:question", 2, 3, returns="string")
+def _question(tool: Json, arguments: Json, version: Json = None) -> Json:
+    """Return what a person is asked before a call: the tool, its arguments, and the digest of the call."""
+    mark = _call_digest(tool, arguments, version)
+    return f"Call {tool} with {json.dumps(arguments, ensure_ascii=False)}? [{mark}]"
+
+
+@function("py:approved_call", 2, 3)
+def _approved_call(tool: Json, arguments: Json, version: Json = None) -> Json:
+    """Return the call that an approval is for, so that it fits no other call and no question of `approve`."""
+    return {"tool": tool, "version": version, "digest": _call_digest(tool, arguments, version)}
+
+
+def _call_digest(tool: Json, arguments: Json, version: Json) -> str:
+    # Runs that began without versions keep the digest that a person has seen.
+    return digest([tool, arguments] if version is None else ["call", tool, version, arguments])[:16]
 
 
 @function("py:raw", 1)
@@ -206,12 +208,9 @@ def _first_exit(exits: Json) -> Json:
 
 @function("py:overlapped", 2)
 def _overlapped(exits: Json, names: Json) -> Json:
-    """Return the state after steps that overlapped: that of Python, which stops at the first step that fails.
+    """Return the state after steps that overlapped: that of Python, which stops at the first step that fails."""
 
-    Args:
-        exits: The exit of each step, in the order of the program.
-        names: For each name its values, the first one from before, as `[steps that must have succeeded, value]`.
-    """
+    # `names`: For each name its values, the first one from before, as `[steps that must have succeeded, value]`.
     failed = next((number for number, exit in enumerate(exits) if exit is not None), len(exits))
     state = {EXIT: exits[failed] if failed < len(exits) else None}
     return state | {name: [value for since, value in rows if since <= failed][-1] for name, rows in names.items()}

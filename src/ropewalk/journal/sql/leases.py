@@ -18,7 +18,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Final, Literal
 
 import orjson
@@ -29,39 +28,27 @@ from ...fast_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """The identity of a process.
+    """The identity of a process."""
 
-    Attributes:
-        host: The name of its host.
-        boot: The id of the host's boot; "" if the system has none.
-        space: The pid namespace; "" if the system has none.
-        pid: The process id.
-        started: The start time in a unit of the system. It differs for a later process with the same pid.
-    """
-
+    # The name of its host.
     host: str
+    # The id of the host's boot; "" if the system has none.
     boot: str
+    # The pid namespace; "" if the system has none.
     space: str
     pid: int
+    # The start time in a unit of the system. It differs for a later process with the same pid.
     started: str
 
     def __str__(self) -> str:
         return f"{self.host} (pid {self.pid})"
 
     def dump(self) -> str:
-        return orjson.dumps(asdict(self)).decode()
+        return orjson.dumps(self).decode()  # directly: every run writes it, and `asdict` copies each field
 
     @staticmethod
     def load(text: str, run: str = "a run") -> Owner:
-        """Read an owner as `dump` writes it.
-
-        Args:
-            text: The stored owner.
-            run: The run, for messages.
-
-        Raises:
-            StoreError: The text is damaged.
-        """
+        """Read an owner as `dump` writes it."""
         try:
             return Owner(**orjson.loads(text))
         except (orjson.JSONDecodeError, TypeError) as error:
@@ -103,10 +90,9 @@ def stored_owner_state(text: str | None) -> Literal["live", "dead", "unknown"]:
 
 
 def start_time_of(pid: int) -> str | None:
-    """Return when a process started, in a unit of the system; None if it is not running.
+    """Return when a process started, in a unit of the system; None if it is not running."""
 
-    A zombie is not running: it will never write again, and its parent may never reap it.
-    """
+    # A zombie is not running: it will never write again, and its parent may never reap it.
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
             stat = file.read()
