@@ -44,7 +44,7 @@ def test_ten_thousand_nodes_in_a_few_seconds(address: str, mode: str) -> None:
             assert (await app.chains.get_execution_status(result.execution_id)).result_count == MOST
             assert time.process_time() - start < 20  # a few on an idle machine
 
-    run(body(), 60)
+    run(body())
 
 
 def test_a_dag_declared_backwards(address: str) -> None:
@@ -61,7 +61,7 @@ def test_a_dag_declared_backwards(address: str) -> None:
             assert (result.status, result.variables) == ("completed", {"v": 2999})
             assert time.process_time() - start < 20
 
-    run(body(), 60)
+    run(body())
 
 
 def test_one_node_too_many() -> None:
@@ -72,7 +72,7 @@ def test_one_node_too_many() -> None:
             with pytest.raises(InvalidFlow, match="more than 10,000 nodes"):
                 await app.chains.create_chain(nodes=nodes("parallel", MOST + 1))
 
-    run(body(), 60)
+    run(body())
 
 
 def nested(depth: int) -> dict[str, Any]:

@@ -8,12 +8,10 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from typing import Any
 
 import pytest
 
-from patience import patience
 from ropewalk.doors.cli.commands import COMMANDS, GROUPS, help_page, program
 
 SERVER = shutil.which("mcp-server-time")
@@ -149,19 +147,14 @@ def test_every_command_has_help_with_its_options(project):
         assert f"Usage: ropewalk {name}" in done.out
 
 
-def test_help_answers_at_once_and_imports_nothing_heavy():
+def test_help_imports_nothing_heavy():
     code = (
         "import sys; from ropewalk.doors.cli.main import main; main(['--help']);"
         "heavy = {'cyclopts', 'rich', 'mcp', 'pydantic', 'yaml', 'apsw', 'httpx2'} & set(sys.modules);"
         "sys.exit(str(heavy) if heavy else 0)"
     )
-    took = []
-    for _ in range(5):  # the quickest counts: the machine may be busy
-        began = time.perf_counter()
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        took.append(time.perf_counter() - began)
-        assert done.returncode == 0, done.stderr
-    assert min(took) < patience(0.3)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
