@@ -1,0 +1,4 @@
+"""Plans: programs in Python that are interpreted, and whose awaited calls are recorded.
+
+`messages.py` holds the messages between the machine that interprets a program and its host.
+"""
