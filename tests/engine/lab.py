@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
 from patience import BOUND
 from properties.virtual_time import run_virtually
@@ -76,11 +75,6 @@ async def turns(count: int = 20) -> None:
     """Let every task continue for so many turns of the loop."""
     for _ in range(count):
         await asyncio.sleep(0)
-
-
-def examples(count: int) -> settings:
-    """So many examples of a property; in the long campaign as many times more as its profile says."""
-    return settings(max_examples=count * settings().max_examples // 100)
 
 
 # --- flows -----------------------------------------------------------------------------------

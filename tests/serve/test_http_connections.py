@@ -102,13 +102,14 @@ def test_half_a_request_is_given_up_and_bytes_now_and_then_do_not_help():
 
 def test_a_body_that_stops_and_an_answer_that_is_not_read_are_given_up():
     async def scenario():
-        async with serving(idle_seconds=0.8) as port:
+        async with serving(idle_seconds=0.3) as port:
             head = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer t\r\nContent-Length: 9\r\n\r\n"
             body, _ = await connected(port, head, b"four")
             assert await closed(body) == b""
             large, _ = await connected(port, ASK % b"large")
             await asyncio.sleep(1)
             assert len(await closed(large)) < 50_000_000
+        async with serving(idle_seconds=0.8) as port:
             whole, writer = await connected(port, head)
             for byte in b"in pieces":
                 await asyncio.sleep(0.1)  # longer in all than may pass without any
