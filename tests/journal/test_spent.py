@@ -94,7 +94,7 @@ def test_several_crashes_add_up(place: str) -> None:
 def test_the_time_of_a_crash_is_taken_from_the_timeout(place: str) -> None:
     async def test() -> None:
         tools = ScriptedTools(slow=hangs())
-        await died(place, entry("before", 400.0))
+        await died(place, entry("before", 4.0), spent=400.0, beat=4.0)
         store = opened(place)
         done = await resumed(store, flow(line(call("slow")), timeout=400.0), tools)
         assert done["status"] == "timeout"
