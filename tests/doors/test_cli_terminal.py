@@ -12,6 +12,8 @@ import sys
 import termios
 from pathlib import Path
 
+import pytest
+
 import fork_server
 
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
@@ -78,17 +80,19 @@ def test_ctrl_c_on_a_terminal_stops_the_run_and_says_so(project):
     assert shown.count("\x1b[?25h") >= shown.count("\x1b[?25l") > 0  # the cursor is back
 
 
-def test_ten_thousand_nodes_cost_the_display_little(project):
+@pytest.mark.campaign("sizes")
+def test_ten_thousand_nodes_cost_the_display_little(project, scale):
+    count = scale(2_000, 9_000)
     nodes = [
         {"id": f"n{i}", "type": "transform", "transform": {"type": "pick", "config": {"fields": []}}, "input": {}}
-        for i in range(9_000)
+        for i in range(count)
     ]
     project.write(
         "big.json", json.dumps({"kind": "chain", "name": "big", "mode": "parallel", "timeout": 60000, "nodes": nodes})
     )
     code, shown = on_terminal(project, "run", "big.json", "--store", "memory")
     assert code == 0, plain(shown)[-2000:]
-    assert "9,000/9,000" in plain(shown)
+    assert f"{count:,}/{count:,}" in plain(shown)
     assert len(shown.split("results:")[0]) < 100_000
 
 

@@ -29,6 +29,7 @@ from ropewalk.testing import ScriptedTools, fails, hangs
 from ropewalk.tools.runner import ExecutorCaller, Runner
 from ropewalk.tools.tool import tool
 from ropewalk.tools.toolbox import Toolbox
+from tiers import Scale
 
 BODY = line(call("a", "t"), call("b", "t"))
 
@@ -154,18 +155,20 @@ def one(**_: Any) -> int:
     return 1
 
 
+@pytest.mark.campaign("sizes")
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=list(SHAPES))
-def test_ten_thousand_nodes_are_checked_and_compiled_in_linear_time_and_run(shape: Callable[[int], Flow]) -> None:
+def test_many_nodes_are_checked_and_compiled_in_linear_time_and_run(shape: Callable[[int], Flow], scale: Scale) -> None:
     tools = ScriptedTools(t=one)
     few, many = (
         count_calls(lambda made=made: (check(made), compile_flow(made, tools)))  # type: ignore[misc]
         for made in (shape(200), shape(2_000))
     )
     assert many < 12 * few
-    made = shape(10_000)
+    size = scale(2_000, 10_000)
+    made = shape(size)
     assert not check(made).problems
     ending = asyncio.run(run_program(compile_flow(made, tools)))
-    assert (ending.status, ending.value, tools.count("t")) == ("completed", 1, 10_000)
+    assert (ending.status, ending.value, tools.count("t")) == ("completed", 1, size)
 
 
 def quickest(work: Callable[[], Any], enough: float = 0.0, times: int = 5) -> float:
