@@ -58,6 +58,12 @@ def _piece(spec: str, inputs: dict[str, Json]) -> Json:
     return _piece_of(spec, tuple(inputs))(inputs)
 
 
+@function("py:elsewhere", 2)
+def _elsewhere(spec: str, inputs: dict[str, Json]) -> Json:
+    """Stand in for a piece of a program that nobody vouches for, where there are no child processes."""
+    raise ExpressionError("this program can only be computed in a child process")
+
+
 @function("py:json", 3)
 def _json(value: Json, name: Json, line: Json) -> Json:
     """Return a packed value as the argument of a call."""

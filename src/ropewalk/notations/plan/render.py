@@ -78,10 +78,23 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
         flow = compile_program(name, str(code), tools, names, inside=inside, parallel=parallel)
     except Rejected as error:
         raise InvalidFlow(error.problems) from None
+    return compiled_plan(given, flow, schema)
+
+
+def compiled_plan(given: Mapping[str, Json], flow: Flow, schema: Json) -> Compiled:
+    """Return a compiled plan.
+
+    Args:
+        given: The fields of its document.
+        flow: The flow of its program.
+        schema: The JSON Schema of its input.
+    """
+    name = str(given.get("name", given.get("id", "plan")))
     # Documents count milliseconds, the engine seconds. The variable still holds milliseconds.
     seconds: Any = given.get("timeout")
     flow = replace(
         flow,
+        name=name,
         input_schema=schema,
         # The result of a program that prints is an object around the declared value.
         output_schema=None if prints(flow) else given.get("output"),

@@ -1,0 +1,254 @@
+"""Who reads the text of a plan: this process for programs of people, a child process for programs of models.
+
+The document says where its text comes from (`origin`), so a recorded run, a saved plan and a correction are read by the
+same reader again. Both readers answer the same questions. What a child answers is judged here: which functions its flow
+uses, which tools it calls, and that each call that needs an approval follows one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Protocol, TypeAlias
+
+from ..codec import flow_from_json
+from ..errors import InvalidFlow, Problem
+from ..expr.ast import Fn, Lit
+from ..expr.function_registry import function
+from ..expr.operators import OverBudget
+from ..expr.python import functions as _functions  # registers what `compute_piece` replaces
+from ..expr.python.piece import ProgramFailed
+from ..expr.python.values import Refused, unpack
+from ..ir import Flow, Graph, Node, bodies, nodes_of, refs_inside
+from ..notations.registry import NOTATIONS, Compiled
+from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait
+from ..notations.pieces import ELSEWHERE, with_pieces_elsewhere
+from ..plans.boundary.pool import Conversation, ProgramStopped, pool
+from ..tools.reserved import OWN, WORLD
+from ..values import Json, check_json, digest
+
+ORIGIN: Final = "origin"
+MODEL: Final = "model"
+"""The origin of a program that a model wrote, or that came over HTTP or MCP."""
+_MOST_KNOWN: Final = 256
+_OPS: Final = (Block, Branch, Call, Compute, Loop, Map, Sleep, Wait)
+Types: TypeAlias = "tuple[list[Problem], list[Problem]]"
+
+
+class PlanReader(Protocol):
+    """Answers questions about the text of a plan."""
+
+    def names(self, code: str) -> set[str]:
+        """Return the names in a program that can mean tools."""
+        ...
+
+    def values(self, code: str) -> set[str]:
+        """Return the places of recorded values that a program reads."""
+        ...
+
+    def compile(self, document: Mapping[str, Any]) -> Compiled:
+        """Compile a document. Raises InvalidFlow."""
+        ...
+
+    def types(self, document: Mapping[str, Any], cards: Any) -> Types:
+        """Return what can never fit in a program: its problems and warnings."""
+        ...
+
+
+@function(ELSEWHERE, 2)
+async def compute_piece(spec: str, inputs: Json) -> Json:
+    """Compute a piece of a program in a child.
+
+    Raises:
+        ProgramStopped: It exceeded a limit.
+        ProgramFailed: It raised an exception.
+        Refused: It gives what cannot be kept.
+        OverBudget: It takes more steps or bytes than an evaluation may.
+    """
+    async with pool().lease() as child:
+        answer = await child.request({"service": "piece", "spec": spec, "inputs": inputs})
+    if "value" in answer:
+        return check_json(answer["value"], "value")
+    if "raises" in answer:
+        record = answer["raises"]
+        raise ProgramFailed({**record, "args": [unpack(argument) for argument in record["args"]]})
+    if "over" in answer:
+        raise OverBudget(str(answer["over"]))
+    raise Refused(str(answer["refused"]))
+
+
+class ReaderHere:
+    """Reads programs of people, in this process."""
+
+    def names(self, code: str) -> set[str]:
+        from ..notations.plan.names import names_in
+
+        return names_in(code)
+
+    def values(self, code: str) -> set[str]:
+        from ..notations.plan.names import values_in
+
+        return values_in(code)
+
+    def compile(self, document: Mapping[str, Any]) -> Compiled:
+        return NOTATIONS["plan"].compile(document)
+
+    def types(self, document: Mapping[str, Any], cards: Any) -> Types:
+        from ..notations.plan.check import type_problems
+
+        return type_problems(document, cards)
+
+
+class ReaderElsewhere:
+    """Reads programs of models, in children. Answers are kept, so that a question is asked once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Any] = {}
+
+    def names(self, code: str) -> set[str]:
+        return set(self._names(code)["names"])
+
+    def values(self, code: str) -> set[str]:
+        return set(self._names(code)["values"])
+
+    def _names(self, code: str) -> Any:
+        answer = self._ask({"service": "names", "code": code})
+        return {"names": [], "values": []} if isinstance(answer, ProgramStopped) else answer
+
+    def compile(self, document: Mapping[str, Any]) -> Compiled:
+        return compiled_from(document, self._ask(_question("compile", document)))
+
+    def types(self, document: Mapping[str, Any], cards: Any) -> Types:
+        answer = self._ask(_question("types", document), cards)
+        if isinstance(answer, ProgramStopped):
+            return [_stopped(answer)], []
+        wrong, doubtful = answer
+        return list(map(_problem, wrong)), list(map(_problem, doubtful))
+
+    async def prepare_names(self, code: str) -> None:
+        """Ask for the names in a program without blocking the event loop; `names` and `values` know them then."""
+        await self._ask_async({"service": "names", "code": code})
+
+    async def prepare(self, document: Mapping[str, Any], cards: Any) -> None:
+        """Ask everything about a document that names its tools without blocking the event loop."""
+        await self._ask_async(_question("compile", document))
+        await self._ask_async(_question("types", document), cards)
+
+    # --- questions -----------------------------------------------------------------------------
+
+    def _ask(self, message: dict[str, Json], cards: Any = None) -> Any:
+        key = _key(message, cards)
+        if key not in self._known:
+            try:
+                with pool().lease_sync() as child:
+                    answer: Any = child.converse_sync(_conversation(message, cards))
+            except ProgramStopped as error:
+                answer = error
+            self._keep(key, answer)
+        return self._known[key]
+
+    async def _ask_async(self, message: dict[str, Json], cards: Any = None) -> None:
+        key = _key(message, cards)
+        if key in self._known:
+            return
+        try:
+            async with pool().lease() as child:
+                answer: Any = await child.converse(_conversation(message, cards))
+        except ProgramStopped as error:
+            answer = error
+        self._keep(key, answer)
+
+    def _keep(self, key: str, answer: Any) -> None:
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.pop(next(iter(self._known)), None)
+        self._known[key] = answer
+
+
+def _question(service: str, document: Mapping[str, Any]) -> dict[str, Json]:
+    return {"service": service, "document": dict(document)}
+
+
+def _key(message: dict[str, Json], cards: Any) -> str:
+    return digest([message, None if cards is None else cards.toolbox.version])
+
+
+def _conversation(message: dict[str, Json], cards: Any) -> Conversation:
+    """Ask a question, and answer with the schemas of tools, of which the child asks by name."""
+    reply = yield message
+    while True:
+        card = None if cards is None else cards(str(reply.get("tool")))
+        schemas: Json = None if card is None else {"input": card.input_schema, "output": card.output_schema}
+        reply = yield {"schemas": schemas}
+
+
+# --- what a child answers ----------------------------------------------------------------------
+
+
+def _problem(fields: Mapping[str, Any]) -> Problem:
+    suggestion, column = fields.get("suggestion"), fields.get("column")
+    return Problem(
+        path=str(fields["path"]),
+        message=str(fields["message"]),
+        suggestion=None if suggestion is None else str(suggestion),
+        column=column if type(column) is int else None,
+    )
+
+
+def _stopped(error: ProgramStopped) -> Problem:
+    return Problem(path="code", message=str(error), column=1)
+
+
+def compiled_from(document: Mapping[str, Any], answer: Any) -> Compiled:
+    """Return what a child compiled, as far as this process may use it.
+
+    Args:
+        document: The document that the child was given.
+        answer: The answer of the child.
+
+    Raises:
+        InvalidFlow: The program is wrong, or was stopped.
+    """
+    if isinstance(answer, ProgramStopped):
+        raise InvalidFlow([_stopped(answer)])
+    if "problems" in answer:
+        raise InvalidFlow(map(_problem, answer["problems"]))
+    from ..notations.plan.render import compiled_plan
+
+    fields: dict[str, Json] = {"ropewalk": 1, "name": "plan", **with_pieces_elsewhere(answer["flow"])}
+    flow = flow_from_json(fields)
+    _judge(flow, document)
+    return compiled_plan(document, flow, answer["input"])
+
+
+def _judge(flow: Flow, document: Mapping[str, Any]) -> None:
+    """Refuse a flow that does what no program can ask for. Raises InvalidFlow."""
+    entries: Any = document.get("tools") or {}
+    asked = {str(entry["id"]): entry.get("approve") is True for entry in entries.values()}
+    known = asked.keys() | {f"{OWN}:{name}" for name in WORLD}
+    for graph in (flow.body, *(body for node in nodes_of(flow.body) for body in bodies(node))):
+        for node in graph.nodes:
+            if type(node.op) not in _OPS:
+                raise _unfit(f"a node of the kind {type(node.op).__name__}")
+            if isinstance(node.op, Call):
+                if node.op.tool not in known or node.op.also is not None or node.op.undo is not None:
+                    raise _unfit(f"a call of {node.op.tool}")
+                if asked.get(node.op.tool) and not _is_approved(graph, node):
+                    raise _unfit(f"a call of {node.op.tool} without its approval")
+        if any(ref.root == "secret" for ref in refs_inside(graph)):
+            raise _unfit("a secret")
+
+
+def _is_approved(graph: Graph, node: Node) -> bool:
+    """Return True if a call is the second of two nodes, and the first one asks for it, with its arguments."""
+    op: Any = node.op
+    if not graph.ordered or len(graph.nodes) != 2 or graph.nodes[1] is not node or node.when or node.gate:
+        return False
+    wait = graph.nodes[0]
+    question = Fn("py:question", (Lit(op.tool), op.args))
+    if wait.op != Wait(approval=question) or wait.when or wait.gate or wait.policy.on_error is not None:
+        return False
+    # A rejection fails the node, unless something reads the answer.
+    return not any(ref.root == "out" and ref.path[:1] == (wait.id,) for ref in refs_inside(graph))
+
+
+def _unfit(what: str) -> InvalidFlow:
+    return InvalidFlow([Problem(path="code", message=f"the program cannot be run: it gives {what}", column=1)])
