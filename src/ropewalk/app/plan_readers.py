@@ -180,6 +180,31 @@ def _conversation(message: dict[str, Json], cards: Any) -> Conversation:
         reply = yield {"schemas": schemas}
 
 
+HERE: Final[PlanReader] = ReaderHere()
+_ELSEWHERE: Final = ReaderElsewhere()
+
+
+def reader_of(document: Mapping[str, Any]) -> PlanReader:
+    """Return the reader of a plan by its origin."""
+    return HERE if document.get(ORIGIN) is None else _ELSEWHERE
+
+
+async def prepare_names(code: str) -> None:
+    """Ask for the names in a program of a model without blocking the event loop."""
+    await _ELSEWHERE.prepare_names(code)
+
+
+async def prepare(document: Mapping[str, Any], cards: Any, effects: Mapping[str, str]) -> None:
+    """Ask everything about a plan of a model without blocking the event loop; its reader knows the answers then."""
+    from .plan_tools import with_tools
+
+    code = document.get("code")
+    if not isinstance(code, str):
+        return
+    await _ELSEWHERE.prepare_names(code)
+    await _ELSEWHERE.prepare(with_tools(document, cards.toolbox, _ELSEWHERE, effects), cards)
+
+
 # --- what a child answers ----------------------------------------------------------------------
 
 
