@@ -41,13 +41,14 @@ PAGES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
         "services",
         "Services of an App",
         "An `App` has one service for each kind of work: `app.runs`, `app.chains`, `app.compositions`, "
-        "`app.selector`, `app.workers` and `app.schedules`.",
+        "`app.plans`, `app.selector`, `app.workers` and `app.schedules`.",
         (
             "app.runs=ropewalk.app.runs.queries:RunService",
             "app.chains=ropewalk.app.chains:Chains",
             "app.chains.execute_chain=ropewalk.app.chains:ChainService.execute_chain",
             "app.compositions=ropewalk.app.compositions:Compositions",
             "app.compositions.execute_composition=ropewalk.app.compositions:CompositionService.execute_composition",
+            "app.plans=ropewalk.app.plans:Plans",
             "app.selector=ropewalk.select.selector:Selector",
             "app.workers=ropewalk.workers.workers:Workers",
             "app.schedules=ropewalk.workers.schedules:Schedules",
@@ -108,6 +109,19 @@ PAGES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
+        "modules",
+        "Names of other modules",
+        "The guides import these names from modules of `ropewalk`.",
+        (
+            *("ropewalk.config.settings:WorkerSettings", "ropewalk.config.settings:Queue"),
+            *("ropewalk.tools.mcp.servers:McpServers", "ropewalk.tools.mcp.local_client:Elicitation"),
+            *("ropewalk.tools.directory.directory:DirectoryCaller", "ropewalk.api.composite:workflow_tools"),
+            *("ropewalk.telemetry.logs:log_as_json", "ropewalk.check:check", "ropewalk.check:ToolCard"),
+            *("ropewalk.draw:mermaid", "ropewalk.draw:svg", "ropewalk.draw:text"),
+            *("ropewalk.ir:Flow", "ropewalk.ir:Graph", "ropewalk.ir:Node", "ropewalk.ir:Policy", "ropewalk.ir:Channel"),
+        ),
+    ),
+    (
         "errors",
         "ropewalk.errors",
         "Every error that Ropewalk raises on purpose is a `RopewalkError`. Errors carry data.",
@@ -130,6 +144,26 @@ def pages() -> Iterator[tuple[str, str]]:
         for shown, value in _objects(objects):
             lines += [f"## {shown}", "", *_described(shown, value)]
         yield f"{FOLDER}/{name}", "\n".join(lines).rstrip() + "\n"
+
+
+def rendered() -> set[tuple[str, str]]:
+    """Return the module and the qualified name of everything whose docstring a page shows."""
+    names = set()
+    for _, _, _, objects in PAGES:
+        for _, value in _objects(objects):
+            names.add(_place(value))
+            if inspect.isclass(value):
+                for name, member in _members(value):
+                    # A method without a docstring shows that of the base class.
+                    owners = [vars(base)[name] for base in value.__mro__ if name in vars(base)]
+                    names |= {_place(member), *(_place(owner) for owner in owners)}
+    return names
+
+
+def _place(value: Any) -> tuple[str, str]:
+    function = getattr(value, "fget", None) or getattr(value, "func", None) or getattr(value, "__func__", value)
+    function = inspect.unwrap(function) if callable(function) else function
+    return getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
 
 
 def _objects(entries: Iterable[str]) -> Iterator[tuple[str, Any]]:

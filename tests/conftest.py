@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import fork_server
-import reruns
+import second_try
 import tiers
 from claude import judged
 from claude.judged import pytest_sessionfinish, pytest_terminal_summary, pytest_testnodedown
@@ -38,12 +38,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 def pytest_addoption(parser: pytest.Parser) -> None:
     tally.pytest_addoption(parser)
     tiers.add_option(parser)
+    second_try.pytest_addoption(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     tally.pytest_configure(config)
     config.pluginmanager.register(tiers.Tiers(config), "tiers")
-    config.pluginmanager.register(reruns.Reruns(), "reruns")
+    second_try.pytest_configure(config)
 
 
 @pytest.hookimpl(wrapper=True)

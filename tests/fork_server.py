@@ -43,7 +43,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
-_STARTUP_VARIABLES = ("PYTHON", "LC_", "LANG", "OPENBLAS_", "MALLOC_", "LD_")
+_STARTUP_VARIABLES = ("PYTHON", "LC_", "LANG", "LD_")
 _OBEYED = _NO_BYTECODE, _UNBUFFERED = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
 _DEFAULT_LOCALE = "C.UTF-8"
 _INNER_IMPORT = re.compile(r"^[ \t]+(?:from|import) ([A-Za-z_][\w.]*)(?: import .*)?$", re.MULTILINE)

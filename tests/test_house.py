@@ -33,7 +33,7 @@ LAYERS: list[set[str]] = [
     {"ops", "state"},
     {"check", "codec", "draw"},
     {"notations"},
-    {"builder", "engine", "extend", "select"},
+    {"builder", "engine", "extend", "plans", "select"},
     {"agents", "workers"},
     {"app", "n8n"},
     {"api", "telemetry", "testing"},

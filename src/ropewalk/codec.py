@@ -33,14 +33,7 @@ EXPRESSIONS: Final = frozenset({Lit, Ref, Var, Obj, Arr, Fn, Each})
 
 @cache
 def field_specs(kind: Any) -> tuple[tuple[str, Any, bool, bool], ...]:
-    """Describe the fields of a dataclass for the codec.
-
-    Args:
-        kind: The dataclass.
-
-    Returns:
-        For each field its name, its default (REQUIRED for none), True if it holds plain JSON, True if it holds an op.
-    """
+    """Describe the fields of a dataclass for the codec."""
     hints = typing.get_type_hints(kind)
     specs = []
     for f in dataclasses.fields(kind):
@@ -52,37 +45,22 @@ def field_specs(kind: Any) -> tuple[tuple[str, Any, bool, bool], ...]:
 
 
 def set_fields(value: Any) -> list[str]:
-    """Name the fields of an instance that differ from their defaults.
-
-    Args:
-        value: Any value.
-
-    Returns:
-        The names, in the order of the fields; empty for other values.
-    """
+    """Name the fields of an instance that differ from their defaults."""
     kind: Any = type(value)
     specs = field_specs(kind) if hasattr(kind, "__dataclass_fields__") else ()
     return [name for name, default, _, _ in specs if default is REQUIRED or getattr(value, name) != default]
 
 
 class Reader:
-    """Reads one document. `regions` holds the regions read so far, because a region can contain only earlier ones."""
+    """Reads one document."""
+
+    # `regions` holds the regions read so far, because a region can contain only earlier ones.
 
     def __init__(self) -> None:
         self.regions: list[Graph | None] = []
 
     def flow(self, document: Json) -> Flow:
-        """Read a flow document.
-
-        Args:
-            document: The document, as `flow_to_json` writes it.
-
-        Returns:
-            The flow. Only its form is checked.
-
-        Raises:
-            InvalidFlow: The document is not a flow of this version; the problem has the place.
-        """
+        """Read a flow document."""
         if type(document) is not dict or "ropewalk" not in document:
             raise _error("", "not a flow document: it has no key 'ropewalk'")
         if document["ropewalk"] != VERSION:
@@ -98,19 +76,7 @@ class Reader:
         return flow
 
     def record(self, kind: Any, doc: Json, place: str) -> Any:
-        """Read a dataclass from an object with its fields.
-
-        Args:
-            kind: The dataclass.
-            doc: The object.
-            place: Path of the object in the document.
-
-        Returns:
-            An instance of `kind`.
-
-        Raises:
-            InvalidFlow: A key is unknown, a field has a wrong type, or a required one is missing.
-        """
+        """Read a dataclass from an object with its fields."""
         if type(doc) is not dict:
             raise _error(place, f"must be an object, not {_type_name(doc)}")
         readers = _readers(kind)
@@ -126,18 +92,7 @@ class Reader:
             raise _error(place, f"{kind.__name__} needs {', '.join(_required(kind) - set(arguments))}") from error
 
     def op(self, doc: Json, at: str) -> Any:
-        """Read an op from an object with its `kind` and its fields.
-
-        Args:
-            doc: The object.
-            at: Path of the object in the document.
-
-        Returns:
-            An instance of a class in `OPS`.
-
-        Raises:
-            InvalidFlow: The kind is missing or unknown, or a field is wrong.
-        """
+        """Read an op from an object with its `kind` and its fields."""
         if type(doc) is not dict or type(doc.get("kind")) is not str:
             raise _error(at, "must be an object with a 'kind'")
         kind = OPS.get(doc["kind"])
@@ -146,18 +101,7 @@ class Reader:
         return self.record(kind, {key: value for key, value in doc.items() if key != "kind"}, at)
 
     def graph(self, doc: Json, at: str) -> Graph:
-        """Take a region that was read earlier.
-
-        Args:
-            doc: Its position in the list `regions`.
-            at: Path of the position in the document.
-
-        Returns:
-            The region.
-
-        Raises:
-            InvalidFlow: There is no such region, or it is in another place already.
-        """
+        """Take a region that was read earlier."""
         if type(doc) is not int or not 0 <= doc < len(self.regions):
             raise _error(at, "must be the position of an earlier region")
         graph, self.regions[doc] = self.regions[doc], None
@@ -166,19 +110,7 @@ class Reader:
         return graph
 
     def expr(self, doc: Json, at: str, depth: int = 0) -> Expr:
-        """Read an expression.
-
-        Args:
-            doc: An object with a tag such as `ref` or `fn`.
-            at: Path of the object in the document.
-            depth: Number of expressions around this one.
-
-        Returns:
-            The expression.
-
-        Raises:
-            InvalidFlow: The object is not an expression, or it is nested too deep.
-        """
+        """Read an expression."""
         if depth > MAX_EXPRESSION_DEPTH:
             raise _error(at, f"expression nested deeper than {MAX_EXPRESSION_DEPTH}")
         if type(doc) is not dict:
@@ -189,19 +121,7 @@ class Reader:
         raise _error(at, f"must have one of the keys {', '.join(_TAGS)}")
 
     def exprs(self, doc: Json, at: str, depth: int) -> tuple[Expr, ...]:
-        """Read a list of expressions.
-
-        Args:
-            doc: The list.
-            at: Path of the list in the document.
-            depth: Number of expressions around the list.
-
-        Returns:
-            The expressions, in order.
-
-        Raises:
-            InvalidFlow: The value is not a list of expressions.
-        """
+        """Read a list of expressions."""
         return tuple(self.expr(item, f"{at}[{i}]", depth) for i, item in enumerate(_require_list(doc, at)))
 
 
@@ -409,28 +329,14 @@ def _type_name(doc: Json) -> str:
 
 
 class Writer:
-    """Writes values as JSON.
-
-    Args:
-        for_fingerprint: Leave out meta and columns and ignore the order of keys in object expressions.
-    """
+    """Writes values as JSON."""
 
     def __init__(self, *, for_fingerprint: bool) -> None:
         self.for_fingerprint = for_fingerprint
         self.regions: list[Json] = []
 
     def value(self, value: Any) -> Json:
-        """Write a member of a flow as JSON.
-
-        Args:
-            value: An expression, region, dataclass, tuple, set, mapping or plain value.
-
-        Returns:
-            Its JSON; for a region its position in the list `regions`.
-
-        Raises:
-            TypeError: A document cannot hold this type.
-        """
+        """Write a member of a flow as JSON."""
         kind = type(value)
         if value is None or kind in (str, int, float, bool):
             return value
@@ -452,14 +358,7 @@ class Writer:
         raise TypeError(f"cannot write {kind.__qualname__}")
 
     def record(self, value: Any) -> dict[str, Json]:
-        """Write the fields of a dataclass that differ from their defaults.
-
-        Args:
-            value: An instance of a dataclass.
-
-        Returns:
-            The fields by name. Fingerprints leave out `meta` and `program`.
-        """
+        """Write the fields of a dataclass that differ from their defaults."""
         kind: Any = type(value)
         fields: dict[str, Json] = {}
         for name, default, holds_json, is_op in field_specs(kind):
@@ -476,18 +375,7 @@ class Writer:
         return fields
 
     def expr(self, expr: Expr, depth: int) -> dict[str, Json]:
-        """Write an expression as JSON.
-
-        Args:
-            expr: The expression.
-            depth: Number of expressions around this one.
-
-        Returns:
-            An object whose key is the tag under which `Reader.expr` reads it.
-
-        Raises:
-            InvalidFlow: The expression is nested too deep.
-        """
+        """Write an expression as JSON."""
         if depth > MAX_EXPRESSION_DEPTH:
             message = f"expression nested deeper than {MAX_EXPRESSION_DEPTH}"
             raise InvalidFlow([Problem(path="", message=message)])
@@ -525,76 +413,32 @@ class Writer:
 
 
 def flow_to_json(flow: Flow) -> dict[str, Json]:
-    """Return a flow as a JSON document, from which `flow_from_json` makes an equal flow.
-
-    Args:
-        flow: The flow.
-
-    Returns:
-        The document, with the regions in a list and inner regions first.
-
-    Raises:
-        InvalidFlow: An expression is nested too deep.
-    """
+    """Return a flow as a JSON document, from which `flow_from_json` makes an equal flow."""
     return _document(flow, Writer(for_fingerprint=False))
 
 
 def flow_from_json(doc: Json) -> Flow:
-    """Read a flow from its document. `check` finds wrong flows; only the form is checked here.
+    """Read a flow from its document."""
 
-    Args:
-        doc: The document.
-
-    Returns:
-        The flow.
-
-    Raises:
-        InvalidFlow: The document is not a flow; the error has the place.
-    """
+    # `check` finds wrong flows; only the form is checked here.
     return Reader().flow(doc)
 
 
 def expr_to_json(expr: Expr) -> dict[str, Json]:
-    """Return an expression as JSON, in the form of a flow document.
-
-    Args:
-        expr: The expression.
-
-    Returns:
-        An object with a tag such as `ref` or `fn`.
-    """
+    """Return an expression as JSON, in the form of a flow document."""
     return Writer(for_fingerprint=False).expr(expr, 0)
 
 
 def expr_from_json(doc: Json) -> Expr:
-    """Read the expression that `expr_to_json` wrote.
-
-    Args:
-        doc: The object.
-
-    Returns:
-        The expression.
-
-    Raises:
-        InvalidFlow: The object is not an expression.
-    """
+    """Read the expression that `expr_to_json` wrote."""
     return Reader().expr(doc, "")
 
 
 def fingerprint(flow: Flow) -> str:
-    """Identify what a flow does. The result is computed once per flow.
+    """Identify what a flow does."""
 
-    Meta, positions in expression texts and the order of object keys do not count.
-
-    Args:
-        flow: The flow.
-
-    Returns:
-        128 bits as 32 hexadecimal digits.
-
-    Raises:
-        InvalidFlow: A value in the flow is not JSON.
-    """
+    # The result is computed once per flow.
+    # Meta, positions in expression texts and the order of object keys do not count.
     digest: str | None = flow.__dict__.get("_fingerprint")
     if digest is None:
         document = _document(flow, Writer(for_fingerprint=True))

@@ -35,23 +35,18 @@ class Source(Protocol):
     """A place that has content: every open store is one."""
 
     def content(self, hash: str, /) -> bytes | None:
-        """Find content.
+        """Find content."""
 
-        Args:
-            hash: The SHA-256 of the bytes, in hexadecimal.
-
-        Returns:
-            The bytes; None if this place does not have them.
-        """
+        # `hash`: The SHA-256 of the bytes, in hexadecimal.
         ...
 
 
 class Contents:
-    """The content of this process, by SHA-256. Safe for concurrent use.
+    """The content of this process, by SHA-256."""
 
-    At most `limit` bytes stay in memory, the newest. Anything else is read from the open stores. `count` is how often
-    content was kept.
-    """
+    # Safe for concurrent use.
+    # At most `limit` bytes stay in memory, the newest. Anything else is read from the open stores. `count` is how often
+    # content was kept.
 
     def __init__(self, limit: int = MOST_KEPT) -> None:
         self.limit, self.count = limit, 0
@@ -61,23 +56,15 @@ class Contents:
         self._sources: weakref.WeakSet[Source] = weakref.WeakSet()
 
     def add_source(self, source: Source) -> None:
-        """Look for content in this store as well, as long as it exists.
-
-        Args:
-            source: An open store. It is not kept alive.
-        """
+        """Look for content in this store as well, as long as it exists."""
         with self._lock:
             self._sources.add(source)
 
     def keep(self, data: bytes) -> str:
-        """Keep bytes in memory. The least recently used ones go when the limit is exceeded.
+        """Keep bytes in memory."""
 
-        Args:
-            data: The bytes.
-
-        Returns:
-            Their SHA-256 in hexadecimal.
-        """
+        # The least recently used ones go when the limit is exceeded.
+        # `data`: The bytes.
         hash = hashlib.sha256(data).hexdigest()
         with self._lock:
             self.count += 1
@@ -90,26 +77,12 @@ class Contents:
         return hash
 
     def in_memory(self, hash: str) -> bytes | None:
-        """Return the bytes if this process has them in memory; else None.
-
-        Args:
-            hash: SHA-256 in hexadecimal.
-
-        Returns:
-            The bytes, or None.
-        """
+        """Return the bytes if this process has them in memory; else None."""
         with self._lock:
             return self._bytes_by_hash.get(hash)
 
     def find(self, hash: str) -> bytes | None:
-        """Look for bytes in memory, then in each open store.
-
-        Args:
-            hash: SHA-256 in hexadecimal.
-
-        Returns:
-            The bytes; None if nobody has them.
-        """
+        """Look for bytes in memory, then in each open store."""
         data = self.in_memory(hash)
         if data is not None:
             return data
@@ -195,14 +168,7 @@ def content_bytes(part: Json) -> bytes:
 
 
 def about_of(value: Json) -> dict[str, Json] | None:
-    """Return the description of a part of content; None for any other value.
-
-    Args:
-        value: Any JSON value.
-
-    Returns:
-        The object under the key of content: `type`, `mimeType`, `blob` and others.
-    """
+    """Return the description of a part of content; None for any other value."""
     if type(value) is dict and len(value) == 1:
         about = value.get(KEY)
         if type(about) is dict and type(about.get("type")) is str:
@@ -211,14 +177,7 @@ def about_of(value: Json) -> dict[str, Json] | None:
 
 
 def parts_in(value: Json) -> Iterator[dict[str, Json]]:
-    """Yield the description of every part of content in a value, in order.
-
-    Args:
-        value: Any JSON value.
-
-    Yields:
-        Descriptions as `about_of` returns them.
-    """
+    """Yield the description of every part of content in a value, in order."""
     about = about_of(value)
     if about is not None:
         yield about
@@ -231,28 +190,14 @@ def parts_in(value: Json) -> Iterator[dict[str, Json]]:
 
 
 def hashes_in(raw: bytes | None) -> list[str]:
-    """Return the hashes of the content in a JSON text; quick if there is none.
-
-    Args:
-        raw: The JSON text, or None.
-
-    Returns:
-        Each hash once, in order of occurrence.
-    """
+    """Return the hashes of the content in a JSON text; quick if there is none."""
     if raw is None or MARK not in raw:
         return []
     return [hash.decode() for hash in dict.fromkeys(_BLOB.findall(raw))]
 
 
 def hashes_of(value: Json) -> list[str]:
-    """Return the hashes of the content in a value.
-
-    Args:
-        value: Any JSON value.
-
-    Returns:
-        The hashes, in order of occurrence.
-    """
+    """Return the hashes of the content in a value."""
     return [hash for about in parts_in(value) if type(hash := about.get("blob")) is str]
 
 
@@ -260,14 +205,7 @@ def hashes_of(value: Json) -> list[str]:
 
 
 def from_mcp(block: Mapping[str, Any]) -> Json:
-    """Convert a content block of MCP to a value, and keep its bytes.
-
-    Args:
-        block: A block of a tool's result.
-
-    Returns:
-        The text of a text block as a string; for anything else a part of content.
-    """
+    """Convert a content block of MCP to a value, and keep its bytes."""
     kind, mime = block.get("type"), block.get("mimeType")
     if kind == "text" and isinstance(block.get("text"), str):
         return str(block["text"])
@@ -306,14 +244,7 @@ def _keep_base64(data: Any) -> dict[str, Json]:
 
 
 def to_mcp(about: Mapping[str, Json]) -> dict[str, Any]:
-    """Convert a part of content to a content block of MCP.
-
-    Args:
-        about: The description of the part.
-
-    Returns:
-        The block. If its bytes are gone, the block is a text with the reason.
-    """
+    """Convert a part of content to a content block of MCP."""
     kind = about.get("type")
     more = {key: about[key] for key in _KEPT_FIELDS if about.get(key) is not None}
     mime = {"mimeType": about["mimeType"]} if about.get("mimeType") else {}
@@ -333,14 +264,7 @@ def to_mcp(about: Mapping[str, Json]) -> dict[str, Any]:
 
 
 def with_mcp_blocks(value: Json) -> Any:
-    """Return the value with MCP content blocks in the place of its parts of content.
-
-    Args:
-        value: Any JSON value.
-
-    Returns:
-        A copy in which each part of content is a block; other values unchanged.
-    """
+    """Return the value with MCP content blocks in the place of its parts of content."""
     about = about_of(value)
     if about is not None:
         return to_mcp(about)

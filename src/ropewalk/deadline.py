@@ -30,14 +30,7 @@ _local = threading.local()
 
 @contextlib.contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Limit the work of this thread, within the block, to a number of seconds.
-
-    Args:
-        seconds: The limit. An outer limit is restored after the block.
-
-    Yields:
-        Nothing.
-    """
+    """Limit the work of this thread, within the block, to a number of seconds."""
     before = getattr(_local, "ends", None)
     _local.ends, _local.seconds = time.monotonic() + seconds, seconds
     try:
@@ -47,11 +40,7 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 def look_at_clock() -> None:
-    """Stop this thread's work if its time is over; without a limit do nothing.
-
-    Raises:
-        InvalidFlow: The limit of `limited` is exceeded.
-    """
+    """Stop this thread's work if its time is over; without a limit do nothing."""
     ends = getattr(_local, "ends", None)
     if ends is not None and time.monotonic() > ends:
         message = f"reading and checking took longer than {_local.seconds:g} seconds; split the definition"
@@ -60,29 +49,16 @@ def look_at_clock() -> None:
 
 @functools.cache
 def threads() -> ThreadPoolExecutor:
-    """Return the pool of threads for work that would block an event loop.
-
-    Returns:
-        A new executor with a bounded number of threads.
-    """
+    """Return the pool of threads for work that would block an event loop."""
     from concurrent.futures import ThreadPoolExecutor  # imported only by processes that need threads
 
     return ThreadPoolExecutor(_THREADS, thread_name_prefix="ropewalk-work")
 
 
 async def in_thread(work: Callable[[], R], seconds: float | None = None) -> R:
-    """Do some work in a thread, with the caller's context variables.
+    """Do some work in a thread, with the caller's context variables."""
 
-    Args:
-        work: The work; it must call `look_at_clock` so that the limit can end it.
-        seconds: Seconds that it may take from its start; None if it has its own limits.
-
-    Returns:
-        The result of `work`.
-
-    Raises:
-        InvalidFlow: It took longer.
-    """
+    # `work`: The work; it must call `look_at_clock` so that the limit can end it.
 
     def run() -> R:
         if seconds is None:

@@ -102,7 +102,9 @@ class Problem:
 
 
 class Action(Enum):
-    """An action that can resolve an error. The value describes it for a Python program."""
+    """An action that can resolve an error."""
+
+    # The value describes it for a Python program.
 
     RESUME = "to resume it: await app.resume({run_id})"
     UPGRADE = "to use the new definition: await app.resume({run_id}, FILE, upgrade=True)"
@@ -124,7 +126,9 @@ class Action(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """An action with its arguments (`run_id`, `node`, `name`, `tool`). Each interface words it in its own way."""
+    """An action with its arguments (`run_id`, `node`, `name`, `tool`)."""
+
+    # Each interface words it in its own way.
 
     action: Action
     arguments: Mapping[str, str]
@@ -396,15 +400,7 @@ class FlowFailed(RopewalkError):
 
 
 def ran_data(failed: NodeFailed, path: str | None = None) -> dict[str, Any]:
-    """Return the fields that say which tools ran although the node failed.
-
-    Args:
-        failed: The failure.
-        path: The node that the error names. `ranAt` is left out if it would repeat this path.
-
-    Returns:
-        `ran`, and `ranAt` with the paths of the rejected results; empty if no tool ran.
-    """
+    """Return the fields that say which tools ran although the node failed."""
     if not failed.ran:
         return {}
     places = [failed.path] if failed.ran_at is None else list(failed.ran_at)
@@ -423,10 +419,9 @@ def rejected_paths(error: Any) -> list[str]:
 
 
 def _is_after_effects(error: Any) -> bool:
-    """Return True if the calls of the flow took effect and only a result was rejected.
+    """Return True if the calls of the flow took effect and only a result was rejected."""
 
-    A tool's schema can reject it, the output schema of the flow, or the expression of the flow's result.
-    """
+    # A tool's schema can reject it, the output schema of the flow, or the expression of the flow's result.
     if not isinstance(error, dict):
         return False
     kind, path = error.get("kind"), str(error.get("path") or "")
@@ -501,11 +496,10 @@ _UNSTORABLE = "[\0\ud800-\udfff]"  # characters that not every store can keep
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Return True if the code that raised `error` was interrupted and has not failed itself.
+    """Return True if the code that raised `error` was interrupted and has not failed itself."""
 
-    Python raises KeyboardInterrupt wherever the process is, and GeneratorExit in a coroutine that is closed. Everything
-    else is a failure, SystemExit too: a tool does not end the process. CancelledError needs its own check.
-    """
+    # Python raises KeyboardInterrupt wherever the process is, and GeneratorExit in a coroutine that is closed.
+    # Everything else is a failure, SystemExit too: a tool does not end the process. CancelledError needs its own check.
     if not isinstance(error, GeneratorExit):
         return isinstance(error, KeyboardInterrupt)
     # Closing a coroutine raises a GeneratorExit in it directly. One that passed other frames was raised by the code.
@@ -518,10 +512,9 @@ def is_interruption(error: BaseException) -> bool:
 
 
 def exception_text(error: BaseException | str) -> str:
-    """Return the text of any exception, with its members if it is a group; "" if it has no text.
+    """Return the text of any exception, with its members if it is a group; "" if it has no text."""
 
-    U+FFFD replaces NUL and lone surrogates, which not every store can keep.
-    """
+    # U+FFFD replaces NUL and lone surrogates, which not every store can keep.
     try:
         text = str(error).strip()
     except Exception:  # noqa: BLE001 - its `__str__` is wrong; callers fall back to its type

@@ -66,16 +66,7 @@ class Brief:
 
 
 def bounded(name: str, value: Json) -> dict[str, Json]:
-    """Show a value in the data of an event, bounded in size.
-
-    Args:
-        name: The key of the value in the data, such as `output`.
-        value: Any JSON value. The event gets a copy.
-
-    Returns:
-        `{name: value}` if the JSON of the value has at most 10,000 characters. Otherwise `{name: preview,
-        "truncated": True}`; the preview is a string with the first 1,000 characters of the JSON.
-    """
+    """Show a value in the data of an event, bounded in size."""
     length, preview = 0, list[str]()
     for text in _pieces(value):
         length += len(text)

@@ -97,11 +97,10 @@ def _process(
 
 
 def _with_slots(plain: type[Any], added: dict[str, Any]) -> type[Any]:
-    """Make the class again, which is the only way to add slots.
+    """Make the class again, which is the only way to add slots."""
 
-    It gets everything from the beginning, because Python scans the whole table of a class for each method that is set
-    later.
-    """
+    # It gets everything from the beginning, because Python scans the whole table of a class for each method that is set
+    # later.
     fields = tuple(added["__dataclass_fields__"])
     left_out = {*fields, "__dict__", "__weakref__"}
     unchanged = {name: value for name, value in plain.__dict__.items() if name not in left_out}
@@ -111,11 +110,10 @@ def _with_slots(plain: type[Any], added: dict[str, Any]) -> type[Any]:
 
 
 def _fields(plain: type[Any], kw_only: bool) -> dict[str, Field[Any]]:
-    """Return the fields of a class by name.
+    """Return the fields of a class by name."""
 
-    The standard library searches the text of each annotation four times for kinds that are not instance fields; here
-    they are refused after one search.
-    """
+    # The standard library searches the text of each annotation four times for kinds that are not instance fields; here
+    # they are refused after one search.
     # One search over all annotations is enough for classes without special ones.
     kinds = plain.__annotations__
     annotations = " ".join(map(str, kinds.values()))
@@ -211,10 +209,9 @@ def _default(field_: Field[Any]) -> Any:
 def _code_template(
     positional: int, count: int, factories: tuple[int, ...], frozen: bool, slots: bool, has_post_init: bool
 ) -> CodeType:
-    """Return the code of every `__init__` with this number of fields.
+    """Return the code of every `__init__` with this number of fields."""
 
-    Compiling takes a fifth of a millisecond, and two of three classes differ from another one only in their names.
-    """
+    # Compiling takes a fifth of a millisecond, and two of three classes differ from another one only in their names.
     parameters = [f"value{i}" for i in range(count)]
     body = []
     for i, value in enumerate(parameters):

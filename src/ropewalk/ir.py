@@ -19,11 +19,10 @@ from .values import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """At most `attempts` attempts, including the first.
+    """At most `attempts` attempts, including the first."""
 
-    The second attempt starts `delay` seconds after the first failed. Each further pause is longer: times `factor`, or
-    with `linear` times the number of the attempt. No pause is longer than `max_delay` seconds.
-    """
+    # The second attempt starts `delay` seconds after the first failed. Each further pause is longer: times `factor`, or
+    # with `linear` times the number of the attempt. No pause is longer than `max_delay` seconds.
 
     attempts: int = 1
     delay: float = 0.0
@@ -32,26 +31,18 @@ class Retry:
     max_delay: float = 3600.0
 
     def pause(self, failed: int) -> float:
-        """Return the seconds to wait after attempt number `failed`, counted from 1.
-
-        Args:
-            failed: Number of the attempt that failed.
-
-        Returns:
-            Seconds, at most `max_delay`.
-        """
+        """Return the seconds to wait after attempt number `failed`, counted from 1."""
         seconds = self.delay * (failed if self.linear else self.factor ** (failed - 1))
         return min(seconds, self.max_delay)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnError:
-    """The fallback of a node that has failed for good.
+    """The fallback of a node that has failed for good."""
 
-    `value` replaces the value of the node, and can read `$error`. A `reported` failure is listed in the errors of the
-    run and makes the run partial; otherwise it counts as handled. Without `writes`, the node does not update the state.
-    A `deferred` failure is raised again by a later node, so a retry of the failed run repeats this node, too.
-    """
+    # `value` replaces the value of the node, and can read `$error`. A `reported` failure is listed in the errors of the
+    # run and makes the run partial; otherwise it counts as handled. Without `writes`, the node does not update the
+    # state. A `deferred` failure is raised again by a later node, so a retry of the failed run repeats this node, too.
 
     value: Expr = NULL
     reported: bool = False
@@ -75,11 +66,10 @@ NO_POLICY = Policy()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meta:
-    """Descriptions of a node that do not change its behaviour; they are not part of the fingerprint.
+    """Descriptions of a node that do not change its behaviour; they are not part of the fingerprint."""
 
-    `source` is the node's path in its document (`nodes[2]`). `labels` maps a field here to the document's name for it
-    (`{"args": "params"}`), so that problems use the user's words.
-    """
+    # `source` is the node's path in its document (`nodes[2]`). `labels` maps a field here to the document's name for it
+    # (`{"args": "params"}`), so that problems use the user's words.
 
     source: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -101,21 +91,13 @@ NO_META = Meta()
 
 
 class Op(Protocol):
-    """One kind of work: a frozen dataclass.
+    """One kind of work: a frozen dataclass."""
 
-    Fields that hold an Expr are its inputs, and fields that hold a Graph are its regions. Checker, codec and drawing
-    read both from the dataclass.
-    """
+    # Fields that hold an Expr are its inputs, and fields that hold a Graph are its regions. Checker, codec and drawing
+    # read both from the dataclass.
 
     def compile(self, site: Site, /) -> Step:
-        """Compile the work; called once per program, never per run.
-
-        Args:
-            site: Compiles the expressions and regions of the op, and its effects.
-
-        Returns:
-            The step that does the work.
-        """
+        """Compile the work; called once per program, never per run."""
         ...
 
 
@@ -231,16 +213,9 @@ _OUTPUTS = frozenset(("out", "status"))
 
 
 def part_fields(kind: type[Any]) -> tuple[str, ...]:
-    """Name the fields of an op's dataclass that may hold an expression or a region.
+    """Name the fields of an op's dataclass that may hold an expression or a region."""
 
-    They are read once per type: reflecting on every node would dominate the check of a large flow.
-
-    Args:
-        kind: Any type.
-
-    Returns:
-        The names of the fields; () for other types.
-    """
+    # They are read once per type: reflecting on every node would dominate the check of a large flow.
     names = _part_fields.get(kind)
     if names is None:
         fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
@@ -249,15 +224,7 @@ def part_fields(kind: type[Any]) -> tuple[str, ...]:
 
 
 def parts(value: Any, at: str = "") -> Iterator[tuple[str, Expr | Graph]]:
-    """Yield the expressions and regions of an op, policy or tuple, each with its field (`args`, `arms[0][1]`).
-
-    Args:
-        value: An op, policy or tuple.
-        at: The beginning of the names of fields.
-
-    Yields:
-        The name of the field, and the expression or region.
-    """
+    """Yield the expressions and regions of an op, policy or tuple, each with its field (`args`, `arms[0][1]`)."""
     if type(value) in _LEAVES:
         yield at, value
     elif type(value) is tuple:
@@ -273,14 +240,7 @@ def parts(value: Any, at: str = "") -> Iterator[tuple[str, Expr | Graph]]:
 
 
 def node_parts(node: Node) -> Iterator[tuple[str, Expr | Graph]]:
-    """Yield everything that a node evaluates or enters, with the name of its field.
-
-    Args:
-        node: The node.
-
-    Yields:
-        The name of the field, and the expression or region.
-    """
+    """Yield everything that a node evaluates or enters, with the name of its field."""
     if node.gate is not None:
         yield "gate", node.gate
     if node.when is not None:
@@ -295,14 +255,7 @@ def node_parts(node: Node) -> Iterator[tuple[str, Expr | Graph]]:
 
 
 def bodies(node: Node) -> tuple[Graph, ...]:
-    """Return the regions that the node itself enters.
-
-    Args:
-        node: The node.
-
-    Returns:
-        The regions in the order of the op's fields; () for most ops.
-    """
+    """Return the regions that the node itself enters."""
     kind = type(node.op)
     enters = _enters.get(kind)
     if enters is False:
@@ -315,14 +268,7 @@ def bodies(node: Node) -> tuple[Graph, ...]:
 
 
 def nodes_of(graph: Graph) -> Iterator[Node]:
-    """Yield every node of a region and of the regions inside it.
-
-    Args:
-        graph: The region.
-
-    Yields:
-        A node before the nodes inside it.
-    """
+    """Yield every node of a region and of the regions inside it."""
     for node in graph.nodes:
         yield node
         for inner in bodies(node):
@@ -330,26 +276,12 @@ def nodes_of(graph: Graph) -> Iterator[Node]:
 
 
 def siblings_read(refs: Iterable[Ref]) -> frozenset[str]:
-    """Return the ids that references read through `out` and `status`.
-
-    Args:
-        refs: References of a node.
-
-    Returns:
-        Ids of nodes, which can be those of other regions.
-    """
+    """Return the ids that references read through `out` and `status`."""
     return frozenset(str(ref.path[0]) for ref in refs if ref.path and ref.root in _OUTPUTS)
 
 
 def refs_inside(root: Node | Graph | Expr) -> list[Ref]:
-    """Return every reference of a node, a region or an expression, including regions inside it.
-
-    Args:
-        root: Where to look.
-
-    Returns:
-        The references, in no particular order.
-    """
+    """Return every reference of a node, a region or an expression, including regions inside it."""
     references: list[Ref] = []
     # One explicit stack for all types: generators and recursion would be slower, and a flow may be deep.
     stack: list[Any] = [root]
@@ -398,8 +330,9 @@ Runs: TypeAlias = Callable[[Any], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A compiled op: the node's value is `get(frame)`, or `await run(get(frame))` when there is
-    a `run`. `run` returns the value, or a Yield when it has entered regions."""
+    """A compiled op: the node's value is `get(frame)`, or `await run(get(frame))` when there is a `run`."""
+
+    # `run` returns the value, or a Yield when it has entered regions.
 
     get: Getter
     run: Runs | None = None
@@ -414,14 +347,7 @@ class Step:
 
 
 def whole(frame: Frame) -> Frame:
-    """Return the frame itself: the getter of steps that take a frame.
-
-    Args:
-        frame: The frame.
-
-    Returns:
-        The same frame.
-    """
+    """Return the frame itself: the getter of steps that take a frame."""
     return frame
 
 
@@ -429,160 +355,66 @@ class Body(Protocol):
     """A compiled region, as the op that owns it sees it."""
 
     def open(self, frame: Frame, key: int | None = None, item: Json = None, /) -> Frame:
-        """Make a new frame inside a frame.
-
-        Args:
-            frame: The outer frame.
-            key: The number of the iteration from 0: the index of a Map, the iteration of a Loop; None for neither.
-            item: The element of a Map.
-
-        Returns:
-            The inner frame.
-        """
+        """Make a new frame inside a frame."""
         ...
 
     def next_frame(self, inner: Frame, key: int, prev: Json, item: Json = None, /) -> Frame:
-        """Make the frame of the next iteration of a Loop.
+        """Make the frame of the next iteration of a Loop."""
 
-        The iteration continues from the state that the last one left. Its writes are added to the earlier ones.
-
-        Args:
-            inner: The frame of the last iteration.
-            key: The number of the iteration.
-            prev: The value of the last iteration.
-            item: The element of the iteration, for a loop over items.
-
-        Returns:
-            The frame of the next iteration.
-        """
+        # The iteration continues from the state that the last one left. Its writes are added to the earlier ones.
+        #
+        # `item`: The element of the iteration, for a loop over items.
         ...
 
     def run(self, inner: Frame, follow: Callable[[Frame, Json], Frame | None] | None = None, /) -> Awaitable[Yield]:
-        """Run the region in an opened frame.
+        """Run the region in an opened frame."""
 
-        Args:
-            inner: The frame.
-            follow: Returns the frame of the next iteration for a frame and its value; None ends the loop.
-
-        Returns:
-            The value and writes of the last iteration.
-        """
+        # `follow`: Returns the frame of the next iteration for a frame and its value; None ends the loop.
         ...
 
     def expr(self, expr: Expr, /, *, before: bool = False) -> Callable[[Frame], bool]:
-        """Compile a condition over an inner frame, which can read all nodes of the body.
-
-        Args:
-            expr: The condition.
-            before: Whether it is evaluated before an iteration; then `prev` is the same as in its first node.
-
-        Returns:
-            The function that evaluates it.
-        """
+        """Compile a condition over an inner frame, which can read all nodes of the body."""
         ...
 
 
 class Site(Protocol):
-    """The services that an op may use, all of them at compile time.
+    """The services that an op may use, all of them at compile time."""
 
-    Effects go through `call`, `sleep` and `wait` only. A decision that a resumed run must repeat goes through
-    `remember`. All of these are journaled.
-    """
+    # Effects go through `call`, `sleep` and `wait` only. A decision that a resumed run must repeat goes through
+    # `remember`. All of these are journaled.
 
     def expr(self, expr: Expr, /) -> Getter:
-        """Compile an expression.
-
-        Args:
-            expr: The expression.
-
-        Returns:
-            The function that evaluates it in the frame of the node.
-        """
+        """Compile an expression."""
         ...
 
     def condition(self, expr: Expr, /) -> Callable[[Frame], bool]:
-        """Compile a condition.
-
-        Args:
-            expr: The condition.
-
-        Returns:
-            The function that evaluates it; null counts as false, and other values than booleans are an error.
-        """
+        """Compile a condition."""
         ...
 
     def body(self, graph: Graph, /, *, label: str = "", binds: str = "") -> Body:
-        """Compile a region of the op.
+        """Compile a region of the op."""
 
-        Args:
-            graph: The region.
-            label: A part of the path of its nodes, to tell several regions of an op apart.
-            binds: The names that the region binds: "" (none), "map", "loop", or "each" (a loop over items: both).
-
-        Returns:
-            The compiled region.
-        """
+        # `binds`: The names that the region binds: "" (none), "map", "loop", or "each" (a loop over items: both).
         ...
 
     def many(self, body: Body, limit: int | None, /) -> Callable[[Frame, list[Json]], Awaitable[list[Yield]]]:
-        """Compile a run of a body for each item.
-
-        Args:
-            body: The compiled region.
-            limit: Maximum number of items at once; None for no limit.
-
-        Returns:
-            The function that runs the items of a list; its results are in the order of the items.
-        """
+        """Compile a run of a body for each item."""
         ...
 
     def call(self, tool: str, args: Expr, also: Expr | None = None, content: bool = False, undo: Any = None, /) -> Step:
-        """Compile a tool call, which is journaled, validated and cancellable.
-
-        Args:
-            tool: The tool.
-            args: The arguments, an object.
-            also: Further arguments that replace those of `args` and are not journaled.
-            content: Whether the value is `{value, content?}`, with the parts of an MCP result that are not text.
-            undo: The `Undo` of the call; None for that of the tool.
-
-        Returns:
-            The step that makes the call.
-        """
+        """Compile a tool call, which is journaled, validated and cancellable."""
         ...
 
     def sleep(self, seconds: Expr, /) -> Step:
-        """Compile a pause, which ends at a journaled absolute time.
-
-        Args:
-            seconds: The length of the pause.
-
-        Returns:
-            The step that pauses.
-        """
+        """Compile a pause, which ends at a journaled absolute time."""
         ...
 
     def wait(self, text: Expr, approval: bool, timeout: Expr | None, /) -> Step:
-        """Compile a wait; its purpose and its answer are journaled.
+        """Compile a wait; its purpose and its answer are journaled."""
 
-        Args:
-            text: The name of the event, or the text of the approval.
-            approval: Whether it is an approval.
-            timeout: Maximum seconds; None for no limit.
-
-        Returns:
-            The step that waits.
-        """
+        # `timeout`: Maximum seconds; None for no limit.
         ...
 
     def remember(self, kind: str, decide: Getter, /) -> Getter:
-        """Journal a decision, so that a resumed run makes the same one.
-
-        Args:
-            kind: The kind of the journal entry.
-            decide: Makes the decision.
-
-        Returns:
-            The function that returns the journaled decision, or makes and journals it.
-        """
+        """Journal a decision, so that a resumed run makes the same one."""
         ...

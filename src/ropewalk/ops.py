@@ -26,11 +26,10 @@ MODEL: Final = "ropewalk:model"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undo:
-    """The call that takes a finished call back: `tool` with the object `args`.
+    """The call that takes a finished call back: `tool` with the object `args`."""
 
-    The references of `args` are `args`, the arguments of the finished call, and `result`. Without `args`, each
-    parameter of `tool` takes the member of the result with its name, otherwise the argument with its name.
-    """
+    # The references of `args` are `args`, the arguments of the finished call, and `result`. Without `args`, each
+    # parameter of `tool` takes the member of the result with its name, otherwise the argument with its name.
 
     tool: str
     args: Expr | None = None
@@ -38,12 +37,11 @@ class Undo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """Call `tool` with the object `args`: the only op that touches the world.
+    """Call `tool` with the object `args`: the only op that touches the world."""
 
-    The fields of `also` replace those of `args` when the call is made. They are not part of the journaled arguments, so
-    they may only hold what follows from the rest of the journal, such as the state. With `content` the value is
-    `{value, content?}`, with the parts of an MCP result that are not text. `undo` replaces the undo of the tool.
-    """
+    # The fields of `also` replace those of `args` when the call is made. They are not part of the journaled arguments,
+    # so they may only hold what follows from the rest of the journal, such as the state. With `content` the value is
+    # `{value, content?}`, with the parts of an MCP result that are not text. `undo` replaces the undo of the tool.
 
     tool: str
     args: Expr
@@ -110,14 +108,9 @@ class Sleep:
 
 
 def in_milliseconds(seconds: Expr) -> Expr | None:
-    """Find the expression that `seconds` divides by 1000, as compiled documents do.
+    """Find the expression that `seconds` divides by 1000, as compiled documents do."""
 
-    Args:
-        seconds: An expression for a number of seconds.
-
-    Returns:
-        The expression for milliseconds; None for any other expression.
-    """
+    # `seconds`: An expression for a number of seconds.
     if isinstance(seconds, Fn) and seconds.name == "/" and seconds.args[1] == Lit(1000):
         return seconds.args[0]
     return None
@@ -125,12 +118,11 @@ def in_milliseconds(seconds: Expr) -> Expr | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """Wait for an `event` of this name, or for an answer to the text of an `approval`.
+    """Wait for an `event` of this name, or for an answer to the text of an `approval`."""
 
-    After a restart it waits only for the rest of `timeout`, in seconds. The value is the payload of the event, or
-    `{approved, by, note}`. A passed timeout fails the node, and so does a rejection unless something in the flow reads
-    its `approved`.
-    """
+    # After a restart it waits only for the rest of `timeout`, in seconds. The value is the payload of the event, or
+    # `{approved, by, note}`. A passed timeout fails the node, and so does a rejection unless something in the flow
+    # reads its `approved`.
 
     event: Expr | None = None
     approval: Expr | None = None
@@ -164,7 +156,9 @@ class Branch:
     default: Graph | None = None
 
     def compile(self, site: Site, /) -> Step:
-        """Compile to the first arm whose condition is true. The choice is journaled."""
+        """Compile to the first arm whose condition is true."""
+
+        # The choice is journaled.
         tests = [site.condition(test) for test, _ in self.arms]
         bodies = [site.body(body, label=f"[{i}]") for i, (_, body) in enumerate(self.arms)]
         default = site.body(self.default, label="[else]") if self.default is not None else None
@@ -182,16 +176,9 @@ class Branch:
         return Step(whole, run)
 
     def not_taken(self, arm: int) -> Iterator[tuple[str, Node]]:
-        """Yield the label and each node of the arms other than this one; -1 is the default.
+        """Yield the label and each node of the arms other than this one; -1 is the default."""
 
-        Nodes without a source, such as those of an agent's loop, are left out.
-
-        Args:
-            arm: Index of the arm that ran; -1 for the default.
-
-        Yields:
-            The label of the arm (its index, or `else`) and a node in it.
-        """
+        # Nodes without a source, such as those of an agent's loop, are left out.
         bodies = [(str(i), body) for i, (_, body) in enumerate(self.arms)]
         bodies += [("else", self.default)] if self.default is not None else []
         for label, body in bodies:
@@ -201,11 +188,11 @@ class Branch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Map:
-    """Run the body once per item, at most `limit` at once; values and writes are in the order of the items.
+    """Run the body once per item, at most `limit` at once; values and writes are in the order of the items."""
 
-    In the body, `item` and `index` are the element and its position. Null counts as no items. Of more than `most` items
-    only the first ones count. With `select` the body is a test, and the value is the list of the items that pass it.
-    """
+    # In the body, `item` and `index` are the element and its position. Null counts as no items. Of more than `most`
+    # items only the first ones count. With `select` the body is a test, and the value is the list of the items that
+    # pass it.
 
     items: Expr
     body: Graph
@@ -214,7 +201,9 @@ class Map:
     most: int | None = None
 
     def compile(self, site: Site, /) -> Step:
-        """Compile to one run of the region per item, up to `limit` at once. The items are journaled."""
+        """Compile to one run of the region per item, up to `limit` at once."""
+
+        # The items are journaled.
         journaled_items = site.remember("items", _as_list(site.expr(self.items), self.most))
         run_items = site.many(site.body(self.body, binds="map"), self.limit)
         select = self.select
@@ -233,14 +222,13 @@ class Map:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
-    """Run the body one iteration after another.
+    """Run the body one iteration after another."""
 
-    There is an iteration per element of `items`, while `again` is true before it, until `until` is true after it, and
-    at most `limit` of them. In the body, `round` counts from 0 (with items, `item` and `index` too), and each iteration
-    sees the state that the last one left. `again` and `until` see all nodes of the body as the last iteration left
-    them. The value is the list of the iterations' values, or the last one without `collect`. `initial` is `prev` in the
-    first iteration, and the value if there is none.
-    """
+    # There is an iteration per element of `items`, while `again` is true before it, until `until` is true after it, and
+    # at most `limit` of them. In the body, `round` counts from 0 (with items, `item` and `index` too), and each
+    # iteration sees the state that the last one left. `again` and `until` see all nodes of the body as the last
+    # iteration left them. The value is the list of the iterations' values, or the last one without `collect`. `initial`
+    # is `prev` in the first iteration, and the value if there is none.
 
     body: Graph
     limit: int | None = None
@@ -251,7 +239,9 @@ class Loop:
     initial: Expr | None = None
 
     def compile(self, site: Site, /) -> Step:
-        """Compile to iterations one after another. The items are journaled."""
+        """Compile to iterations one after another."""
+
+        # The items are journaled.
         body = site.body(self.body, binds="loop" if self.items is None else "each")
         must_continue = body.expr(self.again, before=True) if self.again is not None else None
         until = body.expr(self.until) if self.until is not None else None
@@ -307,10 +297,9 @@ def _passes(value: Json) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validate:
-    """Pass `value` on if it fits the JSON Schema `schema`, otherwise fail with every mismatch.
+    """Pass `value` on if it fits the JSON Schema `schema`, otherwise fail with every mismatch."""
 
-    `place` is the name of the value in the problems.
-    """
+    # `place` is the name of the value in the problems.
 
     value: Expr
     schema: Json
@@ -350,14 +339,7 @@ class Require:
 
 
 def calls_of(body: Graph) -> Iterator[Any]:
-    """Yield every node that calls a tool, of a region and the regions inside it.
-
-    Args:
-        body: The region.
-
-    Yields:
-        The nodes whose op is a Call, in order.
-    """
+    """Yield every node that calls a tool, of a region and the regions inside it."""
     for node in body.nodes:
         if isinstance(node.op, Call):
             yield node

@@ -19,24 +19,16 @@ _MAX_JOINED: Final = 20  # problems in one line of text
 
 
 def join_problems(problems: Sequence[Problem]) -> str:
-    """Return the first 20 problems in one line, and how many more there are.
-
-    Args:
-        problems: The problems, in order.
-
-    Returns:
-        Texts with `; ` between them.
-    """
+    """Return the first 20 problems in one line, and how many more there are."""
     text = "; ".join(map(str, problems[:_MAX_JOINED]))
     return text if len(problems) <= _MAX_JOINED else f"{text}; and {len(problems) - _MAX_JOINED} more"
 
 
 class Problems(list[Problem]):
-    """The problems of one definition; a full list ends the check.
+    """The problems of one definition; a full list ends the check."""
 
-    `append`, `extend` and `+=` then raise InvalidFlow with all problems, and a last one that says that there may be
-    more.
-    """
+    # `append`, `extend` and `+=` then raise InvalidFlow with all problems, and a last one that says that there may be
+    # more.
 
     def __init__(self, problems: Iterable[Problem] = ()) -> None:
         super().__init__()
@@ -44,28 +36,14 @@ class Problems(list[Problem]):
         self.extend(problems)
 
     def append(self, problem: Problem) -> None:
-        """Add a problem.
-
-        Args:
-            problem: The problem.
-
-        Raises:
-            InvalidFlow: There are now too many problems, or their texts are too long; it lists those so far.
-        """
+        """Add a problem."""
         super().append(problem)
         self._size += len(problem.path) + len(problem.message)
         if len(self) >= MOST_PROBLEMS or self._size > MOST_TEXT:
             raise InvalidFlow([*self, more_problems(len(self))])
 
     def extend(self, problems: Iterable[Problem]) -> None:
-        """Add problems one by one.
-
-        Args:
-            problems: The problems.
-
-        Raises:
-            InvalidFlow: There are now too many.
-        """
+        """Add problems one by one."""
         for problem in problems:
             self.append(problem)
 
@@ -74,15 +52,7 @@ class Problems(list[Problem]):
         return self
 
     def insert(self, index: SupportsIndex, problem: Problem) -> None:
-        """Refuse: problems are in the order of the document.
-
-        Args:
-            index: Any position.
-            problem: Any problem.
-
-        Raises:
-            TypeError: Always.
-        """
+        """Refuse: problems are in the order of the document."""
         raise TypeError("problems are only added at the end")
 
 
@@ -90,20 +60,12 @@ class Warnings(list[Problem]):
     """The warnings of one definition; a full list drops further ones, because the definition may still be valid."""
 
     def append(self, problem: Problem) -> None:
-        """Add a warning; drop it if there are too many.
-
-        Args:
-            problem: The warning.
-        """
+        """Add a warning; drop it if there are too many."""
         if len(self) < MOST_PROBLEMS:
             super().append(problem)
 
     def extend(self, problems: Iterable[Problem]) -> None:
-        """Add warnings; drop those that are too many.
-
-        Args:
-            problems: The warnings.
-        """
+        """Add warnings; drop those that are too many."""
         for problem in problems:
             self.append(problem)
 
@@ -113,12 +75,5 @@ class Warnings(list[Problem]):
 
 
 def more_problems(count: int) -> Problem:
-    """Return the last problem of a list that was cut off after `count`.
-
-    Args:
-        count: Number of problems before the cut.
-
-    Returns:
-        The problem, without a path.
-    """
+    """Return the last problem of a list that was cut off after `count`."""
     return Problem(path="", message=f"the check stopped after {count} problems; fix these first")

@@ -28,7 +28,9 @@ _OMISSION_MARKS: Final = ("…", "...")
 
 
 class _Needle(NamedTuple):
-    """A text to look for. `before` and `after` count the letters around it that also contain a part of the secret."""
+    """A text to look for."""
+
+    # `before` and `after` count the letters around it that also contain a part of the secret.
 
     text: str
     name: str
@@ -45,11 +47,7 @@ class _Span(NamedTuple):
 
 
 class Redaction:
-    """The secrets that a run or a process knows, and the mark that replaces each.
-
-    Args:
-        marks: By the text of each secret, the mark that replaces it. A mark that would contain a secret becomes `***`.
-    """
+    """The secrets that a run or a process knows, and the mark that replaces each."""
 
     __slots__ = ("_groups", "_marks", "_needles", "_safe")
 
@@ -65,12 +63,7 @@ class Redaction:
         return bool(self._needles)
 
     def add(self, secret: str, mark: str) -> None:
-        """Redact another secret from now on; an empty text is ignored.
-
-        Args:
-            secret: The text to hide. Its JSON and URL spellings are hidden, too.
-            mark: The text to show in its place.
-        """
+        """Redact another secret from now on; an empty text is ignored."""
         if not secret or secret in self._marks:
             return
         self._marks[secret] = mark
@@ -86,25 +79,11 @@ class Redaction:
         return next((safe for safe in (mark, MARK) if not any(n.text in safe for n in self._needles)), "")
 
     def has_secret(self, text: str) -> bool:
-        """Return True if the text contains a secret in any spelling.
-
-        Args:
-            text: Any text.
-
-        Returns:
-            False if nothing in it must be redacted.
-        """
+        """Return True if the text contains a secret in any spelling."""
         return any(needle.text in text for needle in self._needles)
 
     def text(self, text: str) -> str:
-        """Return the text with a mark in the place of every secret.
-
-        Args:
-            text: Any text.
-
-        Returns:
-            The same text if it has no secret.
-        """
+        """Return the text with a mark in the place of every secret."""
         spans = self._spans(text)
         if not spans:
             return text
@@ -115,14 +94,7 @@ class Redaction:
         return redacted
 
     def value(self, value: Json) -> Json:
-        """Return a JSON value without any secret in its texts and keys.
-
-        Args:
-            value: Any JSON value.
-
-        Returns:
-            A redacted copy.
-        """
+        """Return a JSON value without any secret in its texts and keys."""
         kind = type(value)
         if kind is str:
             return self.text(value)
@@ -133,27 +105,13 @@ class Redaction:
         return value
 
     def secret_in(self, value: Json) -> str | None:
-        """Return the mark of a secret that a JSON value contains in its texts or keys, or None.
-
-        Args:
-            value: Any JSON value.
-
-        Returns:
-            The mark, or None for no secret.
-        """
+        """Return the mark of a secret that a JSON value contains in its texts or keys, or None."""
         return self._first_in(value, self._needles)
 
     def escaped_in(self, value: Json) -> str | None:
-        """Return the mark of a secret that a value contains in its deepest JSON spelling, or None.
+        """Return the mark of a secret that a value contains in its deepest JSON spelling, or None."""
 
-        Written as JSON once more, nobody would recognise that secret.
-
-        Args:
-            value: Any JSON value.
-
-        Returns:
-            The mark, or None for no such secret.
-        """
+        # Written as JSON once more, nobody would recognise that secret.
         deepest = [needle for secret in self._marks for needle in _deepest_json_spellings(secret)]
         return self._first_in(value, deepest) if deepest else None
 

@@ -45,13 +45,10 @@ _NAME_KEYWORDS: Final = frozenset(("type", "title", "description", "properties",
 
 
 class Schema:
-    """A compiled schema, safe to share between threads.
+    """A compiled schema, safe to share between threads."""
 
-    Attributes:
-        source: The schema.
-        is_valid: A function of a JSON value that returns True if it fits: the native validator, or a faster check.
-        open: True if every JSON object fits, so that callers may skip the check.
-    """
+    # `is_valid`: A function of a JSON value that returns True if it fits: the native validator, or a faster check.
+    # `open`: True if every JSON object fits, so that callers may skip the check.
 
     __slots__ = ("_defaults", "_native", "is_valid", "open", "source")
 
@@ -70,34 +67,20 @@ class Schema:
 
     @property
     def defaults(self) -> Defaults | None:
-        """The defaults of missing values; None if the schema has none. They are read at the first use."""
+        """The defaults of missing values; None if the schema has none."""
+
+        # They are read at the first use.
         if self._defaults is None:
             self._defaults = (_read_defaults(self.source),)
         return self._defaults[0]
 
     def with_defaults(self, value: Json) -> Json:
-        """Fill in the defaults of missing properties.
-
-        Args:
-            value: A JSON value. It is not changed.
-
-        Returns:
-            A copy with the defaults, or the value itself if nothing is missing.
-        """
+        """Fill in the defaults of missing properties."""
         defaults = self.defaults
         return value if defaults is None else defaults.fill(value)
 
     def problems(self, value: Json, place: str = "value") -> list[Problem]:
-        """Return every reason why a value does not fit.
-
-        Args:
-            value: A JSON value.
-            place: The beginning of the paths of the problems.
-
-        Returns:
-            The problems, at most 200 and one that says that there are more; empty if the value fits.
-            For a very large value only the first problem is listed.
-        """
+        """Return every reason why a value does not fit."""
         if self.is_valid(value):
             return []
         problems: list[Problem] = []
@@ -138,17 +121,7 @@ _lock = threading.Lock()
 
 
 def compile_schema(schema: Json) -> Schema:
-    """Compile a JSON Schema; equal schemas share one compiled form.
-
-    Args:
-        schema: An object or a boolean.
-
-    Returns:
-        The compiled schema.
-
-    Raises:
-        UnsupportedSchema: The schema is invalid, has another draft, is nested too deep, or refers to something outside.
-    """
+    """Compile a JSON Schema; equal schemas share one compiled form."""
     if not isinstance(schema, (dict, bool)):
         raise UnsupportedSchema(f"a schema must be an object or a boolean, not {type(schema).__name__}")
     try:
@@ -169,17 +142,7 @@ def compile_schema(schema: Json) -> Schema:
 
 
 def default_errors(schema: Json) -> list[tuple[str, str]]:
-    """Find the defaults that do not fit their own schema.
-
-    Args:
-        schema: A JSON Schema.
-
-    Returns:
-        For each such `default` its place in the schema (".properties.n.default") and a message.
-
-    Raises:
-        UnsupportedSchema: The schema does not compile.
-    """
+    """Find the defaults that do not fit their own schema."""
     compiled = compile_schema(schema)
     try:
         defaults = compiled.defaults
@@ -189,30 +152,13 @@ def default_errors(schema: Json) -> list[tuple[str, str]]:
 
 
 def without_required_defaults(schema: Json) -> Json:
-    """Make the schema of values before their defaults are filled in.
-
-    Args:
-        schema: A JSON Schema.
-
-    Returns:
-        A copy in which properties with a default are not required; the schema itself if it has no defaults.
-
-    Raises:
-        UnsupportedSchema: The schema does not compile.
-    """
+    """Make the schema of values before their defaults are filled in."""
     defaults = compile_schema(schema).defaults
     return schema if defaults is None else defaults.relax_required(schema)
 
 
 def schema_errors(schema: Json) -> list[tuple[str, str]]:
-    """Find every problem of a schema.
-
-    Args:
-        schema: A JSON value that should be a schema.
-
-    Returns:
-        For each problem its place (".items.type") and a message; empty if the schema compiles.
-    """
+    """Find every problem of a schema."""
     try:
         compile_schema(schema)
     except UnsupportedSchema as error:
@@ -278,11 +224,10 @@ def _compile(schema: Json) -> native.Validator:
 
 
 def _name_check(schema: Json) -> Callable[[Json], bool] | None:
-    """Return a Python predicate for an object schema that restricts only names; None for any other schema.
+    """Return a Python predicate for an object schema that restricts only names; None for any other schema."""
 
-    Schemas of functions without type hints are of this kind. The predicate is as fast as the native code, which then
-    is imported only to explain a problem.
-    """
+    # Schemas of functions without type hints are of this kind. The predicate is as fast as the native code, which then
+    # is imported only to explain a problem.
     if not _has_only(schema, _NAME_KEYWORDS) or schema.get("type") != "object":
         return None
     properties, required = schema.get("properties", {}), schema.get("required", [])
@@ -372,14 +317,7 @@ def _known_properties(schema: Json, path: list[str | int]) -> list[str]:
 
 
 def place_step(part: str | int) -> str:
-    """Write one step of a place in a value: `.name`, `[3]`, `['a key']`.
-
-    Args:
-        part: A key or an index.
-
-    Returns:
-        The step, to be appended to a place.
-    """
+    """Write one step of a place in a value: `.name`, `[3]`, `['a key']`."""
     if isinstance(part, int):
         return f"[{part}]"
     return f".{part}" if part.isidentifier() else f"[{_shorten(part)!r}]"
@@ -428,7 +366,9 @@ _IN_PLACE_LISTS: Final = ("allOf", "anyOf", "oneOf")
 
 
 class _ReferenceUnfolding:
-    """Counts the schemas that apply to one value. References can double that number at every step."""
+    """Counts the schemas that apply to one value."""
+
+    # References can double that number at every step.
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._nodes: list[dict[str, Any]] = []

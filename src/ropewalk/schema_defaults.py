@@ -18,15 +18,7 @@ _NO_DEFAULTS: Final = frozenset[int]()
 
 
 def at_pointer(node: Json, pointer: str) -> Json:
-    """Follow a JSON pointer (`/$defs/name`) in a schema.
-
-    Args:
-        node: The root schema.
-        pointer: The pointer; "" is the root.
-
-    Returns:
-        The schema there; True, which accepts any value, if there is none.
-    """
+    """Follow a JSON pointer (`/$defs/name`) in a schema."""
     for part in pointer.split("/")[1:]:
         part = part.replace("~1", "/").replace("~0", "~")
         if isinstance(node, dict) and part in node:
@@ -39,14 +31,12 @@ def at_pointer(node: Json, pointer: str) -> Json:
 
 
 class Defaults:
-    """The defaults of one value and of the values inside it.
+    """The defaults of one value and of the values inside it."""
 
-    Attributes:
-        schemas: The schemas that apply to the value, each with its place.
-        default: The default of the value itself, with its place; None without one.
-        properties: The defaults of its properties, by name.
-        items: The defaults of its elements.
-    """
+    # `schemas`: The schemas that apply to the value, each with its place.
+    # `default`: The default of the value itself, with its place; None without one.
+    # `properties`: The defaults of its properties, by name.
+    # `items`: The defaults of its elements.
 
     __slots__ = ("default", "items", "properties", "schemas")
 
@@ -57,15 +47,7 @@ class Defaults:
         self.items: Defaults | None = None
 
     def fill(self, value: Json, ancestors: frozenset[int] = _NO_DEFAULTS) -> Json:
-        """Fill in the defaults of a value; only parts that change are copied.
-
-        Args:
-            value: The value.
-            ancestors: The ids of the defaults that are being filled in.
-
-        Raises:
-            UnsupportedSchema: A default would be filled in inside itself, without end.
-        """
+        """Fill in the defaults of a value; only parts that change are copied."""
         if type(value) is dict:
             filled = value
             for name, child in self.properties.items():
@@ -90,14 +72,7 @@ class Defaults:
         return value
 
     def relax_required(self, root: dict[str, Any]) -> dict[str, Any]:
-        """Return a copy of the root schema in which no property with a default is required.
-
-        Args:
-            root: The root schema that the defaults were read from.
-
-        Returns:
-            The copy. Everything else in it is unchanged.
-        """
+        """Return a copy of the root schema in which no property with a default is required."""
         optional_by_place = {
             place: {name for name, child in node.properties.items() if child.default is not None}
             for node in self._nodes()
@@ -119,14 +94,7 @@ class Defaults:
         return result
 
     def errors(self, problems: Callable[[Json, str], list[Problem]]) -> Iterator[tuple[str, str]]:
-        """Yield each default that its own schema refuses: its place and a message.
-
-        Args:
-            problems: The function `problems` of the root schema without required defaults.
-
-        Yields:
-            The place of a default or of a part of it, and the message.
-        """
+        """Yield each default that its own schema refuses: its place and a message."""
         reported = set()
         for node, path in self._paths():
             if node.default is None or node.default[1] in reported:
@@ -166,17 +134,7 @@ class Defaults:
 
 
 def defaults_of(root: dict[str, Any]) -> Defaults | None:
-    """Read the defaults of a valid schema.
-
-    Args:
-        root: The root schema.
-
-    Returns:
-        The defaults; None if there are none that can be filled in.
-
-    Raises:
-        UnsupportedSchema: Its references are nested too deep.
-    """
+    """Read the defaults of a valid schema."""
     try:
         return _DefaultsReader(root).read()
     except RecursionError as error:

@@ -44,28 +44,18 @@ _MAX_REPAIRS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Modern:
-    """A schema in draft 2020-12.
+    """A schema in draft 2020-12."""
 
-    Attributes:
-        schema: The schema; None if no repair makes it valid.
-        lost: Every keyword that was dropped: its place (`.properties.n.type`) and the reason.
-        uses_old_keywords: True if the original has keywords of an older draft.
-    """
-
+    # The schema; None if no repair makes it valid.
     schema: dict[str, Any] | None
+    # Every keyword that was dropped: its place (`.properties.n.type`) and the reason.
     lost: tuple[str, ...]
+    # True if the original has keywords of an older draft.
     uses_old_keywords: bool
 
 
 def modern_schema(schema: Mapping[str, Json]) -> Modern:
-    """Rewrite a schema as draft 2020-12.
-
-    Args:
-        schema: The schema of any draft, as an object. It is not changed.
-
-    Returns:
-        The new schema, and the keywords that were dropped.
-    """
+    """Rewrite a schema as draft 2020-12."""
     writer = _Rewriter(schema)
     rewritten = writer.schema(schema, (), 0)
     if not isinstance(rewritten, dict):
@@ -75,17 +65,7 @@ def modern_schema(schema: Mapping[str, Json]) -> Modern:
 
 
 def compile_any_draft(schema: Json) -> Schema:
-    """Compile a schema of any draft, or one that mixes several drafts.
-
-    Args:
-        schema: The schema, an object or a boolean.
-
-    Returns:
-        The compiled schema, converted to draft 2020-12 if necessary.
-
-    Raises:
-        UnsupportedSchema: It is not a schema, or cannot be converted without a loss.
-    """
+    """Compile a schema of any draft, or one that mixes several drafts."""
     try:
         return compile_schema(schema)
     except UnsupportedSchema:
@@ -97,14 +77,7 @@ def compile_any_draft(schema: Json) -> Schema:
 
 
 def refs_in(node: Any) -> Iterator[str]:
-    """Yield every `$ref` of a schema.
-
-    Args:
-        node: A schema, or a part of one.
-
-    Yields:
-        The references, in document order.
-    """
+    """Yield every `$ref` of a schema."""
     if isinstance(node, Mapping):
         if isinstance(node.get("$ref"), str):
             yield node["$ref"]
@@ -117,15 +90,7 @@ def refs_in(node: Any) -> Iterator[str]:
 
 
 def resolves(ref: str, root: Mapping[str, Any]) -> bool:
-    """Return True if a reference within a schema has a target.
-
-    Args:
-        ref: A reference such as `#/$defs/name`.
-        root: The schema that contains it.
-
-    Returns:
-        False if a step of the pointer leads to nothing.
-    """
+    """Return True if a reference within a schema has a target."""
     node: Any = root
     for step in ref.split("/")[1:]:
         step = step.replace("~1", "/").replace("~0", "~")
@@ -139,7 +104,9 @@ def resolves(ref: str, root: Mapping[str, Any]) -> bool:
 
 
 class _Rewriter:
-    """Rewrites a schema. References are resolved in the complete original."""
+    """Rewrites a schema."""
+
+    # References are resolved in the complete original.
 
     def __init__(self, root: Mapping[str, Json]) -> None:
         self.root = root

@@ -25,11 +25,10 @@ Fold: TypeAlias = Callable[[str, Channel, Json, list[Json]], Json]
 
 @dataclass(frozen=True, slots=True)
 class Reducer:
-    """One way to fold updates: `fold(name, channel, current, updates)` returns the new value.
+    """One way to fold updates: `fold(name, channel, current, updates)` returns the new value."""
 
-    `takes` is the JSON type that every update must have, None for any type. A `total` reducer refuses nothing else, so
-    updates can be checked without the current value.
-    """
+    # `takes` is the JSON type that every update must have, None for any type. A `total` reducer refuses nothing else,
+    # so updates can be checked without the current value.
 
     name: str
     takes: str | None
@@ -43,16 +42,7 @@ _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 
 
 def reducer(name: str, takes: str | None = None, total: bool = False) -> Callable[[Fold], Fold]:
-    """Register a reducer under the name that `Channel.reduce` uses.
-
-    Args:
-        name: The name.
-        takes: JSON type of every update; None for any type.
-        total: True if the reducer refuses nothing but updates of other types.
-
-    Returns:
-        A decorator that leaves the function unchanged.
-    """
+    """Register a reducer under the name that `Channel.reduce` uses."""
 
     def register(fold: Fold) -> Fold:
         REDUCERS[name] = Reducer(name, takes, fold, total)
@@ -64,22 +54,10 @@ def reducer(name: str, takes: str | None = None, total: bool = False) -> Callabl
 def fold(
     channels: Mapping[str, Channel], base: Mapping[str, Json], writes: Iterable[tuple[str, Json]]
 ) -> dict[str, Json]:
-    """Fold writes into a copy of the values.
+    """Fold writes into a copy of the values."""
 
-    It takes time linear in the writes and the channels that they touch. Pass all writes at once, because appending to
-    an array in n separate folds copies it n times. Unchanged values are shared.
-
-    Args:
-        channels: The declared channels by name.
-        base: The values before the writes. It and its values stay unchanged.
-        writes: Names of channels with their updates, in order.
-
-    Returns:
-        The values after the writes.
-
-    Raises:
-        InvalidValue: A channel is undeclared or an update does not fit; its place is `state.<channel>`.
-    """
+    # It takes time linear in the writes and the channels that they touch. Pass all writes at once, because appending to
+    # an array in n separate folds copies it n times. Unchanged values are shared.
     touched: dict[str, list[Json]] = {}
     for name, update in writes:
         if name in touched:
@@ -101,16 +79,9 @@ def fold(
 
 
 def fold_into(channels: Mapping[str, Channel], values: dict[str, Json], writes: Writes) -> None:
-    """Fold updates into `values` itself. If one is refused, none is stored.
+    """Fold updates into `values` itself."""
 
-    Args:
-        channels: The declared channels by name.
-        values: The values, which are changed.
-        writes: Names of channels with their updates, in order.
-
-    Raises:
-        InvalidValue: A channel is undeclared or an update does not fit.
-    """
+    # If one is refused, none is stored.
     for name, _ in writes:
         channel = channels.get(name)
         if channel is None or channel.reduce != "last_wins":
@@ -122,19 +93,9 @@ def fold_into(channels: Mapping[str, Channel], values: dict[str, Json], writes: 
 def check_fold(
     channels: Mapping[str, Channel], view: Mapping[str, Json], base: Mapping[str, Json], writes: Writes
 ) -> None:
-    """Raise the error that `fold` would raise, without folding if the types decide it.
+    """Raise the error that `fold` would raise, without folding if the types decide it."""
 
-    The current values are those of `view`, and of `base` for channels that `view` does not have.
-
-    Args:
-        channels: The declared channels by name.
-        view: The values that the writer sees.
-        base: The values of all other channels.
-        writes: Names of channels with their updates, in order.
-
-    Raises:
-        InvalidValue: A channel is undeclared or an update does not fit.
-    """
+    # The current values are those of `view`, and of `base` for channels that `view` does not have.
     undecided: list[tuple[str, Json]] = []
     for write in writes:
         name, update = write
@@ -152,18 +113,7 @@ def check_fold(
 
 
 def start(channels: Mapping[str, Channel], overrides: Mapping[str, Json] | None = None) -> dict[str, Json]:
-    """Return the initial values of a run: the declared ones, replaced by the overrides.
-
-    Args:
-        channels: The declared channels by name.
-        overrides: Values by the names of channels.
-
-    Returns:
-        The values by name. A channel without a value is left out.
-
-    Raises:
-        InvalidValue: An override names no declared channel.
-    """
+    """Return the initial values of a run: the declared ones, replaced by the overrides."""
     values = {name: channel.initial for name, channel in channels.items() if channel.present}
     for name, value in (overrides or {}).items():
         if name not in channels:
@@ -173,18 +123,9 @@ def start(channels: Mapping[str, Channel], overrides: Mapping[str, Json] | None 
 
 
 def check_writes(channels: Mapping[str, Channel], writes: Iterable[tuple[str, Json]], node: str = "") -> None:
-    """Check that every channel is declared and every update has a type that fits.
+    """Check that every channel is declared and every update has a type that fits."""
 
-    The types are that of the channel's reducer and the `type` in its schema; null always fits.
-
-    Args:
-        channels: The declared channels by name.
-        writes: Names of channels with their updates.
-        node: The writer, for the message.
-
-    Raises:
-        InvalidValue: A channel is undeclared or an update has another type.
-    """
+    # The types are that of the channel's reducer and the `type` in its schema; null always fits.
     for name, update in writes:
         channel = channels.get(name)
         if channel is None:
@@ -203,16 +144,7 @@ def check_writes(channels: Mapping[str, Channel], writes: Iterable[tuple[str, Js
 def write_check(
     channels: Mapping[str, Channel], names: Iterable[str] | None, node: str = ""
 ) -> Callable[[Iterable[tuple[str, Json]]], None] | None:
-    """Make `check_writes` for one writer.
-
-    Args:
-        channels: The declared channels by name.
-        names: The channels that it can write; None for any.
-        node: The writer, for the message.
-
-    Returns:
-        A function of writes; None if nothing can be wrong with them.
-    """
+    """Make `check_writes` for one writer."""
     if names is not None:
         channels_written = [channels.get(name) for name in names]
         if all(c is not None and _takes(c) is None and not _declared_types(c) for c in channels_written):
@@ -221,14 +153,7 @@ def write_check(
 
 
 def fitting_types(channel: Channel) -> frozenset[type] | None:
-    """Return the Python types that are certain to fit the declared type of a channel; None for all types.
-
-    Args:
-        channel: The channel.
-
-    Returns:
-        Types of values; other types need a closer look.
-    """
+    """Return the Python types that are certain to fit the declared type of a channel; None for all types."""
     names = _declared_types(channel)
     return frozenset((type(None), *(kind for name in names for kind in _PLAIN_TYPES.get(name, ())))) if names else None
 
@@ -244,16 +169,7 @@ def _declared_types(channel: Channel) -> list[Any]:
 
 
 def undeclared(name: str, channels: Mapping[str, Channel], node: str = "") -> InvalidValue:
-    """Return the error for a write to a channel that does not exist, with the closest name.
-
-    Args:
-        name: The name in the write.
-        channels: The declared channels.
-        node: The writer, or "".
-
-    Returns:
-        The error, to be raised.
-    """
+    """Return the error for a write to a channel that does not exist, with the closest name."""
     near = did_you_mean(name, channels)
     hint = f"; did you mean {near}?" if near else ""
     if node:
@@ -273,14 +189,7 @@ _PLAIN_TYPES: dict[str, tuple[type, ...]] = {
 
 
 def json_type(value: Json) -> str:
-    """Name the JSON Schema type of a value.
-
-    Args:
-        value: Any JSON value.
-
-    Returns:
-        The name; a float without a fraction is an `integer`.
-    """
+    """Name the JSON Schema type of a value."""
     if value is None:
         return "null"
     kind = type(value)
@@ -292,15 +201,7 @@ def json_type(value: Json) -> str:
 
 
 def has_type(value: Json, name: str) -> bool:
-    """Return True if a value has the JSON Schema type `name`.
-
-    Args:
-        value: Any JSON value.
-        name: Name of the type; a `number` can be an `integer`.
-
-    Returns:
-        False for a value of another type.
-    """
+    """Return True if a value has the JSON Schema type `name`."""
     kind = json_type(value)
     return kind == name or (name == "number" and kind == "integer")
 

@@ -109,7 +109,9 @@ def _close() -> None:
 
 
 class _Forwards(Generic[S]):
-    """Makes plain functions from the methods of a service. Each call goes to the service of the default app."""
+    """Makes plain functions from the methods of a service."""
+
+    # Each call goes to the service of the default app.
 
     def __init__(self, service: Callable[[App], S]) -> None:
         self.service = service

@@ -42,22 +42,11 @@ _MANY_DIGITS: Final = b"0" * 20
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON text from outside; the value still needs a check.
+    """Parse JSON text from outside; the value still needs a check."""
 
-    orjson turns an integer over 64 bits into a float, which nobody would notice. So text with that many digits in a row
-    is parsed again in a way that leaves the integer to the check. If a key occurs twice, the last one counts, as in
-    every JSON parser; `source` reads what people write, and refuses such a key.
-
-    Args:
-        text: The JSON text.
-
-    Returns:
-        The value. Its integers can exceed 64 bits.
-
-    Raises:
-        orjson.JSONDecodeError: The text is not JSON.
-        InvalidValue: It is nested too deep.
-    """
+    # orjson turns an integer over 64 bits into a float, which nobody would notice. So text with that many digits in a
+    # row is parsed again in a way that leaves the integer to the check. If a key occurs twice, the last one counts, as
+    # in every JSON parser; `source` reads what people write, and refuses such a key.
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -76,35 +65,17 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def integer(digits: str) -> int:
-    """Convert decimal digits to an integer.
+    """Convert decimal digits to an integer."""
 
-    Python would need quadratic time to convert very many digits.
-
-    Args:
-        digits: Digits with an optional sign.
-
-    Returns:
-        The integer; a value over 64 bits if there are more than 20 characters.
-    """
+    # Python would need quadratic time to convert very many digits.
     return int(digits) if len(digits) <= 20 else _INT_MAX + 1
 
 
 def check_json(value: Any, place: str = "value") -> Any:
-    """Check that a value is JSON within the limits, and copy it.
+    """Check that a value is JSON within the limits, and copy it."""
 
-    Tuples, subclasses of the JSON types, NaN, infinities, integers over 64 bits, NUL, lone surrogates and keys that are
-    not strings are refused, so that a value is equal in every store.
-
-    Args:
-        value: Any Python value.
-        place: The beginning of the paths in errors.
-
-    Returns:
-        A copy that shares no list and no object with `value`.
-
-    Raises:
-        InvalidValue: The value is not JSON. The error describes the first problem.
-    """
+    # Tuples, subclasses of the JSON types, NaN, infinities, integers over 64 bits, NUL, lone surrogates and keys that
+    # are not strings are refused, so that a value is equal in every store.
     try:
         copy = copy_json(value)
     except RecursionError:
@@ -132,19 +103,11 @@ NOT_JSON: Final = _NotJson()
 
 
 def copy_json(value: Any, depth: int = MAX_DEPTH) -> Any:
-    """Copy a value if it is JSON within the limits.
+    """Copy a value if it is JSON within the limits."""
 
-    It checks and copies in one walk, so that a tool cannot change its result afterwards. Every result of every tool
-    passes through here. So the common cases come first, and leaves are checked inline: a call per leaf would be half
-    the cost.
-
-    Args:
-        value: Any Python value.
-        depth: Levels of nesting that are allowed.
-
-    Returns:
-        The copy; NOT_JSON for anything else.
-    """
+    # It checks and copies in one walk, so that a tool cannot change its result afterwards. Every result of every tool
+    # passes through here. So the common cases come first, and leaves are checked inline: a call per leaf would be half
+    # the cost.
     kind = type(value)
     if kind is dict:
         if not depth:
@@ -194,14 +157,7 @@ def copy_json(value: Any, depth: int = MAX_DEPTH) -> Any:
 
 
 def fresh(value: Json) -> Json:
-    """Copy a JSON value.
-
-    Args:
-        value: Any JSON value.
-
-    Returns:
-        A copy that shares no list and no object with it.
-    """
+    """Copy a JSON value."""
     kind = type(value)
     if kind is dict:
         return {k: fresh(v) if type(v) is dict or type(v) is list else v for k, v in value.items()}
@@ -211,14 +167,7 @@ def fresh(value: Json) -> Json:
 
 
 def is_json(value: Any) -> bool:
-    """Return True if `value` is JSON within the limits.
-
-    Args:
-        value: Any Python value.
-
-    Returns:
-        False for a value that a store could not keep unchanged.
-    """
+    """Return True if `value` is JSON within the limits."""
     try:
         return copy_json(value) is not NOT_JSON
     except RecursionError:
@@ -248,15 +197,7 @@ def _is_text(text: str) -> bool:
 
 
 def json_problems(value: Any, place: str = "value") -> list[InvalidValue]:
-    """Find out why a value is not JSON within the limits.
-
-    Args:
-        value: Any Python value.
-        place: The beginning of the paths in the problems.
-
-    Returns:
-        At most 50 problems, in the order of the value; [] if it is JSON.
-    """
+    """Find out why a value is not JSON within the limits."""
     problems: list[InvalidValue] = []
     # An explicit stack, so that deep values cannot exhaust Python's.
     stack: list[tuple[Any, str, int, Any]] = [(value, place, MAX_DEPTH, None)]
@@ -308,10 +249,9 @@ def _instead(item: Any) -> str:
 
 
 def _too_deep(item: Any, where: str, above: Any) -> InvalidValue:
-    """Return the problem of a value that is nested too deep or contains itself.
+    """Return the problem of a value that is nested too deep or contains itself."""
 
-    `above` is the container of the item with its place, and the container of that in turn.
-    """
+    # `above` is the container of the item with its place, and the container of that in turn.
     path = [(item, where)]
     while above is not None:
         path.append(above[:2])
@@ -332,17 +272,7 @@ def _name(value: Any) -> str:
 
 
 def canonical(value: Json) -> bytes:
-    """Write a checked value as canonical JSON.
-
-    Args:
-        value: A JSON value.
-
-    Returns:
-        UTF-8 text with sorted keys and without white space.
-
-    Raises:
-        InvalidValue: The value is nested too deep to be written.
-    """
+    """Write a checked value as canonical JSON."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError as exc:
@@ -351,33 +281,15 @@ def canonical(value: Json) -> bytes:
 
 
 def digest(value: Json) -> str:
-    """Name a JSON value by its content.
-
-    Args:
-        value: A JSON value.
-
-    Returns:
-        128 bits of BLAKE2b over the canonical form, as 32 hexadecimal digits.
-
-    Raises:
-        InvalidValue: The value is nested too deep to be written.
-    """
+    """Name a JSON value by its content."""
     return hashlib.blake2b(canonical(value), digest_size=16).hexdigest()
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str | None:
-    """Find the known name that is closest to a misspelt one.
+    """Find the known name that is closest to a misspelt one."""
 
-    Of very many names only some are compared, those with an equal first or last letter first. Names of hundreds of
-    characters are not compared, because the time grows with the product of both lengths.
-
-    Args:
-        word: The misspelt name.
-        known: The names that exist.
-
-    Returns:
-        The closest name; None if none is close, or `word` is not a name.
-    """
+    # Of very many names only some are compared, those with an equal first or last letter first. Names of hundreds of
+    # characters are not compared, because the time grows with the product of both lengths.
     if not isinstance(word, str) or not word or len(word) > _LONGEST_NAME:
         return None
     import difflib  # imported only for error messages
@@ -397,16 +309,9 @@ _GC_THRESHOLD: Final = 20_000  # new objects before the youngest are collected; 
 
 
 def gc_disabled(work: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function so that the garbage collector is off while it runs.
+    """Decorate a function so that the garbage collector is off while it runs."""
 
-    It is safe to nest and to use from several threads: the call that switched the collector off switches it on again.
-
-    Args:
-        work: The function.
-
-    Returns:
-        The decorated function.
-    """
+    # It is safe to nest and to use from several threads: the call that switched the collector off switches it on again.
 
     @functools.wraps(work)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -422,11 +327,7 @@ def gc_disabled(work: Callable[P, R]) -> Callable[P, R]:
 
 
 def gc_disabled_until_next_tick(loop: asyncio.AbstractEventLoop) -> None:
-    """Switch the garbage collector off until this loop, which must be the running one, has control again.
-
-    Args:
-        loop: The running event loop.
-    """
+    """Switch the garbage collector off until this loop, which must be the running one, has control again."""
     if gc.isenabled():
         loop.call_soon(gc.enable)
         gc.disable()
@@ -434,14 +335,10 @@ def gc_disabled_until_next_tick(loop: asyncio.AbstractEventLoop) -> None:
 
 @contextlib.contextmanager
 def gc_relaxed() -> Iterator[None]:
-    """Run the garbage collector less often, for a process that belongs to Ropewalk, such as a worker.
+    """Run the garbage collector less often, for a process that belongs to Ropewalk, such as a worker."""
 
-    Thousands of steps are in progress at once and none of them is garbage, so the collector would take a third of the
-    time.
-
-    Yields:
-        Nothing; the old thresholds are restored afterwards.
-    """
+    # Thousands of steps are in progress at once and none of them is garbage, so the collector would take a third of the
+    # time.
     before = gc.get_threshold()
     gc.set_threshold(max(before[0], _GC_THRESHOLD) if before[0] else 0, *before[1:])
     try:

@@ -39,16 +39,9 @@ CACHE_MARK: Final = {"type": "ephemeral"}
 
 
 def with_cache_marks(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a request with `cache_control` marks.
+    """Return the parameters of a request with `cache_control` marks."""
 
-    A first question without tools gets none: it is sent only once, and writing the cache costs extra.
-
-    Args:
-        body: The parameters of the request.
-
-    Returns:
-        The parameters, or a copy with marks.
-    """
+    # A first question without tools gets none: it is sent only once, and writing the cache costs extra.
     messages = body["messages"]
     marks = [*messages, *(body.get("tools") or ())]
     if (not body.get("tools") and len(messages) < 2) or any(map(_has_cache_mark, marks)):
@@ -70,15 +63,7 @@ def _has_cache_mark(value: Any) -> bool:
 
 
 def estimate_cost(model: str, usage: Mapping[str, int]) -> float | None:
-    """Return the cost of a turn's tokens in US dollars; None if the model's price is not known.
-
-    Args:
-        model: The name of the model.
-        usage: The token counts of the answer, as the API names them.
-
-    Returns:
-        US dollars.
-    """
+    """Return the cost of a turn's tokens in US dollars; None if the model's price is not known."""
     try:
         from genai_prices import Usage, calc_price
     except ImportError:
@@ -97,14 +82,7 @@ def estimate_cost(model: str, usage: Mapping[str, int]) -> float | None:
 
 
 def no_price_error(model: str) -> ModelError:
-    """Return the error for a `cost_budget` with a model whose price is not known.
-
-    Args:
-        model: The name of the model.
-
-    Returns:
-        The error.
-    """
+    """Return the error for a `cost_budget` with a model whose price is not known."""
     return ModelError(f"cost_budget: the price of {model} is not known; set token_budget instead")
 
 
@@ -137,15 +115,7 @@ class Settings:
 
 
 def read_settings(table: Mapping[str, Any] | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
-    """Return the settings of the environment, overridden by those of a project's `[claude]` table.
-
-    Args:
-        table: The `[claude]` table; its keys are the attributes of `Settings`.
-        environ: The environment; `ANTHROPIC_BASE_URL` and `ANTHROPIC_MODEL` count.
-
-    Returns:
-        The settings.
-    """
+    """Return the settings of the environment, overridden by those of a project's `[claude]` table."""
     from_environment: dict[str, Any] = {}
     for name, variable in (("base_url", "ANTHROPIC_BASE_URL"), ("model", "ANTHROPIC_MODEL")):
         if environ.get(variable):
@@ -154,14 +124,7 @@ def read_settings(table: Mapping[str, Any] | None = None, environ: Mapping[str, 
 
 
 def default_server(environ: Mapping[str, str] = os.environ) -> dict[str, Any] | None:
-    """Return the configuration of the MCP server at `MCP_SERVER_URL`, with `SMITHERY_API_KEY` as its bearer token.
-
-    Args:
-        environ: The environment.
-
-    Returns:
-        The configuration; None if `MCP_SERVER_URL` is not set.
-    """
+    """Return the configuration of the MCP server at `MCP_SERVER_URL`, with `SMITHERY_API_KEY` as its bearer token."""
     url = environ.get("MCP_SERVER_URL")
     if not url:
         return None
@@ -386,7 +349,9 @@ def _has_no_key(client: AsyncAnthropic) -> bool:
 
 
 async def _stream_message(client: AsyncAnthropic, body: dict[str, Any], on_piece: OnPiece) -> Any:
-    """Return the complete message and report its pieces. Raises a retryable ModelError if the stream ends early."""
+    """Return the complete message and report its pieces."""
+
+    # Raises a retryable ModelError if the stream ends early.
     async with client.messages.stream(**body) as stream:
         async for event in stream:
             if event.type == "text":
@@ -425,11 +390,7 @@ def _block_to_send(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def output_schema(schema: Json) -> dict[str, Any] | None:
-    """Convert a schema for the API's structured output, where objects have only listed properties.
-
-    Returns:
-        The schema; None if it would forbid what the original allows, or cannot be converted.
-    """
+    """Convert a schema for the API's structured output, where objects have only listed properties."""
     from anthropic import transform_schema
 
     modern = modern_schema(schema).schema if isinstance(schema, dict) else None
@@ -550,15 +511,7 @@ class Completion:
 
 
 def completion_of(result: Mapping[str, Any], warnings: tuple[str, ...] = ()) -> Completion | None:
-    """Return the completion in the result of an agent's run; None if the run did not finish.
-
-    Args:
-        result: The result of the run of an agent.
-        warnings: The warnings of its requests.
-
-    Returns:
-        The completion; None if the run has no answer.
-    """
+    """Return the completion in the result of an agent's run; None if the run did not finish."""
     conversation = result.get("conversation")
     if not isinstance(conversation, Mapping):
         return None

@@ -51,18 +51,7 @@ _IMAGE_PREFIXES: Final = (
 def clean_blocks(
     content: Any, role: str, place: str, note: Note, refused: Collection[str] = ()
 ) -> list[dict[str, Any]]:
-    """Return the content of a message as blocks that the API accepts.
-
-    Args:
-        content: A text, a list of blocks, or any other JSON, which becomes its text.
-        role: `user` or `assistant`.
-        place: Where the message is, such as `messages[2]`.
-        note: Called with the place of each changed block and the change.
-        refused: Digests of blocks that the API has refused before.
-
-    Returns:
-        The blocks; empty when nothing is left.
-    """
+    """Return the content of a message as blocks that the API accepts."""
     if not isinstance(content, list):
         text = content if isinstance(content, str) else "" if content is None else _as_json(content)
         return _clean_text({"type": "text", "text": text}, f"{place}.content", note)
@@ -73,14 +62,7 @@ def clean_blocks(
 
 
 def block_digest(block: Mapping[str, Any]) -> str:
-    """Return the digest that identifies a refused block.
-
-    Args:
-        block: The content block.
-
-    Returns:
-        The digest.
-    """
+    """Return the digest that identifies a refused block."""
     return digest({key: value for key, value in block.items() if key != "cache_control"})
 
 
@@ -356,16 +338,7 @@ Message = dict[str, Any]
 
 
 def order_messages(messages: Sequence[Message], note: Note) -> list[Message]:
-    """Return messages in the order that the API accepts.
-
-    Args:
-        messages: Each has a `role` (`user` or `assistant`), a list of blocks as `content`, its `place`, and `plain`,
-            which is true if its content was a text.
-        note: Called with the place of each change and a sentence about it.
-
-    Returns:
-        Messages with `role` and `content`. Roles alternate, the first one is the user's, and every call is answered.
-    """
+    """Return messages in the order that the API accepts."""
     joined = _join_by_role(messages)
     if joined and joined[0]["role"] == "assistant":
         note(joined[0]["place"], "the conversation begins with the assistant; a user message was put before it")
@@ -419,11 +392,7 @@ def _pair_calls(messages: list[Message], note: Note) -> list[Message]:
 def _clean_calls(
     content: list[Any], place: str, used_ids: dict[str, int], note: Note
 ) -> tuple[list[Any], list[tuple[str, str]]]:
-    """Give the calls of an assistant message valid unique ids, valid names and objects as input.
-
-    Returns:
-        The blocks, and the calls as pairs of original and sent id.
-    """
+    """Give the calls of an assistant message valid unique ids, valid names and objects as input."""
     blocks: list[Any] = []
     pending: list[tuple[str, str]] = []
     for block in content:

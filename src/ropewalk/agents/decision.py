@@ -39,12 +39,7 @@ _MAX_PROBLEMS: Final = 20
 
 
 def extract_json(text: str, schema: Json) -> tuple[Json, list[str]]:
-    """Find the JSON in an answer that fits a schema.
-
-    Returns:
-        The value and the problems with it. Without problems it fits. If nothing fits, the first JSON in the text and
-        at most 20 of its problems.
-    """
+    """Find the JSON in an answer that fits a schema."""
     compiled = compile_schema(schema)
     first: Json = None
     wrong: list[str] | None = None
@@ -68,27 +63,13 @@ def _schema_problems(compiled: Schema, value: Any) -> list[str]:
 
 
 def correction_prompt(problems: list[str]) -> str:
-    """Return the message that asks the model to correct an answer that does not fit the schema.
-
-    Args:
-        problems: The problems of the answer.
-
-    Returns:
-        The prompt.
-    """
+    """Return the message that asks the model to correct an answer that does not fit the schema."""
     listed = "\n".join(f"- {problem}" for problem in problems)
     return f"The answer does not fit the JSON Schema:\n{listed}\nAnswer again, with the corrected JSON only."
 
 
 def json_instruction(schema: Json) -> str:
-    """Return the system prompt for JSON from a model without structured output.
-
-    Args:
-        schema: The JSON Schema of the answer.
-
-    Returns:
-        The text for the system prompt.
-    """
+    """Return the system prompt for JSON from a model without structured output."""
     return (
         f"Answer with JSON only, without any other text, that fits this JSON Schema:\n{orjson.dumps(schema).decode()}"
     )
@@ -206,30 +187,22 @@ REASONS: Final[dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class TurnState:
-    """The conversation before an answer.
+    """The conversation before an answer."""
 
-    Attributes:
-        options: The options of the agent.
-        cards: The tools as the model knows them.
-        trace: The calls so far, with their outcomes.
-        totals: Rounds, calls, corrections, tokens and costs so far.
-        notes: Parts of the request that were left out or converted.
-    """
-
+    # The options of the agent.
     options: Mapping[str, Any]
+    # The tools as the model knows them.
     cards: Cards
+    # The calls so far, with their outcomes.
     trace: Sequence[Mapping[str, Any]]
+    # Rounds, calls, corrections, tokens and costs so far.
     totals: Mapping[str, Any]
+    # Parts of the request that were left out or converted.
     notes: Sequence[str] = ()
 
 
 def next_turn(answer: Answer, state: TurnState) -> dict[str, Json]:
-    """Return the turn that the agent loop carries out.
-
-    Returns:
-        A JSON object. `uses` are the calls to make, `said` the messages to add, `stop_reason` the reason why the
-        conversation ends, or None.
-    """
+    """Return the turn that the agent loop carries out."""
     content = [dict(block) for block in answer.content]
     totals = _add_totals(answer, state)
     text = "".join(str(block.get("text") or "") for block in content if block.get("type") == "text")
@@ -273,17 +246,9 @@ def next_turn(answer: Answer, state: TurnState) -> dict[str, Json]:
 
 
 def refused_turn(error: ModelError, state: TurnState) -> dict[str, Json]:
-    """Return an empty turn that records the part of a request that the API refused.
+    """Return an empty turn that records the part of a request that the API refused."""
 
-    The next request leaves the part out.
-
-    Args:
-        error: The error of the API.
-        state: The state of the conversation.
-
-    Returns:
-        The turn, as JSON for the journal.
-    """
+    # The next request leaves the part out.
     silent = Answer(content=[], stop_reason="", cost=0.0, model=str(state.totals.get("model") or ""))
     totals = _add_totals(silent, state)
     part: dict[str, Any] = dict(error.part or {})
@@ -436,14 +401,7 @@ _current_ask: ContextVar[Ask | None] = ContextVar("ropewalk_claude_ask", default
 
 @contextmanager
 def answer_approvals_with(ask: Ask | None) -> Iterator[None]:
-    """Let `ask` decide about the calls that need an approval within the block.
-
-    Args:
-        ask: Called with the tool and its arguments; returns True, False or a reason for the refusal.
-
-    Returns:
-        A context manager.
-    """
+    """Let `ask` decide about the calls that need an approval within the block."""
     token = _current_ask.set(ask)
     try:
         yield
@@ -452,11 +410,7 @@ def answer_approvals_with(ask: Ask | None) -> Iterator[None]:
 
 
 def approval_tool() -> Tool:
-    """Return the tool `ropewalk:approval`.
-
-    Returns:
-        The tool, which asks the function of `answer_approvals_with`.
-    """
+    """Return the tool `ropewalk:approval`."""
     id = parse_tool_id(APPROVAL)
     return Tool(
         id.name,

@@ -31,7 +31,9 @@ _RETRYABLE_STATUSES: Final = ("failed", "timeout")
 
 
 class Host(Protocol):
-    """Runs conversations. An App is a Host."""
+    """Runs conversations."""
+
+    # An App is a Host.
 
     @property
     def toolbox(self) -> Toolbox:
@@ -39,14 +41,7 @@ class Host(Protocol):
         ...
 
     def loaded(self, document: Mapping[str, Any], /) -> Any:
-        """Compile a document.
-
-        Args:
-            document: The definition of an agent, with its `kind`.
-
-        Returns:
-            The compiled definition, for `execute`.
-        """
+        """Compile a document."""
         ...
 
     async def execute(
@@ -59,18 +54,7 @@ class Host(Protocol):
         request: str | None,
         on_event: Callable[[Event], None] | None,
     ) -> dict[str, Json]:
-        """Run a compiled definition.
-
-        Args:
-            loaded: The value that `loaded` returned.
-            input: The input of the run.
-            run_id: The id of the run; None makes one.
-            request: The request for which the tool selector learns; None learns nothing.
-            on_event: Gets the events of the engine.
-
-        Returns:
-            The result of the run in the words of the notation.
-        """
+        """Run a compiled definition."""
         ...
 
 
@@ -149,7 +133,9 @@ async def run_conversation(
     request: str | None = None,
     lenient: bool = False,
 ) -> Completion:
-    """Run an agent's document with tools. With `lenient`, unknown tools become warnings of the completion."""
+    """Run an agent's document with tools."""
+
+    # With `lenient`, unknown tools become warnings of the completion.
     selector = getattr(host, "selector", None)
     ids, warnings = await resolve_tools(tools, host.toolbox, selector, lenient=lenient)
     agent = {"kind": "agent", **document, "tools": ids}
@@ -225,16 +211,9 @@ async def resume_completion(
 
 
 async def retry_failed_run(app: Any, run_id: str, on_event: Callable[[Event], None] | None = None) -> RunRow | None:
-    """Retry a run if it failed; recorded steps are not repeated. A cancelled run stays cancelled.
+    """Retry a run if it failed; recorded steps are not repeated."""
 
-    Args:
-        app: An App, or any Host.
-        run_id: The id of the run.
-        on_event: Gets the events of the retried run.
-
-    Returns:
-        The run as it was before; None if the store has no such run. A store in memory cannot retry.
-    """
+    # A cancelled run stays cancelled.
     store = getattr(app, "store", None)
     if store is None:
         return None
@@ -247,10 +226,9 @@ async def retry_failed_run(app: Any, run_id: str, on_event: Callable[[Event], No
 def _conversation_document(
     prompt: str | None, messages: Sequence[Mapping[str, Json]] | None, system: str | None
 ) -> tuple[dict[str, Any], dict[str, Json]]:
-    """Return the agent's document and the input of its run.
+    """Return the agent's document and the input of its run."""
 
-    The texts are input, because `$` in a document begins a reference.
-    """
+    # The texts are input, because `$` in a document begins a reference.
     if prompt is None and not messages:
         raise TypeError("a conversation needs a prompt or messages")
     if prompt is not None and not isinstance(prompt, str):

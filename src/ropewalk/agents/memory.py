@@ -21,23 +21,14 @@ from .turn import model_tool
 
 
 def install(toolbox: Toolbox, client: Callable[[], ModelClient]) -> None:
-    """Register the tools `ropewalk:model` and `ropewalk:approval`, which conversations call.
-
-    Args:
-        toolbox: The toolbox.
-        client: Returns the model when it is first needed.
-    """
+    """Register the tools `ropewalk:model` and `ropewalk:approval`, which conversations call."""
     for tool in (model_tool(client, toolbox), approval_tool()):
         if toolbox.get(tool.id) is None:
             toolbox.register(tool)
 
 
 class MemoryHost:
-    """A Host that keeps its runs in memory.
-
-    Args:
-        client: The model; None uses ClaudeClient with the settings of the environment.
-    """
+    """A Host that keeps its runs in memory."""
 
     def __init__(self, client: ModelClient | None = None) -> None:
         self.toolbox = Toolbox()
@@ -54,17 +45,7 @@ class MemoryHost:
         return self._client
 
     def loaded(self, document: Mapping[str, Any], /) -> Compiled:
-        """Compile the document of an agent.
-
-        Args:
-            document: The document of the agent.
-
-        Returns:
-            The compiled agent.
-
-        Raises:
-            InvalidFlow: The document is wrong; with every problem.
-        """
+        """Compile the document of an agent."""
         return compile_document(document)
 
     async def execute(
@@ -77,18 +58,9 @@ class MemoryHost:
         request: str | None,
         on_event: Callable[[Event], None] | None,
     ) -> dict[str, Json]:
-        """Run a compiled agent and close the connections that were opened for it. `request` is ignored.
+        """Run a compiled agent and close the connections that were opened for it."""
 
-        Args:
-            loaded: The compiled agent.
-            input: The input of the run.
-            run_id: Id of the run. Default: a new one.
-            request: Not used.
-            on_event: Called with each event.
-
-        Returns:
-            The result of the run.
-        """
+        # `request` is ignored.
         opens_client = self._client is None
         new = NewRun(id=run_id or new_run_id(), kind=loaded.kind, name=loaded.name, input=input)
         job = Job(new=new, flow=loaded.flow, caller=self._runner, render=loaded.render, input=input, watcher=on_event)

@@ -31,15 +31,7 @@ MIN_THINKING_TOKENS: Final = 1024
 
 
 def to_sendable_request(request: Request, refused: Collection[str] = ()) -> tuple[Request, tuple[str, ...]]:
-    """Return a request that the Messages API accepts.
-
-    Args:
-        request: Any request. It is not changed.
-        refused: Digests (`block_digest`) of blocks that the API refused before; they are left out.
-
-    Returns:
-        The request to send, and for each change a sentence that names the tool or block.
-    """
+    """Return a request that the Messages API accepts."""
     if request.checked:
         return request, ()
     notes: dict[str, None] = {}
@@ -267,16 +259,7 @@ _ESSENTIAL_TYPES: Final = ("text", "tool_use", "tool_result")
 
 
 def find_refused_part(message: str, body: Mapping[str, Any]) -> dict[str, str] | None:
-    """Find the part of a request that a refusal is about.
-
-    Args:
-        message: The text of the error, such as `tools.3.custom.input_schema: JSON schema is invalid`.
-        body: The request that was refused.
-
-    Returns:
-        `{"tool": name}`, `{"block": digest}`, `{"schema": digest}`; `{"request": digest}` for anything else in the
-        request; None when the refusal is about the account, so that the same request may be accepted later.
-    """
+    """Find the part of a request that a refusal is about."""
     if re.search(_ACCOUNT_PATTERN, message, re.IGNORECASE):
         return None
     # The API names a part by its position, or a tool by its name.
@@ -320,15 +303,7 @@ def _block_at(messages: Any, index: int, position: int) -> Mapping[str, Any] | N
 
 
 def is_repairable(error: Exception, refused: Sequence[Mapping[str, Any]]) -> bool:
-    """Return True if a conversation can continue after a refusal, because the refused part is a new one.
-
-    Args:
-        error: The error of the API.
-        refused: The parts that the API refused so far.
-
-    Returns:
-        True if the request can be repeated without the refused part.
-    """
+    """Return True if a conversation can continue after a refusal, because the refused part is a new one."""
     part = error.part if isinstance(error, ModelError) else None
     known_parts = [{key: earlier[key] for key in earlier if key != "why"} for earlier in refused]
     return part is not None and part not in known_parts and len(refused) < MAX_REFUSALS

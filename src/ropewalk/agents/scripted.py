@@ -121,14 +121,7 @@ def results_in(request: Request) -> list[ToolResult]:
 
 
 def copy_request(request: Request) -> Request:
-    """Copy a request: the loop changes its own lists later.
-
-    Args:
-        request: The request.
-
-    Returns:
-        The copy.
-    """
+    """Copy a request: the loop changes its own lists later."""
     return replace(
         request,
         messages=fresh([dict(message) for message in request.messages]),

@@ -28,19 +28,7 @@ MAX_TOOLS: Final = 40
 
 
 class Session:
-    """A conversation over several prompts.
-
-    Args:
-        app: The App that runs the conversation.
-        tools: The ids of the tools.
-        approve: The tools that are called only if `ask` allows it.
-        ask: Decides about a call, as in `complete_with_tools`.
-        on_event: Gets the events of the conversation.
-        on_run: Gets the id of each run and its tools, before the run begins.
-        max_tools: The largest number of tools for one prompt; the app's selector chooses them.
-        name: The name of the runs' definition.
-        **options: The other options of `complete_with_tools`.
-    """
+    """A conversation over several prompts."""
 
     def __init__(
         self,
@@ -63,17 +51,9 @@ class Session:
         self.messages: list[dict[str, Json]] = []
 
     async def say(self, prompt: str) -> Completion:
-        """Send a prompt. A failure leaves the conversation as it was before.
+        """Send a prompt."""
 
-        Args:
-            prompt: The text of the user.
-
-        Returns:
-            The completion.
-
-        Raises:
-            CompletionFailed: The model gave no answer.
-        """
+        # A failure leaves the conversation as it was before.
         run_id, tools = new_run_id(), self._select_tools(prompt)
         if self._on_run is not None:
             self._on_run(run_id, tools)
@@ -258,11 +238,7 @@ async def run_phases(phases: Iterable[Phase], input: Mapping[str, Json] | None =
 
 
 def add_default_server(host: Any) -> None:
-    """Add the MCP server of the environment (`MCP_SERVER_URL`), unless a server has its name already.
-
-    Args:
-        host: The app or the host without a store.
-    """
+    """Add the MCP server of the environment (`MCP_SERVER_URL`), unless a server has its name already."""
     server, toolbox = default_server(), host.toolbox
     if server is not None and (toolbox.mcp is None or DEFAULT_SERVER not in toolbox.mcp.names):
         toolbox.add_mcp(DEFAULT_SERVER, server)

@@ -60,37 +60,16 @@ class Cards:
     """The ids of tools that the API cannot take."""
 
     def by_name(self, name: Json) -> Card | None:
-        """Return the tool with this name; None if the model invented the name.
-
-        Args:
-            name: The name that the model uses.
-
-        Returns:
-            The card; None for an unknown name.
-        """
+        """Return the tool with this name; None if the model invented the name."""
         return next((card for card in self.cards if card.name == name), None)
 
     def without_namespace(self, name: str) -> set[str]:
-        """Return the model's names of all tools with this name, in any namespace.
-
-        Args:
-            name: The name of a tool without its namespace.
-
-        Returns:
-            The ids.
-        """
+        """Return the model's names of all tools with this name, in any namespace."""
         return {card.name for card in self.cards if parse_tool_id(card.tool).name == name}
 
 
 def make_cards(tools: Iterable[Tool]) -> Cards:
-    """Return the definitions of tools for the model, in the same order.
-
-    Args:
-        tools: The tools.
-
-    Returns:
-        The cards.
-    """
+    """Return the definitions of tools for the model, in the same order."""
     listed = list({tool.id: tool for tool in tools}.values())
     names = assign_names(listed)
     cards, notes, left_out = [], [], []
@@ -115,17 +94,10 @@ def make_cards(tools: Iterable[Tool]) -> Cards:
 
 
 def assign_names(tools: Sequence[Tool]) -> dict[str, str]:
-    """Return a unique name for each tool id.
+    """Return a unique name for each tool id."""
 
-    It is the tool's own name; in a conflict with its namespace in front; and with a part of a digest if that is too
-    long or still not unique.
-
-    Args:
-        tools: The tools.
-
-    Returns:
-        The name by id.
-    """
+    # It is the tool's own name; in a conflict with its namespace in front; and with a part of a digest if that is too
+    # long or still not unique.
     names = {tool.id: _safe_name(tool.name) for tool in tools}
     for spell in (lambda tool: _safe_name(f"{tool.namespace}_{tool.name}" if tool.namespace else tool.name), None):
         conflicts = {
@@ -138,14 +110,7 @@ def assign_names(tools: Sequence[Tool]) -> dict[str, str]:
 
 
 def check_definition(definition: Mapping[str, Any]) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
-    """Convert a tool definition to one that the API accepts.
-
-    Args:
-        definition: `{name, description, input_schema}`, or a tool that the API itself runs, which has a `type`.
-
-    Returns:
-        The definition, or None if the API cannot take it, and a sentence for each change.
-    """
+    """Convert a tool definition to one that the API accepts."""
     if definition.get("type") not in (None, "custom"):
         return dict(definition), ()
     name, description, schema = definition.get("name"), definition.get("description"), definition.get("input_schema")
@@ -182,12 +147,7 @@ def _digest_name(tool_id: str) -> str:
 
 
 def convert_input_schema(schema: Mapping[str, Json]) -> tuple[dict[str, Any] | None, list[str]]:
-    """Convert an input schema to one that the API accepts.
-
-    Returns:
-        The schema, and a note for each change. The key "" of the schema, if present, holds a sentence about what the
-        schema cannot express. None instead of the schema if no call of the tool could be written.
-    """
+    """Convert an input schema to one that the API accepts."""
     modern = modern_schema(schema)
     if modern.schema is None:
         return None, ["left out: its input schema is not a JSON Schema"]
@@ -256,10 +216,9 @@ def _ref_of(node: Mapping[str, Any]) -> str | None:
 def _flatten_top(
     schema: dict[str, Any], root: Mapping[str, Any], depth: int
 ) -> tuple[dict[str, Any] | None, list[str]]:
-    """Return a schema without choices and references at its top, and a note for each change.
+    """Return a schema without choices and references at its top, and a note for each change."""
 
-    The schema is None if a reference cannot be resolved within `depth` levels.
-    """
+    # The schema is None if a reference cannot be resolved within `depth` levels.
     notes: list[str] = []
     if "$ref" in schema:
         target = _resolve_ref(schema["$ref"], root) if depth else None
@@ -382,16 +341,7 @@ class Selector(Protocol):
     """Finds tools for a query, such as `ropewalk.select.selector.Selector`."""
 
     def select(self, query: str, options: Mapping[str, Any] | None = None, /, **more: Any) -> Any:
-        """Find the tools that fit a query.
-
-        Args:
-            query: The task in words.
-            options: Options of the selector, as an object.
-            **more: The same options by name.
-
-        Returns:
-            `{results: [{name, ...}]}`, best first; each name is a tool id.
-        """
+        """Find the tools that fit a query."""
         ...
 
 
@@ -401,22 +351,7 @@ ToolsArgument: TypeAlias = "Toolbox | Selected | Iterable[str | Tool | Callable[
 async def resolve_tools(
     tools: ToolsArgument, toolbox: Toolbox, selector: Selector | None, *, lenient: bool = False
 ) -> tuple[list[str], list[str]]:
-    """Find the tools of a conversation and register those that are functions or Tools.
-
-    Args:
-        tools: Ids, functions, Tools, a Toolbox, or `select(query)`.
-        toolbox: The toolbox of the conversation's host.
-        selector: The host's selector, for `select(query)`.
-        lenient: Turn unknown tools into warnings.
-
-    Returns:
-        The ids of the tools, and a warning for each tool that is not available.
-
-    Raises:
-        NotFound: A tool is unknown; with `lenient` it becomes a warning.
-        InvalidTool: Nothing runs a tool.
-        ConfigError: There is no selector.
-    """
+    """Find the tools of a conversation and register those that are functions or Tools."""
     if tools is None:
         return [], []
     if isinstance(tools, Selected):
@@ -508,18 +443,7 @@ async def _resolve_name(name: str, toolbox: Toolbox) -> str | None:
 def tools_to_approve(
     approve: bool | Collection[str], ids: Sequence[str], tools: ToolsArgument, toolbox: Toolbox
 ) -> list[str]:
-    """Return the ids of the tools that need an approval.
-
-    Args:
-        approve: True for all tools, or their ids or names. A name may also be that of a tool that the selector did
-            not choose or whose server is not reachable.
-        ids: The ids of the conversation's tools.
-        tools: The tools as the caller named them.
-        toolbox: The toolbox of the conversation's host.
-
-    Raises:
-        InvalidFlow: Names that are none of the tools.
-    """
+    """Return the ids of the tools that need an approval."""
     if isinstance(approve, bool):
         return list(ids) if approve else []
     if isinstance(approve, str):
@@ -544,15 +468,7 @@ def tools_to_approve(
 
 
 def closest_tool(name: str, tools: Sequence[Tool]) -> str | None:
-    """Return the id of the tool with the most similar id, or else with the most similar name.
-
-    Args:
-        name: The misspelt name.
-        tools: The tools.
-
-    Returns:
-        The id of the tool.
-    """
+    """Return the id of the tool with the most similar id, or else with the most similar name."""
     id = did_you_mean(name, (tool.id for tool in tools))
     name_match = did_you_mean(name.rpartition(":")[2], (tool.name for tool in tools)) if id is None else None
     return id or next((tool.id for tool in tools if tool.name == name_match), None)

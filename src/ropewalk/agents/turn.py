@@ -45,15 +45,7 @@ _listener: ContextVar[Listener | None] = ContextVar("ropewalk_claude_listener", 
 
 @contextmanager
 def listen(listener: Listener | None) -> Iterator[None]:
-    """Report the events of every turn within the block to a listener.
-
-    Args:
-        listener: Called with each event, an object with a `type`: text, thinking, turn, tool_use or broken_off.
-            None reports nothing.
-
-    Yields:
-        Nothing. After the block, the listener of the surrounding block gets the events again.
-    """
+    """Report the events of every turn within the block to a listener."""
     token = _listener.set(listener)
     try:
         yield
@@ -62,15 +54,7 @@ def listen(listener: Listener | None) -> Iterator[None]:
 
 
 def model_tool(client: Callable[[], ModelClient], toolbox: Toolbox) -> Tool:
-    """Create the tool `ropewalk:model`.
-
-    Args:
-        client: Returns the client of the model; called at every turn.
-        toolbox: Holds the tools that the model may use.
-
-    Returns:
-        The tool. Each call of it is one turn, with the conversation as argument.
-    """
+    """Create the tool `ropewalk:model`."""
     tool_id = parse_tool_id(MODEL)
     return Tool(
         tool_id.name,
@@ -83,24 +67,16 @@ def model_tool(client: Callable[[], ModelClient], toolbox: Toolbox) -> Tool:
 
 
 class ModelTool(Routed):
-    """The handler of `ropewalk:model`: takes the arguments of `agent_loop` and returns a turn of `decide`.
+    """The handler of `ropewalk:model`: takes the arguments of `agent_loop` and returns a turn of `decide`."""
 
-    While the model writes, text and thinking are reported as chunks of the call.
-    """
+    # While the model writes, text and thinking are reported as chunks of the call.
 
     def __init__(self, client: Callable[[], ModelClient], toolbox: Toolbox) -> None:
         self._client, self._toolbox = client, toolbox
         self._cards_by_tools: dict[tuple[str, ...], tuple[int, Cards]] = {}
 
     def route(self, get_engine: EngineGetter | None, /) -> Route:
-        """Return the route to the model.
-
-        Args:
-            get_engine: Returns the engine of the caller; not used.
-
-        Returns:
-            The route: each call is one turn of the model.
-        """
+        """Return the route to the model."""
 
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
             call_listener = on_progress if isinstance(on_progress, CallListener) else None
@@ -153,14 +129,7 @@ class ModelTool(Routed):
         return turn
 
     def cards(self, tools: Sequence[str]) -> Cards:
-        """Return the definitions of tools for the model, cached until the toolbox changes.
-
-        Args:
-            tools: Tool ids. Ids that the toolbox does not have are skipped.
-
-        Returns:
-            The cards.
-        """
+        """Return the definitions of tools for the model, cached until the toolbox changes."""
         key, version = tuple(tools), self._toolbox.version
         cached = self._cards_by_tools.get(key)
         if cached is not None and cached[0] == version:
@@ -252,7 +221,9 @@ def _tool_choice(choice: Mapping[str, Any] | None, cards: Cards) -> dict[str, An
 async def _ask(
     client: ModelClient, request: Request, listener: Listener | None, call_listener: CallListener | None
 ) -> Answer:
-    """Send a request and report the answer as it arrives. If it is interrupted, report which text is void."""
+    """Send a request and report the answer as it arrives."""
+
+    # If it is interrupted, report which text is void.
     received: dict[str, list[str]] = {"text": [], "thinking": []}
 
     def report_piece(kind: str, piece: str) -> None:

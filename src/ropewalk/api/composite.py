@@ -63,17 +63,7 @@ class Bounds:
     max_workflows: int
 
     def problems(self, document: Mapping[str, Json]) -> list[Problem]:
-        """Return everything in a workflow that is not allowed, or is wrong.
-
-        Args:
-            document: The composite document.
-
-        Returns:
-            The problems, each with its place.
-
-        Raises:
-            InvalidFlow: The document cannot be compiled.
-        """
+        """Return everything in a workflow that is not allowed, or is wrong."""
         steps = document.get("steps")
         if isinstance(steps, list) and len(steps) > self.max_steps:
             return [Problem(path="steps", message=f"{len(steps)} steps; at most {self.max_steps} are allowed")]
@@ -152,11 +142,7 @@ class Desk:
         """By workflow, how often it was run since these tools were made."""
 
     def tools(self) -> list[Tool]:
-        """Return the three tools, with the limits in their descriptions.
-
-        Returns:
-            The tools.
-        """
+        """Return the three tools, with the limits in their descriptions."""
         # The limits are part of the descriptions, so that a model does not have to find them out by errors.
         allowed = "any" if ANY in self.bounds.allow else ", ".join(sorted(self.bounds.allow)) or "none"
         name: dict[str, Json] = {"type": "string", "pattern": _NAME}
@@ -203,18 +189,7 @@ class Desk:
         ]
 
     async def create(self, **args: Any) -> Json:
-        """Check and store a workflow: the handler of `create_workflow`.
-
-        Args:
-            **args: `name`, `steps`, and optionally `description` and `inputSchema`.
-
-        Returns:
-            The name and the number of steps.
-
-        Raises:
-            InvalidFlow: The workflow is wrong, or calls a tool that is not allowed.
-            ConfigError: There are too many workflows.
-        """
+        """Check and store a workflow: the handler of `create_workflow`."""
         steps = [_step(step, f"steps[{i}]") for i, step in enumerate(args["steps"])]
         document = {"description": "", "inputSchema": {"type": "object"}, "mode": "compose", "strict": True, **args}
         document["steps"] = steps
@@ -231,26 +206,12 @@ class Desk:
         return {"name": args["name"], "steps": len(args["steps"])}
 
     async def list(self) -> Json:
-        """List the workflows: the handler of `list_workflows`.
-
-        Returns:
-            Name, description, input schema, tools and number of runs of each.
-        """
+        """List the workflows: the handler of `list_workflows`."""
         documents = await run_sync_in_thread(self.workflows.store, self.workflows.documents)
         return [{**_line(document), "runCount": self.runs[name]} for name, document in sorted(documents.items())]
 
     def flow(self, document: dict[str, Json]) -> FlowTool:
-        """Return the flow of a stored workflow.
-
-        Args:
-            document: The document of the workflow.
-
-        Returns:
-            The flow as a tool.
-
-        Raises:
-            InvalidFlow: Its tools were allowed when it was stored, and are no longer.
-        """
+        """Return the flow of a stored workflow."""
         problems = self.bounds.problems(document)
         if problems:
             raise InvalidFlow(problems)
@@ -302,7 +263,9 @@ def _step(step: Mapping[str, Json], path: str) -> dict[str, Json]:
 
 
 def _as_tool(document: dict[str, Json]) -> dict[str, Json]:
-    """Return the document that becomes a tool. Tools take objects; `run_workflow` checks any other input."""
+    """Return the document that becomes a tool."""
+
+    # Tools take objects; `run_workflow` checks any other input.
     kind = document["inputSchema"].get("type")
     return document if kind == "object" else {**document, "inputSchema": {"type": "object"}}
 
@@ -317,7 +280,9 @@ def _line(document: Mapping[str, Json]) -> dict[str, Json]:
 
 
 class _Workflows:
-    """The workflows of one session in a store, by name. `open` returns the store when it is first needed."""
+    """The workflows of one session in a store, by name."""
+
+    # `open` returns the store when it is first needed.
 
     def __init__(self, open: Callable[[], Store], session: str) -> None:
         self._open, self._session = open, session
@@ -339,7 +304,9 @@ class _Workflows:
         return {d.name: d.document for d in self.store.list_definitions(KIND) if d.id == self._id(d.name)}
 
     def put(self, document: dict[str, Json], max_workflows: int) -> None:
-        """Store a workflow under its name. Raise ConfigError if it is a new one and there are `most` already."""
+        """Store a workflow under its name."""
+
+        # Raise ConfigError if it is a new one and there are `most` already.
         name = str(document["name"])
         new = Definition(kind=KIND, id=self._id(name), name=name, document=document, fingerprint=digest(document))
         with self._putting:  # two at a time must not both take the last place

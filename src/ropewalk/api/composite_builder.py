@@ -52,15 +52,9 @@ class ComposableTool(Tool):
     """A Tool whose steps are calls of other tools; `execute` runs it by itself."""
 
     async def execute(self, args: Mapping[str, Any] | None = None, context: Any = None) -> ToolExecutionResult:
-        """Check the arguments and run the steps. Failures are in the result and not raised.
+        """Check the arguments and run the steps."""
 
-        Args:
-            args: The arguments by name.
-            context: Passed to `execute_tool` of the builder.
-
-        Returns:
-            The result: `error` names the failed step, `details["steps"]` has the result of each step that ran.
-        """
+        # Failures are in the result and not raised.
         flow = flow_tool_of(self)
         assert flow is not None
         try:

@@ -13,20 +13,9 @@ if TYPE_CHECKING:
 
 
 def make_asgi(app: App, token: str | None, hosts: Iterable[str]) -> Any:
-    """Check the arguments of `App.asgi`, which documents them, and build the ASGI app.
+    """Check the arguments of `App.asgi`, which documents them, and build the ASGI app."""
 
-    Args:
-        app: The app whose definitions and runs are served.
-        token: The bearer token that requests must show, or None.
-        hosts: Host names that requests may name, in addition to the local ones.
-
-    Returns:
-        The ASGI app.
-
-    Raises:
-        ConfigError: A package of the extra `serve` is missing.
-        InvalidInput: The token is not ASCII text, or a host is not a string.
-    """
+    # `token`: The bearer token that requests must show, or None.
     if token is not None and not (isinstance(token, str) and token.isascii()):
         raise wrong_type("token", "a string of ASCII characters", token)
     if isinstance(hosts, (str, bytes)) or not isinstance(hosts, Iterable):

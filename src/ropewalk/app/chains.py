@@ -24,7 +24,9 @@ from .stored import AsyncFace, Executor, StoredDefinitions, off_loop_method
 
 
 class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]):
-    """The chains of an app. Every method but `execute_chain` is synchronous."""
+    """The chains of an app."""
+
+    # Every method but `execute_chain` is synchronous.
 
     kind, key = "chain", "chainId"
     record_type, summary_type, result_type = ChainObject, ChainSummary, ExecutionResult
@@ -170,15 +172,7 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
         return None if row is None else self.details(row, self.runs.result(row))
 
     def details(self, row: RunRow, result: Json) -> ExecutionDetails:
-        """Return everything recorded of an execution.
-
-        Args:
-            row: The whole row of the run.
-            result: The result of the run, from `app.runs.result` or `app.runs.ended`.
-
-        Returns:
-            The details; durations are in milliseconds.
-        """
+        """Return everything recorded of an execution."""
         decided = with_untaken(self.context, row, self.runs.history(row.id))
         ending: Any = self.stopped(row, result) if was_abandoned(row) else result or {}
         counts = (
@@ -200,14 +194,7 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
         )
 
     def without_result(self, row: RunRow) -> dict[str, Json]:
-        """Return the result of a run that was stopped and has none.
-
-        Args:
-            row: The row of the run.
-
-        Returns:
-            The result fields of a chain, without values.
-        """
+        """Return the result of a run that was stopped and has none."""
         error = {"message": f"run {row.id} was stopped", "kind": "RunStopped", "attempts": 1}
         return {
             "success": False,
@@ -255,14 +242,7 @@ class ChainService(StoredDefinitions[ChainObject, ChainSummary, ExecutionResult]
         return can_be(execution_id) and self.runs.stop(execution_id)
 
     def row(self, execution_id: str) -> RunRow | None:
-        """Return the row of an execution with its result so far.
-
-        Args:
-            execution_id: The id of the execution.
-
-        Returns:
-            The row, or None if there is no execution with this id.
-        """
+        """Return the row of an execution with its result so far."""
         return self.store.get_run(execution_id, so_far=True) if can_be(execution_id) else None
 
     def _status(self, row: RunRow) -> dict[str, Json]:

@@ -24,7 +24,9 @@ _NOT_NAME: Final = re.compile(r"[^\w-]+")
 
 
 class CompositionService(StoredDefinitions[CompositionObject, CompositionSummary, CompositionResult]):
-    """The compositions of an app. Every method but `execute_composition` is synchronous."""
+    """The compositions of an app."""
+
+    # Every method but `execute_composition` is synchronous.
 
     kind, key = "composition", "compositionId"
     record_type, summary_type, result_type = CompositionObject, CompositionSummary, CompositionResult
@@ -113,14 +115,7 @@ class CompositionService(StoredDefinitions[CompositionObject, CompositionSummary
             return CompositionResult(failed_result(composition_id, execution_id or str(uuid.uuid4()), message, errors))
 
     def without_result(self, row: RunRow) -> dict[str, Json]:
-        """Return the result of a run that was stopped and has none.
-
-        Args:
-            row: The row of the run.
-
-        Returns:
-            The result fields of a composition, without values.
-        """
+        """Return the result of a run that was stopped and has none."""
         duration = round(row.spent * 1000, 3)
         message = f"run {row.id} was stopped"
         return failed_result(str(row.definition_id), row.id, message, [], status=row.status, duration=duration)

@@ -61,20 +61,7 @@ class Context:
         sync: Literal["normal", "full"],
         workers: Callable[[], Workers],
     ) -> None:
-        """Open nothing yet.
-
-        Args:
-            address: The store, or its address; None for the default file in `directory`.
-            toolbox: The tools that definitions can call.
-            limits: Limits of definitions and calls.
-            settings: Queues, limits and schedules of workers.
-            distributed: Whether workers execute the runs.
-            secrets: Environment variables that `$secret` may read.
-            tool_timeout: Seconds that one tool call may take.
-            directory: Where the default store is; None for the working directory.
-            sync: "full" makes a SQLite store survive a power cut.
-            workers: Returns the workers of the store; called only if they are needed.
-        """
+        """Open nothing yet."""
         self.toolbox, self.limits, self.settings = toolbox, limits, settings
         self.distributed, self.secrets = distributed, secrets
         self.model_settings: Mapping[str, Any] = {}  # [claude] in the project's configuration
@@ -145,27 +132,24 @@ class Context:
         return ClaudeClient(read_settings(self.model_settings))
 
     def history(self, run_id: str) -> list[Entry]:
-        """Return everything recorded of a run so far, in order.
-
-        Args:
-            run_id: The id of the run.
-
-        Returns:
-            The entries; those of a run in a store in memory come from its process.
-        """
+        """Return everything recorded of a run so far, in order."""
         live = self.engine.live.get(run_id)
         if live is not None and not self.store.durable:
             return live.entries()
         return self.store.history(run_id)
 
     async def close_model_and_tools(self) -> None:
-        """Close the model's client and the connections of the tools. Idempotent."""
+        """Close the model's client and the connections of the tools."""
+
+        # Idempotent.
         if "model" in self.__dict__:
             await self.model.close()
         await self.toolbox.close()
 
     def close_store(self) -> None:
-        """Stop pruning and close the store. Idempotent."""
+        """Stop pruning and close the store."""
+
+        # Idempotent.
         if self._keeper is not None:
             self._keeper.close()
         if self._store is not None:

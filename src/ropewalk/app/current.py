@@ -16,29 +16,17 @@ _current: ContextVar[tuple[App, ...]] = ContextVar("current_apps", default=())
 
 
 def enter_app(app: App) -> None:
-    """Make an app the current one.
-
-    Args:
-        app: The app that `async with` has entered.
-    """
+    """Make an app the current one."""
     _current.set((*_current.get(), app))
 
 
 def leave_app(app: App) -> None:
-    """Make the app current again that was current before this one.
-
-    Args:
-        app: The app that `async with` leaves.
-    """
+    """Make the app current again that was current before this one."""
     _current.set(tuple(outer for outer in _current.get() if outer is not app))
 
 
 def current_app() -> App | None:
-    """Return the app of the surrounding `async with App(...)`.
-
-    Returns:
-        The innermost app, or None outside of any.
-    """
+    """Return the app of the surrounding `async with App(...)`."""
     apps = _current.get()
     return apps[-1] if apps else None
 

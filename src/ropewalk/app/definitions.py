@@ -54,13 +54,7 @@ class Definitions:
     """Reads, compiles and checks definitions, each once."""
 
     def __init__(self, cards: Cards, limits: Limits, store: Callable[[], Store]) -> None:
-        """Start with an empty cache.
-
-        Args:
-            cards: What is known of the tools there are.
-            limits: How large a definition may be.
-            store: Returns the store with the stored definitions. It is called only when one is looked up.
-        """
+        """Start with an empty cache."""
         self.cards, self.limits, self._open_store = cards, limits, store
         self.secrets: frozenset[str] = frozenset()  # the names that `$secret` may read
         self.effects: Mapping[str, str] = {}  # what tools do, where the project overrides their hints
@@ -71,18 +65,7 @@ class Definitions:
         self._tests: dict[Path, tuple[Any, bool]] = {}
 
     def load(self, source: Source) -> Loaded:
-        """Read and compile a definition.
-
-        Args:
-            source: A file, a directory, text, a document, a flow written in Python, or a loaded definition.
-
-        Returns:
-            The compiled definition.
-
-        Raises:
-            InvalidFlow: With every problem, each with its place in the file.
-            NotFound: There is no such file.
-        """
+        """Read and compile a definition."""
         if isinstance(source, Loaded):
             return source
         if isinstance(source, Mapping):
@@ -125,18 +108,7 @@ class Definitions:
             raise error from None
 
     def find(self, source: Source) -> Loaded:
-        """Read and compile a definition as `load` does, or find a stored one by its id or its object.
-
-        Args:
-            source: A definition as for `load`, the id of a stored definition, or the object that describes one.
-
-        Returns:
-            The compiled definition.
-
-        Raises:
-            InvalidFlow: With every problem, each with its place.
-            NotFound: There is neither such a file nor such a stored definition.
-        """
+        """Read and compile a definition as `load` does, or find a stored one by its id or its object."""
         lookup = self._look_up(source)
         return lookup if isinstance(lookup, Loaded) else lookup.compile_answer(lookup.ask_store())
 
@@ -152,6 +124,7 @@ class Definitions:
             await prepare(document, self.cards, self.effects)
 
     async def find_async(self, source: Source) -> Loaded:
+<<<<<<< HEAD
         """Find a definition as `find` does, without blocking the event loop while the store is queried.
 
         Args:
@@ -165,6 +138,9 @@ class Definitions:
             NotFound: There is neither such a file nor such a stored definition.
         """
         await self.prepare(source)
+=======
+        """Find a definition as `find` does, without blocking the event loop while the store is queried."""
+>>>>>>> main
         try:
             lookup = self._look_up(source)
         except InvalidFlow as error:
@@ -176,11 +152,7 @@ class Definitions:
         return lookup.compile_answer(await run_sync_in_thread(self._open_store(), lookup.ask_store))
 
     async def connecting(self, load: Callable[[], Awaitable[V]]) -> V:
-        """Load a definition; if it is a plan that names tools of servers, connect these and load it again.
-
-        Args:
-            load: Loads the definition.
-        """
+        """Load a definition; if it is a plan that names tools of servers, connect these and load it again."""
         try:
             return await load()
         except InvalidFlow as error:
@@ -214,16 +186,10 @@ class Definitions:
         return self.mark_stored(self.compile_document({**source, "kind": kind}))
 
     def is_test(self, file: Path) -> bool:
-        """Return True if a file is a recorded test. The answer is cached until the file changes.
+        """Return True if a file is a recorded test."""
 
-        The answer for an unreadable file is False; `load` reports the reason.
-
-        Args:
-            file: The path of the file.
-
-        Returns:
-            True for a recorded test.
-        """
+        # The answer is cached until the file changes.
+        # The answer for an unreadable file is False; `load` reports the reason.
         from ..config.project import change_stamp
         from ..source.load import load
 
@@ -240,19 +206,7 @@ class Definitions:
 
     @gc_disabled
     def compile_document(self, document: Mapping[str, Any], file: Any = None, root: str | None = None) -> Loaded:
-        """Compile a document, or return it from the cache.
-
-        Args:
-            document: The definition as plain JSON values.
-            file: The read file that the document comes from.
-            root: The directory of the document. Default: that of `file`.
-
-        Returns:
-            The compiled definition.
-
-        Raises:
-            InvalidFlow: The document is wrong; with every problem.
-        """
+        """Compile a document, or return it from the cache."""
         directory = root if root is not None or file is None else _directory_of(file)
         if directory is not None:
             from .directories import with_files  # only experiences have files next to them
@@ -294,18 +248,7 @@ class Definitions:
         return compiled, fingerprint
 
     def with_concurrency(self, loaded: Loaded, concurrency: int) -> Loaded:
-        """Return the definition with at most `concurrency` nodes running at once.
-
-        Args:
-            loaded: The definition.
-            concurrency: Maximum number of nodes of one graph that run at once.
-
-        Returns:
-            The compiled definition with this limit.
-
-        Raises:
-            InvalidFlow: The notation does not accept this number.
-        """
+        """Return the definition with at most `concurrency` nodes running at once."""
         document: dict[str, Any] = {**loaded.document, "kind": loaded.kind}
         inside, *way = document, *loaded.compiled.at_once
         for key in way[:-1]:
@@ -314,17 +257,7 @@ class Definitions:
         return self.compile_document(document, loaded.file, loaded.root)
 
     def load_python_flow(self, source: Built | FlowBuilder | Plan[..., Any]) -> Loaded:
-        """Compile a flow written in Python, and register its own tools that the toolbox does not have.
-
-        Args:
-            source: A flow of the builder, or a plan.
-
-        Returns:
-            The compiled definition.
-
-        Raises:
-            InvalidFlow: The source is of another type, or the flow is wrong.
-        """
+        """Compile a flow written in Python, and register its own tools that the toolbox does not have."""
         if not hasattr(source, "done") and not hasattr(source, "document_for"):
             what = f"a definition is a file, its text, a document, a flow or a plan, not {type(source).__name__}"
             raise InvalidFlow([Problem(path="", message=what)])
@@ -367,28 +300,14 @@ class Definitions:
         return loaded
 
     def load_stored(self, definition: Definition) -> Loaded:
-        """Return a stored definition, compiled once per process.
-
-        Args:
-            definition: The stored definition.
-
-        Returns:
-            The compiled definition, with the id under which it is stored.
-        """
+        """Return a stored definition, compiled once per process."""
         known = self._stored.get((definition.fingerprint, definition.id))
         if known is not None:
             return known
         return self.mark_stored(self.compile_document({**definition.document, "kind": definition.kind}))
 
     def mark_stored(self, loaded: Loaded) -> Loaded:
-        """Return the same definition as one that is stored under its own id.
-
-        Args:
-            loaded: The compiled document of a stored definition.
-
-        Returns:
-            The definition with its `stored_id`.
-        """
+        """Return the same definition as one that is stored under its own id."""
         key = loaded.fingerprint, loaded.compiled.id
         known = self._stored.get(key)
         if known is None:
@@ -397,29 +316,12 @@ class Definitions:
         return known
 
     def cards_for(self, loaded: Loaded) -> Cards | LocalCards:
-        """Return what is known of the tools that a definition can call.
-
-        Args:
-            loaded: The definition.
-
-        Returns:
-            The schemas of the toolbox, and of files for an experience.
-        """
+        """Return what is known of the tools that a definition can call."""
         return LocalCards(self.cards, loaded.root) if loaded.compiled.local else self.cards
 
     @gc_disabled
     def check(self, loaded: Loaded, *, unknown_tools: str = "warning", has_executor: bool = False) -> Checked:
-        """Check a definition against the tools there are.
-
-        Args:
-            loaded: The definition.
-            unknown_tools: How to report a tool that is not known: "warning", "problem", or "certain" for a problem
-                only if the tool certainly does not exist.
-            has_executor: A function of the caller calls the tools, so that nothing is known of them.
-
-        Returns:
-            All problems and warnings, each with its place.
-        """
+        """Check a definition against the tools there are."""
         limits = self.limits
         checked = check(
             loaded.flow,
@@ -492,18 +394,7 @@ class Definitions:
                 yield Problem(path=path, message=f"the definition that it names is wrong: {_placed(problem, root)}")
 
     async def load_and_connect(self, loading: Awaitable[Loaded], connect: Callable[[Flow], Awaitable[None]]) -> Loaded:
-        """Load a definition and connect the servers of its tools.
-
-        Args:
-            loading: Loads the definition.
-            connect: Connects the servers of the flow's tools.
-
-        Returns:
-            The compiled definition.
-
-        Raises:
-            InvalidFlow: The definition is wrong; also with the problems of its tools.
-        """
+        """Load a definition and connect the servers of its tools."""
         try:
             loaded = await loading
         except InvalidFlow as error:
@@ -512,15 +403,7 @@ class Definitions:
         return loaded
 
     async def add_tool_problems(self, error: InvalidFlow, connect: Callable[[Flow], Awaitable[None]]) -> InvalidFlow:
-        """Add to an error what checking the compiled part of the document against the tools finds.
-
-        Args:
-            error: The error of reading the document.
-            connect: Connects the servers of the flow's tools.
-
-        Returns:
-            An error with all problems and warnings that one round can find, in the order of the document.
-        """
+        """Add to an error what checking the compiled part of the document against the tools finds."""
         if error.flow is None:
             return error
         from ..source.document import with_places
@@ -544,16 +427,7 @@ class Definitions:
         return complete
 
     def ensure(self, loaded: Loaded, *, unknown_tools: str = "warning", has_executor: bool = False) -> None:
-        """Raise an error if `check` finds a problem.
-
-        Args:
-            loaded: The definition.
-            unknown_tools: How to report a tool that is not known, as for `check`.
-            has_executor: A function of the caller calls the tools.
-
-        Raises:
-            InvalidFlow: The definition is wrong; with every problem.
-        """
+        """Raise an error if `check` finds a problem."""
         checked = self.check(loaded, unknown_tools=unknown_tools, has_executor=has_executor)
         if checked.problems:
             raise InvalidFlow(checked.problems)
@@ -578,14 +452,7 @@ def _remember(cache: dict[K, V], key: K, value: V) -> None:
 
 
 def places(loaded: Loaded) -> dict[str, str]:
-    """Return `file:line` of every node of a file by its id, without ids that occur twice.
-
-    Args:
-        loaded: The definition.
-
-    Returns:
-        The place by id; empty for a definition that is in no file.
-    """
+    """Return `file:line` of every node of a file by its id, without ids that occur twice."""
     if loaded.file is None:
         return {}
     result: dict[str, str] = {}
@@ -600,15 +467,7 @@ def places(loaded: Loaded) -> dict[str, str]:
 
 
 def node_sources(body: Graph, path: str) -> Iterator[tuple[str, str]]:
-    """Yield the path of each node, made of ids, and its place in the document.
-
-    Args:
-        body: The graph.
-        path: The prefix of the paths, empty or with a `/` at its end.
-
-    Returns:
-        Pairs of a path (`each/fetch`) and a place (`nodes[0].body[1]`).
-    """
+    """Yield the path of each node, made of ids, and its place in the document."""
     for node in body.nodes:
         yield f"{path}{node.id}", node.meta.source
         for _, part in node_parts(node):
@@ -646,21 +505,7 @@ def _placed(problem: Problem, root: str) -> str:
 
 
 def converted(loaded: Loaded, kind: str, allow_loss: bool = False) -> Any:
-    """Return the definition in another notation.
-
-    Args:
-        loaded: The definition.
-        kind: The notation.
-        allow_loss: Convert what the notation can hold, and list the rest in `losses`.
-
-    Returns:
-        The document, a plain dict; with `allow_loss` a ConvertedDocument. Without losses it makes the same calls and
-        gives the same value.
-
-    Raises:
-        InvalidFlow: With everything that the notation cannot hold, each at its place, unless `allow_loss` is set.
-        NotFound: The notation does not exist.
-    """
+    """Return the definition in another notation."""
     from ..notations.writing import ConvertedDocument  # other work does without the writers
 
     if loaded.kind == kind:

@@ -51,14 +51,7 @@ class DirectoryCallers:
         self._callers: dict[tuple[str, tuple[tuple[str, str], ...]], DirectoryCaller] = {}
 
     def caller(self, loaded: Loaded) -> Any:
-        """Return the caller of a definition's tools: that of the app if the definition names no files.
-
-        Args:
-            loaded: The definition.
-
-        Returns:
-            The caller; the same one for the same directory and environment.
-        """
+        """Return the caller of a definition's tools: that of the app if the definition names no files."""
         root = loaded.root
         if root is None:
             return self.base
@@ -117,21 +110,7 @@ class DirectoryCallers:
 async def seeded(
     store: Any, loaded: Loaded, state: Mapping[str, Json], keep_state: bool, run_id: str | None = None
 ) -> dict[str, Json]:
-    """Return the state that a run of an experience starts with, in addition to its defaults.
-
-    Args:
-        store: The store of the runs.
-        loaded: The experience.
-        state: The values that the caller sets; they win over those of the last run.
-        keep_state: Start with the final state of the last run.
-        run_id: The id that the caller chose. If this run exists, it keeps the state that it started with.
-
-    Returns:
-        The state by name.
-
-    Raises:
-        InvalidInput: A value is not declared or has the wrong type; with every problem.
-    """
+    """Return the state that a run of an experience starts with, in addition to its defaults."""
     root, previous = loaded.root, dict[str, Json]()
     if keep_state and root is not None:
         previous = await run_sync_in_thread(store, lambda: last_state(store, root, run_id))
@@ -141,15 +120,7 @@ async def seeded(
 
 
 def check_state(flow: Flow, state: Mapping[str, Json]) -> None:
-    """Raise an error unless every value of an initial state is declared and has its type.
-
-    Args:
-        flow: The flow, which declares the state.
-        state: The values by name.
-
-    Raises:
-        InvalidInput: With every problem.
-    """
+    """Raise an error unless every value of an initial state is declared and has its type."""
     problems = []
     for name, value in state.items():
         try:
@@ -161,16 +132,7 @@ def check_state(flow: Flow, state: Mapping[str, Json]) -> None:
 
 
 def last_state(store: Any, root: str, run_id: str | None = None) -> dict[str, Json]:
-    """Return the final state of the last run of a directory that has ended.
-
-    Args:
-        store: The store of the runs.
-        root: The directory.
-        run_id: If a run with this id exists, the state that it started with is returned instead.
-
-    Returns:
-        The state by name; empty if there is none.
-    """
+    """Return the final state of the last run of a directory that has ended."""
     current = store.get_run(run_id) if run_id is not None else None
     if current is not None:
         return (current.context or {}).get("variables") or {}
@@ -183,15 +145,7 @@ def last_state(store: Any, root: str, run_id: str | None = None) -> dict[str, Js
 
 
 def still_there(root: str, run_id: str) -> None:
-    """Raise an error if the directory that a run was started from is gone.
-
-    Args:
-        root: The directory.
-        run_id: The id of the run, for the message.
-
-    Raises:
-        NotFound: There is no such directory.
-    """
+    """Raise an error if the directory that a run was started from is gone."""
     if not Path(root).is_dir():
         raise NotFound("directory", root, why=f"run {run_id!r} was started from it; put it back there to resume")
 
@@ -201,16 +155,7 @@ MOST: Final = 1_000_000
 
 
 def with_files(document: Mapping[str, Any], root: str | None) -> Mapping[str, Any]:
-    """Return an experience with the texts of the files that it names in `files`.
-
-    Args:
-        document: A document of any notation. Documents that name no files are returned as they are.
-        root: The directory of the document. None for a document that came from no directory.
-
-    Returns:
-        A copy with `files`: a text by path, or `{problem}` for a file that cannot be read. Texts that `files` has
-        already are kept: they are those that a run began with.
-    """
+    """Return an experience with the texts of the files that it names in `files`."""
     if root is None or "graph" not in document:
         return document
     known = document.get("files")

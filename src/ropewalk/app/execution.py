@@ -34,23 +34,7 @@ async def prepare_run(
     state: Mapping[str, Json] | None,
     keep_state: bool,
 ) -> tuple[Loaded, Mapping[str, Json] | None]:
-    """Apply the options of `App.run` that change the definition or its variables.
-
-    Args:
-        context: What the services of the app share.
-        loaded: The definition.
-        run_id: The id that the caller chose, or None.
-        variables: Values of variables, by name.
-        concurrency: Maximum number of nodes of one graph that run at once; None keeps that of the definition.
-        state: Initial state of an experience, which replaces its defaults.
-        keep_state: Start with the final state of the last run.
-
-    Returns:
-        The definition with its limit, and the variables with the initial state.
-
-    Raises:
-        InvalidInput: A variable does not match the definition.
-    """
+    """Apply the options of `App.run` that change the definition or its variables."""
     if concurrency is not None:
         loaded = context.definitions.with_concurrency(loaded, concurrency)
     if loaded.compiled.local:
@@ -69,24 +53,7 @@ async def call_tool(
     on_progress: Any,
     request: str | None,
 ) -> Json:
-    """Call one tool as `App.call_tool` documents it.
-
-    Args:
-        jobs: Has the tools. The server of an unknown one is connected first, and a saved plan read.
-        runner: Makes the call.
-        tool_id: The id of the tool.
-        args: The arguments by name.
-        on_progress: `async` function that receives each `ProgressEvent`, or None.
-        request: The request that the call serves, from which the selector learns; or None.
-
-    Returns:
-        The value of the tool, as JSON.
-
-    Raises:
-        ToolNotFound: There is no such tool.
-        ValidationFailed: The arguments do not match the schema of the tool.
-        ToolError: The call failed.
-    """
+    """Call one tool as `App.call_tool` documents it."""
     toolbox = jobs.context.toolbox
     await jobs.offer_saved_plan(tool_id)
     if toolbox.is_missing(tool_id):
@@ -99,23 +66,7 @@ async def call_tool(
 async def execute(
     context: Context, jobs: Jobs, loaded: Loaded, *, park: bool = False, **options: Unpack[JobOptions]
 ) -> dict[str, Json]:
-    """Check and run a definition.
-
-    Args:
-        context: What the services of the app share.
-        jobs: Prepares the run.
-        loaded: The definition.
-        park: Return while the run waits for an event or an approval.
-        **options: Options of `Jobs.new`.
-
-    Returns:
-        The result in the fields of its notation; empty for an earlier run that ended without one.
-
-    Raises:
-        InvalidFlow: The definition is wrong; nothing has run.
-        InvalidInput: The input does not match the definition; nothing has run.
-        DefinitionChanged: The id belongs to a run of another definition.
-    """
+    """Check and run a definition."""
     job = await jobs.new(loaded, **options)
     job.park = park
     try:
@@ -129,30 +80,13 @@ async def execute(
 
 
 async def recorded_ending(store: Store, run_id: str) -> dict[str, Any]:
-    """Return the result of an earlier run that ended without one: its id and its status.
-
-    Args:
-        store: The store of the run.
-        run_id: The id of the run.
-
-    Returns:
-        `executionId`, `success` (False) and `status`, which is `stopped` if the run is no longer in the store.
-    """
+    """Return the result of an earlier run that ended without one: its id and its status."""
     row = await run_sync_in_thread(store, lambda: store.get_run(run_id))
     return {"executionId": run_id, "success": False, "status": row.status if row else "stopped"}
 
 
 async def after_run(jobs: Jobs, run_id: str, watcher: Callable[[Event], None] | None) -> Json:
-    """Undo a run that has ended without success, if its policy is "on_failure".
-
-    Args:
-        jobs: Makes the job of the undo.
-        run_id: The run.
-        watcher: Called with each event of the undo.
-
-    Returns:
-        The report of the undo, or None.
-    """
+    """Undo a run that has ended without success, if its policy is "on_failure"."""
     from .runs.undo import undo_by_policy  # only runs with a policy need it
 
     return await undo_by_policy(jobs, run_id, watcher)

@@ -31,22 +31,14 @@ _MOST_FLOWS: Final = 10  # of one run, whose facts are shown at once
 
 
 def facts_of_definition(context: Context, loaded: Loaded) -> Facts:
-    """Return the facts of a definition in any notation.
-
-    Args:
-        context: The services of the app, with its tools.
-        loaded: The definition.
-    """
+    """Return the facts of a definition in any notation."""
     return facts_of(loaded.flow, lambda tool_id: facts_of_tool(context, tool_id))
 
 
 def facts_of_tool(context: Context, tool_id: str) -> ToolFacts:
-    """Return the facts of a tool. A flow that is a tool has the strongest effect of its calls.
+    """Return the facts of a tool."""
 
-    Args:
-        context: The services of the app, with its tools.
-        tool_id: The id of the tool, which need not be known.
-    """
+    # A flow that is a tool has the strongest effect of its calls.
     known = _facts_of_tool_alone(context, tool_id)
     if known.flow is None or known.effect != "write":
         return known
@@ -68,12 +60,7 @@ def _facts_of_tool_alone(context: Context, tool_id: str) -> ToolFacts:
 
 
 def tool_text_of(context: Context, tool_id: str) -> str:
-    """Return the effect and the undo of a tool in words, for a person who decides about one call of it.
-
-    Args:
-        context: The services of the app, with its tools.
-        tool_id: The id of the tool.
-    """
+    """Return the effect and the undo of a tool in words, for a person who decides about one call of it."""
     known = facts_of_tool(context, tool_id)
     return tool_text(
         {"effect": known.effect, "undo": known.undo, "isFlow": known.flow is not None, "known": known.known}
@@ -81,17 +68,7 @@ def tool_text_of(context: Context, tool_id: str) -> str:
 
 
 def facts_for_approval(context: Context, run_id: str, waits: Iterable[Mapping[str, Any]]) -> list[dict[str, Json]]:
-    """Return the facts of the flows of a run that ask a person to approve, and of the flows that called them.
-
-    Args:
-        context: The services of the app.
-        run_id: The run, or a part of it.
-        waits: Its unanswered waits, with paths that begin at its outermost run.
-
-    Returns:
-        For each flow `{flow, kind}` and the facts of `Facts.to_dict`, one that asks before one that called it, at
-        most 10; [] without an approval.
-    """
+    """Return the facts of the flows of a run that ask a person to approve, and of the flows that called them."""
     asked = [wait for wait in waits if "approval" in wait]
     if not asked:
         return []
@@ -124,14 +101,7 @@ def _facts_of_run(context: Context, row: RunRow) -> dict[str, Json]:
 
 
 def approval_text(facts: Iterable[Mapping[str, Any]]) -> str:
-    """Return the facts of the flows that ask for an approval, as lines for the person who decides.
-
-    Args:
-        facts: The facts that `facts_for_approval` returns.
-
-    Returns:
-        The lines, without a line feed at the end; "" without facts.
-    """
+    """Return the facts of the flows that ask for an approval, as lines for the person who decides."""
     lines: list[str] = []
     for flow in facts:
         lines.append(f"Facts about {flow['flow']} ({flow['kind']}):")

@@ -75,27 +75,9 @@ class Jobs:
         on_event: Callable[[Event], None] | None = None,
         undo: str | None = None,
     ) -> Job:
-        """Prepare the job of a new run.
+        """Prepare the job of a new run."""
 
-        The engine runs it separately: one coroutine less around each run makes tool calls faster.
-
-        Args:
-            loaded: The definition.
-            definition_id: Id under which the run is listed.
-            run_id: Id of the run. Default: a new one.
-            input: Input of the run, any JSON value.
-            variables: Values of the definition's variables, by name.
-            request: The request that the run serves; the selector learns from it.
-            executor: Calls the tools in place of the toolbox.
-            on_event: Called with each event of the run.
-
-        Returns:
-            The job, for `Engine.run`.
-
-        Raises:
-            InvalidFlow: The definition is wrong, or a tool is unknown.
-            InvalidInput: The input does not match the definition.
-        """
+        # The engine runs it separately: one coroutine less around each run makes tool calls faster.
         caller = self.caller(executor, loaded)
         if executor is not None:
             await self._ensure_for_executor(loaded)
@@ -122,14 +104,7 @@ class Jobs:
         return None if policy == ON_REQUEST else policy
 
     def executor_for(self, row: RunRow, executor: Executor | None) -> Executor | None:
-        """Return the caller of the tools of an existing run.
-
-        Returns:
-            The executor; None if the toolbox calls the tools.
-
-        Raises:
-            NoExecutor: The run was started with an executor and none is given.
-        """
+        """Return the caller of the tools of an existing run."""
         if (row.context or {}).get("executor") and executor is None:
             raise NoExecutor(row.id)
         return executor
@@ -142,20 +117,7 @@ class Jobs:
         on_event: Callable[[Event], None] | None = None,
         loaded: Loaded | None = None,
     ) -> Job:
-        """Prepare the job of an existing run.
-
-        Args:
-            row: The row of the run.
-            executor: Calls the tools, if a function of the caller did when the run was started.
-            on_event: Called with each event of the run.
-            loaded: The definition to use. Default: the one that the run was started with.
-
-        Returns:
-            The job, for `Engine.drive`.
-
-        Raises:
-            NoExecutor: The run was started with an executor and none is given.
-        """
+        """Prepare the job of an existing run."""
         started_with = row.context or {}
         self.executor_for(row, executor)
         if (root := started_with.get("root")) is not None:
@@ -190,16 +152,7 @@ class Jobs:
         )
 
     def make_tool(self, loaded: Loaded, name: str | None = None, description: str | None = None) -> Tool:
-        """Make a tool of a definition: each call is a run, or a part of the run that calls it.
-
-        Args:
-            loaded: The definition.
-            name: The id of the tool, without a namespace. Default: the name of the definition.
-            description: What models read. Default: the description of the definition.
-
-        Returns:
-            The tool, with the schemas of the definition's input and value.
-        """
+        """Make a tool of a definition: each call is a run, or a part of the run that calls it."""
         flow, compiled, cards = loaded.flow, loaded.compiled, self.context.definitions.cards
         # A name of the caller replaces the whole id; a composite's own name keeps its namespace.
         own, namespace = (tool_name(loaded.name), compiled.namespace) if name is None else (name, None)
@@ -230,26 +183,12 @@ class Jobs:
         return Tool(own, description, input_schema_of(flow), output, namespace=namespace, handler=handler)
 
     async def find_tool(self, tool_id: str) -> Tool:
-        """Return a tool by its id, connecting its server, or reading the saved plan that it is.
-
-        Args:
-            tool_id: The id of the tool.
-
-        Returns:
-            The tool.
-
-        Raises:
-            ToolNotFound: There is no such tool.
-        """
+        """Return a tool by its id, connecting its server, or reading the saved plan that it is."""
         await self.offer_saved_plan(tool_id)
         return await self.context.toolbox.find(tool_id)
 
     async def offer_saved_plan(self, tool_id: str) -> None:
-        """Register the saved plans as tools, if the tool is one of them.
-
-        Args:
-            tool_id: The id of a tool that is about to be used.
-        """
+        """Register the saved plans as tools, if the tool is one of them."""
         from ..tools.reserved import PLANS
         from .saved_plans import register_saved_plans
 
@@ -257,11 +196,7 @@ class Jobs:
             await register_saved_plans(self)
 
     async def connect_for(self, flow: Flow) -> None:
-        """Connect the servers of the tools that a flow calls, unless they are connected.
-
-        Args:
-            flow: The flow whose tools are needed.
-        """
+        """Connect the servers of the tools that a flow calls, unless they are connected."""
         toolbox = self.context.toolbox
         called = tools_of(flow.body)
         called |= undo_tools_of(flow.body, toolbox)
@@ -292,34 +227,20 @@ class Jobs:
             await toolbox.connect_for(missing)
 
     async def close(self) -> None:
-        """End the processes of the directories' tools. Idempotent."""
+        """End the processes of the directories' tools."""
+
+        # Idempotent.
         if "directories" in self.__dict__:
             await self.directories.close()
 
     async def continue_run(self, job: Job, log: Log) -> dict[str, Json]:
-        """Continue an opened run, and let the selector learn from it when it ends.
-
-        Args:
-            job: The job of the run.
-            log: The opened log of the run.
-
-        Returns:
-            The result in the fields of its notation.
-        """
+        """Continue an opened run, and let the selector learn from it when it ends."""
         result = await self.context.engine.drive(job, log)
         await self.context.selection.learn(job, result)
         return result
 
     async def prepare(self, loaded: Loaded) -> None:
-        """Connect the tools of a definition and check it against them, once per version of the toolbox.
-
-        Args:
-            loaded: The definition.
-
-        Raises:
-            InvalidFlow: The definition is wrong, or a tool is unknown.
-            ModelError: The model that it calls is not available.
-        """
+        """Connect the tools of a definition and check it against them, once per version of the toolbox."""
         context = self.context
         key = (loaded.fingerprint, context.toolbox.version, loaded.root)
         if key in self._sound:
@@ -355,43 +276,20 @@ class Jobs:
         self._sound.add(key)
 
     def remember_checked(self, loaded: Loaded, checked: Checked) -> None:
-        """Remember that a definition was checked completely, so that `prepare` does not check it again.
-
-        Args:
-            loaded: The definition.
-            checked: The result of its check. It counts only without problems and without unknown tools.
-        """
+        """Remember that a definition was checked completely, so that `prepare` does not check it again."""
         known = not any(item.keyword == UNKNOWN_TOOL for item in checked.warnings)
         if known and not checked.problems and (loaded.root is not None or not loaded.compiled.local):
             self._checked = (loaded.fingerprint, self.context.toolbox.version, loaded.root)
 
     def with_model_warnings(self, loaded: Loaded, checked: Checked) -> Checked:
-        """Add a warning to a check if the model that the definition calls is not available.
-
-        Args:
-            loaded: The definition.
-            checked: The result of its check.
-
-        Returns:
-            The result with the warning, or as it was.
-        """
+        """Add a warning to a check if the model that the definition calls is not available."""
         why = _unavailable_reason(self.model_checks(loaded))
         if why is None:
             return checked
         return replace(checked, warnings=(*checked.warnings, Problem(path="", message=why)))
 
     async def check_source(self, loading: Awaitable[Loaded]) -> Checked:
-        """Load a definition, connect the servers of its tools and check it; a wrong one raises nothing.
-
-        Args:
-            loading: Loads the definition.
-
-        Returns:
-            Every problem and warning, each with its place.
-
-        Raises:
-            NotFound: There is no such definition.
-        """
+        """Load a definition, connect the servers of its tools and check it; a wrong one raises nothing."""
         definitions = self.context.definitions
         try:
             loaded = await definitions.load_and_connect(loading, self.connect_for)
@@ -400,37 +298,19 @@ class Jobs:
         return self.with_model_warnings(loaded, definitions.check(loaded, unknown_tools="certain"))
 
     def model_checks(self, loaded: Loaded) -> list[ModelCheck]:
-        """Return the availability checks of every model that the definition calls, also through other flows.
-
-        Args:
-            loaded: The definition.
-
-        Returns:
-            Functions that return why a model is not available, or None.
-        """
+        """Return the availability checks of every model that the definition calls, also through other flows."""
         return find_model_checks(loaded.flow, self.context.toolbox, self.why_model_unavailable)
 
     def why_model_unavailable(self) -> str | None:
-        """Return why agents cannot call their model here, or None. The model is not called to find out.
+        """Return why agents cannot call their model here, or None."""
 
-        Workers have a model of their own, so nothing is known of it here.
-
-        Returns:
-            The reason, such as a missing key.
-        """
+        # The model is not called to find out.
+        # Workers have a model of their own, so nothing is known of it here.
         missing = None if self.context.distributed else getattr(self.context.model, "missing", None)
         return None if missing is None else missing()
 
     def caller(self, executor: Executor | None, loaded: Loaded) -> Any:
-        """Return the caller of a run's tools: the executor if given, else the runner of the app or of the directory.
-
-        Args:
-            executor: `async (tool_id, arguments) -> value`, or None.
-            loaded: The definition.
-
-        Returns:
-            An object with `bind(tool_id)`.
-        """
+        """Return the caller of a run's tools: the executor if given, else the runner of the app or of the directory."""
         if executor is None:
             return self.directories.caller(loaded) if loaded.root is not None else self.context.runner
         known = self._executors.get(id(executor))

@@ -23,34 +23,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A compiled definition.
+    """A compiled definition."""
 
-    Attributes:
-        kind: Its notation, such as `chain`.
-        name: Its name.
-        document: The document in its normal form, with defaults.
-        flow: The graph.
-        fingerprint: The digest of the document without its id.
-        warnings: Warnings of the notation.
-        compiled: The result of the notation, with its renderer.
-        file: The read file that the document comes from, or None.
-        root: The directory that contains its tools as files, or None.
-        origin: The path that a recorded definition was read from, or None.
-        stored_id: The id of a stored definition, or None.
-        read_result: Converts a result to the type that a flow written in Python declares, or None.
-    """
-
+    # Its notation, such as `chain`.
     kind: str
     name: str
+    # The document in its normal form, with defaults.
     document: dict[str, Json]
     flow: Flow
+    # The digest of the document without its id.
     fingerprint: str
+    # Warnings of the notation.
     warnings: tuple[Problem, ...]
+    # The result of the notation, with its renderer.
     compiled: Compiled
+    # The read file that the document comes from, or None.
     file: Any = None
+    # The directory that contains its tools as files, or None.
     root: str | None = None
+    # The path that a recorded definition was read from, or None.
     origin: str | None = None
+    # The id of a stored definition, or None.
     stored_id: str | None = None
+    # Converts a result to the type that a flow written in Python declares, or None.
     read_result: Callable[[Any], Any] | None = field(default=None, compare=False, repr=False)
 
     @property

@@ -24,15 +24,7 @@ _PATH: Final = r"[/\\\n]|\.(ya?ml|json|py|md)$"
 
 
 def stored_kind(store: Store, source: Mapping[str, Any]) -> str | None:
-    """Return the kind of the stored definition that an object describes, or None if it is some other document.
-
-    Args:
-        store: The store that is searched.
-        source: What `create` or `get` of a stored kind returned, or its `to_dict()`, which does not name its kind.
-
-    Returns:
-        `chain` or `composition`; None if neither, or if it could be both.
-    """
+    """Return the kind of the stored definition that an object describes, or None if it is some other document."""
     kind = _KIND_OF_RECORD.get(type(source))
     metadata = source["metadata"]
     if kind is None and isinstance(metadata, Mapping) and "runCount" in metadata:
@@ -43,20 +35,7 @@ def stored_kind(store: Store, source: Mapping[str, Any]) -> str | None:
 
 
 def find_definition(store: Store, source: Any, missing: NotFound) -> Definition:
-    """Return the stored definition with an id.
-
-    Args:
-        store: The store that is searched.
-        source: The id, also that of the tool of a saved plan, or anything else that could not be loaded.
-        missing: Why it could not be loaded.
-
-    Returns:
-        The stored definition.
-
-    Raises:
-        NotFound: No stored definition has this id; `missing` itself where the source is a path.
-        InvalidFlow: Definitions of several kinds have this id.
-    """
+    """Return the stored definition with an id."""
     check_id(source, missing)
     if source.startswith(_SAVED_PLAN):
         result = _with_id(store, source.removeprefix(_SAVED_PLAN), ("plan",))
@@ -73,15 +52,7 @@ def find_definition(store: Store, source: Any, missing: NotFound) -> Definition:
 
 
 def check_id(source: Any, missing: NotFound) -> None:
-    """Raise an error if a source is a path, so that no store is opened to look for a file.
-
-    Args:
-        source: What could not be loaded.
-        missing: The error to raise.
-
-    Raises:
-        NotFound: The source is a path, or no string.
-    """
+    """Raise an error if a source is a path, so that no store is opened to look for a file."""
     if not isinstance(source, str) or re.search(_PATH, source):
         raise missing
 
@@ -94,12 +65,7 @@ def _with_id(store: Store, id: Any, kinds: tuple[str, ...]) -> list[Definition]:
 
 
 def can_be(id: Any) -> TypeGuard[str]:
-    """Return True if a stored definition can have this id. A store is not queried for values that it cannot hold.
+    """Return True if a stored definition can have this id."""
 
-    Args:
-        id: Any value.
-
-    Returns:
-        True for a string that JSON can hold.
-    """
+    # A store is not queried for values that it cannot hold.
     return isinstance(id, str) and is_json(id)

@@ -19,17 +19,9 @@ class LoopThread:
         self._thread.start()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the loop and return its result. An interrupt cancels it.
+        """Run a coroutine in the loop and return its result."""
 
-        Args:
-            work: The coroutine.
-
-        Returns:
-            The result of the coroutine.
-
-        Raises:
-            RuntimeError: The caller is this thread itself, which cannot wait for its own loop.
-        """
+        # An interrupt cancels it.
         if threading.current_thread() is self._thread:
             work.close()
             raise RuntimeError("run_sync cannot be called by a tool of the same app; write await app.run(...)")
@@ -41,7 +33,9 @@ class LoopThread:
             raise
 
     def close(self) -> None:
-        """Stop the loop and its thread. Idempotent."""
+        """Stop the loop and its thread."""
+
+        # Idempotent.
         if self._loop.is_closed():
             return
         self._loop.call_soon_threadsafe(self._loop.stop)

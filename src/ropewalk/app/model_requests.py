@@ -31,19 +31,7 @@ _STOP_REASONS: Final = {"end_turn": "endTurn", "max_tokens": "maxTokens", "stop_
 
 
 async def answer_model_request(context: HasModel, server: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Ask the model of an app for an MCP server.
-
-    Args:
-        context: The app's context.
-        server: The name of the server.
-        params: The parameters of `sampling/createMessage`.
-
-    Returns:
-        The result of the method.
-
-    Raises:
-        MCPError: There is no model, it failed, or the request has what it does not take.
-    """
+    """Ask the model of an app for an MCP server."""
     from mcp import MCPError
     from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
 

@@ -39,21 +39,7 @@ def open_project(
     home: Path | str | None = None,
     engine: Literal["local", "dbos"] | None = None,
 ) -> Opened:
-    """Open the app of a project: the nearest directory with a `ropewalk.toml`, upward.
-
-    Args:
-        kind: The class of the app, or a function that returns one.
-        directory: Where the search starts. Default: the working directory.
-        store: Store or address to use instead of the configured one.
-        home: Directory whose project records the runs. Default: the project itself.
-        engine: Engine to use instead of the configured one.
-
-    Returns:
-        The app. No server is connected yet.
-
-    Raises:
-        ConfigError: The directory does not exist, `ropewalk.toml` is wrong, or a tool module cannot be imported.
-    """
+    """Open the app of a project: the nearest directory with a `ropewalk.toml`, upward."""
     if directory is not None and not Path(directory).is_dir():
         why = "is a file; name its directory" if Path(directory).exists() else "there is no such directory"
         raise ConfigError(f"{directory}: {why}")

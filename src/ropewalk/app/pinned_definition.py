@@ -20,18 +20,7 @@ _ALIKE = 200
 
 
 def require_run(store: Store, run_id: str) -> RunRow:
-    """Return the row of a run.
-
-    Args:
-        store: The store of the run.
-        run_id: The id of the run.
-
-    Returns:
-        The whole row.
-
-    Raises:
-        NotFound: There is no such run; with the id that was probably meant.
-    """
+    """Return the row of a run."""
     row = store.get_run(run_id)
     if row is None:
         raise NotFound(
@@ -41,33 +30,14 @@ def require_run(store: Store, run_id: str) -> RunRow:
 
 
 def outermost(store: Store, row: RunRow) -> RunRow:
-    """Return the run that people resume and answer: the outermost one that this run is a part of, or itself.
-
-    Args:
-        store: The store of the run.
-        row: The row of the run.
-
-    Returns:
-        The row of the outermost run.
-    """
+    """Return the run that people resume and answer: the outermost one that this run is a part of, or itself."""
     while row.parent is not None and (outer := store.get_run(row.parent)) is not None:
         row = outer
     return row
 
 
 def pinned_definition(context: Context, row: RunRow) -> Loaded:
-    """Return the definition that a run was started with, or upgraded to.
-
-    Args:
-        context: What the services of the app share.
-        row: The whole row of the run.
-
-    Returns:
-        The compiled definition.
-
-    Raises:
-        InvalidFlow: This version can no longer read the recorded document.
-    """
+    """Return the definition that a run was started with, or upgraded to."""
     started_with = row.context or {}
     document = {**row.document, "kind": row.kind}
     loaded = context.definitions.compile_document(document, root=started_with.get("root"))
@@ -75,20 +45,7 @@ def pinned_definition(context: Context, row: RunRow) -> Loaded:
 
 
 def replacement(context: Context, row: RunRow, source: Source) -> Loaded:
-    """Load another definition for a run and check it.
-
-    Args:
-        context: What the services of the app share.
-        row: The row of the run.
-        source: The definition, as for `App.load`.
-
-    Returns:
-        The compiled definition.
-
-    Raises:
-        InvalidFlow: The definition is wrong or in another notation; with every problem.
-        NotFound: There is no such definition.
-    """
+    """Load another definition for a run and check it."""
     loaded = context.definitions.find(source)
     if loaded.kind != row.kind:
         message = f"this definition is a {loaded.kind}, but run {row.id} needs a {row.kind}"

@@ -68,11 +68,7 @@ class RecordedCaller:
         return replace(bound, call=call, direct=None, origin=self._origins.get)
 
     def _take(self, tool: str, args: Json, is_read: bool) -> RecordedCall | None:
-        """Return the recorded call that fits and remove it; None for a call to make.
-
-        Raises:
-            RecordedCallChanged: A recorded write comes first, and this is another one.
-        """
+        """Return the recorded call that fits and remove it; None for a call to make."""
         mark = digest([tool, args])
         writes = [call for call in self.remaining if call.effect != "read"]
         match = next((call for call in self.remaining if call.entry.digest == mark), None)
@@ -85,12 +81,10 @@ class RecordedCaller:
 
 
 class RecordedCallChanged(JournalConflict):
-    """A corrected plan would not repeat a write that an earlier run made.
+    """A corrected plan would not repeat a write that an earlier run made."""
 
-    Attributes:
-        recorded: The call that was made.
-        changed: The call that the corrected plan makes in its place; None if it makes none.
-    """
+    # `recorded`: The call that was made.
+    # `changed`: The call that the corrected plan makes in its place; None if it makes none.
 
     def __init__(self, run_id: str, recorded: RecordedCall, changed: dict[str, Json] | None) -> None:
         self.recorded, self.changed = recorded, changed
@@ -102,14 +96,7 @@ class RecordedCallChanged(JournalConflict):
 
 
 def apply_limits(context: Context, job: Job, limits: Mapping[str, Any], row: RunRow | None = None) -> None:
-    """Wrap the caller of a job by the limits of a plan.
-
-    Args:
-        context: The context of the app.
-        job: The job; its context records the limits.
-        limits: The limits of the budget, and `corrects`: the run whose record answers calls.
-        row: The run, if it exists already.
-    """
+    """Wrap the caller of a job by the limits of a plan."""
     job.new.context[CONTEXT] = dict(limits)
     corrects = limits.get("corrects")
     budget = budget_of_run(context, limits, row, job.flow)

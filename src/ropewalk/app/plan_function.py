@@ -25,15 +25,14 @@ R = TypeVar("R")
 
 
 class Plan(Generic[P, R]):
-    """A flow that is written as a Python function. `@plan` makes it.
+    """A flow that is written as a Python function."""
 
-    The function is compiled to a graph and never executed. Pass the object wherever a definition goes: `app.run`,
-    `app.validate`, `app.preview`, `app.as_tool`. Calling it runs it, and gives the result.
-
-    Attributes:
-        name: The name of the flow.
-        description: What the flow does, from the docstring.
-    """
+    # `@plan` makes it.
+    # The function is compiled to a graph and never executed. Pass the object wherever a definition goes: `app.run`,
+    # `app.validate`, `app.preview`, `app.as_tool`. Calling it runs it, and gives the result.
+    #
+    # `name`: The name of the flow.
+    # `description`: What the flow does, from the docstring.
 
     def __init__(
         self,
@@ -67,7 +66,9 @@ class Plan(Generic[P, R]):
 
     @cached_property
     def program(self) -> PlanProgram:
-        """The program of the function. Constants of its module have the values of the first use."""
+        """The program of the function."""
+
+        # Constants of its module have the values of the first use.
         return PlanProgram(self.function)
 
     @property
@@ -81,18 +82,7 @@ class Plan(Generic[P, R]):
         return self.signature.read_result  # type: ignore[no-any-return]
 
     def document_for(self, toolbox: Toolbox, effects: Mapping[str, str] | None = None) -> dict[str, Json]:
-        """Return the plan as a document.
-
-        Args:
-            toolbox: Where the names are looked up that the module does not define.
-            effects: What tools do, by id or pattern, where the project overrides their hints.
-
-        Returns:
-            A document of kind `plan`.
-
-        Raises:
-            InvalidFlow: The function uses what a plan cannot have.
-        """
+        """Return the plan as a document."""
         signature = self.signature
         document: dict[str, Any] = {
             "kind": "plan",
@@ -119,14 +109,10 @@ class Plan(Generic[P, R]):
         return {**document, "tools": {**unbound_tools, **own}}
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run the plan and return its result.
+        """Run the plan and return its result."""
 
-        It runs in the app of the surrounding `async with App(...)`, otherwise in an app of its own that keeps nothing.
-
-        Raises:
-            FlowFailed: The run did not complete.
-            InvalidFlow: The function uses what a plan cannot have.
-        """
+        # It runs in the app of the surrounding `async with App(...)`, otherwise in an app of its own that keeps
+        # nothing.
         from .app import App
 
         bound = inspect.signature(self.function).bind(*args, **kwargs)

@@ -165,20 +165,7 @@ async def call_operation(
     run_id: str | None = None,
     on_event: Callable[[Event], None] | None = None,
 ) -> dict[str, Json]:
-    """Call an operation for a model.
-
-    Args:
-        plans: The operations, with the approvals of the project.
-        name: The operation.
-        args: Its arguments.
-        may_decide: A `decision` in the arguments counts, because a person sends them.
-        by: The person who decides.
-        run_id: The id of a run that the operation starts.
-        on_event: Gets the events of the run.
-
-    Raises:
-        InvalidInput: The arguments do not fit, or a model sends a decision.
-    """
+    """Call an operation for a model."""
     checked = compile_schema(OPERATIONS[name].schema)
     if not checked.is_valid(dict(args)):
         raise InvalidInput(checked.problems(dict(args), "arguments"))
@@ -244,7 +231,9 @@ class PlanHandler(Routed):
         return await self._call(args, None, None, None)
 
     def route(self, get_engine: EngineGetter | None, /) -> Route:
-        """Return the route. A program may wait, so the call has no timeout of its own."""
+        """Return the route."""
+
+        # A program may wait, so the call has no timeout of its own.
 
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
             return await self._call(args, get_engine, key, on_progress)

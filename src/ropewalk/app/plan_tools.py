@@ -26,14 +26,18 @@ if TYPE_CHECKING:
 def with_tools(
     document: Mapping[str, Any], toolbox: Toolbox, reader: PlanReader, effects: Mapping[str, str] | None = None
 ) -> Mapping[str, Any]:
-    """Return a plan with the tools that its names mean. A document that names its tools already is returned unchanged.
+    """Return a plan with the tools that its names mean."""
 
+<<<<<<< HEAD
     Args:
         document: A document of kind `plan`.
         toolbox: Where tools are looked for.
         reader: Reads the text of the plan.
         effects: What tools do, by id or pattern, where the project overrides their hints.
     """
+=======
+    # A document that names its tools already is returned unchanged.
+>>>>>>> main
     code = document.get("code")
     if "tools" in document or not isinstance(code, str):
         return document
@@ -91,11 +95,16 @@ def with_types(
     problems: Sequence[Problem],
     warnings: Sequence[Problem],
 ) -> tuple[list[Problem], list[Problem]]:
-    """Add what the types of a plan show to its problems and warnings, in the order of the text.
+    """Add what the types of a plan show to its problems and warnings, in the order of the text."""
 
+<<<<<<< HEAD
     The check of the graph sees some of the same mistakes, without their columns; those are left out.
     """
     wrong, doubtful = reader.types(document, cards)
+=======
+    # The check of the graph sees some of the same mistakes, without their columns; those are left out.
+    wrong, doubtful = type_problems(document, cards)
+>>>>>>> main
     if not wrong and not doubtful:
         return list(problems), list(warnings)
     code = str(document["code"])
@@ -119,12 +128,7 @@ _UNKNOWN = r"(?:name|there is no tool) '([\w.]+)'"
 
 
 def entry_of(tool: Tool, effects: Mapping[str, str] | None = None) -> dict[str, Json]:
-    """Return what a plan has to know of a tool.
-
-    Args:
-        tool: The tool.
-        effects: What tools do, by id or pattern, where the project overrides their hints.
-    """
+    """Return what a plan has to know of a tool."""
     schema: Any = tool.input_schema or {}
     entry: dict[str, Json] = {"id": tool.id, "parameters": list(schema.get("properties") or {})}
     if schema.get("required"):
@@ -152,15 +156,7 @@ def servers_in(names: Iterable[str], toolbox: Toolbox) -> list[str]:
 
 
 def load_plan(source: Any, definitions: Definitions) -> Loaded:
-    """Compile a plan for an app, and register the tools of its module that the toolbox lacks.
-
-    Args:
-        source: A `Plan` (`plan_function.py`, which this module does not import).
-        definitions: The definitions of the app.
-
-    Raises:
-        InvalidFlow: With every problem, each at its line of the Python file.
-    """
+    """Compile a plan for an app, and register the tools of its module that the toolbox lacks."""
     toolbox = definitions.cards.toolbox
     known: tuple[Any, int, Loaded] | None = source.known
     if known is not None and known[0]() is definitions and known[1] == toolbox.version:

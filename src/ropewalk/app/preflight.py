@@ -46,10 +46,9 @@ _BUILT_IN: Final = ("impl", "dataset", "ropewalk")  # spaces of tools of directo
 
 
 class Cards:
-    """The toolbox as the check sees it: schemas by tool id.
+    """The toolbox as the check sees it: schemas by tool id."""
 
-    A tool keeps its card as long as it does not change, so that checks can reuse what they learned of its schemas.
-    """
+    # A tool keeps its card as long as it does not change, so that checks can reuse what they learned of its schemas.
 
     def __init__(self, toolbox: Toolbox) -> None:
         self.toolbox = toolbox
@@ -74,14 +73,7 @@ class Cards:
         return known[1]
 
     def output_of(self, loaded: Loaded) -> dict[str, Json] | None:
-        """Return the JSON Schema of the value of a definition, inferred once per version of the toolbox.
-
-        Args:
-            loaded: The definition.
-
-        Returns:
-            The schema; None if nothing is known of the value.
-        """
+        """Return the JSON Schema of the value of a definition, inferred once per version of the toolbox."""
         key, version = (loaded.fingerprint, loaded.root), self.toolbox.version
         known = self._outputs.get(key)
         if known is None or known[0] != version:
@@ -93,15 +85,7 @@ class Cards:
         return known[1]
 
     def state_of(self, root: str, path: str) -> dict[str, Json] | None:
-        """Return the schema of the final state of the experience in a directory inside another.
-
-        Args:
-            root: The outer directory.
-            path: The path of the inner directory, relative to `root`.
-
-        Returns:
-            The schema; None if the experience cannot be read.
-        """
+        """Return the schema of the final state of the experience in a directory inside another."""
         from pathlib import Path
 
         from ..tools.directory.paths import PathError, find
@@ -112,56 +96,30 @@ class Cards:
             return None
 
     def why(self, tool_id: str) -> str | None:
-        """Return why a tool is not available, if that is known: its server cannot be reached, or there is none.
-
-        Args:
-            tool_id: The id of the tool.
-
-        Returns:
-            The reason, in words.
-        """
+        """Return why a tool is not available, if that is known: its server cannot be reached, or there is none."""
         failures, space = self.toolbox.failures, tool_id.partition(":")[0]
         return failures.get(tool_id) or failures.get(space) or self.toolbox.why_missing(tool_id)
 
     def certain(self, tool_id: str) -> bool:
-        """Return True if an unknown tool certainly does not exist.
-
-        Args:
-            tool_id: The id of the tool.
-
-        Returns:
-            False while its server is not connected: it may have the tool.
-        """
+        """Return True if an unknown tool certainly does not exist."""
         return tool_id in self.toolbox.refused or self.toolbox.is_listed(tool_id.partition(":")[0])
 
     def remedy(self, tool_id: str) -> Remedy | None:
-        """Return how a tool becomes available that the pins refuse, or whose server wants a login.
-
-        Args:
-            tool_id: The id of the tool.
-
-        Returns:
-            The remedy; None for any other tool.
-        """
+        """Return how a tool becomes available that the pins refuse, or whose server wants a login."""
         if tool_id in self.toolbox.refused:
             return Remedy(Action.APPROVE_TOOL, {"tool": tool_id})
         reason = self.why(tool_id)
         return reason.remedy if isinstance(reason, Reason) else None
 
     def names(self) -> list[str]:
-        """Return the ids of all tools, for suggestions.
-
-        Returns:
-            The ids in the order of the toolbox.
-        """
+        """Return the ids of all tools, for suggestions."""
         return [tool.id for tool in self.toolbox.list()]
 
 
 class LocalCards:
-    """The toolbox and the files of a directory as the check sees them.
+    """The toolbox and the files of a directory as the check sees them."""
 
-    Of files, only experiences have a schema: their result follows from their state.
-    """
+    # Of files, only experiences have a schema: their result follows from their state.
 
     def __init__(self, cards: Cards, root: str | None = None) -> None:
         self.cards, self.root = cards, root
@@ -188,26 +146,12 @@ def _run_of(state: dict[str, Json]) -> dict[str, Json]:
 
 
 def is_local(tool_id: str) -> bool:
-    """Return True for a tool that is a file in the directory of its definition.
-
-    Args:
-        tool_id: The id of the tool.
-
-    Returns:
-        True for `impl:`, `dataset:`, `experience:` and `cli-agent:` tools.
-    """
+    """Return True for a tool that is a file in the directory of its definition."""
     return tool_id.startswith(LOCAL)
 
 
 def is_of_agents(tool_id: str) -> bool:
-    """Return True for a tool that the loops of agents consist of: the model, an approval.
-
-    Args:
-        tool_id: The id of the tool.
-
-    Returns:
-        True for the tools with the prefix `ropewalk:`.
-    """
+    """Return True for a tool that the loops of agents consist of: the model, an approval."""
     return tool_id.startswith(f"{OWN}:")
 
 
@@ -216,39 +160,17 @@ _PLANS: Final = frozenset(f"{OWN}:{name}" for name in PLAN_TOOLS)
 
 
 def is_of_world(tool_id: str) -> bool:
-    """Return True for a tool that reads the clock, chance or another run for a plan.
-
-    Args:
-        tool_id: The id of the tool.
-
-    Returns:
-        True for `ropewalk:now`, `ropewalk:random` and the like.
-    """
+    """Return True for a tool that reads the clock, chance or another run for a plan."""
     return tool_id in _WORLD
 
 
 def is_of_plans(tool_id: str) -> bool:
-    """Return True for a tool by which agents write and run plans.
-
-    Args:
-        tool_id: The id of the tool.
-
-    Returns:
-        True for `ropewalk:run_plan` and the like.
-    """
+    """Return True for a tool by which agents write and run plans."""
     return tool_id in _PLANS
 
 
 def check_workers_can_call(flow: Flow, toolbox: Toolbox) -> None:
-    """Refuse a flow with a tool that no worker can call.
-
-    Args:
-        flow: The flow that a worker is to run.
-        toolbox: The tools of the project.
-
-    Raises:
-        ConfigError: Every backend of a tool is of a kind that only this process can open.
-    """
+    """Refuse a flow with a tool that no worker can call."""
     for tool_id in sorted(tools_of(flow.body)):
         kinds = [backend_kind(backend.kind) for backend in toolbox.backends(tool_id)]
         if kinds and not any(kind.reopened_by_workers for kind in kinds):
@@ -259,14 +181,7 @@ def check_workers_can_call(flow: Flow, toolbox: Toolbox) -> None:
 
 
 def tools_of(body: Graph) -> set[str]:
-    """Return the ids of all tools that a region calls.
-
-    Args:
-        body: The region.
-
-    Returns:
-        The ids, also of the regions inside it.
-    """
+    """Return the ids of all tools that a region calls."""
     return {node.op.tool for node in calls_of(body)}
 
 
@@ -278,15 +193,7 @@ def undo_tools_of(body: Graph, toolbox: Toolbox) -> set[str]:
 
 
 def output_of(compiled: Compiled, known: Tools) -> dict[str, Json] | None:
-    """Return the JSON Schema of the value of a definition: the declared one, else what its graph and its tools say.
-
-    Args:
-        compiled: The definition.
-        known: Gives the schemas of a tool by its id.
-
-    Returns:
-        The schema; None if nothing is known of the value.
-    """
+    """Return the JSON Schema of the value of a definition: the declared one, else what its graph and its tools say."""
     for schema in (compiled.flow.output_schema, compiled.output_schema):
         if isinstance(schema, dict):
             return schema
@@ -296,15 +203,7 @@ def output_of(compiled: Compiled, known: Tools) -> dict[str, Json] | None:
 
 
 def check_cycles(flow: Flow, toolbox: Toolbox) -> list[Problem]:
-    """Check that no flow tool calls itself.
-
-    Args:
-        flow: The flow.
-        toolbox: The tools that it can call.
-
-    Returns:
-        A problem for each node that calls a flow tool of a cycle_message, with the tools of the cycle.
-    """
+    """Check that no flow tool calls itself."""
     cycles = {id: names for id in tools_of(flow.body) if (names := _find_cycle(id, toolbox))}
     if not cycles:
         return []
@@ -343,15 +242,7 @@ def _find_cycle(tool_id: str, toolbox: Toolbox) -> list[str]:
 
 
 def lacking(flow: Flow, toolbox: Toolbox) -> list[Problem]:
-    """Check that the app of each flow tool has the tools that this flow tool calls.
-
-    Args:
-        flow: The flow.
-        toolbox: The tools that it can call.
-
-    Returns:
-        A problem for each call of a flow tool that cannot work.
-    """
+    """Check that the app of each flow tool has the tools that this flow tool calls."""
     lost: dict[str, str] = {}
     for id in sorted(tools_of(flow.body)):
         inner = None if is_local(id) else flow_tool_of(_known(id, toolbox))
@@ -374,18 +265,9 @@ def lacking(flow: Flow, toolbox: Toolbox) -> list[Problem]:
 
 
 def missing_tools(flow: Flow, toolbox: Toolbox, visited: set[str]) -> list[str]:
-    """Return the tools that a flow, or a flow that it calls, needs and that certainly do not exist.
+    """Return the tools that a flow, or a flow that it calls, needs and that certainly do not exist."""
 
-    The tools of servers that are not connected yet may exist.
-
-    Args:
-        flow: The flow.
-        toolbox: The tools that it can call.
-        visited: The fingerprints of flows that were visited before; this function adds to it.
-
-    Returns:
-        The ids of the missing tools.
-    """
+    # The tools of servers that are not connected yet may exist.
     result = []
     for id in sorted(tools_of(flow.body)):
         if is_local(id) or is_of_agents(id):
@@ -411,17 +293,7 @@ def _known(tool_id: str, toolbox: Toolbox) -> Tool | None:
 def find_model_checks(
     flow: Flow, toolbox: Toolbox, own: ModelCheck, visited: set[int] | None = None
 ) -> list[ModelCheck]:
-    """Return the availability checks of the models that a flow calls.
-
-    Args:
-        flow: The flow.
-        toolbox: The tools that it can call. Flows among them have models of their own apps.
-        own: The check of the model that the flow itself calls.
-        visited: The flow tools that were visited before.
-
-    Returns:
-        Functions that return why a model is not available, or None.
-    """
+    """Return the availability checks of the models that a flow calls."""
     visited, result = set[int]() if visited is None else visited, list[ModelCheck]()
     for tool in tools_of(flow.body):
         if tool == MODEL:
@@ -434,15 +306,7 @@ def find_model_checks(
 
 
 def check_variables(flow: Flow, variables: Mapping[str, Json]) -> None:
-    """Raise an error for variables that a flow neither declares, sets nor reads.
-
-    Args:
-        flow: The flow.
-        variables: The values by name.
-
-    Raises:
-        InvalidInput: With every unknown variable.
-    """
+    """Raise an error for variables that a flow neither declares, sets nor reads."""
     if not isinstance(variables, Mapping):
         raise wrong_type("variables", "an object of values by name", variables)
     unknown = [name for name in variables if name not in flow.state]
@@ -457,17 +321,9 @@ def check_variables(flow: Flow, variables: Mapping[str, Json]) -> None:
 
 
 def misplaced(rates: Mapping[str, Rate], toolbox: Toolbox) -> list[ConfigError]:
-    """Return an error for each limit of `[limits.tools]` that matches no tool and no server.
+    """Return an error for each limit of `[limits.tools]` that matches no tool and no server."""
 
-    The tools of servers that are not connected yet may exist.
-
-    Args:
-        rates: The limits by pattern.
-        toolbox: The tools of the project.
-
-    Returns:
-        The errors, each with the place of the limit in `ropewalk.toml`.
-    """
+    # The tools of servers that are not connected yet may exist.
     from fnmatch import fnmatchcase
 
     ids = {tool.id for tool in toolbox.list()}
@@ -491,18 +347,7 @@ def misplaced(rates: Mapping[str, Rate], toolbox: Toolbox) -> list[ConfigError]:
 
 
 def check_input(flow: Flow, input: Json) -> Json:
-    """Check the input of a run against the schema of its flow.
-
-    Args:
-        flow: The flow.
-        input: The input of the run.
-
-    Returns:
-        A copy of the input with the defaults of the schema. No input counts as `{}` if the schema requires an object.
-
-    Raises:
-        InvalidInput: The input is not JSON or does not match the schema; with every problem.
-    """
+    """Check the input of a run against the schema of its flow."""
     schema = flow.input_schema
     if input is None and isinstance(schema, dict):
         input = schema.get("default", {} if schema.get("type") == "object" else None)
@@ -525,15 +370,7 @@ def check_input(flow: Flow, input: Json) -> Json:
 
 
 def with_missing_tools(checked: Checked, *, allowed: bool) -> Checked:
-    """Return what a check found, with all unknown tools as warnings if they are allowed, else as problems.
-
-    Args:
-        checked: The result of the check.
-        allowed: Report unknown tools as warnings.
-
-    Returns:
-        The result of the check.
-    """
+    """Return what a check found, with all unknown tools as warnings if they are allowed, else as problems."""
     source, target = (checked.problems, checked.warnings) if allowed else (checked.warnings, checked.problems)
     missing = [problem for problem in source if problem.keyword == UNKNOWN_TOOL]
     rest = tuple(problem for problem in source if problem.keyword != UNKNOWN_TOOL)

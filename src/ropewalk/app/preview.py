@@ -33,11 +33,7 @@ class Preview:
     facts: Facts
 
     def to_dict(self) -> dict[str, Json]:
-        """Return the preview as JSON.
-
-        Returns:
-            `name`, `kind`, `nodes`, `warnings` and `facts`.
-        """
+        """Return the preview as JSON."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -47,11 +43,7 @@ class Preview:
         }
 
     def text(self) -> str:
-        """Render the preview as text: the graph as a tree, then the tools with their types.
-
-        Returns:
-            The text, with a line feed at its end.
-        """
+        """Render the preview as text: the graph as a tree, then the tools with their types."""
         lines = [self.drawing.rstrip(), "", "Tools:"]
         listed: set[str] = set()
         for node in self.nodes:
@@ -74,16 +66,7 @@ class Preview:
 
 
 def preview(context: Context, loaded: Loaded, warnings: tuple[Problem, ...]) -> Preview:
-    """Return the preview of a checked definition, with the facts about it.
-
-    Args:
-        context: The services of the app, with its tools.
-        loaded: The definition.
-        warnings: The warnings of its check.
-
-    Returns:
-        The preview.
-    """
+    """Return the preview of a checked definition, with the facts about it."""
     flow = loaded.flow
     return Preview(
         name=flow.name,
@@ -133,14 +116,7 @@ def _row(node: Node, prefix: str, body: Graph, tools: Callable[[str], ToolCard |
 
 
 def in_order(body: Graph) -> list[Node]:
-    """Sort the nodes of a region into an order in which they can run.
-
-    Args:
-        body: The region.
-
-    Returns:
-        The nodes in their declared order, each after the nodes that it needs.
-    """
+    """Sort the nodes of a region into an order in which they can run."""
     if body.ordered:
         return list(body.nodes)
     by_id = {node.id: node for node in body.nodes}

@@ -19,32 +19,13 @@ _modules: dict[str, tuple[Any, Any]] = {}
 
 
 def python_place(source: object) -> tuple[Path, str] | None:
-    """Return the file and the name of `FILE.py:NAME`; None for anything else.
-
-    Args:
-        source: Any value.
-
-    Returns:
-        The file and the name.
-    """
+    """Return the file and the name of `FILE.py:NAME`; None for anything else."""
     match = _PLACE.fullmatch(str(source))
     return (Path(match[1]), match[2]) if match is not None else None
 
 
 def load_from_python(file: Path, name: str) -> Any:
-    """Import a Python file and return a flow of it.
-
-    Args:
-        file: The Python file. The files next to it can be imported by it.
-        name: The name of what `flow(...)` or `@plan` made.
-
-    Returns:
-        The flow or the plan.
-
-    Raises:
-        NotFound: There is no such file, or it has no flow of this name.
-        InvalidFlow: The file cannot be imported.
-    """
+    """Import a Python file and return a flow of it."""
     if not file.is_file():
         raise NotFound("file", str(file))
     module = _import(file)
@@ -59,14 +40,9 @@ def load_from_python(file: Path, name: str) -> Any:
 
 
 def describe_python_file(file: str) -> str:
-    """Say how to use a Python file that was passed as a definition. The file is read, and not executed.
+    """Say how to use a Python file that was passed as a definition."""
 
-    Args:
-        file: The Python file.
-
-    Returns:
-        A message: the reason why it is not a definition, and what to write instead.
-    """
+    # The file is read, and not executed.
     try:
         tree = compile(Path(file).read_bytes(), file, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     except (SyntaxError, ValueError):
@@ -90,14 +66,7 @@ def _is_plan_statement(statement: ast.stmt) -> bool:
 
 
 def is_flow(value: object) -> bool:
-    """Return True for what `flow(...)` or `@plan` made.
-
-    Args:
-        value: Any value of a module.
-
-    Returns:
-        True for a flow or a plan.
-    """
+    """Return True for what `flow(...)` or `@plan` made."""
     kind = type(value)
     return hasattr(kind, "document_for") or (hasattr(kind, "done") and kind.__module__.startswith("ropewalk."))
 

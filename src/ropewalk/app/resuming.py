@@ -26,24 +26,7 @@ async def resume_run(
     on_event: Callable[[Event], None] | None,
     park: bool,
 ) -> Outcome:
-    """Resume a run as `App.resume` documents it.
-
-    Args:
-        app: The app that has the run.
-        run_id: The id of the run.
-        source: A changed definition, or None.
-        upgrade: Continue with the changed definition.
-        executor: Calls the tools if the run was started with one.
-        on_event: Called with each event of the run.
-        park: Return while the run waits for an event or an approval.
-
-    Returns:
-        The outcome; the recorded one for a finished run.
-
-    Raises:
-        NotFound: There is no such run.
-        PartOfRun: The run is a part of another one.
-    """
+    """Resume a run as `App.resume` documents it."""
     row = await run_sync_in_thread(app.store, lambda: app.store.get_run(run_id))
     if row is None:
         raise NotFound("run", run_id)

@@ -31,11 +31,9 @@ _MODEL: Final = "ropewalk:model"
 
 
 class BudgetExceeded(ToolError):
-    """A run has used up its budget; the call was not made.
+    """A run has used up its budget; the call was not made."""
 
-    Attributes:
-        limit: The limit that is reached: `calls`, `tokens` or `cost`.
-    """
+    # `limit`: The limit that is reached: `calls`, `tokens` or `cost`.
 
     retryable = False
 
@@ -45,13 +43,7 @@ class BudgetExceeded(ToolError):
 
 
 class RunBudget:
-    """The budget of one run and of the flows that it calls, and how much of it is used.
-
-    Args:
-        limits: The most calls of tools, tokens of models and US dollars, by the names in `LIMITS`.
-        calls: How many calls the run has made.
-        turns: The turns of models that the run has recorded.
-    """
+    """The budget of one run and of the flows that it calls, and how much of it is used."""
 
     def __init__(self, limits: Mapping[str, float], calls: int = 0, turns: Iterable[Any] = ()) -> None:
         self.limits = dict(limits)
@@ -61,14 +53,7 @@ class RunBudget:
             self.add_turn(turn)
 
     def take(self, tool: str) -> None:
-        """Count one call.
-
-        Args:
-            tool: The tool that is about to be called.
-
-        Raises:
-            BudgetExceeded: A limit is reached, or dollars are limited and the price of a model is not known.
-        """
+        """Count one call."""
         for name, limit in self.limits.items():
             if self.used[name] >= limit:
                 raise BudgetExceeded(tool, name, f"the budget of {_amount(name, limit)} is used up")
@@ -77,11 +62,7 @@ class RunBudget:
         self.used["calls"] += 1
 
     def add_turn(self, turn: Any) -> None:
-        """Add what a model has used.
-
-        Args:
-            turn: The result of a call of `ropewalk:model`, with `usage` (tokens by kind) and `cost`.
-        """
+        """Add what a model has used."""
         if isinstance(turn, Mapping):
             self.used["tokens"] += sum((turn.get("usage") or {}).values())
             cost = turn.get("cost")
@@ -106,14 +87,7 @@ class BudgetedCaller:
         return getattr(self._caller, name)  # `version`, and what callers of directories have
 
     def bind(self, tool_id: str) -> Any:
-        """Return a bound tool that takes one call from the budget each time.
-
-        Args:
-            tool_id: The id of the tool.
-
-        Returns:
-            The bound tool. Built-in tools other than the model take nothing from the budget.
-        """
+        """Return a bound tool that takes one call from the budget each time."""
         bound, budget = self._caller.bind(tool_id), self._budget
         if tool_id.startswith("ropewalk:") and tool_id != _MODEL:
             return bound
@@ -148,17 +122,7 @@ def _budgeted(flow: FlowTool, budget: RunBudget) -> FlowTool:
 
 
 def budget_of_run(context: Context, limits: Mapping[str, Any], row: RunRow | None, flow: Flow) -> RunBudget | None:
-    """Return the budget of a run, less what is recorded of it.
-
-    Args:
-        context: The context of the app.
-        limits: The limits that the run has; other members are ignored.
-        row: The run, if it exists already.
-        flow: The flow of the run.
-
-    Returns:
-        The budget; None if nothing is limited.
-    """
+    """Return the budget of a run, less what is recorded of it."""
     budget = {name: limits[name] for name in LIMITS if limits.get(name) is not None}
     if not budget:
         return None
@@ -184,17 +148,9 @@ def _recorded_calls(context: Context, row: RunRow, flow: Flow | None) -> Iterato
 
 
 def read_budget(budget: Mapping[str, Json] | None) -> tuple[dict[str, Json], dict[str, Json]]:
-    """Read a budget as a client gives it.
+    """Read a budget as a client gives it."""
 
-    Args:
-        budget: `calls`, `tokens`, `cost` in US dollars, and `seconds`.
-
-    Returns:
-        The limits of the run, and the fields of its document for the rest.
-
-    Raises:
-        InvalidInput: An unknown member, or a value that is no limit; all problems at once.
-    """
+    # `budget`: `calls`, `tokens`, `cost` in US dollars, and `seconds`.
     limits: dict[str, Json] = {}
     fields: dict[str, Json] = {}
     problems = []

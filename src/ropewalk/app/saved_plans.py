@@ -88,20 +88,16 @@ def value_tool(context: Context) -> Tool:
 
 
 def recorded_value(context: Context, place: str) -> Json:
-    """Return the value at `RUN/NODE`, or the result of a run at `RUN/result`.
-
-    Raises:
-        NotFound: There is no such run, or it recorded no such value.
-    """
+    """Return the value at `RUN/NODE`, or the result of a run at `RUN/result`."""
     row, entry = _find_recorded(context, place)
     return value_in(row.result, row.kind) if entry is None else entry.data
 
 
 def recorded_schema(context: Context, place: str) -> dict[str, Json] | None:
-    """Return the JSON Schema of the value at `RUN/NODE`; None if nothing is known of it, or if there is no such value.
+    """Return the JSON Schema of the value at `RUN/NODE`; None if nothing is known of it, or if there is no such
+    value."""
 
-    The schema is that of the tool that was called, or of the result of the definition.
-    """
+    # The schema is that of the tool that was called, or of the result of the definition.
     try:
         row, entry = _find_recorded(context, place)
         loaded = pinned_definition(context, row)
@@ -116,11 +112,7 @@ def recorded_schema(context: Context, place: str) -> dict[str, Json] | None:
 
 
 def _find_recorded(context: Context, place: str) -> tuple[RunRow, Entry | None]:
-    """Return the run of `RUN/NODE` and the entry of the node; None for the result of the run.
-
-    Raises:
-        NotFound: There is no such run, or it recorded no such value.
-    """
+    """Return the run of `RUN/NODE` and the entry of the node; None for the result of the run."""
     run_id, node = place, ""
     while "/" in run_id:  # ids of runs and paths of nodes may contain slashes
         run_id, _, last = run_id.rpartition("/")

@@ -70,18 +70,7 @@ class StoredDefinitions(Generic[Stored, Line, Result]):
         return self.context.store
 
     def create(self, config: Mapping[str, Any] | None = None, /, **more: Any) -> Stored:
-        """Check and store a definition; one with the same id is replaced.
-
-        Args:
-            config: The document.
-            **more: Fields of the document, which win over those of `config`.
-
-        Returns:
-            The stored definition, with its id.
-
-        Raises:
-            InvalidFlow: The document is wrong; with every problem.
-        """
+        """Check and store a definition; one with the same id is replaced."""
         if config is not None and not isinstance(config, Mapping):
             raise InvalidFlow([Problem(path="", message=f"a {self.kind} is an object, not {type_name(config)}")])
         arguments = {**(config or {}), **more}
@@ -106,51 +95,22 @@ class StoredDefinitions(Generic[Stored, Line, Result]):
         return self._record(self.store.get_definition(self.kind, definition.id) or definition)
 
     def get(self, id: str) -> Stored | None:
-        """Return a stored definition, or None if there is none with this id.
-
-        Args:
-            id: The id of the definition.
-
-        Returns:
-            The stored definition.
-        """
+        """Return a stored definition, or None if there is none with this id."""
         result = self.store.get_definition(self.kind, id) if can_be(id) else None
         return None if result is None else self._record(result)
 
     def list(self) -> list[Line]:
-        """Return a summary of every stored definition.
-
-        Returns:
-            The summaries.
-        """
+        """Return a summary of every stored definition."""
         return [self._line(definition) for definition in self.store.list_definitions(self.kind)]
 
     def delete(self, id: str) -> bool:
-        """Delete a definition and keep its executions. Return False if there is none with this id.
+        """Delete a definition and keep its executions."""
 
-        Args:
-            id: The id of the definition.
-
-        Returns:
-            True if there was one.
-        """
+        # Return False if there is none with this id.
         return can_be(id) and bool(self.store.delete_definition(self.kind, id))
 
     def clone(self, id: str, overrides: Mapping[str, Any] | None = None, /, **more: Any) -> Stored:
-        """Store a deep copy of a definition under a new id, with some fields replaced.
-
-        Args:
-            id: The id of the definition.
-            overrides: The fields to replace.
-            **more: Further such fields, which win over those of `overrides`.
-
-        Returns:
-            The copy, with its own id.
-
-        Raises:
-            NotFound: There is no definition with this id.
-            InvalidFlow: The new id is taken, or the copy is wrong.
-        """
+        """Store a deep copy of a definition under a new id, with some fields replaced."""
         source = self.stored(id)
         if overrides is not None and not isinstance(overrides, Mapping):
             message = f"must be an object of the fields to replace, not {type_name(overrides)}"
@@ -166,33 +126,13 @@ class StoredDefinitions(Generic[Stored, Line, Result]):
         return self.create({**remaining, **arguments})
 
     def export(self, id: str) -> str:
-        """Export a definition as JSON text, which `take` reads.
-
-        Args:
-            id: The id of the definition.
-
-        Returns:
-            The text.
-
-        Raises:
-            NotFound: There is no definition with this id.
-        """
+        """Export a definition as JSON text, which `take` reads."""
         source = self.stored(id)
         document = {"kind": self.kind, **source.document, "metadata": _metadata(source)}
         return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()
 
     def take(self, json: str | bytes | Mapping[str, Any]) -> Stored:
-        """Store an exported definition under a new id.
-
-        Args:
-            json: The text of `export`, or its object.
-
-        Returns:
-            The stored definition.
-
-        Raises:
-            InvalidFlow: The text is not JSON in UTF-8, or the definition is wrong.
-        """
+        """Store an exported definition under a new id."""
         document: Any = json
         if isinstance(json, (str, bytes)):
             try:
@@ -215,21 +155,7 @@ class StoredDefinitions(Generic[Stored, Line, Result]):
         executor: Executor | None,
         on_event: Callable[[Any], None] | None,
     ) -> Job:
-        """Prepare an execution of a definition.
-
-        Args:
-            id: The id of the definition.
-            context: May hold `variables`, `input`, `request` and `executionId`.
-            executor: Calls the tools in place of the toolbox, or None.
-            on_event: Called with each event, or None.
-
-        Returns:
-            The job, for `Engine.run`.
-
-        Raises:
-            NotFound: There is no definition with this id.
-            InvalidFlow: The context is wrong.
-        """
+        """Prepare an execution of a definition."""
         definition = await self._lookups.ask(lambda: self.stored(id))
         arguments = read_context(context)
         return await self.jobs.new(
@@ -244,18 +170,7 @@ class StoredDefinitions(Generic[Stored, Line, Result]):
         )
 
     async def execution_result(self, job: Job, result: dict[str, Json]) -> Result:
-        """Turn what the engine returned into the result record of this kind.
-
-        Args:
-            job: The job of the execution.
-            result: The result of the engine; empty for an earlier execution without one.
-
-        Returns:
-            The result record.
-
-        Raises:
-            JournalConflict: The id belongs to an execution of another definition.
-        """
+        """Turn what the engine returned into the result record of this kind."""
         new = job.new
         await self.context.selection.learn(job, result)
         if not result:
@@ -268,40 +183,15 @@ class StoredDefinitions(Generic[Stored, Line, Result]):
         return self.result_type(result)
 
     def without_result(self, row: RunRow) -> dict[str, Json]:
-        """Return the result of a run that was stopped while no process executed it, without any values.
-
-        Args:
-            row: The row of the run.
-
-        Returns:
-            The result fields of this kind.
-        """
+        """Return the result of a run that was stopped while no process executed it, without any values."""
         raise NotImplementedError
 
     def stopped(self, row: RunRow, values: Any) -> dict[str, Json]:
-        """Return the result of a run that was stopped while no process executed it.
-
-        Args:
-            row: The row of the run.
-            values: What its finished nodes gave, as `app.runs.ended` finds it; None if that is unknown.
-
-        Returns:
-            The result fields of this kind.
-        """
+        """Return the result of a run that was stopped while no process executed it."""
         return {**self.without_result(row), **(values or {}), self.key: row.definition_id}
 
     def stored(self, id: str) -> Definition:
-        """Return the definition with this id.
-
-        Args:
-            id: The id of the definition.
-
-        Returns:
-            The definition as the store holds it.
-
-        Raises:
-            NotFound: There is none; with the nearest id.
-        """
+        """Return the definition with this id."""
         result: Definition | None = self.store.get_definition(self.kind, id) if can_be(id) else None
         if result is None:
             ids = [definition.id for definition in self.store.list_definitions(self.kind)]
@@ -339,14 +229,8 @@ class AsyncFace(Generic[Service]):
 def off_loop_method(
     method: Callable[Concatenate[Service, P], T],
 ) -> Callable[Concatenate[AsyncFace[Service], P], Coroutine[Any, Any, T]]:
-    """Return a coroutine method for an `AsyncFace` that calls `method` of its service without holding the event loop.
-
-    Args:
-        method: A synchronous method of the service, which may ask the store.
-
-    Returns:
-        The coroutine method.
-    """
+    """Return a coroutine method for an `AsyncFace` that calls `method` of its service without holding the event
+    loop."""
 
     @wraps(method)
     async def call(face: AsyncFace[Service], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -364,17 +248,7 @@ def _article(word: str) -> str:
 
 
 def read_context(context: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Check the context of an execution.
-
-    Args:
-        context: May hold the keys of `CONTEXT`.
-
-    Returns:
-        A copy, with the documented keys.
-
-    Raises:
-        InvalidFlow: With every problem: unknown keys, and values of another type.
-    """
+    """Check the context of an execution."""
     if context is None:
         return {}
     if not isinstance(context, Mapping):

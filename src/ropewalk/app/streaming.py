@@ -20,19 +20,7 @@ Start = Callable[[Callable[[Event], None]], Awaitable[Outcome]]
 def stream_of(
     run: Callable[..., Awaitable[Outcome]], stop: Callable[[str], bool], options: dict[str, Any]
 ) -> RunStream:
-    """Return the stream of a run, which starts with the iteration.
-
-    Args:
-        run: Runs the definition, given the options of `app.run`.
-        stop: Stops the run of an id. Returns False if it has not begun or has ended.
-        options: The options that the caller gave.
-
-    Returns:
-        The stream; nothing runs before its first step.
-
-    Raises:
-        InvalidInput: The run id or `on_event` is invalid.
-    """
+    """Return the stream of a run, which starts with the iteration."""
     run_id, on_event = options.pop("run_id", None), options.pop("on_event", None)
     check_run_id(run_id)
     if on_event is not None and not callable(on_event):
@@ -46,15 +34,7 @@ def stream_of(
 
 
 def both(take: Callable[[Event], None], on_event: Callable[[Event], None] | None) -> Callable[[Event], None]:
-    """Return a function that passes each event to two others.
-
-    Args:
-        take: Takes each event first.
-        on_event: Takes it second; None for nobody.
-
-    Returns:
-        The function, or `take` itself if there is no second one.
-    """
+    """Return a function that passes each event to two others."""
     if on_event is None:
         return take
 
@@ -66,17 +46,15 @@ def both(take: Callable[[Event], None], on_event: Callable[[Event], None] | None
 
 
 class RunStream(AsyncIterator[Event]):
-    """Iterate over the events of one run, once; `app.stream` makes it.
+    """Iterate over the events of one run, once; `app.stream` makes it."""
 
-    The last event is `run.outcome`; its data is `Outcome.to_dict()`. Events wait in memory for a slow reader;
-    the run does not wait. Closing the iterator early (`aclose()`, or the end of `async with`) stops the run: its
-    status is `stopped`. Cancelling the task that iterates cancels the run as it cancels `app.run`, so a run in a
-    durable store can be resumed.
-
-    Attributes:
-        run_id: The id of the run.
-        outcome: The outcome, None until the iteration has ended.
-    """
+    # The last event is `run.outcome`; its data is `Outcome.to_dict()`. Events wait in memory for a slow reader; the run
+    # does not wait. Closing the iterator early (`aclose()`, or the end of `async with`) stops the run: its status is
+    # `stopped`. Cancelling the task that iterates cancels the run as it cancels `app.run`, so a run in a durable store
+    # can be resumed.
+    #
+    # `run_id`: The id of the run.
+    # `outcome`: The outcome, None until the iteration has ended.
 
     def __init__(self, run_id: str, start: Start, stop: Callable[[], bool]) -> None:
         self.run_id = run_id
@@ -93,7 +71,9 @@ class RunStream(AsyncIterator[Event]):
         return await anext(self._events)
 
     async def aclose(self) -> None:
-        """Stop the run if it has not ended. Returns when it has, after at most ten seconds."""
+        """Stop the run if it has not ended."""
+
+        # Returns when it has, after at most ten seconds.
         await self._events.aclose()
 
     async def __aenter__(self) -> RunStream:

@@ -24,20 +24,7 @@ _TAKEN = frozenset(("true", "false", "null", "in", "and", "or", "not"))
 
 
 def call(name: str, target: Expr, args: tuple[object, ...], reference: Reference) -> Expr:
-    """Return the expression of `target.name(*args)`; `reference` makes the arguments of a lambda.
-
-    Args:
-        name: The function or macro.
-        target: The value before the dot.
-        args: The other arguments.
-        reference: Makes the argument of a traced lambda.
-
-    Returns:
-        The expression.
-
-    Raises:
-        InvalidFlow: There is no such function, or it takes other arguments.
-    """
+    """Return the expression of `target.name(*args)`; `reference` makes the arguments of a lambda."""
     if name == "choose":
         return _choose_call(target, args)
     macro = MACROS.get(name)
@@ -100,10 +87,9 @@ def _macro_call(
 
 
 def _unique_names(parameter_names: list[str], *, implicit: bool) -> tuple[str, ...]:
-    """Return the names that a lambda binds, made different from those around it.
+    """Return the names that a lambda binds, made different from those around it."""
 
-    Two names become `$item` and `$index` in the language, unless a macro around uses those.
-    """
+    # Two names become `$item` and `$index` in the language, unless a macro around uses those.
     taken = _bound.get()
     if implicit and not set(_IMPLICIT) & set(taken):
         return _IMPLICIT
@@ -116,21 +102,13 @@ def _unique_names(parameter_names: list[str], *, implicit: bool) -> tuple[str, .
 
 
 def is_tracing() -> bool:
-    """Return True while a lambda of the language is traced; nodes cannot be added in it.
-
-    Returns:
-        False inside a block of the flow.
-    """
+    """Return True while a lambda of the language is traced; nodes cannot be added in it."""
     return bool(_bound.get())
 
 
 @contextmanager
 def pause_tracing() -> Iterator[None]:
-    """Suspend tracing for the body of a flow's block, where nodes can be added.
-
-    Yields:
-        Nothing.
-    """
+    """Suspend tracing for the body of a flow's block, where nodes can be added."""
     token = _bound.set(())
     try:
         yield
@@ -139,17 +117,7 @@ def pause_tracing() -> Iterator[None]:
 
 
 def parameters(function: Callable[..., Any]) -> list[str]:
-    """Return the names of a function's required parameters.
-
-    Args:
-        function: The function.
-
-    Returns:
-        The names in their order.
-
-    Raises:
-        InvalidFlow: The function has no signature, as some built-in ones.
-    """
+    """Return the names of a function's required parameters."""
     try:
         signature_parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:

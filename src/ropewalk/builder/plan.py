@@ -51,14 +51,7 @@ class _Line:
 
 
 class FunctionSource:
-    """The text of a function in its file.
-
-    Args:
-        function: A function written in a file, or in a cell of a notebook.
-
-    Raises:
-        InvalidFlow: Its text cannot be found.
-    """
+    """The text of a function in its file."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function, self.name = function, getattr(function, "__name__", "plan")
@@ -104,12 +97,7 @@ class FunctionSource:
         return self.node.body[1:] if has_text else self.node.body
 
     def program(self, edits: list[tuple[ast.AST, bool]], *, with_def: bool) -> list[_Line]:
-        """Return the lines of the function for a program.
-
-        Args:
-            edits: The calls to put into `(await ...)`.
-            with_def: Keep the line of `def`, as for a function inside the program.
-        """
+        """Return the lines of the function for a program."""
         statements = [self.node] if with_def else self.body
         if not statements:
             return []
@@ -153,17 +141,9 @@ def _lines_inside_texts(node: ast.AST) -> set[int]:
 
 
 class PlanProgram:
-    """The program of a function, and the tools that it calls.
+    """The program of a function, and the tools that it calls."""
 
-    Attributes:
-        tools: Each tool by the name that the program uses.
-
-    Args:
-        function: The function.
-
-    Raises:
-        InvalidFlow: It uses what a plan cannot have; every problem has its place in the file.
-    """
+    # `tools`: Each tool by the name that the program uses.
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.tools: dict[str, Tool] = {}
@@ -309,13 +289,9 @@ class PlanProgram:
 
 
 class PythonDocument:
-    """A plan as a document whose places are in a Python file.
+    """A plan as a document whose places are in a Python file."""
 
-    Attributes:
-        data: The document.
-        file: The Python file.
-        name: The name of the function in it.
-    """
+    # `name`: The name of the function in it.
 
     def __init__(self, data: dict[str, Any], program: PlanProgram) -> None:
         self.data, self._program = data, program
@@ -432,11 +408,7 @@ def _refused(message: str) -> InvalidFlow:
 
 
 def signature_of(function: Callable[..., Any]) -> Any:
-    """Return the schemas and the description of a function, as those of a tool.
-
-    Raises:
-        InvalidFlow: A type hint has no JSON Schema, or a default is not JSON.
-    """
+    """Return the schemas and the description of a function, as those of a tool."""
     try:
         described = describe(function)
     except InvalidTool as error:

@@ -86,18 +86,7 @@ class Trace:
     # --- nodes and scopes -----------------------------------------------------------------------
 
     def claim(self, name: str, *, exact: bool) -> str:
-        """Reserve the id of a new node.
-
-        Args:
-            name: The wanted id.
-            exact: Whether to refuse the name if it is taken; otherwise a number is added to it.
-
-        Returns:
-            The id.
-
-        Raises:
-            InvalidFlow: The name is taken.
-        """
+        """Reserve the id of a new node."""
         if exact and name in self.ids:
             raise mistake(f"there is a node {name!r} already; names are unique in a flow")
         id, n = name, 1
@@ -130,18 +119,7 @@ class Trace:
     def region(
         self, owner: str, body: object, roots: Sequence[str] = (), binds: Binds = NOTHING, tests: Sequence[object] = ()
     ) -> tuple[Graph, list[Expr]]:
-        """Write the region of a body.
-
-        Args:
-            owner: The id of the node that holds the region.
-            body: A function, which is called once, or a plain value.
-            given: The roots that the function gets references to.
-            binds: The roots that the region binds.
-            tests: Conditions, or functions of the region's value that return one.
-
-        Returns:
-            The region and the compiled tests.
-        """
+        """Write the region of a body."""
         with self.inside(owner, binds=binds) as scope:
             value = body
             if callable(body) and not isinstance(body, Reference):
@@ -159,35 +137,14 @@ class Trace:
     # --- references -----------------------------------------------------------------------------
 
     def lower(self, value: object, at: str = "") -> Expr:
-        """Return the expression of a Python value, resolved at the current scope.
-
-        Args:
-            value: A reference, or JSON with references in it.
-            at: What the value is, for errors.
-
-        Returns:
-            The expression.
-
-        Raises:
-            InvalidFlow: The value is not JSON, contains itself, or is nested too deep.
-        """
+        """Return the expression of a Python value, resolved at the current scope."""
         try:
             return self.resolve(expression(value, at))
         except RecursionError as error:
             raise mistake(f"{at or 'the value'} contains itself, or is nested far too deep") from error
 
     def resolve(self, expr: Expr) -> Expr:
-        """Return an expression with references of the graph, as seen from the current scope.
-
-        Args:
-            expr: The expression.
-
-        Returns:
-            The expression with bound references.
-
-        Raises:
-            InvalidFlow: It uses an element outside of its lambda.
-        """
+        """Return an expression with references of the graph, as seen from the current scope."""
         loose = next(free_variables(expr), None)
         if loose is not None:
             raise mistake(f"{loose.name!r} is an element inside a lambda and cannot be used outside of it")

@@ -69,19 +69,7 @@ class Opened:
 
 
 def begin(trace: Trace, base: str, options: Options) -> Opened:
-    """Open a node at the current place; its id is the requested name, or derived from `base`.
-
-    Args:
-        trace: The flow being written.
-        base: The id if the options name none.
-        options: The options of the node.
-
-    Returns:
-        The open node, for `end`.
-
-    Raises:
-        InvalidFlow: The flow is finished, or a lambda is being traced.
-    """
+    """Open a node at the current place; its id is the requested name, or derived from `base`."""
     if trace.closed:
         raise mistake("the flow is finished; nothing can be added to it")
     if is_tracing():
@@ -94,17 +82,7 @@ def begin(trace: Trace, base: str, options: Options) -> Opened:
 
 
 def end(trace: Trace, opened: Opened, options: Options, op: Op) -> Ref[Any]:
-    """Close a node with its op, and return the reference to its value.
-
-    Args:
-        trace: The flow being written.
-        opened: The result of `begin`.
-        options: The options of the node.
-        op: What the node does.
-
-    Returns:
-        The reference.
-    """
+    """Close a node with its op, and return the reference to its value."""
     # Options are lowered before the node is appended: they may read only the nodes before it, and its own value.
     scope, id = trace.current, opened.id
     reference = Ref[Any](scope.ref("out", id))
@@ -130,17 +108,7 @@ def end(trace: Trace, opened: Opened, options: Options, op: Op) -> Ref[Any]:
 
 
 def add(trace: Trace, base: str, options: Options, make: Callable[[str], Op]) -> Ref[Any]:
-    """Write one node.
-
-    Args:
-        trace: The flow being written.
-        base: The id if the options name none.
-        options: The options of the node.
-        make: Returns the op for the id of the node.
-
-    Returns:
-        The reference to its value.
-    """
+    """Write one node."""
     opened = begin(trace, base, options)
     return end(trace, opened, options, make(opened.id))
 

@@ -32,11 +32,7 @@ _OURS = (os.path.dirname(os.path.dirname(__file__)) + os.sep, contextlib.__file_
 
 
 def place() -> Place:
-    """Return the innermost executed line outside of this package.
-
-    Returns:
-        The place in the user's file.
-    """
+    """Return the innermost executed line outside of this package."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back
@@ -54,16 +50,7 @@ def spot(where: Place) -> str:
 
 
 def mistake(message: str, word: str = "", known: Iterable[str] = ()) -> InvalidFlow:
-    """Return the error for the current line.
-
-    Args:
-        message: What is wrong and what to do.
-        word: The unknown word.
-        known: The words that may have been meant.
-
-    Returns:
-        The error, to be raised.
-    """
+    """Return the error for the current line."""
     where = place()
     near = did_you_mean(word, known) if word else None
     return InvalidFlow([Problem(path=spot(where), message=message, suggestion=near, place=where)])
@@ -98,18 +85,7 @@ _MARK = re.compile("\0([^\0]*)\0")
 
 
 def expression(value: object, at: str = "") -> Expr:
-    """Return the expression of a Python value: a reference, or JSON with references in it.
-
-    Args:
-        value: Any Python value.
-        at: What the value is, for errors.
-
-    Returns:
-        The expression.
-
-    Raises:
-        InvalidFlow: The value is not JSON.
-    """
+    """Return the expression of a Python value: a reference, or JSON with references in it."""
     inner = getattr(type(value), "_expr", None)
     if inner is not None:
         expr: Expr = value._expr  # type: ignore[attr-defined]
@@ -156,10 +132,9 @@ def _why(value: object, error: InvalidValue) -> str:
 
 
 def marked(expr: Expr) -> str:
-    """Return a reference as text for an f-string, which `expression` reads back.
+    """Return a reference as text for an f-string, which `expression` reads back."""
 
-    It contains a NUL, which no JSON value may, so that a marked text in a wrong place is always refused.
-    """
+    # It contains a NUL, which no JSON value may, so that a marked text in a wrong place is always refused.
     return f"\0{base64.b64encode(orjson.dumps(expr_to_json(expr))).decode()}\0"
 
 
@@ -184,12 +159,5 @@ def _text(text: str) -> Expr:
 
 
 def readable(expr: Expr) -> str:
-    """Write an expression for a message, references without the scopes they belong to.
-
-    Args:
-        expr: The expression.
-
-    Returns:
-        Its text.
-    """
+    """Write an expression for a message, references without the scopes they belong to."""
     return show(rebind(expr, lambda ref: Ref(ref.root.partition("#")[0], ref.path)))

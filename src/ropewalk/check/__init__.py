@@ -57,19 +57,7 @@ def check(
 
 
 def ensure_valid(flow: Flow, tools: Tools | None = None, *, unknown_tools: str = "warning") -> Flow:
-    """Return the flow if it has no problems.
-
-    Args:
-        flow: The flow.
-        tools: Finds the schemas of a tool by its id, as in `check`.
-        unknown_tools: `"warning"` or `"problem"`, as in `check`.
-
-    Returns:
-        The same flow.
-
-    Raises:
-        InvalidFlow: The flow has problems; the error holds all of them.
-    """
+    """Return the flow if it has no problems."""
     checked = check(flow, tools, unknown_tools=unknown_tools)
     if checked.problems:
         raise InvalidFlow(checked.problems)

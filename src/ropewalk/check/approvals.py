@@ -31,11 +31,10 @@ _LISTS: Final = frozenset(("concat", "flatten", "unique", "sort", "values", "+")
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The approvals whose answers a value may contain, by the ids of their waits.
+    """The approvals whose answers a value may contain, by the ids of their waits."""
 
-    The value may be an answer of `own` itself. It has the answers `at` under these keys and `each` under any key, and
-    `deep` may be anywhere inside. `all` are the ids of all these together.
-    """
+    # The value may be an answer of `own` itself. It has the answers `at` under these keys and `each` under any key, and
+    # `deep` may be anywhere inside. `all` are the ids of all these together.
 
     own: frozenset[str]
     at: Mapping[str | int, Answers]

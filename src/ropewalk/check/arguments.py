@@ -30,15 +30,7 @@ class AddProblem(Protocol):
         column: int | None = None,
         warning: bool = False,
     ) -> None:
-        """Add the problem.
-
-        Args:
-            message: What is wrong and what to do.
-            at: The path inside the expression.
-            suggestion: The text that was probably meant.
-            column: The column inside the expression's source text, from 1.
-            warning: True for a warning.
-        """
+        """Add the problem."""
 
 
 _NUMBERS: Final = INTEGER | NUMBER
@@ -68,16 +60,7 @@ class FitChecker:
         self._validators: dict[int, tuple[Json, Callable[[Json], list[Any]] | None]] = {}
 
     def check_fit(self, expr: Expr, value_type: Type, target: Sub, at: ExprPath, noun: str, suffix: str) -> None:
-        """Report where an expression cannot fit a schema.
-
-        Args:
-            expr: The expression.
-            value_type: The inferred type of its value.
-            target: The schema.
-            at: The path of `expr` in its field.
-            noun: What a property is called here, such as `argument`.
-            suffix: The end of the sentence, such as ` of tool 'search'`.
-        """
+        """Report where an expression cannot fit a schema."""
         if value_type is None:
             return
         if type(expr) is Lit and type(expr.value) in (dict, list):

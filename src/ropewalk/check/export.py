@@ -44,7 +44,9 @@ class _NotCopyable(Exception):
 
 
 class Exporter:
-    """Convert types to one JSON Schema. `$defs` holds the schemas that its parts refer to."""
+    """Convert types to one JSON Schema."""
+
+    # `$defs` holds the schemas that its parts refer to.
 
     def __init__(self) -> None:
         self.defs: dict[str, Any] = {}
@@ -53,15 +55,7 @@ class Exporter:
         self._remaining_parts = _MAX_PARTS
 
     def schema(self, value_type: Type, optional: Collection[str] = ()) -> dict[str, Json]:
-        """Return the JSON Schema of a type.
-
-        Args:
-            value_type: The type.
-            optional: The keys of an object that are not required.
-
-        Returns:
-            The schema; empty if nothing is known.
-        """
+        """Return the JSON Schema of a type."""
         schema = self._schema_of(value_type, optional)
         return {**schema, "$defs": self.defs} if self.defs and schema else schema
 
@@ -161,14 +155,7 @@ class Exporter:
 
 
 def of_kinds(bits: int) -> dict[str, Any]:
-    """Return the schema that allows the given kinds of values.
-
-    Args:
-        bits: Kinds, such as `STRING | NULL`.
-
-    Returns:
-        The schema; empty if all kinds are allowed.
-    """
+    """Return the schema that allows the given kinds of values."""
     if bits == ALL:
         return {}
     if bits & NUMBER:
@@ -178,14 +165,7 @@ def of_kinds(bits: int) -> dict[str, Any]:
 
 
 def any_of(schemas: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return a schema that allows every value that one of these schemas allows, merged where possible.
-
-    Args:
-        schemas: The schemas.
-
-    Returns:
-        The schema; empty if one of them allows everything.
-    """
+    """Return a schema that allows every value that one of these schemas allows, merged where possible."""
     distinct: list[dict[str, Any]] = []
     for schema in schemas:
         if not schema:

@@ -31,20 +31,17 @@ _APPROVAL_OF_AGENT: Final = "approval."  # begins the id of the wait before a ca
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFacts:
-    """The facts about a tool.
+    """The facts about a tool."""
 
-    Attributes:
-        effect: The effect of a call, by trusted hints or configuration; "write" without either.
-        flow: The flow that a call runs, if the tool is one.
-        undo: The tool that takes a call back, if there is one.
-        runs_programs: A call can run a program that makes any number of calls.
-        known: The tool is known here; of others only the configuration says something.
-    """
-
+    # The effect of a call, by trusted hints or configuration; "write" without either.
     effect: Effect = "write"
+    # The flow that a call runs, if the tool is one.
     flow: Flow | None = None
+    # The tool that takes a call back, if there is one.
     undo: str | None = None
+    # A call can run a program that makes any number of calls.
     runs_programs: bool = False
+    # The tool is known here; of others only the configuration says something.
     known: bool = True
 
 
@@ -53,22 +50,19 @@ Known: TypeAlias = Callable[[str], ToolFacts]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """The tools, loops, secrets and waits of a flow.
+    """The tools, loops, secrets and waits of a flow."""
 
-    Attributes:
-        tools: The tools as `{tool, effect, undo, isFlow, known, calls}`; `calls` is an upper bound, or None. `undo`
-            names the tools that take the calls back; None if some call has no undo. The steps of a flow without an undo
-            are undone instead.
-        max_calls: The most calls of tools in one run, those of inner flows included; None without a bound.
-        loops: The loops whose number of iterations only the run knows, as `{node, at, limit}`.
-        secrets: The names of the secrets that the flow reads.
-        waits: What it waits for, as `{node, approval}` or `{node, event}`.
-    """
-
+    # The tools as `{tool, effect, undo, isFlow, known, calls}`; `calls` is an upper bound, or None. `undo` names the
+    # tools that take the calls back; None if some call has no undo. The steps of a flow without an undo are undone
+    # instead.
     tools: tuple[dict[str, Json], ...] = ()
+    # The most calls of tools in one run, those of inner flows included; None without a bound.
     max_calls: int | None = 0
+    # The loops whose number of iterations only the run knows, as `{node, at, limit}`.
     loops: tuple[dict[str, Json], ...] = ()
+    # The names of the secrets that the flow reads.
     secrets: tuple[str, ...] = ()
+    # What it waits for, as `{node, approval}` or `{node, event}`.
     waits: tuple[dict[str, Json], ...] = ()
     _effects: dict[str, Effect] = field(default_factory=dict, repr=False, compare=False)
 
@@ -94,11 +88,7 @@ class Facts:
 
 
 def facts_text(facts: Mapping[str, Any]) -> str:
-    """Return facts as lines for people.
-
-    Args:
-        facts: The facts as `Facts.to_dict` returns them.
-    """
+    """Return facts as lines for people."""
     most = facts["maxCalls"]
     lines = [f"Calls: {'no fixed bound' if most is None else f'at most {most:,}'}"]
     for tool in facts["tools"]:
@@ -120,11 +110,7 @@ def facts_text(facts: Mapping[str, Any]) -> str:
 
 
 def tool_text(tool: Mapping[str, Any]) -> str:
-    """Return the effect of a tool and its undo in words.
-
-    Args:
-        tool: The tool as a row of `Facts.tools`.
-    """
+    """Return the effect of a tool and its undo in words."""
     return f"{tool['effect']}{_undo_text(tool)}"
 
 
@@ -138,12 +124,7 @@ def _undo_text(tool: Mapping[str, Any]) -> str:
 
 
 def facts_of(flow: Flow, known: Known) -> Facts:
-    """Return the facts of a flow.
-
-    Args:
-        flow: A flow of any notation.
-        known: Says what is known of a tool, by its id.
-    """
+    """Return the facts of a flow."""
     reader = _Reader(known)
     # This walk also collects loops and undos, so it comes before everything that reads them.
     calls = reader.region(flow.body)

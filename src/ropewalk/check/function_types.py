@@ -38,14 +38,7 @@ _ORDERED: Final = (_NUMERIC, STRING, BOOLEAN)
 
 
 def elements_of(source_type: Type) -> Type:
-    """Return the type of the elements over which a macro iterates: of a list, or the keys of an object.
-
-    Args:
-        source_type: The type of a list or an object.
-
-    Returns:
-        The type; None if it is unknown.
-    """
+    """Return the type of the elements over which a macro iterates: of a list, or the keys of an object."""
     if source_type is None or kinds_of(source_type) == ALL:
         return items_of(source_type)
     added: list[Type] = []
@@ -132,16 +125,7 @@ RESULTS: Final[dict[str, Callable[[Sequence[Type]], Type]]] = {
 
 
 def macro_result(kind: str, item: Type, body: Type) -> Type:
-    """Return the type of the value of a macro over a list, without reductions.
-
-    Args:
-        kind: The macro.
-        item: The type of an element.
-        body: The type of the body.
-
-    Returns:
-        The type; None if it is unknown.
-    """
+    """Return the type of the value of a macro over a list, without reductions."""
     if kind == "map":
         return Each(body)
     if kind in ("filter", "sort"):
@@ -154,15 +138,9 @@ def macro_result(kind: str, item: Type, body: Type) -> Type:
 
 
 def indexed_type(holder: Type, key: Type) -> Type | Missing:
-    """Return the type of `holder[key]`. With a constant key it is that of one member, otherwise of any.
+    """Return the type of `holder[key]`."""
 
-    Args:
-        holder: The type of the list or the object.
-        key: The type of the key.
-
-    Returns:
-        The type; Missing if the member cannot exist; None if it is unknown.
-    """
+    # With a constant key it is that of one member, otherwise of any.
     if type(key) is Lit and type(key.value) in (str, int):
         return element_type(holder, key.value)
     bits = kinds_of(key)
@@ -202,15 +180,7 @@ _ITEMS: Final = {
 
 
 def operand_problem(name: str, argument_types: Sequence[Type]) -> tuple[int, str] | None:
-    """Return the first operand that a function or an operator can never work with, and what is wrong with it.
-
-    Args:
-        name: The function or operator.
-        argument_types: The types of its arguments.
-
-    Returns:
-        The position and the message; None if the call may work.
-    """
+    """Return the first operand that a function or an operator can never work with, and what is wrong with it."""
     if name in ("<", "<=", ">", ">="):
         return _mixed_kinds(name, argument_types, _ORDERED, "order")
     if name == "+":

@@ -29,16 +29,7 @@ _NEVER_NULL: Final = frozenset(("&&", "||", "!", "==", "!=", "<", "<=", ">", ">=
 
 
 def infer(flow: Flow, tools: Tools, source: Source = "result") -> dict[str, Json] | None:
-    """Return the JSON Schema of a flow's value.
-
-    Args:
-        flow: A flow without problems.
-        tools: Finds the schemas of a tool by its id; it returns None for a tool that it does not know.
-        source: The part of the ending that is the value.
-
-    Returns:
-        A schema that every possible value fits; None if nothing is known.
-    """
+    """Return the JSON Schema of a flow's value."""
     report = Report()
     try:
         layout = Layout(flow, report, MAX_NODES, MAX_NESTING)
@@ -213,7 +204,9 @@ def _schema_member_type(known: Sub, key: str | int) -> Type:
 
 
 def channel_type(flow: Flow, name: str) -> Type:
-    """Return the kinds that a channel may hold. A write is checked against the `type` of its schema only."""
+    """Return the kinds that a channel may hold."""
+
+    # A write is checked against the `type` of its schema only.
     channel = flow.state[name]
     reducer = REDUCERS.get(channel.reduce)
     accepted = reducer.takes if reducer is not None else None

@@ -46,7 +46,9 @@ _HIDES_REQUIRED: Final = frozenset(
 
 
 class OptionalInputs:
-    """Find the parts of a flow's input that a caller may leave out. A part without a default is then null."""
+    """Find the parts of a flow's input that a caller may leave out."""
+
+    # A part without a default is then null.
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
@@ -54,15 +56,7 @@ class OptionalInputs:
         self._known: dict[Path, str | None] = {}
 
     def first_optional(self, path: Path) -> str | None:
-        """Return the first name on a path of the input that may be missing.
-
-        Args:
-            path: A path into the input.
-
-        Returns:
-            The name; None if no part may be missing, if that is not certain, or if a condition of the flow tests it
-            first.
-        """
+        """Return the first name on a path of the input that may be missing."""
         if path not in self._known:
             self._known[path] = self._find_optional(path)
         return self._known[path]
@@ -138,7 +132,9 @@ _MACRO_KINDS: Final = {"all": BOOLEAN, "exists": BOOLEAN, "exists_one": BOOLEAN,
 
 
 class ReadScope:
-    """Track what can be read at the current point of the walk. `done` maps finished nodes to their types."""
+    """Track what can be read at the current point of the walk."""
+
+    # `done` maps finished nodes to their types.
 
     def __init__(self, flow: Flow, layout: Layout, report: Report) -> None:
         self.flow, self.layout, self.report = flow, layout, report
@@ -181,16 +177,7 @@ class ReadScope:
         warning: bool = False,
         keyword: str | None = None,
     ) -> None:
-        """Add a problem at the current node and field.
-
-        Args:
-            message: What is wrong and what to do.
-            at: The path inside the field's expression.
-            suggestion: The text that was probably meant.
-            column: The column inside the expression's source text, from 1.
-            warning: True for a warning.
-            keyword: The machine-readable kind of the problem.
-        """
+        """Add a problem at the current node and field."""
         if self.quiet:
             return
         self.report.add(
@@ -206,15 +193,7 @@ class ReadScope:
         )
 
     def infer_type(self, expr: Expr, at: ExprPath = None) -> Type:
-        """Return the type of an expression, and report every wrong reference in it.
-
-        Args:
-            expr: The expression.
-            at: Its path in the current field.
-
-        Returns:
-            The type; None if anything is possible.
-        """
+        """Return the type of an expression, and report every wrong reference in it."""
         kind = type(expr)
         if kind is Lit:
             return expr
@@ -391,7 +370,9 @@ class ReadScope:
     def _follow_path(
         self, known: Type, path: Path, name: str, at: ExprPath, column: int | None, tested: int = 0
     ) -> Type:
-        """Return the type at the end of a path. The first `tested` steps of it may be missing."""
+        """Return the type at the end of a path."""
+
+        # The first `tested` steps of it may be missing.
         for i, key in enumerate(path):
             if known is None:
                 return None
@@ -550,11 +531,10 @@ class ReadScope:
     def _accumulator_type(
         self, expr: Each, item: Type, extra: list[Type], bound: dict[str, Type], at: ExprPath
     ) -> Type:
-        """Return the type of the accumulator of a reduction: of the initial value, or of the body.
+        """Return the type of the accumulator of a reduction: of the initial value, or of the body."""
 
-        The body is inferred twice without reporting: with the initial value, and with the union of both. If the second
-        result is not part of the union, the type is unknown.
-        """
+        # The body is inferred twice without reporting: with the initial value, and with the union of both. If the
+        # second result is not part of the union, the type is unknown.
         initial = extra[0] if extra else NULL
         secret = find_secret(item) or find_secret(initial)
         if secret is not None or self.quiet:  # a nested reduction needs no pass of its own

@@ -24,7 +24,9 @@ Owners: TypeAlias = tuple["Owners | None", Node] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """Hold the outcome of a check: `problems` forbid a run, `warnings` do not. Both are in document order."""
+    """Hold the outcome of a check: `problems` forbid a run, `warnings` do not."""
+
+    # Both are in document order.
 
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
@@ -40,7 +42,9 @@ class TooManyProblems(Exception):
 
 
 class Report:
-    """Collect problems and warnings. Each keeps its node, which decides the order at the end."""
+    """Collect problems and warnings."""
+
+    # Each keeps its node, which decides the order at the end.
 
     def __init__(self) -> None:
         self.problems: list[tuple[Node | None, Problem]] = []
@@ -61,23 +65,7 @@ class Report:
         keyword: str | None = None,
         remedy: Remedy | None = None,
     ) -> None:
-        """Add a problem, or a warning, at a field of a node.
-
-        Args:
-            message: What is wrong and what to do, without the place.
-            node: The node that is wrong; None for the flow itself.
-            owners: The nodes that enclose `node`, innermost first.
-            field: The field of the node's dataclass, such as `op.args`; "" for the node itself.
-            at: The path into the expression of that field.
-            suggestion: The text that was probably meant.
-            column: The column inside the expression's source text, from 1.
-            warning: True for a warning.
-            keyword: The machine-readable kind of the problem.
-            remedy: The action that can help.
-
-        Raises:
-            TooManyProblems: This was the last problem that is reported. Warnings past the limit are dropped.
-        """
+        """Add a problem, or a warning, at a field of a node."""
         if warning and not self.takes_warnings:
             return
         problem = Problem(
@@ -103,14 +91,7 @@ class Report:
         return len(self.warnings) < MOST_PROBLEMS and self._size < MOST_TEXT
 
     def checked(self, order: Iterable[Node]) -> Checked:
-        """Return everything that was collected.
-
-        Args:
-            order: All nodes in document order.
-
-        Returns:
-            Problems and warnings in that order; those of the flow itself come last.
-        """
+        """Return everything that was collected."""
         if not self.problems and not self.warnings:
             return Checked()
         position: dict[int, int] = {}
@@ -135,18 +116,7 @@ UNKNOWN_TOOL: Final = "unknown tool"
 
 
 def unknown_tool(tool: str, tools: Any, *, suggest: bool = True) -> tuple[str, str | None, bool]:
-    """Describe a tool that `tools` does not know.
-
-    Args:
-        tool: The id of the tool.
-        tools: The function that finds tools. Its optional methods `names()`, `why(tool)` and `certain(tool)` improve
-            the answer.
-        suggest: False to skip the search for a similar name.
-
-    Returns:
-        The message, the most similar name, and True if the tool certainly does not exist: its server was asked, or a
-            pin refuses it.
-    """
+    """Describe a tool that `tools` does not know."""
     names, why, certain = (getattr(tools, name, None) for name in ("names", "why", "certain"))
     reason = why(tool) if callable(why) else None
     suggestion = did_you_mean(tool, names()) if callable(names) and reason is None and suggest else None
@@ -155,12 +125,11 @@ def unknown_tool(tool: str, tools: Any, *, suggest: bool = True) -> tuple[str, s
 
 
 def path_of(node: Node | None, owners: Owners, field: str, at: ExprPath) -> str:
-    """Return the path of a field in its document, such as `nodes[2].params.q`.
+    """Return the path of a field in its document, such as `nodes[2].params.q`."""
 
-    It joins the node's own place, the document's name of the field, and the path inside the expression. Nodes without
-    a place are named by their ids: `each/fetch.args.q`. A hidden node with labels represents the document itself
-    (`mode: loop` of a chain), so only its field is named: `until`.
-    """
+    # It joins the node's own place, the document's name of the field, and the path inside the expression. Nodes without
+    # a place are named by their ids: `each/fetch.args.q`. A hidden node with labels represents the document itself
+    # (`mode: loop` of a chain), so only its field is named: `until`.
     if node is None:
         base, name = "", field
     else:

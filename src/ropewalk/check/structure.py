@@ -34,8 +34,9 @@ _without_regions: dict[type[Any], bool] = {}
 
 
 class Layout:
-    """Index every node by id and every region with its owners. `is_sound` is False if the flow is too large to check
-    further."""
+    """Index every node by id and every region with its owners."""
+
+    # `is_sound` is False if the flow is too large to check further.
 
     def __init__(self, flow: Flow, report: Report, max_nodes: int, max_nesting: int) -> None:
         self.report = report
@@ -99,28 +100,14 @@ class Layout:
                 )
 
     def owners_of(self, id: str) -> Owners:
-        """Return the nodes that enclose the node with this id.
-
-        Args:
-            id: The id of a node.
-
-        Returns:
-            The enclosing nodes, innermost first. The search is linear; use it only for messages.
-        """
+        """Return the nodes that enclose the node with this id."""
         for graph, owners in self.nested:
             if any(node.id == id for node in graph.nodes):
                 return owners
         return None
 
     def order(self, body: Graph) -> Iterator[Node]:
-        """Yield nodes in document order, each before the nodes inside it.
-
-        Args:
-            body: The region to start from.
-
-        Yields:
-            The nodes.
-        """
+        """Yield nodes in document order, each before the nodes inside it."""
         stack: list[Node] = list(reversed(body.nodes))
         while stack:
             node = stack.pop()
@@ -130,14 +117,7 @@ class Layout:
 
 
 def has_no_regions(kind: type[Any]) -> bool:
-    """Return True if no op of this type can hold a region; decided once per type from its annotations.
-
-    Args:
-        kind: The class of the op.
-
-    Returns:
-        False if a field may hold a region.
-    """
+    """Return True if no op of this type can hold a region; decided once per type from its annotations."""
     answer = _without_regions.get(kind)
     if answer is None:
         annotated = getattr(kind, "__annotations__", {})
@@ -148,13 +128,7 @@ def has_no_regions(kind: type[Any]) -> bool:
 
 
 def check_after(graph: Graph, report: Report, owners: Owners) -> None:
-    """Report names in `after` that are not a node that can finish earlier.
-
-    Args:
-        graph: The region.
-        report: Collects the problems.
-        owners: The nodes that enclose the region.
-    """
+    """Report names in `after` that are not a node that can finish earlier."""
     positions: dict[str, int] = {}
     for i, node in enumerate(graph.nodes):
         positions.setdefault(node.id, i)
@@ -174,16 +148,7 @@ def check_after(graph: Graph, report: Report, owners: Owners) -> None:
 
 
 def sort_nodes(graph: Graph, report: Report, owners: Owners) -> tuple[list[Node], frozenset[str]]:
-    """Sort the nodes of an unordered region by their needs, and report each cycle once.
-
-    Args:
-        graph: The region.
-        report: Receives the cycles.
-        owners: The nodes that enclose the region.
-
-    Returns:
-        Each node after the nodes that it needs, and the ids of the nodes in cycles, which come last.
-    """
+    """Sort the nodes of an unordered region by their needs, and report each cycle once."""
     needs = graph.needs
     by_id = {node.id: node for node in reversed(graph.nodes)}
     waiting: dict[str, int] = {}
@@ -217,15 +182,9 @@ def _arrows(cycle: list[str]) -> str:
 
 
 def cycles(ids: list[str], needs: Any) -> list[list[str]]:
-    """Return one shortest cycle for each group of nodes that wait for each other, in document order.
+    """Return one shortest cycle for each group of nodes that wait for each other, in document order."""
 
-    Args:
-        ids: The nodes in cycles.
-        needs: By id, the nodes that must end before.
-
-    Returns:
-        Each cycle once.
-    """
+    # `needs`: By id, the nodes that must end before.
     shortest = []
     place = {id: i for i, id in enumerate(ids)}
     for component in _components(ids, needs):
@@ -294,22 +253,11 @@ class AddFieldProblem(Protocol):
     """Add a problem at a field of the current node."""
 
     def __call__(self, field: str, message: str, *, warning: bool = False) -> None:
-        """Add the problem.
-
-        Args:
-            field: The field of the node's dataclass.
-            message: What is wrong and what to do.
-            warning: True for a warning.
-        """
+        """Add the problem."""
 
 
 def check_policy(policy: Policy, add_problem: AddFieldProblem) -> None:
-    """Report impossible numbers in a policy.
-
-    Args:
-        policy: The policy.
-        add_problem: Reports a problem at a field of the node.
-    """
+    """Report impossible numbers in a policy."""
     retry = policy.retry
     if retry.attempts < 1:
         add_problem("policy.retry.attempts", f"must be at least 1 (the first try counts), not {retry.attempts}")
@@ -323,13 +271,7 @@ def check_policy(policy: Policy, add_problem: AddFieldProblem) -> None:
 
 
 def check_number(field: str, value: float, add_problem: AddFieldProblem) -> None:
-    """Report a number that is negative, infinite or NaN.
-
-    Args:
-        field: The field of the number.
-        value: The number.
-        add_problem: Reports a problem at a field of the node.
-    """
+    """Report a number that is negative, infinite or NaN."""
     if not math.isfinite(value):
         add_problem(field, f"must be a finite number, not {value}")
     elif value < 0:
@@ -337,13 +279,9 @@ def check_number(field: str, value: float, add_problem: AddFieldProblem) -> None
 
 
 def check_timeout(field: str, value: float | None, add_problem: AddFieldProblem) -> None:
-    """Report a timeout that is 0, negative, infinite or NaN. None means no timeout.
+    """Report a timeout that is 0, negative, infinite or NaN."""
 
-    Args:
-        field: The field of the timeout.
-        value: Seconds; None for no timeout.
-        add_problem: Reports a problem at a field of the node.
-    """
+    # None means no timeout.
     if value is None:
         return
     if value == 0:
@@ -352,13 +290,7 @@ def check_timeout(field: str, value: float | None, add_problem: AddFieldProblem)
 
 
 def check_limit(field: str, value: int | None, add_problem: AddFieldProblem) -> None:
-    """Report a limit below 1 on iterations or on concurrency.
-
-    Args:
-        field: The field of the limit.
-        value: The limit; None for none.
-        add_problem: Reports a problem at a field of the node.
-    """
+    """Report a limit below 1 on iterations or on concurrency."""
     if value is not None and value < 1:
         add_problem(field, f"must be at least 1, not {value}")
 
@@ -371,16 +303,7 @@ _OPERATORS: Final = (*_KEEPS, *_GIVES_BOOLEAN, "-", "*", "/", "%", "neg")
 
 
 def secret_passed_on(name: str, args: Sequence[Type], kinds: int | None) -> Secret | None:
-    """Return the type of a function's result if its arguments may leave a secret in it.
-
-    Args:
-        name: The function or operator.
-        args: The types of its arguments.
-        kinds: The kinds of the result; None if unknown.
-
-    Returns:
-        A secret of these kinds, or None.
-    """
+    """Return the type of a function's result if its arguments may leave a secret in it."""
     if name in _OPERATORS:
         positions = _KEEPS.get(name, () if name in _GIVES_BOOLEAN else EVERY)
     else:
@@ -396,15 +319,7 @@ def secret_passed_on(name: str, args: Sequence[Type], kinds: int | None) -> Secr
 
 
 def secret_refusal(name: str, args: Sequence[Type]) -> str | None:
-    """Return the message for a function that would change a secret, or None.
-
-    Args:
-        name: The function or operator.
-        args: The types of its arguments.
-
-    Returns:
-        The message.
-    """
+    """Return the message for a function that would change a secret, or None."""
     if name in _OPERATORS:
         refused: Positions = () if name in _KEEPS or name in _GIVES_BOOLEAN else EVERY
     else:
@@ -435,17 +350,13 @@ class Writer(NamedTuple):
 
 
 class RunningOrder(NamedTuple):
-    """An order in which the nodes of a region can run.
-
-    Attributes:
-        graph: The region.
-        places: The place of each node by id.
-        ancestors: By id, the nodes that always run before, as a bit set of their places. Empty for an ordered region,
-            where each node runs after all earlier ones.
-    """
+    """An order in which the nodes of a region can run."""
 
     graph: Graph
+    # The place of each node by id.
     places: dict[str, int]
+    # By id, the nodes that always run before, as a bit set of their places. Empty for an ordered region, where each
+    # node runs after all earlier ones.
     ancestors: dict[str, int]
 
     def is_before(self, first: Node, second: Node) -> bool:
@@ -462,21 +373,13 @@ class Writers:
         self._orders: dict[int, RunningOrder] = {}
 
     def add(self, channel: str, steps: Steps, owners: Owners, at: ExprPath) -> None:
-        """Record that the node at the end of `steps` writes a channel.
-
-        Args:
-            channel: The channel.
-            steps: The path to the node.
-            owners: The nodes that enclose it.
-            at: Place of the update in the field `writes`.
-        """
+        """Record that the node at the end of `steps` writes a channel."""
         self._writers.setdefault(channel, []).append(Writer(steps, owners, at))
 
     def check(self) -> None:
-        """Report each writer that is not ordered with the one before it.
+        """Report each writer that is not ordered with the one before it."""
 
-        Sorted by position, neighbours suffice: order within a region is transitive.
-        """
+        # Sorted by position, neighbours suffice: order within a region is transitive.
         for channel, writers in self._writers.items():
             for steps, owners, at in writers:
                 if any(_may_repeat(step.node) for step in steps[:-1]):
@@ -535,14 +438,7 @@ def _may_repeat(node: Node) -> bool:
 
 
 def running_order(graph: Graph) -> RunningOrder:
-    """Return an order in which the nodes of a region can run.
-
-    Args:
-        graph: A region. Nodes in cycles, which are reported elsewhere, come in any order.
-
-    Returns:
-        The order, with the ancestors of each node.
-    """
+    """Return an order in which the nodes of a region can run."""
     needs = graph.needs
     if graph.ordered:
         return RunningOrder(graph, {node.id: i for i, node in enumerate(graph.nodes)}, {})

@@ -105,15 +105,7 @@ class Sub:
         return self._kinds
 
     def element_type(self, key: str | int) -> tuple[bool, Any]:
-        """Return the type of the element at a key or position.
-
-        Args:
-            key: A property name, or a position in a list.
-
-        Returns:
-            (True, Sub), or (True, None) if anything is allowed. (False, declared names) if the schema declares its
-            keys and this is none of them, or if it allows no value with elements.
-        """
+        """Return the type of the element at a key or position."""
         known = self._properties.get(key)
         if known is None:
             if len(self._properties) >= _MAX_CACHED:  # keys come from untrusted definitions, so the cache is bounded
@@ -224,25 +216,16 @@ def resolve_schema(root: Json, node: Json) -> Json:
 
 
 def reference_target(root: Json, ref: str) -> Json:
-    """Return the schema that a reference names, such as `#/$defs/name`.
-
-    Args:
-        root: The root schema.
-        ref: The reference.
-
-    Returns:
-        The schema; True (anything) for references that leave the root.
-    """
+    """Return the schema that a reference names, such as `#/$defs/name`."""
     if ref == "#":
         return root
     return at_pointer(root, ref[1:]) if ref.startswith("#/") else True
 
 
 def _parts(query: _SchemaQuery, node: Json, depth: int, branches: bool = False) -> Iterator[dict[str, Any]]:
-    """Yield a schema and every schema that applies with it: its reference and its `allOf`.
+    """Yield a schema and every schema that applies with it: its reference and its `allOf`."""
 
-    With `branches`, also yield those that may apply (`anyOf`, `oneOf`).
-    """
+    # With `branches`, also yield those that may apply (`anyOf`, `oneOf`).
     node = query.into(node, depth)
     if node is None:
         return
@@ -508,14 +491,7 @@ def _any_or_secret(types: Iterable[Type]) -> Secret | None:
 
 
 def union_type(*types: Type) -> Type:
-    """Return the type of a value that has one of these types.
-
-    Args:
-        types: The types.
-
-    Returns:
-        None (anything) if one of them is None, or if they are too many.
-    """
+    """Return the type of a value that has one of these types."""
     if any(type_ is None for type_ in types):
         return _any_or_secret(types)
     parts = [part for type_ in types for part in (type_.of if type(type_) is Either else (type_,))]
@@ -559,15 +535,7 @@ def kind_of_value(value: Json) -> int:
 
 
 def element_type(known: Type, key: str | int) -> Type | Missing:
-    """Return the type of the element at a key or position.
-
-    Args:
-        known: The type of the container.
-        key: A property name, or a position in a list.
-
-    Returns:
-        The type; None if it is unknown; `Missing` if there is certainly no such element.
-    """
+    """Return the type of the element at a key or position."""
     kind = type(known)
     if known is None:
         return None

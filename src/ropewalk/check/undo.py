@@ -17,14 +17,7 @@ _FIELD: Final = "undo.args"
 
 
 def check_undo(walk: Any, op: Call, card: Any, got: Type) -> None:
-    """Report what is wrong with the undo of a call.
-
-    Args:
-        walk: The walk over the flow, at the node of the call.
-        op: The call.
-        card: The card of its tool.
-        got: The type of its arguments.
-    """
+    """Report what is wrong with the undo of a call."""
     if op.undo is not None:
         _check(walk, op.undo.tool, op.undo.args, card, got)
         return

@@ -90,14 +90,7 @@ class Updates:
 
 
 def accepted_by(channel: Channel) -> Sub | None:
-    """Return the schema that an update of a channel must fit; null is always allowed.
-
-    Args:
-        channel: The channel.
-
-    Returns:
-        The type that the reducer accepts, else the schema of the channel; None if any value is allowed.
-    """
+    """Return the schema that an update of a channel must fit; null is always allowed."""
     reducer = REDUCERS.get(channel.reduce)
     if reducer is not None and reducer.takes is not None:
         return Sub(None, {"type": [reducer.takes, "null"]})

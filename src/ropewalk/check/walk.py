@@ -78,7 +78,9 @@ _after = attrgetter("after")
 
 
 class Walk:
-    """Walk a flow once with `run`, then read the report. With `tracks_null`, types include possible nulls."""
+    """Walk a flow once with `run`, then read the report."""
+
+    # With `tracks_null`, types include possible nulls.
 
     scope_type: type[ReadScope] = ReadScope
     tracks_null = False
@@ -132,16 +134,7 @@ class Walk:
     # --- regions and nodes ----------------------------------------------------------------------
 
     def region(self, graph: Graph, field: str, then: Callable[[], None] | None = None) -> Type:
-        """Check one region.
-
-        Args:
-            graph: The region.
-            field: The field of the current node that holds it; "" for the body of the flow.
-            then: Called at the end, while the region's nodes can still be read.
-
-        Returns:
-            The type of the region's value.
-        """
+        """Check one region."""
         scope = self.scope
         # Everything that this region changes is restored at its end.
         owner, outer_graph, steps, prev = scope.node, self.graph, self.steps, scope.prev
@@ -298,11 +291,7 @@ class Walk:
                 self.fit_checker.check_fit(expr, value_type, schema, (None, name), "property", "")
 
     def position(self) -> Steps:
-        """Return the path from the root to the current node.
-
-        Returns:
-            One step for each region from the outside in.
-        """
+        """Return the path from the root to the current node."""
         assert self.scope.node is not None
         return (*self.steps, Step(self.graph, self.scope.node, ""))
 

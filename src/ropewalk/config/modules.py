@@ -31,18 +31,9 @@ def is_marked(value: Any) -> bool:
 
 
 def import_tools(config: Config, is_tool: Callable[[Any], bool] = is_marked) -> list[Any]:
-    """Import the configured modules and return their tools. The directory of `ropewalk.toml` is importable.
+    """Import the configured modules and return their tools."""
 
-    Args:
-        config: The configuration of the project.
-        is_tool: The function that recognizes a tool among the values of a module.
-
-    Returns:
-        Every tool once, in the order of definition.
-
-    Raises:
-        ConfigError: Modules cannot be imported. It names each, at the failing line of the project's code.
-    """
+    # The directory of `ropewalk.toml` is importable.
     directory = str(config.directory)
     if config.modules and directory not in sys.path:
         sys.path.insert(0, directory)

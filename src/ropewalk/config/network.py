@@ -36,41 +36,18 @@ class Exemption:
 
 
 class AddressPolicy:
-    """Decides where requests may go if their address comes from data.
-
-    Args:
-        allow: Exceptions. Each is a host name, an IP address or a range (`10.0.0.0/8`), with or without `:port`.
-
-    Raises:
-        ConfigError: An entry is none of these.
-    """
+    """Decides where requests may go if their address comes from data."""
 
     def __init__(self, allow: Iterable[str] = ()) -> None:
         self._exemptions = tuple(map(exemption, allow))
 
     def allows_host(self, host: str, port: int) -> bool:
-        """Return True if the settings name this host, so that it may be at any address.
-
-        Args:
-            host: The host of the URL.
-            port: The port.
-
-        Returns:
-            True if the addresses behind it are not checked.
-        """
+        """Return True if the settings name this host, so that it may be at any address."""
         name = host.lower().rstrip(".")
         return any(entry.host == name and entry.port in (None, port) for entry in self._exemptions)
 
     def refusal(self, address: str, port: int) -> str | None:
-        """Return what kind of address is forbidden ("loopback", "private", ...), or None if it is allowed.
-
-        Args:
-            address: The IP address.
-            port: The port.
-
-        Returns:
-            The reason, or None.
-        """
+        """Return what kind of address is forbidden ("loopback", "private", ...), or None if it is allowed."""
         ip = ipaddress.ip_address(address)
         ip = getattr(ip, "ipv4_mapped", None) or ip
         for entry in self._exemptions:
@@ -80,17 +57,7 @@ class AddressPolicy:
 
 
 def exemption(text: str) -> Exemption:
-    """Read one entry of `[network] allow`.
-
-    Args:
-        text: An entry of `[network] allow`.
-
-    Returns:
-        The exemption.
-
-    Raises:
-        ConfigError: It is not a host name, an IP address or a range.
-    """
+    """Read one entry of `[network] allow`."""
     wrong = f"{text!r} is not a host name, an IP address or a range such as 10.0.0.0/8, with or without :port"
     if (range_ := _in_range(text)) is not None:
         return Exemption(None, range_, None)

@@ -40,18 +40,7 @@ def _check_sections(table: TomlFile) -> None:
 
 
 def read_config(directory: Path | str | None = None, *, environ: Mapping[str, str] = os.environ) -> Config:
-    """Read the nearest `ropewalk.toml` upward.
-
-    Args:
-        directory: Where the search starts.
-        environ: The environment for `${VARIABLE}`.
-
-    Returns:
-        The configuration; the default one without a file.
-
-    Raises:
-        ConfigError: Everything that is wrong in the file, each problem with its place.
-    """
+    """Read the nearest `ropewalk.toml` upward."""
     start = Path(directory or Path.cwd()).resolve()
     file = find_config_file(start)
     project_directory = file.parent if file else start
@@ -115,7 +104,9 @@ def _check_secrets(table: TomlFile) -> None:
 
 
 def _read_retention(value: Any) -> Retention | None:
-    """Return the retention. A table that names only days, or only runs, sets no limit on the other."""
+    """Return the retention."""
+
+    # A table that names only days, or only runs, sets no limit on the other.
     if value is False:
         return None
     return Retention(**{"days": None, "runs": None, **value}) if value else Retention()
@@ -141,17 +132,7 @@ def _read_mcp_server(values: Mapping[str, Any]) -> McpServed:
 
 
 def find_config_file(directory: Path) -> Path | None:
-    """Return the nearest `ropewalk.toml`, from a directory upward, or None.
-
-    Args:
-        directory: Where the search starts.
-
-    Returns:
-        The path of `ropewalk.toml`; None if there is none.
-
-    Raises:
-        ConfigError: Something of this name is not a file, or cannot be looked up in `directory` itself.
-    """
+    """Return the nearest `ropewalk.toml`, from a directory upward, or None."""
     start = directory.resolve()  # the parents of a path with `..` are not those of the directory
     for parent in (start, *start.parents):
         file = parent / CONFIG_FILE
@@ -187,30 +168,14 @@ EXPERIENCE_DOCUMENTS: Final = ("experience.yaml", "experience.yml", "experience.
 
 
 def flow_files(directory: Path, patterns: Sequence[str], is_left_out: Callable[[Path], bool]) -> list[Path]:
-    """Return the definitions that match patterns, each once, in the order of the patterns.
-
-    Args:
-        directory: The directory that the patterns are relative to.
-        patterns: Files, directories, experiences and globs.
-        is_left_out: Returns True for a file to leave out, unless a pattern is the path of that very file.
-
-    Returns:
-        The files.
-    """
+    """Return the definitions that match patterns, each once, in the order of the patterns."""
     named = {directory / pattern for pattern in patterns}
     files = dict.fromkeys(file for pattern in patterns for file in _files_of_pattern(directory, pattern))
     return [file for file in files if file in named or not is_left_out(file)]
 
 
 def change_stamp(path: Path) -> Any:
-    """Return a value that differs after a change of a definition.
-
-    Args:
-        path: The file of the definition, or the directory of an experience, whose document counts.
-
-    Returns:
-        Time of modification, size and inode of each document.
-    """
+    """Return a value that differs after a change of a definition."""
     documents = [path / name for name in EXPERIENCE_DOCUMENTS] if isdir(path) else [path]
     stamps = []
     for document in documents:
@@ -241,12 +206,5 @@ def _files_of_pattern(directory: Path, pattern: str) -> Iterator[Path]:
 
 
 def is_experience(path: Path) -> bool:
-    """Return True for a directory with the document of an experience.
-
-    Args:
-        path: A file or a directory.
-
-    Returns:
-        True for an experience.
-    """
+    """Return True for a directory with the document of an experience."""
     return any(isfile(path / name) for name in EXPERIENCE_DOCUMENTS)

@@ -44,14 +44,11 @@ _remembered: set[str] = set()
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """The secrets of one server.
+    """The secrets of one server."""
 
-    Attributes:
-        read: Values that settings read from the environment. They are removed from error texts.
-        named: Values that are secret by the name of their setting or variable. They are removed everywhere.
-    """
-
+    # Values that settings read from the environment. They are removed from error texts.
     read: frozenset[str] = frozenset()
+    # Values that are secret by the name of their setting or variable. They are removed everywhere.
     named: frozenset[str] = frozenset()
 
     def redact_error(self, text: str) -> str:
@@ -67,7 +64,9 @@ class Secrets:
         return redact_text(body.decode("utf-8", "surrogateescape"), self.named).encode("utf-8", "surrogateescape")
 
     def are_in(self, json: bytes) -> bool:
-        """Return True if JSON text may contain a secret in `named`. This is cheap, so call it before parsing."""
+        """Return True if JSON text may contain a secret in `named`."""
+
+        # This is cheap, so call it before parsing.
         # An escape can be any letter: `\u0074` is a t, and some servers write `\/` for every slash.
         return bool(self.named) and (
             b"\\" in json or _redaction(self.named).has_secret(json.decode("utf-8", "replace"))
@@ -75,12 +74,7 @@ class Secrets:
 
 
 def secrets_of(settings: Mapping[str, str], read: Mapping[str, Mapping[str, str]]) -> Secrets:
-    """Return the secrets among the settings of a server, and remember them for `ProcessSecrets`.
-
-    Args:
-        settings: The settings of `env` or `headers`, with variables replaced by their values.
-        read: The variables that each setting reads, with their values, by setting.
-    """
+    """Return the secrets among the settings of a server, and remember them for `ProcessSecrets`."""
     named: set[str] = set()
     for name, value in settings.items():
         variables = read.get(name, {})
@@ -105,12 +99,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def secret_names(names: Iterable[str]) -> frozenset[str]:
-    """Return the names that `$secret` may read.
-
-    Raises:
-        InvalidInput: `names` is not a list.
-        ConfigError: A name is not the name of a variable, or it is the variable with the token of the server.
-    """
+    """Return the names that `$secret` may read."""
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise wrong_type("secrets", "a list of names of environment variables", names)
     result = list(names)

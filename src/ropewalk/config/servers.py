@@ -67,18 +67,7 @@ _FILLED_AT_CONNECT: Final = ("env", "headers", "auth")  # so that the one who co
 def read_servers(
     table: TomlFile, directory: Path, environ: Mapping[str, str], failures: dict[str, str], warnings: list[str]
 ) -> dict[str, McpServer]:
-    """Read the MCP servers: those of the `mcpServers` file first, then the tables `[mcp.NAME]`, which replace them.
-
-    Args:
-        table: ropewalk.toml.
-        directory: The directory of the project.
-        environ: The environment variables that `${NAME}` reads.
-        failures: Gets the servers that cannot be used, and why.
-        warnings: Gets what is odd about the other servers.
-
-    Returns:
-        The usable servers by name.
-    """
+    """Read the MCP servers: those of the `mcpServers` file first, then the tables `[mcp.NAME]`, which replace them."""
     section = dict(table.get_table(("mcp",)))
     file_name = section.pop("file", None) if not isinstance(section.get("file"), dict) else None
     servers: dict[str, McpServer] = {}
@@ -242,18 +231,7 @@ def _unset_message(unset: KeyError) -> str:
 def read_providers(
     table: TomlFile, directory: Path, environ: Mapping[str, str], failures: dict[str, str], warnings: list[str]
 ) -> dict[str, Provider]:
-    """Read the `[providers.NAME]` tables.
-
-    Args:
-        table: ropewalk.toml.
-        directory: The directory of the project.
-        environ: The environment variables that `${NAME}` reads.
-        failures: Gets the providers that read a variable which is not set, and why they cannot be used.
-        warnings: Gets what is odd about the other providers.
-
-    Returns:
-        The usable providers by name.
-    """
+    """Read the `[providers.NAME]` tables."""
     providers: dict[str, Provider] = {}
     for name in table.get_table(("providers",)):
         with table.collecting_errors():
@@ -287,13 +265,9 @@ def _check_provider(table: TomlFile, name: str) -> dict[str, Any]:
 
 
 def read_backends(table: TomlFile, environ: Mapping[str, str], failures: dict[str, str]) -> dict[str, BackendSource]:
-    """Read the `[backends.NAME]` tables. The kind of each checks its other keys, once it is registered.
+    """Read the `[backends.NAME]` tables."""
 
-    Args:
-        table: ropewalk.toml.
-        environ: The environment variables that `${NAME}` reads.
-        failures: Gets the backends that read a variable which is not set, and why they cannot be used.
-    """
+    # The kind of each checks its other keys, once it is registered.
     sources: dict[str, BackendSource] = {}
     for name in table.get_table(("backends",)):
         with table.collecting_errors():

@@ -23,26 +23,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How long a call may take, and how large a definition may be.
+    """How long a call may take, and how large a definition may be."""
 
-    Attributes:
-        tool_timeout: Seconds per tool call.
-        nodes: Nodes of a definition.
-        nesting: Depth of regions, and of collections in the text of a definition.
-        file_size: Bytes of a definition's file.
-        aliases: YAML aliases in it.
-    """
-
+    # Seconds per tool call.
     tool_timeout: float = 60.0
+    # Nodes of a definition.
     nodes: int = 10_000
+    # Depth of regions, and of collections in the text of a definition.
     nesting: int = 64
+    # Bytes of a definition's file.
     file_size: int = 10_000_000
+    # YAML aliases in it.
     aliases: int = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """Which finished runs are kept: those of the last `days`, at most `runs`. None means no limit."""
+    """Which finished runs are kept: those of the last `days`, at most `runs`."""
+
+    # None means no limit.
 
     days: float | None = 30.0
     runs: int | None = 10_000
@@ -53,11 +52,7 @@ Location: TypeAlias = Callable[[str], Place] | None
 
 
 def check_engine(name: str) -> str:
-    """Return the name of the engine.
-
-    Raises:
-        ConfigError: The name is neither `local` nor `dbos`.
-    """
+    """Return the name of the engine."""
     if name not in ("local", "dbos"):
         raise ConfigError(f'engine="{name}": use "local" (this process) or "dbos" (workers)')
     return name
@@ -95,45 +90,37 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """A definition that runs at set times.
+    """A definition that runs at set times."""
 
-    Attributes:
-        cron: When it runs, in the time of `timezone`.
-        flow: The file of the definition, relative to `ropewalk.toml`.
-        input: The input of each run.
-        timezone: A name such as "Europe/Berlin".
-        queue: The queue of the runs.
-        catch_up: What to start for due times that no worker could handle: "run_once" starts one
-            run for all of them, "skip" none, "run_all" one for each.
-        where: Returns the place of a key.
-    """
-
+    # When it runs, in the time of `timezone`.
     cron: str
+    # The file of the definition, relative to `ropewalk.toml`.
     flow: str
+    # The input of each run.
     input: Json = None
+    # A name such as "Europe/Berlin".
     timezone: str = "UTC"
+    # The queue of the runs.
     queue: str | None = None
+    # What to start for due times that no worker could handle: "run_once" starts one run for all of them, "skip" none,
+    # "run_all" one for each.
     catch_up: CatchUp = "run_once"
+    # Returns the place of a key.
     where: Location = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerLimits:
-    """The limits of each worker.
-
-    Attributes:
-        concurrency: Runs at once.
-        lease: Seconds without a heartbeat after which a worker counts as dead.
-        grace: Seconds that its runs have to finish when it is stopped.
-        recoveries: How often in a row a run may lose its worker before it is parked.
-        longest_block: Seconds for which a tool may block the Python interpreter of a worker
-            before the worker counts as dead.
-    """
+    """The limits of each worker."""
 
     concurrency: int = 10
+    # Seconds without a heartbeat after which a worker counts as dead.
     lease: float = 2.5
+    # Seconds that its runs have to finish when it is stopped.
     grace: float = 30.0
+    # How often in a row a run may lose its worker before it is parked.
     recoveries: int = 5
+    # Seconds for which a tool may block the Python interpreter of a worker before the worker counts as dead.
     longest_block: float = 600.0
 
 
@@ -160,27 +147,23 @@ MODES: Final = ("auto", "legacy", "2026-07-28")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingLimits:
-    """How much an MCP server may ask the model of the project.
+    """How much an MCP server may ask the model of the project."""
 
-    Attributes:
-        max_tokens: The longest answer, in tokens. A request for more gets this many.
-        max_requests: Requests of the server, as long as the process lives. Further ones are refused.
-    """
-
+    # The longest answer, in tokens. A request for more gets this many.
     max_tokens: int = 1000
+    # Requests of the server, as long as the process lives. Further ones are refused.
     max_requests: int = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServer:
-    """An MCP server: a `command` with `args` (stdio), or a `url` (streamable HTTP).
+    """An MCP server: a `command` with `args` (stdio), or a `url` (streamable HTTP)."""
 
-    `env` is added to the allow-listed environment of the child; `env`, `headers` and `auth` are as written, their
-    variables unread; `roots` are the directories that the server may ask for; `timeout` is seconds per call,
-    `connect_timeout` those to connect in; `mode` is one of MODES; with `trust` "hints" what the server says of its
-    tools (`readOnlyHint`) counts; `questions` is one of QUESTIONS; `cwd` is where the child starts: the directory of
-    the file that names it, unless set.
-    """
+    # `env` is added to the allow-listed environment of the child; `env`, `headers` and `auth` are as written, their
+    # variables unread; `roots` are the directories that the server may ask for; `timeout` is seconds per call,
+    # `connect_timeout` those to connect in; `mode` is one of MODES; with `trust` "hints" what the server says of its
+    # tools (`readOnlyHint`) counts; `questions` is one of QUESTIONS; `cwd` is where the child starts: the directory of
+    # the file that names it, unless set.
 
     name: str
     command: str | None = None
@@ -201,39 +184,31 @@ class McpServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """An HTTP tool provider.
-
-    Attributes:
-        url: Its address.
-        openapi: Path or address of an OpenAPI document, whose operations are the tools.
-        tools: The tools, without such a document: `{name, description, inputSchema, ...}`.
-        headers: As written; variables are filled in at each call.
-        timeout: Seconds per call.
-        read_only: The operations of the document that change nothing.
-    """
+    """An HTTP tool provider."""
 
     name: str
     url: str | None = None
+    # Path or address of an OpenAPI document, whose operations are the tools.
     openapi: str | None = None
+    # The tools, without such a document: `{name, description, inputSchema, ...}`.
     tools: tuple[Mapping[str, Any], ...] = ()
+    # As written; variables are filled in at each call.
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeout: float | None = None
+    # The operations of the document that change nothing.
     read_only: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendSource:
-    """A `[backends.NAME]` table: a source of tools of a registered kind.
-
-    Attributes:
-        kind: The kind of backend.
-        settings: The other keys, with variables filled in. The kind checks them when it opens the source.
-        place: Returns the place of a key.
-    """
+    """A `[backends.NAME]` table: a source of tools of a registered kind."""
 
     name: str
+    # The kind of backend.
     kind: str
+    # The other keys, with variables filled in. The kind checks them when it opens the source.
     settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    # Returns the place of a key.
     place: Callable[[str], Place] | None = field(default=None, repr=False, compare=False)
 
 
@@ -243,32 +218,28 @@ RESOURCES: Final = ("runs", "definitions", "values")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServed:
-    """The tools that the MCP server of the project offers.
+    """The tools that the MCP server of the project offers."""
 
-    Attributes:
-        flows: Files, directories and globs of definitions, relative to `ropewalk.toml`.
-        stored: Offer stored definitions.
-        tools: Offer all tools of the toolbox.
-        gateway: Offer the tools of the MCP servers.
-        prefix: Put `SERVER__` before the names of their tools and prompts. Without it they keep their names.
-        max_listed: If there are more tools in all, `find_tools` is listed in place of them.
-        instructions: A text about the server for its clients.
-        wait_for_servers: Seconds from the start for which a list waits for MCP servers that have not answered.
-        task_only: Names of flows that run only as tasks, because they take too long for a call.
-        prompts: Names of flows that are also prompts.
-        resources: What clients may read, of RESOURCES.
-    """
-
+    # Files, directories and globs of definitions, relative to `ropewalk.toml`.
     flows: tuple[str, ...] = ()
     stored: bool = True
+    # Offer all tools of the toolbox.
     tools: bool = False
+    # Offer the tools of the MCP servers.
     gateway: bool = False
+    # Put `SERVER__` before the names of their tools and prompts. Without it they keep their names.
     prefix: bool = True
+    # If there are more tools in all, `find_tools` is listed in place of them.
     max_listed: int = 100
+    # A text about the server for its clients.
     instructions: str | None = None
+    # Seconds from the start for which a list waits for MCP servers that have not answered.
     wait_for_servers: float = 1.0
+    # Names of flows that run only as tasks, because they take too long for a call.
     task_only: tuple[str, ...] = ()
+    # Names of flows that are also prompts.
     prompts: tuple[str, ...] = ()
+    # What clients may read, of RESOURCES.
     resources: tuple[str, ...] = ()
 
 
@@ -278,26 +249,23 @@ Parallel: TypeAlias = Literal["none", "reads", "all"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSettings:
-    """The limits of what models may do with plans.
+    """The limits of what models may do with plans."""
 
-    Attributes:
-        offer: Offer the operations on plans in `ropewalk mcp`.
-        approve: Which calls of a model's plan wait for an approval: "destructive", "writes" (these and those whose
-            effect is not known), or "none".
-        save: "ask" makes `save_plan` wait for an approval, "allow" does not.
-        decide: Accept an approval that an MCP client sends with `resume_run`. By default a person answers elsewhere.
-        parallel: Which calls of a model's plan may overlap where Python makes one after another: "reads" (those of
-            tools that only read), "all" or "none".
-        max_result: Bytes of JSON above which a result is returned as a handle.
-        effects: What tools do, by id or pattern: "read", "write" or "destructive". It overrides their hints.
-    """
-
+    # Offer the operations on plans in `ropewalk mcp`.
     offer: bool = False
+    # Which calls of a model's plan wait for an approval: "destructive", "writes" (these and those whose effect is not
+    # known), or "none".
     approve: Literal["destructive", "writes", "none"] = "destructive"
+    # "ask" makes `save_plan` wait for an approval, "allow" does not.
     save: Literal["ask", "allow"] = "ask"
+    # Accept an approval that an MCP client sends with `resume_run`. By default a person answers elsewhere.
     decide: bool = False
+    # Which calls of a model's plan may overlap where Python makes one after another: "reads" (those of tools that only
+    # read), "all" or "none".
     parallel: Parallel = "reads"
+    # Bytes of JSON above which a result is returned as a handle.
     max_result: int = 20_000
+    # What tools do, by id or pattern: "read", "write" or "destructive". It overrides their hints.
     effects: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -308,67 +276,61 @@ POLICIES: Final = (ON_REQUEST, "on_failure")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoSettings:
-    """How runs are undone.
+    """How runs are undone."""
 
-    Attributes:
-        policy: "on_request", or "on_failure": a run that fails, is stopped or exceeds its timeout is undone by itself.
-        attempts: Maximum number of attempts of each undo call.
-        delay: Seconds before the second attempt; each further pause is twice as long.
-        tools: The undo of each tool by its id: `tool`, and `args` unless they follow from the names of the parameters.
-        where: Returns the place of a tool's undo in `ropewalk.toml`.
-    """
-
+    # "on_request", or "on_failure": a run that fails, is stopped or exceeds its timeout is undone by itself.
     policy: Literal["on_request", "on_failure"] = "on_request"
+    # Maximum number of attempts of each undo call.
     attempts: int = 3
+    # Seconds before the second attempt; each further pause is twice as long.
     delay: float = 1.0
+    # The undo of each tool by its id: `tool`, and `args` unless they follow from the names of the parameters.
     tools: Mapping[str, Any] = field(default_factory=dict)
+    # Returns the place of a tool's undo in `ropewalk.toml`.
     where: Callable[[str], Place] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """The configuration of a directory.
+    """The configuration of a directory."""
 
-    Attributes:
-        directory: The directory of `file`, or the one that was asked about.
-        file: `ropewalk.toml`, if there is one.
-        modules: Python modules with tools.
-        store: The address of the journal; None means the default.
-        sync: How the journal writes to disk.
-        engine: Who executes runs: "local" (this process) or "dbos" (workers).
-        worker_settings: The settings of workers, queues and schedules.
-        retention: Which finished runs are kept; None keeps all.
-        allow_hosts: Hosts that an address from data may name although they are not public.
-        claude: Settings of the model.
-        mcp_server: What the MCP server of the project offers.
-        plans: What models may do with plans.
-        undo: How runs are undone.
-        secrets: The environment variables that `$secret` may read.
-        http_secrets: Those of them that definitions sent over HTTP may read, too.
-        failures: Why servers, providers and backends cannot be used, by name.
-        warnings: What is odd about the servers, providers and backends that can be used.
-    """
-
+    # The directory of `file`, or the one that was asked about.
     directory: Path
+    # `ropewalk.toml`, if there is one.
     file: Path | None = None
+    # Python modules with tools.
     modules: tuple[str, ...] = ()
     servers: Mapping[str, McpServer] = field(default_factory=dict)
     providers: Mapping[str, Provider] = field(default_factory=dict)
     backends: Mapping[str, BackendSource] = field(default_factory=dict)
+    # The address of the journal; None means the default.
     store: str | None = field(default=None, repr=False)  # it may contain a password
+    # How the journal writes to disk.
     sync: Literal["normal", "full"] = "normal"
+    # Who executes runs: "local" (this process) or "dbos" (workers).
     engine: Literal["local", "dbos"] = "local"
+    # The settings of workers, queues and schedules.
     worker_settings: WorkerSettings = field(default_factory=WorkerSettings)
     limits: Limits = field(default_factory=Limits)
+    # Which finished runs are kept; None keeps all.
     retention: Retention | None = field(default_factory=Retention)
+    # Hosts that an address from data may name although they are not public.
     allow_hosts: tuple[str, ...] = ()
+    # Settings of the model.
     claude: Mapping[str, Any] = field(default_factory=dict)
+    # What the MCP server of the project offers.
     mcp_server: McpServed = field(default_factory=McpServed)
+    # What models may do with plans.
     plans: PlanSettings = field(default_factory=PlanSettings)
+    # How runs are undone.
     undo: UndoSettings = field(default_factory=UndoSettings)
+    # The environment variables that `$secret` may read.
     secrets: tuple[str, ...] = ()
+    # Those of them that definitions sent over HTTP may read, too.
     http_secrets: tuple[str, ...] = ()
+    # Why servers, providers and backends cannot be used, by name.
     failures: Mapping[str, str] = field(default_factory=dict)
+    # What is odd about the servers, providers and backends that can be used.
     warnings: tuple[str, ...] = ()
 
 
@@ -383,16 +345,9 @@ _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 def fill_variables(text: str, environ: Mapping[str, str], used: dict[str, str] | None = None) -> str:
-    """Replace each `${NAME}` and `${NAME:-default}` of a text. Values are not read again.
+    """Replace each `${NAME}` and `${NAME:-default}` of a text."""
 
-    Args:
-        text: The text.
-        environ: The variables. As in a shell, the default also replaces an empty one.
-        used: Gets the variables that were read, by name.
-
-    Raises:
-        KeyError: A variable without a default is not set; the argument is its name.
-    """
+    # Values are not read again.
 
     def read(match: re.Match[str]) -> str:
         name, default = match[1], match[2]

@@ -27,14 +27,11 @@ from .settings import CATCH_UP, MODES, QUESTIONS, RESOURCES, TRUST_HINTS
 
 @dataclass(frozen=True, slots=True)
 class ValueType:
-    """The kind of value that a key takes.
+    """The kind of value that a key takes."""
 
-    Args:
-        expected: The words for it, in messages.
-        accepts: Returns True for a right value.
-    """
-
+    # The words for it, in messages.
     expected: str
+    # Returns True for a right value.
     accepts: Callable[[Any], bool]
 
 
@@ -238,11 +235,7 @@ _LINE_TABLE = re.compile(r"^\s*\[(?!\[)([^\]]+)\]")
 
 
 def file_exists(file: Path) -> bool:
-    """Return True if the file exists.
-
-    Raises:
-        ConfigError: Something of this name is not a file, or cannot be looked up.
-    """
+    """Return True if the file exists."""
     try:
         return is_file(file)
     except FileExistsError as error:
@@ -267,10 +260,9 @@ def raise_all(errors: list[ConfigError]) -> None:
 
 
 class TomlFile:
-    """A TOML file with checks and places of keys; an empty one without a path.
+    """A TOML file with checks and places of keys; an empty one without a path."""
 
-    Errors inside `collecting_errors` are collected, so that all tables are checked; `raise_collected` raises them.
-    """
+    # Errors inside `collecting_errors` are collected, so that all tables are checked; `raise_collected` raises them.
 
     def __init__(self, path: Path | None) -> None:
         self.name = "" if path is None else display_path(path)
@@ -332,11 +324,7 @@ class TomlFile:
         return ConfigError(f"nested deeper than {MAX_DEPTH}", place=Place(self.name, 1, 1))
 
     def get_table(self, key_path: tuple[str, ...]) -> dict[str, Any]:
-        """Return the table at a path of keys, such as ("mcp", "files"); an empty one if there is none.
-
-        Raises:
-            ConfigError: Something on the path is not a table.
-        """
+        """Return the table at a path of keys, such as ("mcp", "files"); an empty one if there is none."""
         table = self.data
         for depth, part in enumerate(key_path, 1):
             table = table.get(part, {})
@@ -346,15 +334,7 @@ class TomlFile:
         return table
 
     def check_table(self, key_path: tuple[str, ...], keys: Mapping[str, ValueType]) -> dict[str, Any]:
-        """Return a copy of the table at a path, with every key known and every value accepted.
-
-        Args:
-            key_path: The path of keys.
-            keys: The known keys, with the types of their values.
-
-        Raises:
-            ConfigError: All that is wrong in the table.
-        """
+        """Return a copy of the table at a path, with every key known and every value accepted."""
         table = self.get_table(key_path)
         errors = []
         for key, value in table.items():

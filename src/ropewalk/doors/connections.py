@@ -27,18 +27,15 @@ _PER_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """The limits of connections.
+    """The limits of connections."""
 
-    Attributes:
-        connections: How many there are at most.
-        header_seconds: How long the line and headers of a request may take, from the first byte that is awaited.
-        idle_seconds: How long a body, or a client that reads an answer, may make no progress.
-        backlog: How many connections the system keeps for the server, and how many are accepted at one go.
-    """
-
+    # How many there are at most.
     connections: int = _MOST
+    # How long the line and headers of a request may take, from the first byte that is awaited.
     header_seconds: float = 10.0
+    # How long a body, or a client that reads an answer, may make no progress.
     idle_seconds: float = 30.0
+    # How many connections the system keeps for the server, and how many are accepted at one go.
     backlog: int = 128
 
     @classmethod
@@ -146,7 +143,9 @@ class Connection(H11Protocol):
         return True
 
     def _watch(self, *, progress: bool = False) -> None:
-        """Set the timer of what the connection waits for. Bytes of a head do not set it again, those of a body do."""
+        """Set the timer of what the connection waits for."""
+
+        # Bytes of a head do not set it again, those of a body do.
         if self.transport.is_closing() or self._waits_for is Connection._awaits_reader:
             return
         if self._awaits_request():

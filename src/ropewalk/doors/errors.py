@@ -29,10 +29,9 @@ def _position(problem: Problem) -> tuple[str, int, int]:
 
 
 def error_message(error: BaseException, door: Door) -> str:
-    """Return the error as one text, with its remedy in the words of the interface.
+    """Return the error as one text, with its remedy in the words of the interface."""
 
-    For operators the text says how a refused tool differs from the approved one. Models do not see that text.
-    """
+    # For operators the text says how a refused tool differs from the approved one. Models do not see that text.
     if isinstance(error, ToolNotApproved) and door in (Door.CLI, Door.HTTP):
         text = f"tool {error.tool_id}" if door is Door.HTTP else str(error)
         return f"{text}: {describe_difference(error, door)}"
@@ -54,7 +53,9 @@ def failure_text(reason: str, door: Door) -> str:
 
 
 def describe_difference(error: ToolNotApproved, door: Door) -> str:
-    """Return how a refused tool differs from the approved one, and its remedy. For operators, never for models."""
+    """Return how a refused tool differs from the approved one, and its remedy."""
+
+    # For operators, never for models.
     return error.differs if error.remedy is None else f"{error.differs}; {word_remedy(error.remedy, door)}"
 
 
@@ -74,16 +75,7 @@ def has_run(error: BaseException) -> bool:
 
 
 def error_payload(error: BaseException, door: Door, message: str | None = None) -> dict[str, Any]:
-    """Present an error as JSON.
-
-    Args:
-        error: The error.
-        door: The interface whose words its remedies use.
-        message: A message to use instead of that of the error.
-
-    Returns:
-        `{error: {kind, message, problems}}`; for a tool that ran also `ran`, and its rejected `result`.
-    """
+    """Present an error as JSON."""
     data: dict[str, Any] = {
         "kind": type(error).__name__,
         "message": message or error_message(error, door) or type(error).__name__,

@@ -28,14 +28,11 @@ class Door(Enum):
 
 @dataclass(frozen=True)
 class Wording:
-    """The templates of one action.
+    """The templates of one action."""
 
-    Attributes:
-        cli: The command that performs it.
-        http: The request that performs it. None if only the host of the server can perform it.
-    """
-
+    # The command that performs it.
     cli: str
+    # The request that performs it. None if only the host of the server can perform it.
     http: str | None = None
 
 
@@ -75,14 +72,9 @@ WORDINGS: Final[Mapping[Action, Wording]] = {
 
 
 def word_remedy(remedy: Remedy, door: Door) -> str:
-    """Return a remedy as a person types it at this interface.
+    """Return a remedy as a person types it at this interface."""
 
-    MCP clients have no calls for runs. Their text names the command for the operator of the server.
-
-    Args:
-        remedy: The action and its arguments.
-        door: The interface.
-    """
+    # MCP clients have no calls for runs. Their text names the command for the operator of the server.
     if door is Door.PYTHON:
         return str(remedy)
     wording = WORDINGS[remedy.action]

@@ -149,11 +149,7 @@ _HEADERS: Final = [
 
 
 def token_given() -> str | None:
-    """Return the value of ROPEWALK_TOKEN, or None if it is not set.
-
-    Raises:
-        ConfigError: No header or cookie can carry the value.
-    """
+    """Return the value of ROPEWALK_TOKEN, or None if it is not set."""
     token = os.environ.get(TOKEN) or None
     if token is not None and re.fullmatch(_CARRIED, token) is None:
         raise ConfigError(f'{TOKEN}: must be ASCII letters, digits and signs, without spaces and none of " , ; \\')
@@ -161,27 +157,17 @@ def token_given() -> str | None:
 
 
 def new_token() -> str:
-    """Return a token that nobody can guess.
-
-    Returns:
-        The token, safe in a URL.
-    """
+    """Return a token that nobody can guess."""
     return secrets.token_urlsafe(24)
 
 
 class AuthMiddleware:
-    """An ASGI app around another.
+    """An ASGI app around another."""
 
-    Args:
-        site: The app behind it.
-        token: What a request must show as `Authorization: Bearer`; `GET /?token=...` starts a session, which counts
-            for the token in the browser's cookie. None: no token is needed. Use None only for a server that this
-            machine alone can reach, and only if the user asked for it.
-        hosts: Further host names of this server.
-        most_bytes: The largest body, in bytes.
-        lost: The HTML page for browsers without a token; it explains how to get access.
-        way: The same explanation, for programs.
-    """
+    # `token`: What a request must show as `Authorization: Bearer`; `GET /?token=...` starts a session, which counts for
+    # the token in the browser's cookie. None: no token is needed. Use None only for a server that this machine alone
+    # can reach, and only if the user asked for it.
+    # `most_bytes`: The largest body, in bytes.
 
     def __init__(
         self,
@@ -391,10 +377,9 @@ _NOISY: Final = ("asyncio", "uvicorn.error")
 async def serve_until_cancelled(
     app: Any, listening: socket.socket, leaving: int, limits: ConnectionLimits | None = None
 ) -> None:
-    """Serve until cancelled, then return once every answer has ended or `leaving` seconds have passed.
+    """Serve until cancelled, then return once every answer has ended or `leaving` seconds have passed."""
 
-    A first cancellation is a normal end. A second one raises CancelledError. `limits` apply to the connections.
-    """
+    # A first cancellation is a normal end. A second one raises CancelledError. `limits` apply to the connections.
     import uvicorn
 
     from .connections import ConnectionLimits, Connections, RateLimit

@@ -16,18 +16,7 @@ FORMATS = {"mermaid": mermaid, "svg": svg, "text": text}
 
 
 def draw(flow: Flow, format: str) -> str:
-    """Return a drawing of a flow.
-
-    Args:
-        flow: The flow; it may have problems.
-        format: One of FORMATS: `mermaid`, `svg` or `text`.
-
-    Returns:
-        The drawing, as text in that format.
-
-    Raises:
-        NotFound: The format does not exist.
-    """
+    """Return a drawing of a flow."""
     if not isinstance(format, str) or format not in FORMATS:
         raise NotFound("drawing format", format, suggestion=did_you_mean(format, FORMATS))
     drawing: str = FORMATS[format](flow)

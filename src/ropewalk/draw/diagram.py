@@ -73,14 +73,7 @@ def _shorten_prompt(expr: Expr) -> str:
 
 
 def agent_in(op: Any) -> Agent | None:
-    """Return the agent that a loop was built for; None for every other op.
-
-    Args:
-        op: The op of a node.
-
-    Returns:
-        The agent's details, or None.
-    """
+    """Return the agent that a loop was built for; None for every other op."""
     if not isinstance(op, Loop):
         return None
     request = next(
@@ -191,7 +184,9 @@ def _writes_own_output(writes: Expr, node: Node) -> bool:
 
 
 def short_text(expr: Expr) -> str:
-    """Return the text of an expression, cut. Trees that no parser makes can be drawn too."""
+    """Return the text of an expression, cut."""
+
+    # Trees that no parser makes can be drawn too.
     try:
         return brief(expr, _MAX_EXPRESSION)
     except (ValueError, IndexError, TypeError, RecursionError):
@@ -219,11 +214,10 @@ class View:
 
 
 def view_of(graph: Graph) -> View:
-    """Return what a drawing shows of a region.
+    """Return what a drawing shows of a region."""
 
-    Hidden nodes without regions are left out, and their dependents are connected to what they waited for. Flows with
-    unknown names or cycles can be drawn too.
-    """
+    # Hidden nodes without regions are left out, and their dependents are connected to what they waited for. Flows with
+    # unknown names or cycles can be drawn too.
     visible: list[Facts] = []
     place: dict[int, int] = {}
     for i, node in enumerate(graph.nodes):
@@ -358,11 +352,10 @@ def _escape(text: str) -> str:
 
 
 def graph_data(flow: Flow) -> dict[str, Json]:
-    """Return a flow as `{name, nodes, edges}`.
+    """Return a flow as `{name, nodes, edges}`."""
 
-    Each node has its `path` (ids from the outside in, as in the paths of a run), `id`, `title`, `lines` and `groups`:
-    its regions in this same form.
-    """
+    # Each node has its `path` (ids from the outside in, as in the paths of a run), `id`, `title`, `lines` and `groups`:
+    # its regions in this same form.
     return {"name": flow.name, **_region_data(flow.body, "", 1)}
 
 

@@ -88,7 +88,9 @@ def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _rows(layer: list[int]) -> list[int]:
-    """Return a row for each box. A wide layer is broken into several rows."""
+    """Return a row for each box."""
+
+    # A wide layer is broken into several rows.
     members: dict[int, list[int]] = {}
     for i, number in enumerate(layer):
         members.setdefault(number, []).append(i)
@@ -102,10 +104,9 @@ def _rows(layer: list[int]) -> list[int]:
 
 
 def _chains(items: list[_Item], edges: Sequence[tuple[int, int]], layers: list[int]) -> list[list[int]]:
-    """Return each edge as the items that it passes, with place-holders in the rows between.
+    """Return each edge as the items that it passes, with place-holders in the rows between."""
 
-    Inside a layer of several rows an edge passes behind the boxes, because place-holders would only spread the layer.
-    """
+    # Inside a layer of several rows an edge passes behind the boxes, because place-holders would only spread the layer.
     holders = 0
     chains = []
     for a, b in edges:

@@ -137,7 +137,9 @@ def _draw_body(body: _Body, corner: Point, parts: list[str]) -> None:
 
 
 def _draw_box(box: _Box, corner: Point, parts: list[str]) -> None:
-    """Draw a node and the regions in it. `parts` collects the elements of the picture."""
+    """Draw a node and the regions in it."""
+
+    # `parts` collects the elements of the picture.
     (x, y), (width, height) = corner, box.size
     colour = _COLOURS[zlib.crc32(box.facts.kind.encode()) // _SPREAD % len(_COLOURS)]
     parts.append(f"<g><title>{_escape(chr(10).join(box.facts.lines))}</title>")

@@ -20,7 +20,9 @@ from .run import Ending, Run
 
 
 class ChunkRun(Run):
-    """The execution of one chunk. Its `id` is the id of the run that the chunk belongs to."""
+    """The execution of one chunk."""
+
+    # Its `id` is the id of the run that the chunk belongs to.
 
     __slots__ = ("plan", "scope")
 
@@ -37,20 +39,7 @@ class ChunkRun(Run):
 async def run_chunk(
     program: Program, run_id: str, input: Json, log: Any, chunk: dict[str, Any], scope: Json, items: list[Json]
 ) -> Ending:
-    """Run one chunk of a map.
-
-    Args:
-        program: The program of the run.
-        run_id: The id of the run.
-        input: The input of the run.
-        log: Takes the journal entries of the chunk.
-        chunk: `place` (position of the map), `first` (index of the first item) and `limit` (items at once).
-        scope: The frames around the map, as JSON.
-        items: The items of the chunk.
-
-    Returns:
-        The ending. Its value, if the chunk completed, is `{items: [[value, writes], ...], errors: [...]}`.
-    """
+    """Run one chunk of a map."""
     plan, first, limit = program.chunk_plans[chunk["place"]], chunk["first"], chunk["limit"]
     body = plan.body
     each = many(

@@ -42,32 +42,16 @@ logger: Final = logging.getLogger("ropewalk.engine")
 
 
 def check_same_run(row: RunRow, new: NewRun) -> None:
-    """Check that a request is the run that has its id: the same definition, input and variables.
-
-    Args:
-        row: The recorded run.
-        new: The request.
-
-    Raises:
-        RunExists: The id belongs to a different run.
-    """
+    """Check that a request is the run that has its id: the same definition, input and variables."""
     if row.fingerprint and row.fingerprint != new.fingerprint:
         raise RunExists(row.id, "another definition")
     check_same_input(row, new)
 
 
 def check_same_input(row: RunRow, new: NewRun) -> None:
-    """Check that a request has the input and the variables of the run that has its id.
+    """Check that a request has the input and the variables of the run that has its id."""
 
-    A resumed run needs only this check: the report of another definition lists the differences.
-
-    Args:
-        row: The recorded run.
-        new: The request.
-
-    Raises:
-        RunExists: The id belongs to a run with another input or other variables.
-    """
+    # A resumed run needs only this check: the report of another definition lists the differences.
     if row.parent is not None or new.parent is not None:
         return  # the input of a part follows from its outer run
     if digest(row.input) != digest(new.input):
@@ -83,16 +67,11 @@ PATIENCE: Final = 2.0
 
 
 async def complete(cleanup: Coroutine[Any, Any, None]) -> None:
-    """Wait until a clean-up is done, also if the waiting task is cancelled meanwhile.
+    """Wait until a clean-up is done, also if the waiting task is cancelled meanwhile."""
 
-    Without this a second cancellation (a second Ctrl-C, an outer timeout, a cancel scope that repeats itself) would cut
-    off the write that releases the run, and the run would stay with a process that does not execute it. A store that is
-    away must not keep the process: PATIENCE seconds after the second cancellation the clean-up is given up.
-
-    Args:
-        cleanup: What writes to the store. Its errors are raised; cancellations that arrive meanwhile are not, since the
-            caller raises the first one afterwards.
-    """
+    # Without this a second cancellation (a second Ctrl-C, an outer timeout, a cancel scope that repeats itself) would
+    # cut off the write that releases the run, and the run would stay with a process that does not execute it. A store
+    # that is away must not keep the process: PATIENCE seconds after the second cancellation the clean-up is given up.
     task = asyncio.ensure_future(cleanup)
     loop = asyncio.get_running_loop()
     end: float | None = None
@@ -114,54 +93,22 @@ class RecoveryStore(Protocol):
     """A store that records which runs a server handed back, and whose process died."""
 
     def recoverable(self, limit: int = 1000) -> list[tuple[Any, bool]]:
-        """List the runs that a server may resume.
-
-        Args:
-            limit: Maximum number of runs.
-
-        Returns:
-            The rows of the runs, each with True if its process died and False if it handed the run back.
-        """
+        """List the runs that a server may resume."""
         ...
 
     def hand_back(self, run_id: str) -> None:
-        """Mark a run so that the next server resumes it.
-
-        Args:
-            run_id: The run.
-        """
+        """Mark a run so that the next server resumes it."""
 
     def hand_back_dead_run(self, row: Any, recoveries: int) -> int | None:
-        """Count the death of the process of a run, and park the run if it has killed too many.
-
-        Args:
-            row: The row of the run.
-            recoveries: Number of deaths without progress after which the run is parked.
-
-        Returns:
-            The number of deaths; None if another process has counted this one.
-        """
+        """Count the death of the process of a run, and park the run if it has killed too many."""
 
     def release_parked(self, run_id: str) -> bool:
-        """Release a parked run.
-
-        Args:
-            run_id: The run.
-
-        Returns:
-            True if the run was parked.
-        """
+        """Release a parked run."""
         ...
 
 
 async def leave(run: Any, store: Store, *, hand_back: bool) -> None:
-    """Release a run that does not end here.
-
-    Args:
-        run: The run, whose tasks have all ended.
-        store: The durable store that holds it.
-        hand_back: Whether a server may resume it without a person.
-    """
+    """Release a run that does not end here."""
     waits = run.waits
     if waits is not None and waits.outer is not None and (waits.root.parked or waits.root.cut):
         if await run.log.park(None):  # the outermost run waits, and resumes this part when it resumes
@@ -189,10 +136,9 @@ _ID_RULE: Final = (
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Job:
-    """A checked flow with everything that is needed to run and record it.
+    """A checked flow with everything that is needed to run and record it."""
 
-    Nobody changes it once it runs. It is not frozen, because that doubles the cost of creating one.
-    """
+    # Nobody changes it once it runs. It is not frozen, because that doubles the cost of creating one.
 
     new: NewRun
     """The row of the run in the store; `new.input` is the input with secrets redacted."""
@@ -223,13 +169,9 @@ for the result of the run, or None."""
 
 
 class Engine:
-    """Executes jobs on one store. Safe to use from several event loops.
+    """Executes jobs on one store."""
 
-    Args:
-        store: Keeps the runs and their journals.
-        lease: Delays tool calls until it is certain that this process still owns the run. Default: the lease of
-            the store, which only a store that several processes share has.
-    """
+    # Safe to use from several event loops.
 
     def __init__(self, store: Store, lease: Lease | None = None) -> None:
         self.store, self.lease = store, lease or getattr(store, "lease", None)
@@ -245,17 +187,7 @@ class Engine:
         self._programs: dict[tuple[str, int, bool, bool, bool, bool], Program] = {}
 
     def program(self, job: Job) -> Program:
-        """Compile the flow of a job, or take the program from the cache if flow, tools and mode are the same.
-
-        Args:
-            job: The job.
-
-        Returns:
-            The program.
-
-        Raises:
-            InvalidFlow: The flow cannot be compiled.
-        """
+        """Compile the flow of a job, or take the program from the cache if flow, tools and mode are the same."""
         caller = job.caller
         watched = job.watcher is not None or bool(self.watchers)
         knows_secrets = bool(job.secrets)
@@ -286,21 +218,9 @@ class Engine:
         return program
 
     async def run(self, job: Job) -> dict[str, Json]:
-        """Execute a job to its ending.
+        """Execute a job to its ending."""
 
-        If another process executes the run, this waits for it. An outer cancellation leaves a durable run resumable.
-
-        Args:
-            job: The job.
-
-        Returns:
-            The result that `render` made.
-
-        Raises:
-            RunExists: Another run has the job's id.
-            RunTimeout: The run took longer than its timeout.
-            RunStopped: Somebody stopped the run.
-        """
+        # If another process executes the run, this waits for it. An outer cancellation leaves a durable run resumable.
         while True:
             # A run that executes on this loop has one result for everybody.
             live = self.live.get(job.new.id)
@@ -327,18 +247,10 @@ class Engine:
             return await self.drive(job, log)
 
     async def run_part(self, job: Job, key: str | None) -> dict[str, Json]:
-        """Run a job as part of the live run that makes a call with this idempotency key.
+        """Run a job as part of the live run that makes a call with this idempotency key."""
 
-        The key becomes the id of the part, so that a repeated call resumes it. Without such a live run, the
-        job runs on its own.
-
-        Args:
-            job: The job.
-            key: Idempotency key of the call; None for a call that comes from no run.
-
-        Returns:
-            The result that `render` made.
-        """
+        # The key becomes the id of the part, so that a repeated call resumes it. Without such a live run, the job runs
+        # on its own.
         parent = self._caller_of(key)
         if parent is None or key is None:
             return await self.run(job)
@@ -357,13 +269,9 @@ class Engine:
         return result
 
     async def _keep_version(self, job: Job, key: str) -> bool:
-        """Let a part continue under the definition it began with, as its outer run does.
+        """Let a part continue under the definition it began with, as its outer run does."""
 
-        A part without recorded steps takes the present definition, because `retry` has started its node from nothing.
-
-        Returns:
-            False if it did not begin under another definition, or if that definition is unknown.
-        """
+        # A part without recorded steps takes the present definition, because `retry` has started its node from nothing.
         row = await run_sync_in_thread(self.store, lambda: self.store.get_run(key))
         if row is None or job.job_for_row is None or row.fingerprint == job.new.fingerprint:
             return False
@@ -385,7 +293,9 @@ class Engine:
         return self._caller_of(key) is not None
 
     def _caller_of(self, key: str | None) -> Run | None:
-        """Return the live run of a key `<run id>/<path>`. Both may contain slashes, so try every prefix."""
+        """Return the live run of a key `<run id>/<path>`."""
+
+        # Both may contain slashes, so try every prefix.
         while key:
             key = key.rpartition("/")[0]
             run = self.live.get(key)
@@ -394,11 +304,7 @@ class Engine:
         return None
 
     async def _elsewhere(self, new: NewRun) -> RunRow | None:
-        """Wait for a run of another process or loop, and return its row when it has ended.
-
-        Returns:
-            None if this loop executes it after all, or if its owner has died or parked it.
-        """
+        """Wait for a run of another process or loop, and return its row when it has ended."""
         loop, run_id = asyncio.get_running_loop(), new.id
         while True:
             live = self.live.get(run_id)
@@ -478,7 +384,9 @@ class Engine:
         return result
 
     async def _undone(self, run_id: str, watcher: Watcher | None, result: dict[str, Json]) -> dict[str, Json]:
-        """Undo a run by its policy and add the report to its result. If that fails, recovery does it later."""
+        """Undo a run by its policy and add the report to its result."""
+
+        # If that fails, recovery does it later.
         if self.after_run is None:
             return result
         try:
@@ -554,17 +462,10 @@ class Engine:
             await run.log.finish("stopped", None)
 
     def stop(self, run_id: str) -> bool:
-        """Stop a run and its parts.
+        """Stop a run and its parts."""
 
-        The store marks the run at once, and its process then cancels the steps in progress. The parts are marked
-        here, too, since it may be that no process executes them.
-
-        Args:
-            run_id: Id of the run.
-
-        Returns:
-            False if the run does not execute.
-        """
+        # The store marks the run at once, and its process then cancels the steps in progress. The parts are marked
+        # here, too, since it may be that no process executes them.
         stopped = self.store.request_stop(run_id)
         if stopped:
             self._end_parts(run_id, True)
@@ -580,10 +481,9 @@ class Engine:
 
 
 def everyone(watchers: Sequence[Watcher], more: Watcher | None) -> Watcher:
-    """Make one watcher that passes each event to all of them.
+    """Make one watcher that passes each event to all of them."""
 
-    If a watcher raises, the others still get the event; then the last error is raised.
-    """
+    # If a watcher raises, the others still get the event; then the last error is raised.
     receivers = (*watchers, more) if more is not None else tuple(watchers)
 
     def emit(event: Event) -> None:
@@ -600,17 +500,9 @@ def everyone(watchers: Sequence[Watcher], more: Watcher | None) -> Watcher:
 
 
 def check_run_id(id: object, place: str = "run id") -> None:
-    """Check that an id can name a run in a URL and on one line.
+    """Check that an id can name a run in a URL and on one line."""
 
-    None means that no id is chosen. Ids of parts of runs contain slashes, but nobody chooses these.
-
-    Args:
-        id: The id, or None.
-        place: What the id is, for the error.
-
-    Raises:
-        InvalidValue: The id is not a string, is too long, or has other characters.
-    """
+    # None means that no id is chosen. Ids of parts of runs contain slashes, but nobody chooses these.
     if id is None:
         return
     check_json(id, place)
@@ -632,7 +524,9 @@ class _Abandoned(Exception):
 
 
 async def _release_quietly(log: Log) -> None:
-    """Release a run that cannot continue here. An error of the store is dropped: the caller raises a worse one."""
+    """Release a run that cannot continue here."""
+
+    # An error of the store is dropped: the caller raises a worse one.
     try:
         await log.release()
     except StoreError:
@@ -664,30 +558,11 @@ class NullLog:
 async def run_program(
     program: Program, input: Json = None, *, run_id: str = "run", watcher: Watcher | None = None
 ) -> Ending:
-    """Run a compiled program once, in the caller's task.
-
-    Args:
-        program: The program.
-        input: The input that the flow reads.
-        run_id: Id of the run, for paths and events.
-        watcher: Gets the events of the run.
-
-    Returns:
-        The ending, with value, state and errors.
-    """
+    """Run a compiled program once, in the caller's task."""
     log: Any = NullLog()
     return await Run(program, run_id, input, log, watcher=watcher, listener=watcher).execute()
 
 
 async def run_flow(flow: Flow, caller: Caller, input: Json = None) -> Ending:
-    """Compile and run a checked flow once.
-
-    Args:
-        flow: The flow.
-        caller: Calls its tools.
-        input: The input that the flow reads.
-
-    Returns:
-        The ending, with value, state and errors.
-    """
+    """Compile and run a checked flow once."""
     return await run_program(compile_flow(flow, caller), input)

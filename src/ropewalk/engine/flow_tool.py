@@ -55,63 +55,53 @@ _in_wait_search: ContextVar[frozenset[FlowVersion]] = ContextVar("ropewalk_flow_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSource:
-    """A flow and where it comes from.
+    """A flow and where it comes from."""
 
-    Attributes:
-        kind: The notation of the flow.
-        flow: The flow.
-        fingerprint: The digest of its definition.
-        document: Its document.
-        render: Makes the result of a run in the words of the notation.
-        definition_id: The id of the stored definition, which counts its runs.
-        root: The directory of an experience whose files are its tools.
-    """
-
+    # The notation of the flow.
     kind: str
     flow: Flow
+    # The digest of its definition.
     fingerprint: str
     document: Json
+    # Makes the result of a run in the words of the notation.
     render: Callable[[Ending], dict[str, Json]]
+    # The id of the stored definition, which counts its runs.
     definition_id: str | None = None
+    # The directory of an experience whose files are its tools.
     root: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowHost:
-    """The services of the program that offers a flow as a tool. Its functions are called again for each run.
+    """The services of the program that offers a flow as a tool."""
 
-    Attributes:
-        caller: Calls the tools of the flow.
-        has_executor: Whether `caller` is an executor of the user, without which a run cannot be resumed.
-        get_engine: Returns the engine of calls that come from no run; None to run these in memory.
-        prepare: Awaited before each run; connects missing servers and refuses wrong definitions.
-        job_for_row: Makes the job of a run that began under another version of the flow, which it continues under.
-        missing_tools: Returns the tools that the flow calls and nobody has, inner flows included. It skips the flows in
-            the set that it gets, and adds those that it visits.
-        model_checks: Returns checks of the models that the flow uses, inner flows included, with the same kind of set.
-        value_schema: Returns the schema of the flow's value with the present tools.
-        secrets: Returns the secrets that the flow may read in addition to those of its outer run.
-    """
+    # Its functions are called again for each run.
 
+    # Calls the tools of the flow.
     caller: Caller
+    # Whether `caller` is an executor of the user, without which a run cannot be resumed.
     has_executor: bool = False
+    # Returns the engine of calls that come from no run; None to run these in memory.
     get_engine: EngineGetter | None = None
+    # Awaited before each run; connects missing servers and refuses wrong definitions.
     prepare: Callable[[], Awaitable[None]] | None = None
+    # Makes the job of a run that began under another version of the flow, which it continues under.
     job_for_row: Callable[[RunRow], Awaitable[Job]] | None = None
+    # Returns the tools that the flow calls and nobody has, inner flows included. It skips the flows in the set that it
+    # gets, and adds those that it visits.
     missing_tools: Callable[[set[str]], list[str]] | None = None
+    # Returns checks of the models that the flow uses, inner flows included, with the same kind of set.
     model_checks: Callable[[set[int]], list[ModelCheck]] | None = None
+    # Returns the schema of the flow's value with the present tools.
     value_schema: Callable[[], dict[str, Json] | None] | None = None
+    # Returns the secrets that the flow may read in addition to those of its outer run.
     secrets: Callable[[], frozenset[str]] = frozenset
 
 
 class FlowTool(Routed):
-    """The handler of a flow's Tool. Safe for concurrent use.
+    """The handler of a flow's Tool."""
 
-    Args:
-        id: The id of the tool.
-        source: The flow.
-        host: The services of the app for its runs.
-    """
+    # Safe for concurrent use.
 
     def __init__(self, id: str, source: FlowSource, host: FlowHost) -> None:
         self.id, self.source, self.host = id, source, host
@@ -131,25 +121,14 @@ class FlowTool(Routed):
         return self.source.kind
 
     def with_host(self, **changes: Any) -> FlowTool:
-        """Return a tool for the same flow with another host.
-
-        Args:
-            **changes: The fields of FlowHost that change.
-        """
+        """Return a tool for the same flow with another host."""
         return FlowTool(self.id, self.source, replace(self.host, **changes))
 
     async def __call__(self, **args: Json) -> Json:
         return await self.value(args, self.host.get_engine)
 
     def route(self, get_engine: EngineGetter | None, /) -> Route:
-        """Route a call to the flow, which keeps its own time; each attempt is a run of its own.
-
-        Args:
-            get_engine: Returns the engine of the calling run; None for a call that comes from no run.
-
-        Returns:
-            The route of one call.
-        """
+        """Route a call to the flow, which keeps its own time; each attempt is a run of its own."""
 
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
             return await self.value(args, get_engine, key, on_progress)
@@ -159,11 +138,7 @@ class FlowTool(Routed):
         return Route(send=send, timeout=math.inf, per_attempt=True, checked=not self.host.has_executor, waits=waits)
 
     def waits(self) -> bool:
-        """Return True if a run of the flow may wait for an event or an approval, its own or one of an inner flow.
-
-        Returns:
-            False for a flow that never pauses.
-        """
+        """Return True if a run of the flow may wait for an event or an approval, its own or one of an inner flow."""
         outer_flows = _in_wait_search.get()
         if self.version in outer_flows:
             return False  # a flow that reaches itself is refused before it runs
@@ -180,20 +155,7 @@ class FlowTool(Routed):
         key: str | None = None,
         on_progress: OnProgress | None = None,
     ) -> Json:
-        """Run the flow and return its value.
-
-        Args:
-            args: The input of the flow by name.
-            get_engine: Returns the engine to run on.
-            key: Idempotency key of the call, which becomes the id of the run.
-            on_progress: Gets the progress of the run.
-
-        Returns:
-            The value that the notation declares.
-
-        Raises:
-            FlowFailed: The flow did not complete.
-        """
+        """Run the flow and return its value."""
         return value_of_run(await self.run(args, get_engine, key, on_progress), self.kind)
 
     async def run(
@@ -204,21 +166,7 @@ class FlowTool(Routed):
         on_progress: OnProgress | None = None,
         state: Mapping[str, Json] | None = None,
     ) -> dict[str, Json]:
-        """Run the flow.
-
-        Args:
-            args: The input of the flow by name.
-            get_engine: Returns the engine to run on.
-            key: Idempotency key of the call, which becomes the id of the run.
-            on_progress: Gets the progress of the run.
-            state: Values of channels that replace the initial ones.
-
-        Returns:
-            The result in the words of the notation.
-
-        Raises:
-            InvalidFlow: The flow calls itself through other flows.
-        """
+        """Run the flow."""
         watcher = self._watcher(on_progress)
         args = args if self._input_schema is None else self._input_schema.with_defaults(args)
         # A flow that calls itself through other flows would never end.
@@ -299,11 +247,10 @@ class FlowTool(Routed):
 
 
 def _engine_of_caller(get_engine: EngineGetter | None, key: str | None) -> EngineGetter | None:
-    """Return the function that returns the engine of the calling run, even if the tool comes from another app.
+    """Return the function that returns the engine of the calling run, even if the tool comes from another app."""
 
-    A flow of another app (`App("memory").as_tool(...)`) calls its own flow tools through that app's runner, which knows
-    that app's engine. Their runs are still parts of the calling run, and belong into its store.
-    """
+    # A flow of another app (`App("memory").as_tool(...)`) calls its own flow tools through that app's runner, which
+    # knows that app's engine. Their runs are still parts of the calling run, and belong into its store.
     outer = _outer_engine.get()
     if outer is not None and outer is not get_engine and outer().has_caller(key):
         return outer
@@ -311,18 +258,7 @@ def _engine_of_caller(get_engine: EngineGetter | None, key: str | None) -> Engin
 
 
 def value_of_run(result: dict[str, Json], kind: str) -> Json:
-    """Return the value of a run, also of a partial one.
-
-    Args:
-        result: The result of the run in the words of its notation.
-        kind: That notation.
-
-    Returns:
-        The value; null if the flow has none.
-
-    Raises:
-        FlowFailed: The run did not reach its end.
-    """
+    """Return the value of a run, also of a partial one."""
     status = str(result.get("status", "stopped"))
     if status in ("completed", "partial"):
         return value_in(result, kind)
@@ -341,62 +277,29 @@ def _reason(result: dict[str, Json]) -> str:
 
 
 def is_counted(flow: Flow) -> bool:
-    """Return True if every node of a flow runs once, so that the number of steps is known beforehand.
-
-    Args:
-        flow: The flow.
-
-    Returns:
-        False if a node has a region, which may run any number of times.
-    """
+    """Return True if every node of a flow runs once, so that the number of steps is known beforehand."""
     return not any(bodies(node) for node in flow.body.nodes)
 
 
 def cycle_message(names: list[str]) -> str:
-    """Word the error about flows that call each other in a cycle.
-
-    Args:
-        names: The flows in the order of the calls.
-
-    Returns:
-        The message.
-    """
+    """Word the error about flows that call each other in a cycle."""
     return f"{names[0]} calls itself: {' -> '.join([*names, names[0]])}"
 
 
 def tool_name(text: str) -> str:
-    """Return a name as a tool name: characters other than `[A-Za-z0-9_.-]` become `_`.
-
-    Args:
-        text: Any name.
-
-    Returns:
-        At most 128 characters; "" if none is left.
-    """
+    """Return a name as a tool name: characters other than `[A-Za-z0-9_.-]` become `_`."""
     return re.sub(_NO_NAME, "_", text).strip("_")[:128]
 
 
 def input_schema_of(flow: Flow) -> dict[str, Json]:
-    """Return the input schema of a flow as a tool; any object without one. Inputs with a default are optional.
+    """Return the input schema of a flow as a tool; any object without one."""
 
-    Args:
-        flow: The flow.
-
-    Returns:
-        A JSON Schema.
-    """
+    # Inputs with a default are optional.
     schema = flow.input_schema
     return without_required_defaults(schema) if isinstance(schema, dict) else {"type": "object"}
 
 
 def flow_tool_of(tool: Tool | None) -> FlowTool | None:
-    """Return the flow of a tool; None for a tool that is not a flow.
-
-    Args:
-        tool: A tool, or None.
-
-    Returns:
-        The handler of the tool.
-    """
+    """Return the flow of a tool; None for a tool that is not a flow."""
     handler = tool.handler if tool is not None else None
     return handler if isinstance(handler, FlowTool) else None

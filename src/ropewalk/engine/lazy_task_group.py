@@ -19,18 +19,10 @@ Drain = Callable[..., Coroutine[Any, Any, None]]
 
 
 class LazyTaskGroup:
-    """Runs `drain` in the task of the caller, and in as many helpers as there is work.
+    """Runs `drain` in the task of the caller, and in as many helpers as there is work."""
 
-    In the task of a helper, `drain` must call `join` (only where `needs_deadline`), `fail` and `leave` itself:
-    a coroutine around it, or a done-callback, would cost as much as everything else here.
-
-    Args:
-        drain: `drain(task_deadline)` claims and executes items until none is left or `closing` is set.
-        pending: Returns the number of unclaimed items.
-        limit: The largest number of drains at once, the caller's included; None for no limit.
-        task_deadline: The deadline of the caller's task. Helpers get others.
-        needs_deadline: Whether anything in `drain` looks up the deadline of its task.
-    """
+    # In the task of a helper, `drain` must call `join` (only where `needs_deadline`), `fail` and `leave` itself: a
+    # coroutine around it, or a done-callback, would cost as much as everything else here.
 
     __slots__ = (
         "closing",
@@ -99,7 +91,9 @@ class LazyTaskGroup:
                 self.task_deadline.helpers = self.helpers
 
     def join(self, task_deadline: TaskDeadline) -> None:
-        """Register the deadline of a helper, at the start of its task. Only where `needs_deadline` is true."""
+        """Register the deadline of a helper, at the start of its task."""
+
+        # Only where `needs_deadline` is true.
         deadline_timer_of(self.loop).add(task_deadline, self.task_deadline.least, clock())
 
     def leave(self, task_deadline: TaskDeadline) -> None:
@@ -112,11 +106,9 @@ class LazyTaskGroup:
             waiter.set_result(None)
 
     def fail(self, exc: BaseException, task_deadline: TaskDeadline) -> bool:
-        """Report the failure of a helper. The first failure cancels all other work, and `run` raises it.
+        """Report the failure of a helper."""
 
-        Returns:
-            False if the helper must raise it in its own task, too: it is not an Exception.
-        """
+        # The first failure cancels all other work, and `run` raises it.
         if self.error is None and not self.closing:
             self.error, self.closing = exc, True
             for helper in self.helpers:
@@ -128,11 +120,7 @@ class LazyTaskGroup:
         return isinstance(exc, Exception)
 
     async def run(self) -> None:
-        """Drain to the end in this task and its helpers.
-
-        Raises:
-            BaseException: The first failure of a drain, after all helpers have ended.
-        """
+        """Drain to the end in this task and its helpers."""
         task_deadline = self.task_deadline
         parent, outer = task_deadline.task, task_deadline.record
         before = parent.cancelling()

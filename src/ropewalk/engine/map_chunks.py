@@ -56,18 +56,7 @@ class ChunkPlan:
 
 
 def spreading(builder: FlowBuilder, node_slot: NodeSlot, body: Any, limit: int | None, run_here: Each) -> Each:
-    """Return the function that runs a map in chunks when it is large enough, and otherwise calls `run_here`.
-
-    Args:
-        builder: The builder of the program, which gets the `ChunkPlan` of the map.
-        node_slot: The node of the map.
-        body: The compiled body.
-        limit: The largest number of items that run at once; None for no limit.
-        run_here: Runs the map in this process.
-
-    Returns:
-        `run_here` itself if the map can never run in chunks.
-    """
+    """Return the function that runs a map in chunks when it is large enough, and otherwise calls `run_here`."""
     spread = builder.spread
     plain = builder.durable and not builder.secrets and not builder.waits
     if spread is None or not plain or _calls_flows(builder, body.region.graph):
@@ -92,14 +81,7 @@ def spreading(builder: FlowBuilder, node_slot: NodeSlot, body: Any, limit: int |
 
 
 def place_of(node_slot: NodeSlot) -> str:
-    """Return the position of a node in its program, equal in every iteration.
-
-    Args:
-        node_slot: The node.
-
-    Returns:
-        Ids of the nodes around it and its own, with slashes.
-    """
+    """Return the position of a node in its program, equal in every iteration."""
     text, region = node_slot.id, node_slot.region
     while region.owner is not None:
         text = f"{region.owner.id}{region.label}/{text}"
@@ -157,16 +139,7 @@ def _slot_from_json(parts: Any) -> Any:
 
 
 def frames_of(scope: Any, node_slot: NodeSlot, run: Any) -> Frame:
-    """Rebuild the frames around a map from its scope, and return the innermost.
-
-    Args:
-        scope: The JSON that `_scope` made.
-        node_slot: The node of the map.
-        run: The run of the chunk, which the frames refer to.
-
-    Returns:
-        The frame that the map runs in.
-    """
+    """Rebuild the frames around a map from its scope, and return the innermost."""
     frames, regions = scope["frames"], [node_slot.region]
     while regions[-1].outer is not None:
         regions.append(regions[-1].outer)
@@ -188,16 +161,5 @@ def frames_of(scope: Any, node_slot: NodeSlot, run: Any) -> Frame:
 
 
 def scope_entry(path: str, node: str, size: int, scope: Any, now: float) -> Entry:
-    """Return the journal entry that fixes the chunks of a map for all owners of the run; each has `size` items.
-
-    Args:
-        path: Path of the map.
-        node: Id of the map.
-        size: Items per chunk.
-        scope: The frames around the map, as JSON.
-        now: Seconds since the epoch.
-
-    Returns:
-        An entry of the kind `scope`.
-    """
+    """Return the journal entry that fixes the chunks of a map for all owners of the run; each has `size` items."""
     return Entry(path, "scope", node, {"size": size, **scope}, "", now, now)

@@ -24,34 +24,13 @@ class MapChunks(Protocol):
     """Runs the chunks of a large map in other processes."""
 
     def wants(self, run: Any, path: str, count: int, limit: int | None, /) -> bool:
-        """Decide whether a map runs in chunks.
-
-        Args:
-            run: The run.
-            path: The path of the map's node.
-            count: The number of items.
-            limit: Maximum number of items at once; None for no limit.
-
-        Returns:
-            True if the map is worth the effort, or was cut by an earlier owner of the run.
-        """
+        """Decide whether a map runs in chunks."""
         ...
 
     async def __call__(
         self, run: Any, path: str, place: str, count: int, limit: int | None, scope: Json, /
     ) -> list[Any]:
-        """Run every chunk of the map at `path`.
-
-        Args:
-            place: The position of the map in the program, equal in every iteration.
-            scope: The frames around the map, as JSON.
-
-        Returns:
-            The value of each chunk, in order; `chunk_run.run_chunk` describes it.
-
-        Raises:
-            NodeFailed: A chunk failed.
-        """
+        """Run every chunk of the map at `path`."""
         ...
 
 
@@ -70,44 +49,19 @@ class FlowBuilder(Protocol):
     watched: bool
 
     def bind(self, tool_id: str, /) -> Any:
-        """Resolve a tool, once per program.
-
-        Args:
-            tool_id: The tool.
-
-        Returns:
-            The tool as `Bound`.
-        """
+        """Resolve a tool, once per program."""
         ...
 
     def runs_in_loop(self, node_slot: NodeSlot) -> bool:
-        """Check whether a node needs no wrapper around its tool call.
-
-        Args:
-            node_slot: The node.
-
-        Returns:
-            True if the loop of the region can make the call itself.
-        """
+        """Check whether a node needs no wrapper around its tool call."""
         ...
 
     def inner_region(self, region: Region) -> Callable[..., Awaitable[Yield]]:
-        """Compile a region inside a node.
-
-        Args:
-            region: The region.
-
-        Returns:
-            The function that runs a frame of the region.
-        """
+        """Compile a region inside a node."""
         ...
 
     def lower_shortest_timeout(self, timeout: float | None) -> None:
-        """Lower the shortest timeout of the program.
-
-        Args:
-            timeout: Seconds; None changes nothing.
-        """
+        """Lower the shortest timeout of the program."""
         ...
 
 
@@ -158,40 +112,17 @@ class LiveRun(Timer, Protocol):
         """Gets the events of the run."""
 
     def begins(self, node: str, at: float) -> float:
-        """Record the current node of a durable run.
-
-        Args:
-            node: The id of the node.
-            at: A reading of `clock`.
-
-        Returns:
-            The wall-clock seconds of that reading.
-        """
+        """Record the current node of a durable run."""
         ...
 
     def now(self) -> float:
-        """Read the clock of the run.
-
-        Returns:
-            Wall-clock seconds that never go back.
-        """
+        """Read the clock of the run."""
         ...
 
     def outermost(self) -> tuple[str, str]:
-        """Find the run that people resume.
-
-        Returns:
-            The id of that run, and the path of its node that contains this run.
-        """
+        """Find the run that people resume."""
         ...
 
     def report(self, kind: str, path: str = "", node: str = "", data: Json = None) -> None:
-        """Emit an event to the watcher of the run.
-
-        Args:
-            kind: The kind of the event.
-            path: The path of the node instance; "" for the run itself.
-            node: The id of the node.
-            data: The data of the event.
-        """
+        """Emit an event to the watcher of the run."""
         ...

@@ -40,58 +40,51 @@ Needs = list[list[int]]
 
 
 class RegionStep(NamedTuple):
-    """A compiled node, as the loops of a region execute it.
+    """A compiled node, as the loops of a region execute it."""
 
-    Attributes:
-        start: Returns the value for a frame, or an awaitable of it.
-        waits: Whether `start` returns an awaitable.
-        take: Checks and copies the result of a direct tool call; None for any other node.
-        write: Folds in the node's own writes; None if it has none, or if `start` does it.
-        slot: The place of the value in the frame.
-    """
-
+    # Returns the value for a frame, or an awaitable of it.
     start: Callable[[Any], Any]
+    # Whether `start` returns an awaitable.
     waits: bool
+    # Checks and copies the result of a direct tool call; None for any other node.
     take: Callable[[Any], Any] | None
+    # Folds in the node's own writes; None if it has none, or if `start` does it.
     write: ApplyWrites | None
+    # The place of the value in the frame.
     slot: int
 
 
 class CompiledGraph(NamedTuple):
-    """A graph of nodes for `_run_graph`.
+    """A graph of nodes for `_run_graph`."""
 
-    Attributes:
-        table: For each node the fields of its RegionStep, its NodeSlot, and the positions of the nodes that need it.
-            Plain tuples, because the loop unpacks these faster than tuples with names.
-        need_counts: For each node the number of nodes that it needs.
-        roots: The positions of the nodes that need none.
-        limit: The largest number of nodes that run at once; None for no limit.
-        max_commits: The largest number of nodes that only wait for the commit of their calls.
-        uses_deadline: Whether a step may look up the deadline of its task.
-        finish: Makes the result and the writes of the region at its end.
-        report: Reports a node that has become ready; None where nobody watches.
-        waits: Whether the flow has waits, so that the tasks of its runs are counted.
-    """
-
+    # For each node the fields of its RegionStep, its NodeSlot, and the positions of the nodes that need it. Plain
+    # tuples, because the loop unpacks these faster than tuples with names.
     table: list[tuple[Any, ...]]
+    # For each node the number of nodes that it needs.
     need_counts: list[int]
+    # The positions of the nodes that need none.
     roots: list[int]
+    # The largest number of nodes that run at once; None for no limit.
     limit: int | None
+    # The largest number of nodes that only wait for the commit of their calls.
     max_commits: int
+    # Whether a step may look up the deadline of its task.
     uses_deadline: bool
+    # Makes the result and the writes of the region at its end.
     finish: Finish
+    # Reports a node that has become ready; None where nobody watches.
     report: ReportReady | None
+    # Whether the flow has waits, so that the tasks of its runs are counted.
     waits: bool
 
 
 def line(steps: list[RegionStep], node_slots: list[NodeSlot], result: Getter, finish: Finish, flat: bool) -> Run:
-    """Return the function that runs nodes one after another in the task of the caller.
+    """Return the function that runs nodes one after another in the task of the caller."""
 
-    The step record is a flat list that costs one clock reading and one append per node: the frame, the
-    nodes, the values of iterations or None, then clock readings, before the first node and after each.
-    The deadline timer reads from it which node runs, and since when. The iterations of a `flat` line (no
-    node has a region inside) share one frame and one record. From `result`, a loop decides if it continues.
-    """
+    # The step record is a flat list that costs one clock reading and one append per node: the frame, the nodes, the
+    # values of iterations or None, then clock readings, before the first node and after each. The deadline timer reads
+    # from it which node runs, and since when. The iterations of a `flat` line (no node has a region inside) share one
+    # frame and one record. From `result`, a loop decides if it continues.
     table, order = _plain_tuples(steps), tuple(node_slots)
 
     async def run_line(frame: Frame, follow: Follow | None = None) -> Yield:
@@ -193,22 +186,12 @@ def graph(
     report: ReportReady | None,
     waits: bool,
 ) -> Run:
-    """Return the function that starts each node as soon as the nodes that it needs are done.
+    """Return the function that starts each node as soon as the nodes that it needs are done."""
 
-    The step record is a flat list: the frame, None, then node, start and end in the order of the ends.
-
-    A node that only waits for the commit of its call is set aside until no other node is ready. So
-    the commits of a hundred calls that return at once are one batch, with one further task at most.
-
-    Args:
-        steps: The steps.
-        node_slots: The same nodes as the compiler knows them.
-        needs: For each node the positions of the nodes that it needs.
-        limit: The largest number of nodes that run at once; None for no limit.
-        finish: Makes the result and the writes of the region at its end.
-        report: Reports a node that has become ready; None where nobody watches.
-        waits: Whether the flow has waits, so that the tasks of its runs are counted.
-    """
+    # The step record is a flat list: the frame, None, then node, start and end in the order of the ends.
+    #
+    # A node that only waits for the commit of its call is set aside until no other node is ready. So the commits of a
+    # hundred calls that return at once are one batch, with one further task at most.
     table = [
         (*step, node_slot, after) for step, node_slot, after in zip(steps, node_slots, _dependents(needs), strict=True)
     ]
@@ -331,15 +314,7 @@ def many(
     uses_deadline: bool,
     waits: bool = False,
 ) -> Callable[[Frame, list[Json]], Awaitable[list[Yield]]]:
-    """Return the function that runs a body once per item, and gives the results in item order.
-
-    Args:
-        open_: Makes the frame of an item: `open_(outer frame, index, item, deadline)`.
-        run: Runs the body in that frame.
-        limit: The largest number of items that run at once; None for no limit.
-        uses_deadline: Whether anything in the body looks up the deadline of its task.
-        waits: Whether the flow has waits, so that the tasks of its runs are counted.
-    """
+    """Return the function that runs a body once per item, and gives the results in item order."""
 
     async def each(frame: Frame, items: list[Json]) -> list[Yield]:
         count = len(items)

@@ -86,10 +86,9 @@ class Ending:
 
 
 class Run(TaskDeadline):
-    """An execution in progress, which frames and steps reach through `frame[RUN]`.
+    """An execution in progress, which frames and steps reach through `frame[RUN]`."""
 
-    It is also the `TaskDeadline` of its task, and the `Timer` of its own timeout, due at `when`.
-    """
+    # It is also the `TaskDeadline` of its task, and the `Timer` of its own timeout, due at `when`.
 
     __slots__ = (
         "allowed",
@@ -166,10 +165,9 @@ class Run(TaskDeadline):
             self.waits = Waits(self)
 
     def outermost(self) -> tuple[str, str]:
-        """Return the id of the run that people resume, and the path of its node that contains this run.
+        """Return the id of the run that people resume, and the path of its node that contains this run."""
 
-        The path is "" for a run that is not part of another run.
-        """
+        # The path is "" for a run that is not part of another run.
         run, call, parent = self, "", self.parent
         while parent is not None:
             call = run.id.removeprefix(f"{parent.id}/")
@@ -177,10 +175,9 @@ class Run(TaskDeadline):
         return run.id, call
 
     def now(self) -> float:
-        """Return wall-clock seconds that never go back, not even behind the times in the journal.
+        """Return wall-clock seconds that never go back, not even behind the times in the journal."""
 
-        A clock that somebody sets back would otherwise lengthen every pause.
-        """
+        # A clock that somebody sets back would otherwise lengthen every pause.
         return max(time.time(), self.wall + clock() - self.mono)
 
     def elapsed(self) -> float:
@@ -196,14 +193,9 @@ class Run(TaskDeadline):
         return self.waiting
 
     def allow(self, names: frozenset[str], known: Redaction | None) -> None:
-        """Let the run read secrets, and redact all of them from now on.
+        """Let the run read secrets, and redact all of them from now on."""
 
-        A result may contain a secret before the flow reads it, so reading comes too late for redaction.
-
-        Args:
-            names: The secrets that the run may read.
-            known: The secrets of the outer run; None for a run of its own.
-        """
+        # A result may contain a secret before the flow reads it, so reading comes too late for redaction.
         from ..config.secrets import MIN_LENGTH, remember_secrets  # imported only by flows that read secrets
 
         self.allowed, self.secrets = names, Redaction() if known is None else known
@@ -214,11 +206,7 @@ class Run(TaskDeadline):
                 self.secrets.add(value, f"$secret.{name}")
 
     def secret(self, name: str) -> str:
-        """Read a secret from the environment, and redact it from now on.
-
-        Raises:
-            ExpressionError: The run may not read it, or it is not set.
-        """
+        """Read a secret from the environment, and redact it from now on."""
         if name not in self.allowed or self.secrets is None:
             from ..config.secrets import refusal_message
 
@@ -239,13 +227,7 @@ class Run(TaskDeadline):
         return None if entry is None else attempt_from_entry(entry)
 
     def add_failed_attempt(self, node_slot: NodeSlot, count: int, attempt: FailedAttempt) -> None:
-        """Keep a failed attempt of a node for the record of the run, and report it.
-
-        Args:
-            node_slot: The node.
-            count: The number of the attempt, from 1.
-            attempt: The attempt.
-        """
+        """Keep a failed attempt of a node for the record of the run, and report it."""
         path = attempt.path
         self.attempts.append((node_slot.name, attempt))
         if self.watcher is not None:
@@ -255,10 +237,9 @@ class Run(TaskDeadline):
             self.report("attempt.failed", path, node_slot.name, data)
 
     def disown(self, path: str) -> None:
-        """Drop the failures inside a node instance that failed itself: its own failure replaces them.
+        """Drop the failures inside a node instance that failed itself: its own failure replaces them."""
 
-        A resumed run does not enter this node again, so it would not have these failures either.
-        """
+        # A resumed run does not enter this node again, so it would not have these failures either.
         if self.errors:
             inside = (path + "/", path + "[")
             self.errors = [error for error in self.errors if not error.path.startswith(inside)]
@@ -269,7 +250,9 @@ class Run(TaskDeadline):
             self.emit(self.watcher, Event(run_id=self.id, kind=kind, at=self.now(), path=path, node=node, data=data))
 
     def emit(self, watcher: Watcher, event: Event) -> None:
-        """Pass an event to a watcher. An error of the watcher goes to the exception handler of the event loop."""
+        """Pass an event to a watcher."""
+
+        # An error of the watcher goes to the exception handler of the event loop.
         try:
             watcher(event)
         except Exception as exc:  # noqa: BLE001 - reported to the handler of the loop, never to the run
@@ -280,7 +263,9 @@ class Run(TaskDeadline):
     # --- running ------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Cancel the steps in progress, so that the run ends as stopped. Call it on the loop of the run."""
+        """Cancel the steps in progress, so that the run ends as stopped."""
+
+        # Call it on the loop of the run.
         if self.playing:
             self.stopping += 1
             self.ending, self.turn = True, 0.0
@@ -295,14 +280,10 @@ class Run(TaskDeadline):
         interrupt_inside(self)
 
     async def give_way(self) -> None:
-        """Let the event loop run other tasks. Called between nodes, when `turn` is over.
+        """Let the event loop run other tasks."""
 
-        Without this, a run whose tools never suspend would keep the loop: no deadline and no stop would
-        reach it.
-
-        Raises:
-            asyncio.CancelledError: The run is ending.
-        """
+        # Called between nodes, when `turn` is over.
+        # Without this, a run whose tools never suspend would keep the loop: no deadline and no stop would reach it.
         if not self.ending:
             before, self.round = self.round, self.deadline_timer.round()
             now = clock()
@@ -316,15 +297,7 @@ class Run(TaskDeadline):
             raise asyncio.CancelledError  # a tool swallowed the first one
 
     def begins(self, node: str, at: float) -> float:
-        """Record the current node of a durable run, for people who look from outside.
-
-        Args:
-            node: The id of the node that begins.
-            at: A reading of `clock`.
-
-        Returns:
-            The wall-clock seconds of that reading.
-        """
+        """Record the current node of a durable run, for people who look from outside."""
         elapsed = at - self.mono
         self.log.touch(node, self.spent + elapsed)
         return max(time.time(), self.wall + elapsed)
@@ -346,13 +319,7 @@ class Run(TaskDeadline):
             self.waits.begin()
 
     async def execute(self) -> Ending:
-        """Run the program to its end and return how it ended, failures included.
-
-        Raises:
-            asyncio.CancelledError: The caller cancelled the task; the run has no ending.
-            JournalConflict: The journal does not fit the flow.
-            StoreError: The store failed.
-        """
+        """Run the program to its end and return how it ended, failures included."""
         self._begin()
         program, task, deadline_timer, waits = self.program, self.task, self.deadline_timer, self.waits
         limit = program.flow.timeout
@@ -540,11 +507,7 @@ def _ids_in(paths: Iterable[str]) -> set[str]:
 
 
 def entries(run: Run) -> list[Entry]:
-    """Return the journal of a run whose store keeps none, made from its step records.
-
-    Returns:
-        An entry for every decided node, failed attempt and open wait, in the order in which they ended.
-    """
+    """Return the journal of a run whose store keeps none, made from its step records."""
     shift = run.wall - run.mono  # from a reading of the clock to wall-clock seconds
     journal: list[Entry] = []
     for node_slot, frame, start, end in run.steps():

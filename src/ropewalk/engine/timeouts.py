@@ -80,7 +80,9 @@ class TaskDeadline:
             self.task.uncancel()
 
     def interrupt(self) -> None:
-        """Cancel the task. No further node of it starts, even if a tool swallows the cancellation."""
+        """Cancel the task."""
+
+        # No further node of it starts, even if a tool swallows the cancellation.
         if self.late is None:
             self.late = INTERRUPTED
         self.task.cancel()
@@ -137,12 +139,9 @@ class DeadlineTimer:
         self.counting, self.rounds = False, self.rounds + 1
 
     def add(self, task_deadline: TaskDeadline, limit: float | None, now: float) -> None:
-        """Watch a task deadline.
+        """Watch a task deadline."""
 
-        Args:
-            limit: The shortest timeout of its nodes in seconds; None if no node has one.
-            now: A reading of `clock`.
-        """
+        # `limit`: The shortest timeout of its nodes in seconds; None if no node has one.
         task = task_deadline.task
         if task in self.by_task:
             task_deadline.outer = self.by_task[task]
@@ -185,7 +184,9 @@ class DeadlineTimer:
         self.handle = self.loop.call_at(when, self.look)
 
     def look(self) -> None:
-        """Cancel what is late, and arm the timer again. Runs in which no tool suspends call it, too."""
+        """Cancel what is late, and arm the timer again."""
+
+        # Runs in which no tool suspends call it, too.
         if self.handle is not None:
             self.handle.cancel()
         now, self.handle, self.when = clock(), None, float("inf")
@@ -218,11 +219,10 @@ _deadline_timers: dict[int, DeadlineTimer] = {}
 
 
 def deadline_timer_of(loop: asyncio.AbstractEventLoop) -> DeadlineTimer:
-    """Return the timer of an event loop, created on first use.
+    """Return the timer of an event loop, created on first use."""
 
-    Every run calls this, so the timers are kept by id: a weak dictionary is slower. A new loop removes
-    the timers of closed loops.
-    """
+    # Every run calls this, so the timers are kept by id: a weak dictionary is slower. A new loop removes the timers of
+    # closed loops.
     deadline_timer = _deadline_timers.get(id(loop))
     if deadline_timer is None or deadline_timer.loop is not loop:
         for key in [key for key, timer in _deadline_timers.items() if timer.loop.is_closed()]:
@@ -248,10 +248,9 @@ async def pending_cancellation() -> asyncio.CancelledError | None:
 
 
 class Deadline:
-    """An exact deadline of the current task, from its creation until `over`.
+    """An exact deadline of the current task, from its creation until `over`."""
 
-    When it passes it cancels the task, and again every RECANCEL_AFTER seconds while the task continues.
-    """
+    # When it passes it cancels the task, and again every RECANCEL_AFTER seconds while the task continues.
 
     __slots__ = ("before", "deadline_timer", "late", "task", "when")
 
@@ -286,13 +285,7 @@ class Deadline:
 
 
 def interrupt_inside(task_deadline: TaskDeadline, outer: TaskGroup | None = None) -> None:
-    """Cancel the work in progress of a task deadline: its own task and, at the same moment, all helpers.
-
-    Args:
-        task_deadline: The one of the task in which the cancelled work began. Runs that are called in this task are
-            cancelled, too.
-        outer: The task group around the cancelled work, which continues; None cancels everything.
-    """
+    """Cancel the work in progress of a task deadline: its own task and, at the same moment, all helpers."""
     inner: TaskDeadline | None = deadline_timer_of(task_deadline.task.get_loop()).by_task.get(
         task_deadline.task, task_deadline
     )
@@ -334,7 +327,9 @@ class PolicyDeadline(Deadline):
 
 
 class TimedOut(Exception):
-    """A deadline passed. Internal: `ToolTimeout` replaces it where the tool is known."""
+    """A deadline passed."""
+
+    # Internal: `ToolTimeout` replaces it where the tool is known.
 
 
 def timed(run: Callable[[Any], Awaitable[Any]], seconds: float) -> Callable[[Any], Awaitable[Any]]:

@@ -32,15 +32,10 @@ _CLOCK_INTERVAL: Final = 60.0  # seconds between looks at the wall clock, which 
 
 
 class Pending:
-    """A wait for which nothing has arrived, or a pause.
+    """A wait for which nothing has arrived, or a pause."""
 
-    Args:
-        open_wait: The event that the outermost run waits for; None for a pause.
-        wait_entry: The journal entry of the wait in its own run.
-        durable: Whether its arrival must be journaled.
-        due: Wall-clock seconds at which a pause ends.
-        outer_wait: The journal entry of the wait in the outermost run.
-    """
+    # `durable`: Whether its arrival must be journaled.
+    # `due`: Wall-clock seconds at which a pause ends.
 
     __slots__ = ("arrival", "due", "durable", "late", "open_wait", "outer_wait", "owner", "report", "wait_entry")
 
@@ -61,11 +56,10 @@ class Pending:
 
 
 class Waits:
-    """The waits of one run.
+    """The waits of one run."""
 
-    The waits of runs that call each other form a tree. Each run counts its own tasks and time. The
-    `root`, which belongs to the outermost run, keeps the waits of all of them and receives what arrives.
-    """
+    # The waits of runs that call each other form a tree. Each run counts its own tasks and time. The `root`, which
+    # belongs to the outermost run, keeps the waits of all of them and receives what arrives.
 
     def __init__(self, run: LiveRun) -> None:
         self.run, self.park = run, False
@@ -90,14 +84,18 @@ class Waits:
         self._remaining = 0.0  # seconds until the timeout of the run, stopped while it only waits
 
     def begin(self) -> None:
-        """Start to receive what arrives. The run calls it when it starts."""
+        """Start to receive what arrives."""
+
+        # The run calls it when it starts.
         if self.outer is None:
             self.run.log.on_signal = self._notice
         else:
             self.outer.inner.add(self)
 
     async def end(self) -> None:
-        """Stop to receive, and leave no task behind. The run calls it when it ends."""
+        """Stop to receive, and leave no task behind."""
+
+        # The run calls it when it ends.
         if self.outer is None:
             self.run.log.on_signal = None
         else:
@@ -126,13 +124,7 @@ class Waits:
     # --- the journal of the outermost run -------------------------------------------------------------
 
     async def arrived_before(self, wait_entry: Entry, durable: bool, again: bool) -> Entry | None:
-        """Return the arrival that the outermost run has recorded for a wait of this part, and copy it to the part.
-
-        Args:
-            wait_entry: The journal entry of the wait.
-            durable: Whether to journal the copy.
-            again: Whether an earlier process began the wait.
-        """
+        """Return the arrival that the outermost run has recorded for a wait of this part, and copy it to the part."""
         if self.outer is None:
             return None
         arrived = self.root.run.log.past.get((self.prefix + wait_entry.path, "signal"))
@@ -147,7 +139,9 @@ class Waits:
         return None
 
     async def recorded(self, wait_entry: Entry, durable: bool) -> Entry:
-        """Record a wait in the outermost run, and return its entry there. The outermost run has recorded its own."""
+        """Record a wait in the outermost run, and return its entry there."""
+
+        # The outermost run has recorded its own.
         if self.outer is None:
             return wait_entry
         log, path = self.root.run.log, self.prefix + wait_entry.path
@@ -226,7 +220,9 @@ class Waits:
             self._task = self._loop.create_task(self._deliver())
 
     async def _deliver(self) -> None:
-        """Pass arrivals to their waits, end overdue waits, and park the run. At most one task does this."""
+        """Pass arrivals to their waits, end overdue waits, and park the run."""
+
+        # At most one task does this.
         try:
             while self._news and self._pending:
                 self._news = False
@@ -341,13 +337,9 @@ class Waits:
         return now
 
     def is_idle(self, *, pauses: bool) -> bool:
-        """Return True if no task of the run executes anything.
+        """Return True if no task of the run executes anything."""
 
-        A task is idle in a wait, in a call of a flow that is idle, and while it waits for idle tasks.
-
-        Args:
-            pauses: Whether a task in a pause is idle, too.
-        """
+        # A task is idle in a wait, in a call of a flow that is idle, and while it waits for idle tasks.
         if self.run.ending or any(group.handle and group.pending() for group in self.spills):
             return False
         idle = sum(waits.is_idle(pauses=pauses) for waits in self.inner)
@@ -372,10 +364,9 @@ class Waits:
         return [wait for waits in self._tree() for wait in (*waits._own_waits, *waits._pauses)]
 
     async def _park(self) -> None:
-        """Release the run, unless something has arrived meanwhile.
+        """Release the run, unless something has arrived meanwhile."""
 
-        The run cannot continue in between: only the task that executes this wakes its waits.
-        """
+        # The run cannot continue in between: only the task that executes this wakes its waits.
         dues = [wait.due for wait in self._open() if wait.due is not None]
         if dues and min(dues) <= self.run.now():
             return  # the timer is about to end this wait

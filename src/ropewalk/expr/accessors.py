@@ -21,14 +21,7 @@ ABSENT: Final = (KeyError, TypeError, IndexError)
 
 
 def path_getter(base: Getter, path: Path, absent: Json, *, elide: bool = False) -> Getter:
-    """Return a closure that gets the value at a path.
-
-    Args:
-        base: Gets the value that the path starts from.
-        path: The path.
-        absent: The result if the path does not exist.
-        elide: True to skip a leading `output` if the value has no such key.
-    """
+    """Return a closure that gets the value at a path."""
     if elide and path[:1] == ("output",):
         return _eliding_getter(base, path, absent)
     # The common shapes have closures of their own, because this runs for every reference.
@@ -135,7 +128,9 @@ def _eliding_getter(base: Getter, path: Path, absent: Json) -> Getter:
 
 
 def constant_getter(value: Json) -> Getter:
-    """Return a closure that gives a constant. Containers are copied, so that callers may change them."""
+    """Return a closure that gives a constant."""
+
+    # Containers are copied, so that callers may change them.
     if type(value) is not dict and type(value) is not list:
         return lambda frame: value
     inside = value.values() if type(value) is dict else value

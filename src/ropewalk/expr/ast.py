@@ -29,13 +29,12 @@ class Lit:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A reference to a value of the run: `root` names the source, `path` walks down from it.
+    """A reference to a value of the run: `root` names the source, `path` walks down from it."""
 
-    In a graph the roots are input, out, status, state, item, index, round, prev, error and secret. The first path
-    element under out, status, state and secret is a name. A path that does not exist gives missing. With `elide`, a
-    leading `output` under the name is skipped if the value has no such key. `column` is the column in the source
-    text. `original` is the reference in the document that this one was bound from; messages show that one.
-    """
+    # In a graph the roots are input, out, status, state, item, index, round, prev, error and secret. The first path
+    # element under out, status, state and secret is a name. A path that does not exist gives missing. With `elide`, a
+    # leading `output` under the name is skipped if the value has no such key. `column` is the column in the source
+    # text. `original` is the reference in the document that this one was bound from; messages show that one.
 
     root: str
     path: Path = ()
@@ -74,12 +73,11 @@ class Fn:
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """A macro: evaluates `body` for every element of `source` with `names` bound.
+    """A macro: evaluates `body` for every element of `source` with `names` bound."""
 
-    `kind` is all, exists, exists_one, map, filter, flat_map, reduce, group_by, sort ...;
-    `names` are bound in order (element, then index or accumulator as the kind says);
-    `extra` are arguments evaluated once (REDUCE's initial value, a sort's order).
-    """
+    # `kind` is all, exists, exists_one, map, filter, flat_map, reduce, group_by, sort ...; `names` are bound in order
+    # (element, then index or accumulator as the kind says); `extra` are arguments evaluated once (REDUCE's initial
+    # value, a sort's order).
 
     kind: str
     source: Expr
@@ -104,16 +102,7 @@ def binary(name: str, left: Expr, right: Expr, column: int = 1) -> Expr:
 
 
 def select(holder: Expr, key: str | int, column: int = 1) -> Expr:
-    """Return the member `key` of the value of an expression.
-
-    Args:
-        holder: The expression.
-        key: A property name or a position.
-        column: The column of the access in the source text.
-
-    Returns:
-        A longer reference if `holder` is one, else an index operation.
-    """
+    """Return the member `key` of the value of an expression."""
     if isinstance(holder, Ref):
         return Ref(holder.root, (*holder.path, key), holder.elide, holder.column)
     if isinstance(holder, Var):
@@ -218,14 +207,7 @@ _NAME: Final = re.compile(r"[^\W\d]\w*")
 
 
 def show_in_document(expr: Expr) -> str:
-    """Return the text of an expression in the words of its document, for messages.
-
-    Args:
-        expr: The expression.
-
-    Returns:
-        The text, with the references that the author wrote.
-    """
+    """Return the text of an expression in the words of its document, for messages."""
     return show(rebind(expr, lambda ref: ref.original or ref))
 
 

@@ -30,10 +30,9 @@ _SCALAR: Final = frozenset(("boolean", "number", "integer"))
 
 
 def _element_frames(expr: Each, scope: Scope) -> Callable[[Any], list[Any]]:
-    """Return a closure that gives the frames of the body, one per element, and charges for them.
+    """Return a closure that gives the frames of the body, one per element, and charges for them."""
 
-    Null and missing have no elements; the elements of an object are its keys.
-    """
+    # Null and missing have no elements; the elements of an object are its keys.
     get = scope.operand(expr.source)
     indexed = len(expr.names) > 1
 
@@ -58,7 +57,9 @@ def _item(expr: Each, scope: Scope) -> int:
 
 
 def _all(expr: Each, scope: Scope) -> Getter:
-    """Build `all`: false if an element fails. As in CEL, an error counts only if no element fails."""
+    """Build `all`: false if an element fails."""
+
+    # As in CEL, an error counts only if no element fails.
     return _search(expr, scope, stop=False)
 
 
@@ -215,10 +216,9 @@ def _shallow_size(value: Json) -> int:
 
 
 def may_multiply(expr: Each) -> bool:
-    """Return True if the body may put a value into its result more than once, or add outer values per element.
+    """Return True if the body may put a value into its result more than once, or add outer values per element."""
 
-    The size of such a result is checked, because it can be far larger than its inputs.
-    """
+    # The size of such a result is checked, because it can be far larger than its inputs.
     flows = list(_value_sources(expr.body))
     earlier: list[tuple[str, Path]] = []
     for name, path in flows:
@@ -338,10 +338,9 @@ def _secret_guard(expr: Fn, known: Function, scope: Scope) -> Callable[[Any, lis
 
 
 def _charge_arguments(args: list[Json], budget: Budget | None) -> None:
-    """Charge a function inside a macro for the size of its arguments.
+    """Charge a function inside a macro for the size of its arguments."""
 
-    Otherwise a list of a thousand elements and a text of a megabyte would keep one evaluation busy for minutes.
-    """
+    # Otherwise a list of a thousand elements and a text of a megabyte would keep one evaluation busy for minutes.
     assert budget is not None
     for arg in args:
         kind = type(arg)

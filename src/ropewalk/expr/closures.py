@@ -36,7 +36,9 @@ _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def _logical_test(expr: Fn, scope: Scope) -> Test:
-    """Build `&&` and `||`. As in CEL, an error on one side is dropped if another side alone decides."""
+    """Build `&&` and `||`."""
+
+    # As in CEL, an error on one side is dropped if another side alone decides.
     tests = [scope.test(arg) for arg in expr.args]
     decides = expr.name == "||"
     if len(tests) == 2:
@@ -98,7 +100,9 @@ def _choice_getter(expr: Fn, scope: Scope) -> Getter:
 
 
 def _order_test(expr: Fn, scope: Scope) -> Test:
-    """Build `<`, `<=`, `>` and `>=`. A constant on the left changes sides."""
+    """Build `<`, `<=`, `>` and `>=`."""
+
+    # A constant on the left changes sides.
     left, right = expr.args
     name = expr.name
     if isinstance(left, Lit) and not isinstance(right, Lit):
@@ -194,7 +198,9 @@ def _membership_test(expr: Fn, scope: Scope) -> Test:
 
 
 def _sum_getter(expr: Fn, scope: Scope) -> Getter:
-    """Build `+`. Two integers are added here; everything else, such as texts and lists, in `operators.add`."""
+    """Build `+`."""
+
+    # Two integers are added here; everything else, such as texts and lists, in `operators.add`.
     budget = scope.budget
     first, second, *more = [scope.operand(arg) for arg in expr.args]
     if more:

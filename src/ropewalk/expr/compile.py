@@ -17,17 +17,9 @@ from .scope import FRAME, Resolve, Scope, SecretsOf, Test
 
 
 def compile_expr(expr: Expr, resolve: Resolve, secrets: SecretsOf | None = None) -> Getter:
-    """Compile an expression to a thread-safe closure that takes a frame and returns the value.
+    """Compile an expression to a thread-safe closure that takes a frame and returns the value."""
 
-    Args:
-        expr: The expression.
-        resolve: Returns, for a reference, a getter of the base value and the rest of the path.
-        secrets: Returns the secrets of a frame, which functions must not change.
-
-    Returns:
-        The closure. Missing values become null. The result shares data with the frame, but constant containers are
-        new at each call.
-    """
+    # `secrets`: Returns the secrets of a frame, which functions must not change.
     if type(expr) is Ref:  # the most common case
         base, path = resolve(expr)
         return path_getter(base, path, None, elide=expr.elide)
@@ -40,15 +32,11 @@ def compile_expr(expr: Expr, resolve: Resolve, secrets: SecretsOf | None = None)
 
 
 def compile_condition(expr: Expr, resolve: Resolve, secrets: SecretsOf | None = None) -> Test:
-    """Compile a condition to a closure that takes a frame and returns True or False.
+    """Compile a condition to a closure that takes a frame and returns True or False."""
 
-    Null and missing are False. A value that is not a boolean raises ExpressionError.
-
-    Args:
-        expr: The expression.
-        resolve: Returns, for a reference, a getter of the base value and the rest of the path.
-        secrets: Returns the secrets of a frame, which functions must not change.
-    """
+    # Null and missing are False. A value that is not a boolean raises ExpressionError.
+    #
+    # `secrets`: Returns the secrets of a frame, which functions must not change.
     if not needs_budget(expr):
         return Scope(resolve, _operand_getter, secrets=secrets).test(expr)
     run = Scope(resolve, _operand_getter, active=True, secrets=secrets).test(expr)

@@ -23,30 +23,25 @@ EVERY: Final = range(1_000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """A function of the language.
-
-    Args:
-        name: Its name.
-        run: The Python function.
-        least: The least number of arguments.
-        most: The most; None for no limit.
-        returns: A JSON Schema type, or None if it depends on the arguments.
-        raw: True if it can get MISSING; otherwise missing is null.
-        budget: True if it gets the budget as its first argument.
-        keeps: The arguments that are unchanged in the result, so that a secret in them stays recognisable.
-        asks: The arguments of which nothing is in the result. Other arguments must not contain secrets.
-        writes_json: True if it writes texts as JSON.
-    """
+    """A function of the language."""
 
     name: str
     run: Callable[..., Json]
+    # The least number of arguments.
     least: int
+    # The most; None for no limit.
     most: int | None
+    # A JSON Schema type, or None if it depends on the arguments.
     returns: str | None
+    # True if it can get MISSING; otherwise missing is null.
     raw: bool = False
+    # True if it gets the budget as its first argument.
     budget: bool = False
+    # The arguments that are unchanged in the result, so that a secret in them stays recognisable.
     keeps: Positions = ()
+    # The arguments of which nothing is in the result. Other arguments must not contain secrets.
     asks: Positions = ()
+    # True if it writes texts as JSON.
     writes_json: bool = False
 
     @property
@@ -141,16 +136,7 @@ def secret_change_message(name: str, secret: str) -> str:
 
 
 def wrong_type(name: str, expected: str, value: Json) -> ExpressionError:
-    """Return the error of an argument with a wrong type.
-
-    Args:
-        name: The function.
-        expected: The expected type, in words.
-        value: The argument.
-
-    Returns:
-        The error, to be raised by the caller.
-    """
+    """Return the error of an argument with a wrong type."""
     return ExpressionError(f"{name} needs {expected}, not {kind_of(value)}")
 
 

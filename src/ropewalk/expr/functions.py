@@ -51,10 +51,9 @@ def _text(name: str, value: Json) -> str:
 
 
 def check_constants(name: str, args: list[Expr]) -> None:
-    """Raise ExpressionError for a constant argument that can never work.
+    """Raise ExpressionError for a constant argument that can never work."""
 
-    These are bad patterns and queries, transforms that are not registered, and wrong orders of a sort.
-    """
+    # These are bad patterns and queries, transforms that are not registered, and wrong orders of a sort.
     first, last = args[0] if args else None, args[-1] if len(args) > 1 else None
     if name == "custom" and isinstance(first, Lit):
         from .reshape import registered_transform
@@ -515,13 +514,7 @@ KINDS: Final = frozenset(find_form.kind for macro in MACROS.values() for find_fo
 
 
 def find_form(name: str, count: int, has_name: bool | None) -> Form | None:
-    """Return the form of a macro with a number of arguments after the list; None if there is none.
-
-    Args:
-        name: The macro.
-        count: The number of arguments.
-        has_name: True if a plain name comes first; None if that is not known yet.
-    """
+    """Return the form of a macro with a number of arguments after the list; None if there is none."""
     fitting = [form for form in MACROS[name].forms if form.count == count]
     for form in fitting:
         if has_name is None or has_name == bool(form.names):

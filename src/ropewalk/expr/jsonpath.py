@@ -85,11 +85,7 @@ _evaluation = threading.local()
 
 
 def compile_query(path: str) -> Callable[[Budget | None, Json], list[Json]]:
-    """Compile a query to a function of (budget, value) that returns the selected values.
-
-    Raises:
-        ExpressionError: The path is not RFC 9535.
-    """
+    """Compile a query to a function of (budget, value) that returns the selected values."""
     return _compile_query(path)
 
 

@@ -48,10 +48,9 @@ class Token(NamedTuple):
 
 
 def next_token(text: str, at: int, *, lenient: bool = False) -> Token:
-    """Return the token at or after a position, without white space and comments.
+    """Return the token at or after a position, without white space and comments."""
 
-    With `lenient`, a character that only JSONPath uses becomes a token of kind `other`.
-    """
+    # With `lenient`, a character that only JSONPath uses becomes a token of kind `other`.
     while True:
         match = _TOKEN.match(text, at)
         if match is None:

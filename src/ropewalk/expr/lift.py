@@ -36,20 +36,7 @@ def lift(
     path: str = "",
     problems: list[Problem] | None = None,
 ) -> Expr:
-    """Convert a value of a document to a tree; a value without references becomes one constant.
-
-    Args:
-        value: The value.
-        roots: The names that may follow `$`.
-        unknown: With `"literal"`, a string that is not a valid reference stays text, and its problem has the keyword
-            `unresolved`.
-        path: The place of the value in its document.
-        problems: Collects the problems, each with its path and column; null replaces the value. None: the first
-            problem raises.
-
-    Raises:
-        ExpressionError: There is a problem, and `problems` is None.
-    """
+    """Convert a value of a document to a tree; a value without references becomes one constant."""
     reader = _Reader(roots, unknown, path, problems)
     expr = reader.read(value, None, 0)
     return Lit(value) if expr is _NO_REFERENCE else expr
@@ -170,7 +157,9 @@ def _unknown_root(name: str, roots: frozenset[str], text: str, at: int) -> Expre
 
 @lru_cache(maxsize=8192)
 def read_string(text: str) -> Expr | None:
-    """Return the tree of a string in a document; None if it is plain text. Raises ExpressionError."""
+    """Return the tree of a string in a document; None if it is plain text."""
+
+    # Raises ExpressionError.
     if text.startswith("$") and not text.startswith(("$$", "${")):
         return _reference(text)
     if "${" not in text and not text.startswith("$$"):
@@ -228,10 +217,9 @@ def _reference(text: str) -> Expr:
 
 
 def _explain_bad_reference(text: str, end: int) -> ExpressionError:
-    """Return the error for a reference that ends at `end`, before its text does.
+    """Return the error for a reference that ends at `end`, before its text does."""
 
-    Its suggestion is what the author probably meant, if that can be read.
-    """
+    # Its suggestion is what the author probably meant, if that can be read.
     if re.match(_LIKE_EXPRESSION, text[end:]) and _is_readable(f"${{{text}}}"):
         return fault(text, end, "a reference ends here; an expression belongs in ${...}", f"${{{text}}}"[:80])
     if text[end:] == ".":

@@ -88,7 +88,9 @@ class Budget:
             self._check_limits()
 
     def check_clock(self) -> None:
-        """Look at the clock after an operation that one step does not cover. Raises OverBudget when time is up."""
+        """Look at the clock after an operation that one step does not cover."""
+
+        # Raises OverBudget when time is up.
         self._check_limits()
 
     def _check_limits(self) -> None:
@@ -121,14 +123,10 @@ def grow(budget: Budget | None, size: int) -> None:
 
 
 def weigh(value: Json, budget: Budget | None = None) -> int:
-    """Return the approximate size of a value as JSON, in bytes.
+    """Return the approximate size of a value as JSON, in bytes."""
 
-    A value built by reference may contain one list many times: a few objects in memory and terabytes when written.
-    The walk takes linear time in the distinct containers, which cost steps.
-
-    Raises:
-        OverBudget: The value is larger than 100 MB or nested too deeply.
-    """
+    # A value built by reference may contain one list many times: a few objects in memory and terabytes when written.
+    # The walk takes linear time in the distinct containers, which cost steps.
     return _weigh(value, MAX_DEPTH, {}, budget) if type(value) is list or type(value) is dict else _leaf(value)
 
 
@@ -226,10 +224,9 @@ def is_number(value: Json) -> bool:
 
 
 def is_equal(a: Json, b: Json, budget: Budget | None = None, depth: int = MAX_DEPTH) -> bool:
-    """Return True if two values are equal by JSON type at every depth: 1 == 1.0, true != 1.
+    """Return True if two values are equal by JSON type at every depth: 1 == 1.0, true != 1."""
 
-    MISSING equals nothing, not even itself.
-    """
+    # MISSING equals nothing, not even itself.
     a_type, b_type = type(a), type(b)
     if a_type is not b_type:
         return bool(a == b) if is_number(a) and is_number(b) else False
@@ -392,18 +389,9 @@ _MIN_INT_FLOAT, _MAX_INT_FLOAT = float(-(2**63)), float(2**63)
 
 
 def identity_key(value: Json, budget: Budget | None) -> str | bytes:
-    """Return a key that two values share exactly if they are equal in the language.
+    """Return a key that two values share exactly if they are equal in the language."""
 
-    Args:
-        value: A JSON value.
-        budget: Pays one step for each element inside `value`, and for the bytes of its JSON.
-
-    Returns:
-        The text itself for a text, otherwise bytes: a number or a constant as Python writes it, or a digest of JSON.
-
-    Raises:
-        OverBudget: The value is too large to compare or nested too deeply.
-    """
+    # `budget`: Pays one step for each element inside `value`, and for the bytes of its JSON.
     kind = type(value)
     if kind is str:
         return value  # type: ignore[no-any-return]

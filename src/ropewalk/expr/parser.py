@@ -30,11 +30,7 @@ _MESSAGE_END: Final = "the expression ends too early"
 
 @lru_cache(maxsize=8192)
 def parse(text: str) -> Expr:
-    """Parse an expression; references keep the roots as written.
-
-    Raises:
-        ExpressionError: The text is not valid; the error has its line and column.
-    """
+    """Parse an expression; references keep the roots as written."""
     plain = _PLAIN.fullmatch(text)
     if plain is not None and plain[1] in ROOTS and len(text) <= MAX_TEXT:
         return Ref(plain[1], tuple(plain[2].split(".")[1:]))
@@ -387,11 +383,10 @@ class _Parser:
 
 
 def query_tree(text: str, at: int, end: int, path: tuple[str | int, ...], column: int) -> tuple[Expr, int]:
-    """Parse a query that begins with the constant `path` from `at` to `end`, as a call of `query`.
+    """Parse a query that begins with the constant `path` from `at` to `end`, as a call of `query`."""
 
-    The constant steps stay in the reference, so that it reads no more state than needed, unless a filter refers to
-    the root.
-    """
+    # The constant steps stay in the reference, so that it reads no more state than needed, unless a filter refers to
+    # the root.
     stop = query_end(text, end)
     rest = text[end:stop]
     reads_root = "$" in re.sub(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'", "", rest)

@@ -26,19 +26,9 @@ CALL: Final = re.compile(r"\s*\(")
 
 
 def read_path(text: str, at: int, *, state: bool, loose: bool = False) -> tuple[Path, int]:
-    """Read the constant steps of a path.
+    """Read the constant steps of a path."""
 
-    It stops before a method call, a computed index and a JSONPath segment.
-
-    Args:
-        text: The text.
-        at: The position where the path begins.
-        state: True if negative positions are allowed.
-        loose: True outside expressions: names may contain a hyphen, and nothing is a call.
-
-    Returns:
-        The steps, and the position after them.
-    """
+    # It stops before a method call, a computed index and a JSONPath segment.
     steps: list[str | int] = []
     name_of = _LOOSE_NAME if loose else _NAME
     while True:

@@ -61,11 +61,10 @@ def registered_transform(name: Json) -> Callable[[Json], Json]:
 
 
 def unregistered_message(name: Json) -> tuple[str, str | None]:
-    """Return the message about a name that is not registered, and the most similar name.
+    """Return the message about a name that is not registered, and the most similar name."""
 
-    Without a similar name, the message tells where to register it, because each process that reads the definition
-    needs it.
-    """
+    # Without a similar name, the message tells where to register it, because each process that reads the definition
+    # needs it.
     message = f"no transform {name!r} is registered"
     if type(name) is not str:
         return message, None

@@ -33,24 +33,21 @@ BOOLEAN: Final = frozenset(("&&", "||", "!", "==", "!=", "<", "<=", ">", ">=", "
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The scope of one closure.
+    """The scope of one closure."""
 
-    Args:
-        resolve: Returns, for a reference, a getter of the base value and the rest of the path.
-        make: Builds the closure of an operand.
-        active: True if closures get activations instead of frames.
-        slots: The position of each bound name in an activation.
-        size: The length of an activation here.
-        in_body: True if the closure runs once per element of a macro.
-        secrets: Returns the secrets of a frame.
-    """
-
+    # Returns, for a reference, a getter of the base value and the rest of the path.
     resolve: Resolve
+    # Builds the closure of an operand.
     make: Callable[[Expr, Scope], Getter]
+    # True if closures get activations instead of frames.
     active: bool = False
+    # The position of each bound name in an activation.
     slots: Mapping[str, int] = field(default_factory=dict)
+    # The length of an activation here.
     size: int = _FIRST_SLOT
+    # True if the closure runs once per element of a macro.
     in_body: bool = False
+    # Returns the secrets of a frame.
     secrets: SecretsOf | None = None
 
     def bind(self, names: tuple[str, ...]) -> Scope:

@@ -89,15 +89,7 @@ def transform_expr(
     path: str = "",
     problems: list[Problem] | None = None,
 ) -> Expr:
-    """Compile a transform `{type, config}` of a source.
-
-    Args:
-        spec: The transform; its type may be in any letter case.
-        source: The value that is transformed.
-        roots: The names that may follow `$`.
-        path: The place of the transform in its document.
-        problems: Collects the problems, each with its path; None: the first problem raises ExpressionError.
-    """
+    """Compile a transform `{type, config}` of a source."""
     reporter = _Config({}, source, roots, path, problems)
     if type(spec) is not dict or type(spec.get("type")) is not str:
         return reporter.report("type", "a transform needs a type")
@@ -124,16 +116,7 @@ def configure_transform(
     path: str = "",
     problems: list[Problem] | None = None,
 ) -> Expr:
-    """Compile a transform of a known type.
-
-    Args:
-        kind: The type, in any letter case.
-        config: The settings; each problem has its key below `path`.
-        source: The value that is transformed.
-        roots: The names that may follow `$`.
-        path: The place of the settings in their document.
-        problems: Collects the problems; None: the first problem raises ExpressionError.
-    """
+    """Compile a transform of a known type."""
     kind = kind.upper()
     settings = _Config(config, source, roots, path, problems)
     for key in config:

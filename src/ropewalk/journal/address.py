@@ -78,22 +78,10 @@ def open_store(
     *,
     existing: bool = False,
 ) -> Store:
-    """Open a store.
+    """Open a store."""
 
-    Args:
-        url: "memory", the path of a SQLite file, or a URL such as `postgresql://user@host/database`. None: the file
-            `.ropewalk/ropewalk.db` in `directory`, made on demand.
-        directory: The project directory. Default: the working directory.
-        sync: "normal" if a store in a file must survive the death of the process, "full" if it must survive the death
-            of the machine. A server decides that itself.
-        existing: Whether to refuse a file that does not exist.
-
-    Returns:
-        The store.
-
-    Raises:
-        StoreError: The address names no store, or the store cannot be opened.
-    """
+    # `sync`: "normal" if a store in a file must survive the death of the process, "full" if it must survive the death
+    # of the machine. A server decides that itself.
     if url == "memory":
         return MemoryStore()
     from pathlib import Path  # a store in memory does without
@@ -132,32 +120,14 @@ def open_store(
 
 
 def named_store(store: str | Path | Store | None) -> str | Path | Store | None:
-    """Check an argument that selects a store.
-
-    Args:
-        store: An address, a path, a store, or None for the default.
-
-    Returns:
-        The argument.
-
-    Raises:
-        InvalidInput: It is something else.
-    """
+    """Check an argument that selects a store."""
     if store is None or isinstance(store, (str, PathLike)) or hasattr(store, "get_run"):
         return store
     raise wrong_type("store", "an address, a path or a Store", store)
 
 
 def file_of(url: str | Path | None, directory: Path | str | None = None) -> Path | None:
-    """Find the file that an address names.
-
-    Args:
-        url: An address or a path; None for the default file.
-        directory: The project directory; None for the working directory.
-
-    Returns:
-        The path, even of a missing file; None for memory, a server or a wrong address.
-    """
+    """Find the file that an address names."""
     from pathlib import Path
 
     if url is None:
@@ -175,17 +145,7 @@ def file_of(url: str | Path | None, directory: Path | str | None = None) -> Path
 
 
 def is_there(path: Path) -> bool:
-    """Return True if the path exists.
-
-    Args:
-        path: A path.
-
-    Returns:
-        False if nothing is there.
-
-    Raises:
-        StoreError: The system cannot tell.
-    """
+    """Return True if the path exists."""
     try:
         return path.exists()
     except OSError as error:
@@ -206,10 +166,9 @@ def _refuse_sqlites_own(url: str, path: str) -> None:
 
 
 class MissingStore(MemoryStore):
-    """An empty store in the place of one that does not exist yet, so that reading commands make no file.
+    """An empty store in the place of one that does not exist yet, so that reading commands make no file."""
 
-    `is_explicit` is True if the user chose the place, which may then be a wrong one.
-    """
+    # `is_explicit` is True if the user chose the place, which may then be a wrong one.
 
     def __init__(self, path: Path, *, is_explicit: bool) -> None:
         super().__init__()
@@ -217,27 +176,13 @@ class MissingStore(MemoryStore):
 
 
 def has_scheme_of_others(url: str | Path | None) -> bool:
-    """Return True if the address begins with a scheme that is not built in.
-
-    Args:
-        url: An address, a path or None.
-
-    Returns:
-        False for a built-in scheme and for a path.
-    """
+    """Return True if the address begins with a scheme that is not built in."""
     scheme, colon, _ = url.partition("://") if isinstance(url, str) else ("", "", "")
     return bool(colon) and scheme not in (*_SCHEMES, "postgres")
 
 
 def is_postgres(url: str) -> bool:
-    """Check an address.
-
-    Args:
-        url: The address of a store.
-
-    Returns:
-        True if it is an address of a Postgres store.
-    """
+    """Check an address."""
     return url.startswith(("postgresql://", "postgres://"))
 
 
@@ -278,27 +223,18 @@ T = TypeVar("T")
 
 
 async def run_sync_in_thread(store: Store, work: Callable[[], T]) -> T:
-    """Call plain methods of a store without blocking the event loop.
+    """Call plain methods of a store without blocking the event loop."""
 
-    The work runs on another thread, unless the store is in memory: its methods are look-ups, which cost less than a
-    thread.
-
-    Args:
-        store: The store.
-        work: Calls its methods.
-
-    Returns:
-        The result of `work`.
-    """
+    # The work runs on another thread, unless the store is in memory: its methods are look-ups, which cost less than a
+    # thread.
     return work() if type(store) is MemoryStore else await asyncio.to_thread(work)
 
 
 class Lookups:
-    """Short queries of a store, answered on another thread.
+    """Short queries of a store, answered on another thread."""
 
-    A thread costs more than a short query. So while some are answered, further ones collect, and the next call of the
-    thread answers all of them. A query always starts after its `ask`, so no answer is older than that.
-    """
+    # A thread costs more than a short query. So while some are answered, further ones collect, and the next call of the
+    # thread answers all of them. A query always starts after its `ask`, so no answer is older than that.
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -306,17 +242,9 @@ class Lookups:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def ask(self, query: Callable[[], T]) -> T:
-        """Return what `query` gives, or raise what it raises.
+        """Return what `query` gives, or raise what it raises."""
 
-        Args:
-            query: Calls plain methods of the store, and takes milliseconds at most in a store that is well.
-
-        Returns:
-            The result of `query`.
-
-        Raises:
-            Exception: Any error of `query`.
-        """
+        # `query`: Calls plain methods of the store, and takes milliseconds at most in a store that is well.
         if type(self.store) is MemoryStore:
             return query()
         loop = asyncio.get_running_loop()

@@ -205,7 +205,9 @@ class BaseStore(MemoryStore, ABC):
 
     @contextmanager
     def _saving(self) -> Iterator[None]:
-        """Save the changes made inside. Changes left by an earlier failure are saved first, to keep the order."""
+        """Save the changes made inside."""
+
+        # Changes left by an earlier failure are saved first, to keep the order.
         with self._lock:
             self.flush()
             yield
@@ -300,7 +302,9 @@ class BaseStore(MemoryStore, ABC):
     # --- loading ------------------------------------------------------------------------------
 
     def _restore(self, saved: Mapping[str, Any]) -> None:
-        """Make what `load` gave the state of this store. Nobody holds a run, so running ones are orphans."""
+        """Make what `load` gave the state of this store."""
+
+        # Nobody holds a run, so running ones are orphans.
         parts: dict[str, list[tuple[list[str], Any]]] = {}
         for key, value in saved.items():
             kind, *names = orjson.loads(key)

@@ -120,10 +120,9 @@ class MemoryDefinitions:
 
 
 class Record:
-    """A run, its open log if any, and its recorded entries.
+    """A run, its open log if any, and its recorded entries."""
 
-    `row` creates the RunRow on demand, because that costs as much as running a few nodes.
-    """
+    # `row` creates the RunRow on demand, because that costs as much as running a few nodes.
 
     __slots__ = (
         "contents", "current_node", "due", "ended_at", "entries", "epoch", "error", "error_count", "live", "log", "new",
@@ -150,7 +149,9 @@ class Record:
             self.keep_contents(new.input)
 
     def keep_contents(self, value: Json) -> None:
-        """Keep the content in a value. This costs nothing in a process without content."""
+        """Keep the content in a value."""
+
+        # This costs nothing in a process without content.
         if contents.count:
             bytes_by_hash = {hash: contents.in_memory(hash) for hash in hashes_of(value)}
             if bytes_by_hash:
@@ -216,11 +217,9 @@ class Record:
         return sum(len(orjson.dumps(value)) for value in values if value is not None)
 
     def begin_again(self, past: dict[Key, Entry]) -> None:
-        """Restart an ended run. Its earlier ending stays among its entries.
+        """Restart an ended run."""
 
-        Args:
-            past: The entries by key, which get the ending too.
-        """
+        # Its earlier ending stays among its entries.
         outcome = self.status, self.ended_at, self.error, self.result_count, self.error_count, self.spent
         entry = ending(self.epoch, *outcome)
         self.entries[entry.path, entry.kind] = past[entry.path, entry.kind] = entry
@@ -245,7 +244,9 @@ class Record:
 
 
 def matches(row: RunRow, filters: Mapping[str, Any], error_text: str) -> bool:
-    """Return True if a row passes the filters of `list_runs`. Every store follows this meaning."""
+    """Return True if a row passes the filters of `list_runs`."""
+
+    # Every store follows this meaning.
     text, flow, status = filters.get("text"), filters.get("flow"), filters.get("status")
     since, until = filters.get("since"), filters.get("until")
     return (
@@ -272,12 +273,7 @@ _PAGE: Final = 1000
 
 
 class MemoryStore(MemoryDefinitions, MemoryUses):
-    """Definitions and runs in this process.
-
-    Args:
-        durable: Keep entries, so that runs can be resumed while the process lives.
-        keep: Maximum number of ended runs that are remembered.
-    """
+    """Definitions and runs in this process."""
 
     remote = False
 
@@ -537,7 +533,9 @@ class MemoryStore(MemoryDefinitions, MemoryUses):
 
 
 class MemoryLog:
-    """The journal of one run in memory. Appending is one dictionary write, or nothing at all."""
+    """The journal of one run in memory."""
+
+    # Appending is one dictionary write, or nothing at all.
 
     def __init__(
         self, store: MemoryStore, record: Record, past: dict[Key, Entry], finished: RunRow | None = None
@@ -664,12 +662,16 @@ class MemoryLog:
         self._record.live = live
 
     def stop_soon(self) -> None:
-        """Call `on_stop` on the event loop. Safe from any thread."""
+        """Call `on_stop` on the event loop."""
+
+        # Safe from any thread.
         with contextlib.suppress(RuntimeError):  # the loop is closed, so nothing runs
             self._loop.call_soon_threadsafe(self._call_on_stop)
 
     def signal_soon(self) -> None:
-        """Call `on_signal` on the event loop. Safe from any thread."""
+        """Call `on_signal` on the event loop."""
+
+        # Safe from any thread.
         with contextlib.suppress(RuntimeError):  # The loop is closed.
             self._loop.call_soon_threadsafe(lambda: self.on_signal() if self.on_signal is not None else None)
 

@@ -15,18 +15,7 @@ if TYPE_CHECKING:
 
 
 def begin_undo(records: Mapping[str, Record], run: NewRun, durable: bool) -> None:
-    """Mark the run that a new run undoes, and each of its calls in the run that made it.
-
-    Args:
-        records: The runs of the store, by id.
-        run: The run with `undoes`.
-        durable: Whether the store keeps entries. Only then runs share calls.
-
-    Raises:
-        NotFound: There is no run to undo.
-        RunBusy: It has not ended, or was continued since its journal was read.
-        RunUndone: Another run undoes it or one of the calls already.
-    """
+    """Mark the run that a new run undoes, and each of its calls in the run that made it."""
     id = str(run.undoes)
     record = _record(records, id)
     if record.undo and record.undo != run.forked_from:

@@ -10,11 +10,10 @@ from ..fast_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """An action of some process on a run.
+    """An action of some process on a run."""
 
-    `kind` is "stop", "take" (over), "end" or "signal"; "" if some news may have been lost. `run` is the id of the run,
-    "" if it is too long; `seq` is for the store itself. With any other kind, `run` does not name a run.
-    """
+    # `kind` is "stop", "take" (over), "end" or "signal"; "" if some news may have been lost. `run` is the id of the
+    # run, "" if it is too long; `seq` is for the store itself. With any other kind, `run` does not name a run.
 
     kind: str
     seq: int

@@ -11,29 +11,14 @@ from .protocol import APPROVAL, Entry, OpenWait, Signal, iso
 
 
 def signal_name(wait: Entry) -> str:
-    """Return the name of the signal that a `wait` entry waits for.
-
-    Args:
-        wait: An entry of the kind `wait`.
-
-    Returns:
-        The name of the event, or for an approval a name made from the path.
-    """
+    """Return the name of the signal that a `wait` entry waits for."""
     return str(wait.data["event"]) if "event" in wait.data else APPROVAL + wait.path
 
 
 def match_signals(waits: Sequence[OpenWait], signals: Iterable[Signal]) -> list[tuple[OpenWait, Signal]]:
-    """Return which wait gets which signal.
+    """Return which wait gets which signal."""
 
-    Signals are delivered in the order of sending, each to the first wait for its name that had not ended by then.
-
-    Args:
-        waits: The open waits, in the order in which they began.
-        signals: The signals that no wait has taken.
-
-    Returns:
-        Pairs, in the order of the signals.
-    """
+    # Signals are delivered in the order of sending, each to the first wait for its name that had not ended by then.
     by_name: dict[str, deque[OpenWait]] = {}
     for wait in waits:
         by_name.setdefault(wait.name, deque()).append(wait)
@@ -53,14 +38,7 @@ _ENDED_KINDS: Final = frozenset(("attempt", "call", "call_failed", "node", "skip
 
 
 def open_waits(history: Iterable[Entry]) -> list[Entry]:
-    """Return the `wait` entries of a run that are still open, in the order in which they began.
-
-    Args:
-        history: All entries of the run.
-
-    Returns:
-        The entries. A wait is no longer open when it, or a node around it, has ended.
-    """
+    """Return the `wait` entries of a run that are still open, in the order in which they began."""
     entries = list(history)
     waits = [entry for entry in entries if entry.kind == "wait"]
     if not waits:
@@ -81,15 +59,7 @@ def _enclosing(path: str) -> list[str]:
 
 
 def wait_to_json(entry: Entry) -> dict[str, Json]:
-    """Return a `wait` entry as JSON for people, with times in ISO 8601.
-
-    Args:
-        entry: An entry of the kind `wait`.
-
-    Returns:
-        `{path, node, event or approval, since, due}`, and `question` for the event that answers an MCP server:
-        `{server, message, schema or url}`.
-    """
+    """Return a `wait` entry as JSON for people, with times in ISO 8601."""
     kind = "approval" if "approval" in entry.data else "event"
     question = {"question": entry.data["question"]} if "question" in entry.data else {}
     return {
@@ -103,14 +73,7 @@ def wait_to_json(entry: Entry) -> dict[str, Json]:
 
 
 def describe_wait(wait: dict[str, Json]) -> str:
-    """Describe a wait in a few words.
-
-    Args:
-        wait: The result of `wait_to_json`.
-
-    Returns:
-        A phrase for the middle of a sentence.
-    """
+    """Describe a wait in a few words."""
     question: Any = wait.get("question")
     if question is not None:
         return f"the event {wait['event']!r} ({question['server']} asks: {question['message']})"

@@ -33,41 +33,19 @@ class EntrySource(Protocol):
     """Whether a read waits for a server."""
 
     def all_keys(self) -> Iterator[list[tuple[str, str, int]]]:
-        """Read the keys of all entries.
-
-        Returns:
-            Path, kind and place of every entry, in lists of bounded length, in any order.
-        """
+        """Read the keys of all entries."""
         ...
 
     def latest(self) -> float:
-        """Read the latest start of an entry.
-
-        Returns:
-            Seconds since the epoch.
-        """
+        """Read the latest start of an entry."""
         ...
 
     def page(self, places: Iterable[int], /) -> list[Entry]:
-        """Read some entries.
-
-        Args:
-            places: Places of entries, from `all_keys`.
-
-        Returns:
-            The entries, in the order of recording.
-        """
+        """Read some entries."""
         ...
 
     def find(self, key: Key, /) -> tuple[int, Entry] | None:
-        """Read one entry.
-
-        Args:
-            key: Its path and kind.
-
-        Returns:
-            The place and the entry; None if it does not exist.
-        """
+        """Read one entry."""
         ...
 
 
@@ -93,7 +71,9 @@ class _Index:
 
 
 class PagedPast(MutableMapping[Key, Entry]):
-    """The entries of a long run by key. Adding or removing one changes this object only, never the store."""
+    """The entries of a long run by key."""
+
+    # Adding or removing one changes this object only, never the store.
 
     def __init__(self, source: EntrySource) -> None:
         self.source = source
@@ -105,11 +85,7 @@ class PagedPast(MutableMapping[Key, Entry]):
         self._loading = asyncio.Lock()
 
     def prepare(self) -> PagedPast:
-        """Read all keys now instead of at the first lookup.
-
-        Returns:
-            This object.
-        """
+        """Read all keys now instead of at the first lookup."""
         assert self._index is not None
         return self
 
@@ -124,11 +100,7 @@ class PagedPast(MutableMapping[Key, Entry]):
         return self._index.latest
 
     def paths(self) -> Iterator[list[Key]]:
-        """Iterate over all keys, in lists, in any order, without reading their entries.
-
-        Yields:
-            Lists of keys.
-        """
+        """Iterate over all keys, in lists, in any order, without reading their entries."""
         last = self._index.order[-1]
         for some in self.source.all_keys():
             keys = [(path, kind) for path, kind, place in some if place <= last]
@@ -136,11 +108,7 @@ class PagedPast(MutableMapping[Key, Entry]):
         yield [key for key, entry in self._changed.items() if entry is not None]
 
     async def load(self, key: Key) -> None:
-        """Read what is needed to look `key` up, on another thread.
-
-        Args:
-            key: Path and kind of an entry.
-        """
+        """Read what is needed to look `key` up, on another thread."""
         if self._look_up(key) is not _UNREAD:
             return
         async with self._loading:
@@ -150,15 +118,7 @@ class PagedPast(MutableMapping[Key, Entry]):
     # --- as a mapping -----------------------------------------------------------------------
 
     def get(self, key: Key, default: Any = None) -> Any:
-        """Return an entry; read its page now if it is not in memory.
-
-        Args:
-            key: Path and kind of the entry.
-            default: The result for an unknown key.
-
-        Returns:
-            The entry.
-        """
+        """Return an entry; read its page now if it is not in memory."""
         entry = self._look_up(key)
         if entry is _UNREAD:
             page, following = self._read(key)
@@ -184,15 +144,7 @@ class PagedPast(MutableMapping[Key, Entry]):
         self._changed[key] = None
 
     def pop(self, key: Key, default: Any = None) -> Any:
-        """Remove a key, even if the store no longer has it; return its entry if that is in memory.
-
-        Args:
-            key: Path and kind of the entry.
-            default: The result if the entry is not in memory.
-
-        Returns:
-            The entry, if it is in memory.
-        """
+        """Remove a key, even if the store no longer has it; return its entry if that is in memory."""
         entry = self._look_up(key)
         self._changed[key] = None
         return default if entry is None or entry is _UNREAD else entry
@@ -264,28 +216,14 @@ class PagedPast(MutableMapping[Key, Entry]):
 
 
 def latest_start(past: Mapping[Key, Entry]) -> float:
-    """Return the latest start of an entry, in seconds since the epoch; 0 for no entries.
-
-    Args:
-        past: Entries by key.
-
-    Returns:
-        Seconds since the epoch.
-    """
+    """Return the latest start of an entry, in seconds since the epoch; 0 for no entries."""
     if isinstance(past, PagedPast):
         return past.latest
     return max((entry.started for entry in past.values()), default=0.0)
 
 
 def keys_of(past: Mapping[Key, Entry]) -> Iterator[Iterable[Key]]:
-    """Iterate over all keys, in several collections, in any order.
-
-    Args:
-        past: Entries by key.
-
-    Yields:
-        Collections of keys.
-    """
+    """Iterate over all keys, in several collections, in any order."""
     if isinstance(past, PagedPast):
         yield from past.paths()
     else:
@@ -293,11 +231,6 @@ def keys_of(past: Mapping[Key, Entry]) -> Iterator[Iterable[Key]]:
 
 
 async def load(past: Mapping[Key, Entry], key: Key) -> None:
-    """Read what a lookup of `key` needs in another thread, if the lookup would block the event loop.
-
-    Args:
-        past: Entries by key.
-        key: Path and kind of an entry.
-    """
+    """Read what a lookup of `key` needs in another thread, if the lookup would block the event loop."""
     if isinstance(past, PagedPast) and past.source.remote:
         await past.load(key)

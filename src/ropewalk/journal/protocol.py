@@ -43,12 +43,12 @@ Key: TypeAlias = tuple[str, str]
 
 @dataclass(slots=True)
 class Entry:
-    """One fact of a run, unique by (run, path, kind). Never changed once it is appended.
+    """One fact of a run, unique by (run, path, kind)."""
 
-    `path` names the node instance (`each[3]/fetch@2`), `data` is JSON already checked, `digest`
-    names the arguments of a call; `started` and `ended` are seconds since the epoch.
-    Not frozen only because freezing triples the cost of making one.
-    """
+    # Never changed once it is appended.
+    # `path` names the node instance (`each[3]/fetch@2`), `data` is JSON already checked, `digest` names the arguments
+    # of a call; `started` and `ended` are seconds since the epoch. Not frozen only because freezing triples the cost of
+    # making one.
 
     path: str
     kind: str
@@ -61,7 +61,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signal:
-    """Something sent to a run. `taken` is the path of the wait that received it, None while it is kept."""
+    """Something sent to a run."""
+
+    # `taken` is the path of the wait that received it, None while it is kept.
 
     id: str
     name: str
@@ -86,11 +88,11 @@ class OpenWait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """A saved definition, unique by (kind, id).
+    """A saved definition, unique by (kind, id)."""
 
-    `created` is in seconds since the epoch. `run_count` counts the runs ever opened on the definition. The store counts
-    `version` from 1, one for each fingerprint saved under this id; `run_count` of a version counts its own runs.
-    """
+    # `created` is in seconds since the epoch. `run_count` counts the runs ever opened on the definition. The store
+    # counts `version` from 1, one for each fingerprint saved under this id; `run_count` of a version counts its own
+    # runs.
 
     kind: str
     id: str
@@ -116,14 +118,13 @@ class Pruned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRun:
-    """A run to open.
+    """A run to open."""
 
-    `document` and `fingerprint` pin the definition that it starts with. `started_at` is in seconds since the epoch; 0
-    means now. `parent` is the id of the run that it is a part of. A fork copies entries of the run `forked_from`:
-    `copies` maps the key of each to its key in the new run. `undo_policy` is "on_failure" for a run that is undone
-    without a request when it does not complete. A run that undoes another one names it as `undoes`, the epoch at which
-    its journal was read, and the calls to undo.
-    """
+    # `document` and `fingerprint` pin the definition that it starts with. `started_at` is in seconds since the epoch; 0
+    # means now. `parent` is the id of the run that it is a part of. A fork copies entries of the run `forked_from`:
+    # `copies` maps the key of each to its key in the new run. `undo_policy` is "on_failure" for a run that is undone
+    # without a request when it does not complete. A run that undoes another one names it as `undoes`, the epoch at
+    # which its journal was read, and the calls to undo.
 
     id: str
     kind: str
@@ -145,16 +146,15 @@ class NewRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
-    """A run as a store knows it.
+    """A run as a store knows it."""
 
-    `owner` names the process that executes the run, or did so last ("host (pid 7)", "" for none). `epoch` counts the
-    owners. `spent` is in seconds of execution. `due` is when a `waiting` run continues without a signal, in seconds
-    since the epoch; None for never. `current_node` and `spent` of a running run may be some seconds old. `undo` is the
-    id of the run that undoes this one, None for none; "" if nothing was to undo.
-
-    In lists `input`, `context`, `document` and `result` are None, because they may be large; `get_run` has them. In
-    lists `damaged` names the part of the row that cannot be read; `get_run` raises StoreError instead.
-    """
+    # `owner` names the process that executes the run, or did so last ("host (pid 7)", "" for none). `epoch` counts the
+    # owners. `spent` is in seconds of execution. `due` is when a `waiting` run continues without a signal, in seconds
+    # since the epoch; None for never. `current_node` and `spent` of a running run may be some seconds old. `undo` is
+    # the id of the run that undoes this one, None for none; "" if nothing was to undo.
+    #
+    # In lists `input`, `context`, `document` and `result` are None, because they may be large; `get_run` has them. In
+    # lists `damaged` names the part of the row that cannot be read; `get_run` raises StoreError instead.
 
     id: str
     kind: str
@@ -185,7 +185,9 @@ class RunRow:
 
 
 class Live(Protocol):
-    """A run that is being executed, as its log sees it. The log may call it from any thread."""
+    """A run that is being executed, as its log sees it."""
+
+    # The log may call it from any thread.
 
     def entries(self) -> list[Entry]:
         """Return the run's journal, made from the state of the engine, in the order in which entries ended."""
@@ -195,15 +197,10 @@ class Live(Protocol):
 
 
 class Log(Protocol):
-    """The journal of one run, held by the process that owns the run.
+    """The journal of one run, held by the process that owns the run."""
 
-    A log belongs to the event loop that opened it: call its methods only there. Every write checks, in the same
-    transaction, that this log still owns the run. A log whose run was taken over writes nothing more.
-
-    Raises:
-        Fenced: By every write but `append`, whose future fails: another process owns the run.
-        StoreError: Likewise: the log is closed, or the store cannot be written.
-    """
+    # A log belongs to the event loop that opened it: call its methods only there. Every write checks, in the same
+    # transaction, that this log still owns the run. A log whose run was taken over writes nothing more.
 
     @property
     def run(self) -> RunRow:
@@ -219,10 +216,9 @@ class Log(Protocol):
 
     @property
     def finished(self) -> RunRow | None:
-        """The run with its result if it had already ended when the log was opened, else None.
+        """The run with its result if it had already ended when the log was opened, else None."""
 
-        Such a log owns nothing: there is nothing to execute, and `append` fails.
-        """
+        # Such a log owns nothing: there is nothing to execute, and `append` fails.
 
     on_stop: Callable[[], None] | None
     """Called once, on this log's event loop, when the run is stopped or another process takes it over.
@@ -233,127 +229,68 @@ class Log(Protocol):
     """Called on this log's event loop whenever somebody may have sent a signal to the run."""
 
     def append(self, entry: Entry, /) -> asyncio.Future[None]:
-        """Record an entry, after everything appended before it.
+        """Record an entry, after everything appended before it."""
 
-        Atomic: the check of the owner, the check for a conflict and the write. The entry must survive a crash of the
-        process before the future is done. Repeating an entry that is already recorded changes nothing.
-
-        An entry that could not be written is kept and sent again before the next `append`, `forget` or `finish`. When
-        that fails too, the later call fails. So no failure is lost if nobody awaits the future.
-
-        Args:
-            entry: The entry; its `data` is JSON. A kind in `DECISIONS` is written once per path; an entry of another
-                kind replaces the one with the same path and kind.
-
-        Returns:
-            A future that is done when the entry is committed. It fails with Fenced when another process owns the run,
-            with JournalConflict when a different decision is recorded under this key, and with StoreError when the
-            log is closed or the store cannot be written.
-
-        Raises:
-            InvalidValue: The data is larger than 100 MB.
-        """
+        # Atomic: the check of the owner, the check for a conflict and the write. The entry must survive a crash of the
+        # process before the future is done. Repeating an entry that is already recorded changes nothing.
+        #
+        # An entry that could not be written is kept and sent again before the next `append`, `forget` or `finish`. When
+        # that fails too, the later call fails. So no failure is lost if nobody awaits the future.
 
     async def forget(self, keys: Iterable[Key], /) -> None:
-        """Remove entries, from `past` too, so that their nodes run again. A key without an entry is ignored.
+        """Remove entries, from `past` too, so that their nodes run again."""
 
-        Atomic: all keys are removed or none.
-        """
+        # A key without an entry is ignored.
+        # Atomic: all keys are removed or none.
 
     async def take(self, waits: Sequence[OpenWait], /) -> list[Entry]:
-        """Deliver the signals that are kept for the run to its waits.
+        """Deliver the signals that are kept for the run to its waits."""
 
-        Signals are delivered in the order of sending. Each goes to the first wait for its name whose `due` was not
-        over when the signal was sent.
-
-        Atomic: marking a signal as taken and recording its entry. A signal is delivered once, even if the process
-        dies in between or the store has to repeat the call.
-
-        Args:
-            waits: The open waits, in the order in which they began.
-
-        Returns:
-            The recorded entries: kind `signal` at the path of the wait, with the data `{value, sent}`.
-        """
+        # Signals are delivered in the order of sending. Each goes to the first wait for its name whose `due` was not
+        # over when the signal was sent.
+        #
+        # Atomic: marking a signal as taken and recording its entry. A signal is delivered once, even if the process
+        # dies in between or the store has to repeat the call.
 
     async def park(self, due: float | None, names: Collection[str] = (), /) -> bool:
-        """Release the run with the status `waiting`: nobody executes it until a signal arrives or `due` has come.
+        """Release the run with the status `waiting`: nobody executes it until a signal arrives or `due` has come."""
 
-        Atomic: looking for kept signals and releasing the run. No signal may get in between, or the run would miss it.
-
-        Args:
-            due: When the run continues without a signal, in seconds since the epoch; None for never.
-            names: Names of the signals that the run waits for.
-
-        Returns:
-            True if the run is parked. False, with nothing changed, if a signal with one of these names is kept already
-            or the run was stopped.
-        """
+        # Atomic: looking for kept signals and releasing the run. No signal may get in between, or the run would miss
+        # it.
+        #
+        # `due`: When the run continues without a signal, in seconds since the epoch; None for never.
 
     async def pin(self, document: Json, fingerprint: str, /) -> None:
-        """Replace the definition that the run continues with, in `run` too.
+        """Replace the definition that the run continues with, in `run` too."""
 
-        Atomic: document and fingerprint change together.
-
-        Args:
-            document: The document of the definition.
-            fingerprint: Its fingerprint.
-
-        Raises:
-            InvalidValue: The document is larger than 100 MB.
-        """
+        # Atomic: document and fingerprint change together.
 
     async def finish(self, status: str, result: Json, error: Json = None, *, results: int = 0, errors: int = 0) -> str:
-        """End the run, after everything appended.
+        """End the run, after everything appended."""
 
-        Atomic: the status, the time, the result and the counts. A run that somebody stopped stays `stopped`; its
-        result, error and counts are recorded all the same.
-
-        Args:
-            status: One of `ENDS`.
-            result: The run's result, as far as it got.
-            error: The run's error, None for none.
-            results: How many nodes have a result.
-            errors: How many nodes failed.
-
-        Returns:
-            The status that is recorded now: `status`, or `stopped`.
-
-        Raises:
-            ValueError: `status` does not end a run.
-            InvalidValue: The result or the error is larger than 100 MB.
-        """
+        # Atomic: the status, the time, the result and the counts. A run that somebody stopped stays `stopped`; its
+        # result, error and counts are recorded all the same.
 
     async def release(self) -> None:
-        """Give the run up without ending it, so that anyone can reopen it at once.
+        """Give the run up without ending it, so that anyone can reopen it at once."""
 
-        The run keeps its status. Releasing it again, or after it was lost or has ended, does nothing.
-        """
+        # The run keeps its status. Releasing it again, or after it was lost or has ended, does nothing.
 
     def touch(self, current_node: str, spent: float, /) -> None:
-        """Note where the run is; it is written with the next heartbeat, not at once.
-
-        Args:
-            current_node: Id of the node that is being executed.
-            spent: Seconds of execution so far. They count only while no run is attached.
-        """
+        """Note where the run is; it is written with the next heartbeat, not at once."""
 
     def attach(self, live: Live, /) -> None:
-        """Read the seconds of execution from the run itself from now on, and its entries if the store is not `durable`.
-
-        Args:
-            live: The run that the log belongs to.
-        """
+        """Read the seconds of execution from the run itself from now on, and its entries if the store is not
+        `durable`."""
 
 
 class Store(UseStore, UndoStore, Protocol):
-    """Where definitions and runs are kept.
+    """Where definitions and runs are kept."""
 
-    Plain methods are short and safe from any thread. Each is atomic: it happens completely or not at all, and other
-    processes see nothing in between. In a store that outlives its process, what a method has changed survives a crash
-    once it has returned. Every method can raise StoreError: the store is closed, damaged, or cannot be reached or
-    written.
-    """
+    # Plain methods are short and safe from any thread. Each is atomic: it happens completely or not at all, and other
+    # processes see nothing in between. In a store that outlives its process, what a method has changed survives a crash
+    # once it has returned. Every method can raise StoreError: the store is closed, damaged, or cannot be reached or
+    # written.
 
     @property
     def durable(self) -> bool:
@@ -368,75 +305,27 @@ class Store(UseStore, UndoStore, Protocol):
         """Number of the last migration of the store's tables; None for a store without migrations."""
 
     def put_definition(self, definition: Definition, /) -> None:
-        """Save a definition, or replace the one with the same kind and id.
+        """Save a definition, or replace the one with the same kind and id."""
 
-        Atomic: the definition and its version. A fingerprint that is saved for the first time under this kind and id
-        gets the next version number, from 1; a known fingerprint keeps its number.
-
-        Args:
-            definition: The definition. `created` 0 means now. A replaced definition keeps its `created` and its
-                `run_count`; the given `run_count` and `version` are ignored.
-
-        Raises:
-            InvalidValue: The document is not JSON, or too large.
-        """
+        # Atomic: the definition and its version. A fingerprint that is saved for the first time under this kind and id
+        # gets the next version number, from 1; a known fingerprint keeps its number.
 
     def get_definition(self, kind: str, id: str, /) -> Definition | None:
-        """Load a definition.
-
-        Args:
-            kind: The kind of the definition.
-            id: Its id.
-
-        Returns:
-            The definition, or None if it does not exist.
-        """
+        """Load a definition."""
 
     def list_definitions(self, kind: str | None = None, /) -> list[Definition]:
-        """List definitions.
-
-        Args:
-            kind: The kind; None for all.
-
-        Returns:
-            The definitions, ordered by kind, then by id.
-        """
+        """List definitions."""
 
     def delete_definition(self, kind: str, id: str, /) -> bool:
-        """Delete a definition with all its versions. Its runs stay, because each has its own copy.
+        """Delete a definition with all its versions."""
 
-        Args:
-            kind: The kind of the definition.
-            id: Its id.
-
-        Returns:
-            True if the definition existed.
-        """
+        # Its runs stay, because each has its own copy.
 
     def list_versions(self, kind: str, id: str, /) -> list[Definition]:
-        """List the versions of a definition that are kept.
-
-        Args:
-            kind: The kind of the definition.
-            id: Its id.
-
-        Returns:
-            The versions, newest first; empty for an unknown definition.
-        """
+        """List the versions of a definition that are kept."""
 
     def get_run(self, id: str, /, *, so_far: bool = False) -> RunRow | None:
-        """Load a run with its large values.
-
-        Args:
-            id: The run's id.
-            so_far: Whether to count the results of a run that has not ended. This reads its entries.
-
-        Returns:
-            The run, or None if it does not exist.
-
-        Raises:
-            StoreError: A value of the run is damaged.
-        """
+        """Load a run with its large values."""
 
     def list_runs(
         self,
@@ -453,123 +342,52 @@ class Store(UseStore, UndoStore, Protocol):
         top: bool = False,
         limit: int = 100,
     ) -> list[RunRow]:
-        """Return the runs that pass all filters, newest first, without their large values.
+        """Return the runs that pass all filters, newest first, without their large values."""
 
-        The result counts of a run that has not ended are those so far.
-
-        Args:
-            kind: Kind of the definition.
-            definition_id: Id of the definition.
-            status: One status or several.
-            flow: Id or name of the definition.
-            text: Text that the id, name, definition id or error contains, in upper or lower case.
-            since: Earliest start, in seconds since the epoch.
-            until: Time in seconds since the epoch before which the runs started.
-            after: Id of a run; the list continues behind it. It is empty for an unknown id.
-            parent: Id of the run whose parts are listed.
-            top: Whether to leave out runs that are part of another run.
-            limit: Maximum number of runs.
-        """
+        # The result counts of a run that has not ended are those so far.
+        #
+        # `since`: Earliest start, in seconds since the epoch.
+        # `until`: Time in seconds since the epoch before which the runs started.
 
     def history(self, run_id: str, /) -> list[Entry]:
-        """Load the journal of a run.
-
-        Args:
-            run_id: The run.
-
-        Returns:
-            All entries in the order of recording; empty for an unknown run.
-        """
+        """Load the journal of a run."""
 
     def history_page(self, run_id: str, /, after: int = 0, limit: int = 1000) -> tuple[list[Entry], int | None]:
-        """Return some entries of a run in the order of recording.
-
-        Args:
-            after: Place behind which the page begins, from the previous page; 0 for the first page.
-            limit: Maximum number of entries.
-
-        Returns:
-            The entries, and the place for the next page; None if these are the last. Only the store knows what the
-            number of a place means.
-        """
+        """Return some entries of a run in the order of recording."""
 
     def history_at(self, run_id: str, paths: Sequence[str], /) -> list[Entry]:
         """Return the entries of a run at these paths of node instances, in the order of recording."""
 
     def read_history(self, run_id: str, /) -> Iterator[list[Entry]]:
-        """Iterate over the journal of a run as it is when the iteration begins. Each entry comes once.
+        """Iterate over the journal of a run as it is when the iteration begins."""
 
-        Args:
-            run_id: The run.
-
-        Returns:
-            Lists of bounded length with the entries, in the order of recording; none for an unknown run.
-        """
+        # Each entry comes once.
 
     def waits(self) -> dict[str, tuple[list[Entry], list[Signal]]]:
-        """Return what the runs that have not ended wait for.
-
-        Returns:
-            For each run that has recorded a wait, by id: the entries that `open_waits` needs, and the signals that no
-            wait has taken. The signals may come without their payloads.
-        """
+        """Return what the runs that have not ended wait for."""
 
     def request_stop(self, run_id: str, /) -> bool:
-        """Stop a run, whichever process executes it.
+        """Stop a run, whichever process executes it."""
 
-        Atomic: the check of the status and its change to `stopped`. The owner's `Log.on_stop` is called within half a
-        second, also in another process.
-
-        Args:
-            run_id: The run.
-
-        Returns:
-            True if the run was running or waiting.
-        """
+        # Atomic: the check of the status and its change to `stopped`. The owner's `Log.on_stop` is called within half a
+        # second, also in another process.
 
     def orphans(self, limit: int = 100, /) -> list[RunRow]:
         """List the runs that somebody should reopen: running ones without a living owner, and waiting ones that are
-        due.
-
-        Args:
-            limit: Maximum number of runs.
-
-        Returns:
-            The runs, oldest first, without their large values. Do not reopen those with a `parent`: they continue
-            through it.
-        """
+        due."""
 
     def send(self, run_id: str, name: str, payload: Json = None, /, *, id: str | None = None) -> bool:
-        """Send a signal to a run. It is kept until a wait for its name takes it.
+        """Send a signal to a run."""
 
-        Atomic: the check of the run's status, keeping the signal, and waking the run. A waiting run becomes running,
-        without an owner, unless all its recorded waits are for other names. The `Log.on_signal` of a run that is being
-        executed is called, also in another process.
-
-        Args:
-            name: The signal's name, not empty, at most 1,000 characters.
-            payload: Any JSON of at most 1,000,000 bytes.
-            id: Idempotency key; None for a new random one.
-
-        Returns:
-            False if a signal with this id was sent before.
-
-        Raises:
-            NotFound: There is no such run.
-            RunEnded: The run has ended.
-            InvalidValue: The name, the payload or the id cannot be sent.
-            JournalConflict: A signal with another name or payload was sent with this id.
-        """
+        # It is kept until a wait for its name takes it.
+        # Atomic: the check of the run's status, keeping the signal, and waking the run. A waiting run becomes running,
+        # without an owner, unless all its recorded waits are for other names. The `Log.on_signal` of a run that is
+        # being executed is called, also in another process.
+        #
+        # `payload`: Any JSON of at most 1,000,000 bytes.
 
     def signals(self, run_id: str, /) -> list[Signal]:
-        """List the signals of a run.
-
-        Args:
-            run_id: The run.
-
-        Returns:
-            All signals that were sent, in the order of sending; empty for an unknown run.
-        """
+        """List the signals of a run."""
 
     def prune(
         self,
@@ -580,97 +398,51 @@ class Store(UseStore, UndoStore, Protocol):
         dry: bool = False,
         most: int | None = None,
     ) -> Pruned:
-        """Delete ended runs with their parts, entries and large values.
+        """Delete ended runs with their parts, entries and large values."""
 
-        Then versions of definitions go that no run uses, except the newest `KEPT_VERSIONS`. Without `before` and
-        `keep`, no run is deleted.
-
-        Atomic: each run, not the whole call. A store may use many transactions so that others can write in between;
-        the next call deletes what an interrupted one has left. A run that was set running again is not deleted.
-
-        Args:
-            before: Delete runs that ended before this time, in seconds since the epoch.
-            keep: Delete runs that are not among the newest N ended ones.
-            status: Consider only runs with one of these statuses; empty for all that have ended.
-            dry: Whether only to count what would be deleted.
-            most: Maximum number of runs; None for no limit.
-
-        Returns:
-            The number of runs, not counting their parts, and the bytes that were recorded for them.
-        """
+        # Then versions of definitions go that no run uses, except the newest `KEPT_VERSIONS`. Without `before` and
+        # `keep`, no run is deleted.
+        #
+        # Atomic: each run, not the whole call. A store may use many transactions so that others can write in between;
+        # the next call deletes what an interrupted one has left. A run that was set running again is not deleted.
+        #
+        # `before`: Delete runs that ended before this time, in seconds since the epoch.
 
     def content(self, hash: str, /) -> bytes | None:
-        """Load content.
+        """Load content."""
 
-        Args:
-            hash: The SHA-256 of the bytes, in hexadecimal.
-
-        Returns:
-            The bytes, or None if no run of this store has them.
-
-        Raises:
-            StoreError: The content is damaged.
-        """
+        # `hash`: The SHA-256 of the bytes, in hexadecimal.
 
     def take_turn(self, name: str, every: float, now: float, /) -> bool:
-        """Take the turn for a regular job that one process does for all.
+        """Take the turn for a regular job that one process does for all."""
 
-        Atomic: the check of the last turn and taking this one. Of several processes at most one gets it.
-
-        Args:
-            name: The job's name.
-            every: Seconds between two turns.
-            now: The time, in seconds since the epoch. A last turn that lies in the future, because a clock was set
-                back, does not block the job.
-
-        Returns:
-            True if nobody had taken a turn within `every` seconds; then it is taken.
-        """
+        # Atomic: the check of the last turn and taking this one. Of several processes at most one gets it.
+        #
+        # `now`: The time, in seconds since the epoch. A last turn that lies in the future, because a clock was set
+        # back, does not block the job.
 
     async def open(self, run: NewRun, /) -> Log:
-        """Create a run and own it, or take an existing one over if its owner is gone.
+        """Create a run and own it, or take an existing one over if its owner is gone."""
 
-        Atomic: the check for the id, the check of the owner, and the claim with its new `epoch`. Of several processes
-        that open one id at once, exactly one gets it; the log of an earlier owner writes nothing more. A claim is
-        released if the caller is cancelled.
-
-        A run that undoes another one is created only if that run has ended, no call of it is in progress, and its
-        epoch is `undoes_epoch`. In the same step the other run gets its id as `undo` and loses its owner, so nobody
-        continues or retries it, and `undoes_calls` are marked. A run that names it as `forked_from` continues its undo.
-
-        Args:
-            run: The run to create. If its id exists, the recorded run is opened and the rest is ignored.
-
-        Returns:
-            The run's log. `finished` is set if the run has ended; then nobody owns it.
-
-        Raises:
-            RunBusy: A living process executes the run, or the run that it undoes.
-            RunUndone: Another run undoes the run already, or one of the calls; `run_id` names the run that made it.
-            InvalidValue: The id, input, context or document is not JSON, or too large.
-        """
+        # Atomic: the check for the id, the check of the owner, and the claim with its new `epoch`. Of several processes
+        # that open one id at once, exactly one gets it; the log of an earlier owner writes nothing more. A claim is
+        # released if the caller is cancelled.
+        #
+        # A run that undoes another one is created only if that run has ended, no call of it is in progress, and its
+        # epoch is `undoes_epoch`. In the same step the other run gets its id as `undo` and loses its owner, so nobody
+        # continues or retries it, and `undoes_calls` are marked. A run that names it as `forked_from` continues its
+        # undo.
 
     async def reopen(self, run_id: str, /, *, again: bool = False) -> Log:
-        """Own an existing run whose owner is gone or that waits.
+        """Own an existing run whose owner is gone or that waits."""
 
-        Atomic: the check of the owner and the claim with its new `epoch`. A claim is released if the caller is
-        cancelled.
-
-        Args:
-            again: Whether to set an ended run running once more. Its `spent` starts at 0; an `ending` entry keeps how
-                it had ended. Its `undo` becomes None.
-
-        Returns:
-            The run's log. `finished` is set if the run has ended and `again` is False.
-
-        Raises:
-            NotFound: There is no such run.
-            RunBusy: A living process executes the run.
-            RunUndone: It is to run once more, but it is undone, or one of its calls is.
-        """
+        # Atomic: the check of the owner and the claim with its new `epoch`. A claim is released if the caller is
+        # cancelled.
 
     def close(self) -> None:
-        """Write what was appended, release the runs that this process owns, and close all connections. Idempotent."""
+        """Write what was appended, release the runs that this process owns, and close all connections."""
+
+        # Idempotent.
 
 
 def ending(epoch: int, status: str, at: float | None, error: Json, results: int, errors: int, spent: float) -> Entry:
@@ -692,9 +464,5 @@ def contains(text: str, *fields: str | None) -> bool:
 
 
 def iso(at: float | None) -> str | None:
-    """Return a time as ISO 8601 in UTC, with milliseconds.
-
-    Args:
-        at: Seconds since the epoch; None gives None.
-    """
+    """Return a time as ISO 8601 in UTC, with milliseconds."""
     return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")

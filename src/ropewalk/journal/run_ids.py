@@ -18,11 +18,7 @@ _counter = 0
 
 
 def new_run_id() -> str:
-    """Return a new id, greater than every one that this process returned before.
-
-    Returns:
-        A UUID of version 7, as text.
-    """
+    """Return a new id, greater than every one that this process returned before."""
     global _last, _counter
     random = int.from_bytes(os.urandom(10))
     with _lock:

@@ -31,33 +31,22 @@ KEPT_SOURCES: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolUse:
-    """How a tool did for one request of one source: unique by (tool, request, source).
-
-    Attributes:
-        tool: The tool's id.
-        request: What it was used for. Empty for uses without a request, and for older ones added up.
-        successes: How many uses succeeded.
-        failures: How many uses failed.
-        at: The latest use, in seconds since the epoch.
-        source: Who asked, as a digest (`source.py`). Empty where nobody said.
-    """
+    """How a tool did for one request of one source: unique by (tool, request, source)."""
 
     tool: str
+    # What it was used for. Empty for uses without a request, and for older ones added up.
     request: str
+    # How many uses succeeded.
     successes: int = 0
+    # How many uses failed.
     failures: int = 0
+    # The latest use, in seconds since the epoch.
     at: float = 0.0
+    # Who asked, as a digest (`source.py`). Empty where nobody said.
     source: str = ""
 
     def plus(self, later: ToolUse) -> ToolUse:
-        """Add the numbers of a later use.
-
-        Args:
-            later: A use of the same tool.
-
-        Returns:
-            The sum, with the request and the source of this use and the later time.
-        """
+        """Add the numbers of a later use."""
         return ToolUse(
             tool=self.tool,
             request=self.request,
@@ -72,35 +61,17 @@ class UseStore(Protocol):
     """The part of every store that keeps the usage of tools."""
 
     def put_uses(self, uses: Sequence[ToolUse], /) -> None:
-        """Add uses of tools.
+        """Add uses of tools."""
 
-        Of each tool KEPT_USES different requests are kept; the numbers of the others are added up by source.
-
-        Args:
-            uses: The uses.
-        """
+        # Of each tool KEPT_USES different requests are kept; the numbers of the others are added up by source.
         ...
 
     def list_uses(self, tool: str | None = None, /) -> list[ToolUse]:
-        """List uses.
-
-        Args:
-            tool: The tool; None for all.
-
-        Returns:
-            The uses by tool, newest first; those without a request last.
-        """
+        """List uses."""
         ...
 
     def delete_uses(self, tool: str | None = None, /) -> int:
-        """Delete uses.
-
-        Args:
-            tool: The tool; None for all.
-
-        Returns:
-            How many were deleted.
-        """
+        """Delete uses."""
         ...
 
 
@@ -162,44 +133,24 @@ class MemoryUses:
 
 
 def in_order(uses: Iterable[ToolUse]) -> list[ToolUse]:
-    """Sort uses by tool, newest first. Rows without a request come last.
+    """Sort uses by tool, newest first."""
 
-    Args:
-        uses: The rows.
-
-    Returns:
-        A sorted list.
-    """
+    # Rows without a request come last.
     return sorted(uses, key=lambda use: (use.tool, not use.request, -use.at, use.request, use.source))
 
 
 def add(rows: Rows, use: ToolUse) -> ToolUse:
-    """Add a use to the row of its request and source, and return that row.
-
-    Args:
-        rows: The rows of a tool by request and source, which are changed.
-        use: The use.
-
-    Returns:
-        The new row.
-    """
+    """Add a use to the row of its request and source, and return that row."""
     old = rows.pop((use.request, use.source), None)
     rows[use.request, use.source] = row = use if old is None else old.plus(use)
     return row
 
 
 def surplus_rows(uses: Iterable[ToolUse]) -> list[tuple[ToolUse, ToolUse]]:
-    """Find the rows of a tool that are over the limits.
+    """Find the rows of a tool that are over the limits."""
 
-    A request that goes is added to the sum of its source. If there are more than KEPT_SOURCES sums, the oldest are
-    added to the sum of the unknown source. So the rows of a tool are bounded, however many sources there are.
-
-    Args:
-        uses: All rows of the tool.
-
-    Returns:
-        Pairs of a row to delete and the row to add its numbers to.
-    """
+    # A request that goes is added to the sum of its source. If there are more than KEPT_SOURCES sums, the oldest are
+    # added to the sum of the unknown source. So the rows of a tool are bounded, however many sources there are.
     rows = list(uses)
     replaced = [(old, without_request(old)) for old in older(rows)]
     sums: dict[str, ToolUse] = {}
@@ -212,19 +163,12 @@ def surplus_rows(uses: Iterable[ToolUse]) -> list[tuple[ToolUse, ToolUse]]:
 
 
 def older(uses: Iterable[ToolUse]) -> list[ToolUse]:
-    """Find the requests of a tool that are over the limit.
+    """Find the requests of a tool that are over the limit."""
 
-    Each use beyond KEPT_USES, from the oldest to the newest, takes the place of one from the source with the most
-    places. So a source has all places while it is alone, and with k sources each keeps KEPT_USES // k. Of the uses of
-    that source, the one most similar to a newer request goes, so that many routine requests do not replace different
-    ones. If no two are similar, the oldest goes.
-
-    Args:
-        uses: All rows of the tool.
-
-    Returns:
-        The rows to delete.
-    """
+    # Each use beyond KEPT_USES, from the oldest to the newest, takes the place of one from the source with the most
+    # places. So a source has all places while it is alone, and with k sources each keeps KEPT_USES // k. Of the uses of
+    # that source, the one most similar to a newer request goes, so that many routine requests do not replace different
+    # ones. If no two are similar, the oldest goes.
     requests = [use for use in uses if use.request]
     if len(requests) <= KEPT_USES:
         return []
@@ -261,15 +205,7 @@ def _similarity(first: frozenset[str], second: frozenset[str]) -> float:
 
 
 def without_request(use: ToolUse, source: str | None = None) -> ToolUse:
-    """Return the numbers of a use without its request, for its own source or another one.
-
-    Args:
-        use: The use.
-        source: Digest of the source; None for that of the use.
-
-    Returns:
-        A row whose request is "".
-    """
+    """Return the numbers of a use without its request, for its own source or another one."""
     source = use.source if source is None else source
     return ToolUse(tool=use.tool, request="", successes=use.successes, failures=use.failures, at=use.at, source=source)
 
@@ -280,41 +216,20 @@ _source: ContextVar[str] = ContextVar("ropewalk_source", default="")
 
 
 def source_digest(*parts: str) -> str:
-    """Name a source by a digest.
-
-    Args:
-        parts: The identity of the source: a user's name, or an address and a server's token.
-
-    Returns:
-        16 hexadecimal digits.
-    """
+    """Name a source by a digest."""
     return hashlib.sha256("\0".join(("ropewalk source", *parts)).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 @contextmanager
 def use_source(name: str) -> Iterator[None]:
-    """Attribute everything that the selector learns inside the block to one source.
-
-    Args:
-        name: The identity of the source, such as a user's id. Ropewalk stores only a digest of it.
-
-    Yields:
-        Nothing.
-    """
+    """Attribute everything that the selector learns inside the block to one source."""
     with as_source(source_digest("named", name)):
         yield
 
 
 @contextmanager
 def as_source(digest: str | None) -> Iterator[None]:
-    """Attribute everything inside the block to the source with this digest; None changes nothing.
-
-    Args:
-        digest: Digest of the source.
-
-    Yields:
-        Nothing.
-    """
+    """Attribute everything inside the block to the source with this digest; None changes nothing."""
     if digest is None:
         yield
         return
@@ -326,34 +241,18 @@ def as_source(digest: str | None) -> Iterator[None]:
 
 
 def current_source() -> str:
-    """Return the digest of the current source; "" if none was set.
-
-    Returns:
-        The digest, or "".
-    """
+    """Return the digest of the current source; "" if none was set."""
     return _source.get()
 
 
 def local_source() -> str:
-    """Return the digest of the user of this machine that the process belongs to.
-
-    Returns:
-        16 hexadecimal digits.
-    """
+    """Return the digest of the user of this machine that the process belongs to."""
     user = str(os.getuid()) if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
     return source_digest("local", socket.gethostname(), user)
 
 
 def address_source(host: str, secret: str) -> str | None:
-    """Return the digest of a client's address, None for a client on this machine.
-
-    Args:
-        host: The address that the connection comes from, never one that a header claims.
-        secret: The server's token, so that nobody can try all addresses without it.
-
-    Returns:
-        16 hexadecimal digits, or None. Addresses of one IPv6 network share a digest.
-    """
+    """Return the digest of a client's address, None for a client on this machine."""
     import ipaddress  # imported only by servers
 
     try:

@@ -20,16 +20,13 @@ undoes it. It is in the journal of the run that made the call, and `Store.open` 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoneCalls:
-    """Calls of one run that another run undoes.
+    """Calls of one run that another run undoes."""
 
-    Attributes:
-        run: The run that made the calls.
-        epoch: The epoch at which its journal was read.
-        paths: The paths of their undos in that journal.
-    """
-
+    # The run that made the calls.
     run: str
+    # The epoch at which its journal was read.
     epoch: int
+    # The paths of their undos in that journal.
     paths: tuple[str, ...]
 
 
@@ -38,19 +35,8 @@ class UndoStore(Protocol):
 
     def undo_due(self, limit: int = 100, /) -> list[str]:
         """List the runs that are to be undone without a request: they ended as failed, stopped or timeout, have the
-        policy "on_failure", are part of no other run, and nobody has begun to undo them.
-
-        Args:
-            limit: Maximum number of runs.
-
-        Returns:
-            Their ids, oldest first. Calls of a stopped run may still be ending.
-        """
+        policy "on_failure", are part of no other run, and nobody has begun to undo them."""
         ...
 
     def skip_undo(self, run_id: str, /) -> None:
-        """Record that nothing of an ended run is to undo, unless somebody has begun to undo it.
-
-        Args:
-            run_id: The run.
-        """
+        """Record that nothing of an ended run is to undo, unless somebody has begun to undo it."""

@@ -50,33 +50,23 @@ class FactsByType(Protocol):
     """Facts about node types: NodeTypeFacts, or a dict."""
 
     def __getitem__(self, type: str, /) -> Facts | None:
-        """Return the facts of a node type.
-
-        Args:
-            type: The type, in the spelling of n8n or of n8n-mcp.
-
-        Returns:
-            The facts; None if they are not known.
-        """
+        """Return the facts of a node type."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltWorkflow:
-    """A workflow and its draft.
+    """A workflow and its draft."""
 
-    Attributes:
-        workflow: The JSON that n8n can import.
-        draft: The draft, with a trigger.
-        names: The names of the nodes, by their ids in the draft.
-        triggers: The ids of the triggers.
-        credentials: The credentials that nodes need: `{node, types}`.
-    """
-
+    # The JSON that n8n can import.
     workflow: dict[str, Json]
+    # The draft, with a trigger.
     draft: Draft
+    # The names of the nodes, by their ids in the draft.
     names: dict[str, str]
+    # The ids of the triggers.
     triggers: tuple[str, ...]
+    # The credentials that nodes need: `{node, types}`.
     credentials: list[Json]
 
 
@@ -403,11 +393,10 @@ class _Build:
     async def _validate_and_repair(
         self, workflow: BuiltWorkflow, unmatched: list[str]
     ) -> tuple[BuiltWorkflow, _Verdict, int]:
-        """Validate the workflow and let the model repair it while it has problems, at most five times.
+        """Validate the workflow and let the model repair it while it has problems, at most five times."""
 
-        Operations that could not be applied (`unmatched`) are reported to the model with the problems. They alone are
-        not a reason for another repair.
-        """
+        # Operations that could not be applied (`unmatched`) are reported to the model with the problems. They alone are
+        # not a reason for another repair.
         self._report_phase("validation")
         repairs = 0
         for attempt in range(MAX_REPAIRS + 1):
@@ -479,7 +468,9 @@ class _Build:
         return list({row["nodeType"]: row for rows in results for row in rows}.values())
 
     async def _learn_types(self, draft: Draft) -> str | None:
-        """Fetch the facts about a draft's node types. Return the reason if n8n-mcp is not available."""
+        """Fetch the facts about a draft's node types."""
+
+        # Return the reason if n8n-mcp is not available.
         try:
             await self._type_facts.learn([*(node["type"] for node in draft["nodes"]), MANUAL])
         except ServerDown as error:
@@ -492,14 +483,9 @@ class _Build:
     async def _run_phase(
         self, phase: Phase, unavailable: str | None = None, *, suffix: str = "", **input: Json
     ) -> PhaseResult:
-        """Run a phase, with its tools if they are enabled and n8n-mcp is available. A phase that began is resumed.
+        """Run a phase, with its tools if they are enabled and n8n-mcp is available."""
 
-        Args:
-            phase: The phase.
-            unavailable: The reason why n8n-mcp is not available, if that is known already.
-            suffix: Distinguishes repeated phases in the ids of their runs.
-            **input: The input of the phase.
-        """
+        # A phase that began is resumed.
         self._report_phase(phase.name + suffix)
         part_name = phase.name + suffix
         uses_tools = bool(phase.tools) and self._tools
@@ -564,11 +550,7 @@ _VERDICT_TEXTS = {True: "valid (n8n-mcp)", False: "not valid", None: "not valida
 
 
 def as_json(built: Built) -> dict[str, Json]:
-    """Return the report of a build as JSON, without the workflow.
-
-    Args:
-        built: The result of the build.
-    """
+    """Return the report of a build as JSON, without the workflow."""
     return {
         "valid": built.valid,
         "problems": list(built.problems),
@@ -585,11 +567,7 @@ def as_json(built: Built) -> dict[str, Json]:
 
 
 def as_text(built: Built) -> str:
-    """Return the report of a build as Markdown, for people who import the workflow.
-
-    Args:
-        built: The result of the build.
-    """
+    """Return the report of a build as Markdown, for people who import the workflow."""
     nodes = built.workflow["nodes"]
     count = len(nodes) if isinstance(nodes, list) else 0
     lines = [

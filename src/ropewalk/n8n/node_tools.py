@@ -37,12 +37,9 @@ class ServerDown(ConnectionError):
 
 
 class Server:
-    """Calls n8n-mcp through a toolbox. If the server died, the next call restarts it.
+    """Calls n8n-mcp through a toolbox."""
 
-    Args:
-        toolbox: The toolbox that has the server or gets it.
-        directory: Where to look for `node_modules`.
-    """
+    # If the server died, the next call restarts it.
 
     def __init__(self, toolbox: Toolbox, directory: Path) -> None:
         self._toolbox, self._runner = toolbox, Runner(index=toolbox)
@@ -58,11 +55,7 @@ class Server:
         return None if packages else f"n8n-mcp is not installed; {INSTALL_HINT}"
 
     async def connect(self) -> str | None:
-        """Connect the server.
-
-        Returns:
-            The reason if it is not available; else None.
-        """
+        """Connect the server."""
         if self.not_installed is not None:
             return self.not_installed
         try:
@@ -72,19 +65,9 @@ class Server:
         return None
 
     async def call(self, tool: str, arguments: Mapping[str, Json]) -> Any:
-        """Call a tool of the server. If the server died, the call is repeated once, since its tools only read.
+        """Call a tool of the server."""
 
-        Args:
-            tool: The name of the tool.
-            arguments: Its arguments.
-
-        Returns:
-            The result of the tool.
-
-        Raises:
-            ToolError: The tool failed.
-            ServerDown: The server is not available.
-        """
+        # If the server died, the call is repeated once, since its tools only read.
         if self._toolbox.get(f"{SERVER}:{tool}") is None and (reason := await self.connect()) is not None:
             raise ServerDown(reason)
         try:
@@ -127,14 +110,7 @@ _CONNECTIONS_ONLY: Final = {"validateNodes": False, "validateExpressions": False
 
 
 def short_type(node_type: str) -> str:
-    """Return a node type in the spelling of n8n-mcp: `nodes-base.slack`.
-
-    Args:
-        node_type: The type in any spelling, such as `n8n-nodes-base.slack` or `slack`.
-
-    Returns:
-        The short spelling.
-    """
+    """Return a node type in the spelling of n8n-mcp: `nodes-base.slack`."""
     for long, short in _PREFIXES:
         if node_type.startswith(long):
             return short + node_type[len(long) :]
@@ -193,16 +169,9 @@ async def _validate_connections(server: Server, arguments: Mapping[str, Any]) ->
 
 
 async def core_nodes(server: Server, words: Sequence[str], per_word: int = _MAX_RESULTS) -> list[dict[str, Any]]:
-    """Search n8n's own nodes for words. Community nodes are left out, because n8n cannot import them everywhere.
+    """Search n8n's own nodes for words."""
 
-    Args:
-        server: The server.
-        words: The words.
-        per_word: The largest number of results for each word.
-
-    Returns:
-        The nodes, each one once.
-    """
+    # Community nodes are left out, because n8n cannot import them everywhere.
     searches = [server.call("search_nodes", {"query": word, "limit": _MAX_RESULTS, "source": "core"}) for word in words]
     nodes: dict[str, dict[str, Any]] = {}
     for answer in await asyncio.gather(*searches):
@@ -289,12 +258,7 @@ TOOLS: Final[dict[str, _NodeTool]] = {
 
 
 def register(toolbox: Toolbox, server: Server) -> None:
-    """Register the ten tools of the phases.
-
-    Args:
-        toolbox: The toolbox.
-        server: The server that answers them.
-    """
+    """Register the ten tools of the phases."""
     for name, definition in TOOLS.items():
         toolbox.register(
             Tool(
@@ -332,33 +296,22 @@ _MAX_OPTIONS: Final = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Facts about a node type.
+    """Facts about a node type."""
 
-    Attributes:
-        type: The type in the spelling of workflows.
-        version: Its newest version.
-        trigger: True for a trigger.
-        essentials: The summary for the model.
-        credentials: Its credentials: `{name, displayOptions}`.
-        defaults: The defaults of its parameters, by name.
-    """
-
+    # The type in the spelling of workflows.
     type: str
     version: float
+    # True for a trigger.
     trigger: bool
+    # The summary for the model.
     essentials: dict[str, Json]
+    # Its credentials: `{name, displayOptions}`.
     credentials: tuple[Mapping[str, Any], ...]
+    # The defaults of its parameters, by name.
     defaults: Mapping[str, Json]
 
     def needs(self, parameters: Mapping[str, Any]) -> list[str]:
-        """Return the credentials that a node needs.
-
-        Args:
-            parameters: The parameters of the node.
-
-        Returns:
-            The types of the credentials, each one once.
-        """
+        """Return the credentials that a node needs."""
         names = [
             credential["name"]
             for credential in self.credentials
@@ -377,11 +330,7 @@ class Facts:
 
 
 class NodeTypeFacts:
-    """Facts about the node types of a draft; each type is fetched once.
-
-    Args:
-        ask: Returns the fields of Facts for each of some types, as `fetch_facts` does.
-    """
+    """Facts about the node types of a draft; each type is fetched once."""
 
     def __init__(self, ask: Callable[[list[str]], Awaitable[list[Any]]]) -> None:
         self._ask = ask
@@ -392,27 +341,13 @@ class NodeTypeFacts:
         return self._facts.get(short_type(type))
 
     async def learn(self, types: Iterable[str]) -> None:
-        """Fetch the facts about types that are new.
-
-        Args:
-            types: The types, in any spelling.
-
-        Raises:
-            ServerDown: n8n-mcp is not available.
-        """
+        """Fetch the facts about types that are new."""
         new = [type for type in dict.fromkeys(map(short_type, types)) if type not in self._facts]
         for type, facts in zip(new, await self._ask(new) if new else (), strict=True):
             self._facts[type] = Facts(**facts) if facts is not None else None
 
     def essentials(self, types: Iterable[str]) -> list[Json]:
-        """Return the summaries of types for the model.
-
-        Args:
-            types: The types, in any spelling.
-
-        Returns:
-            A summary for each known type.
-        """
+        """Return the summaries of types for the model."""
         known = (self[type] for type in dict.fromkeys(map(short_type, types)))
         return [facts.essentials for facts in known if facts is not None]
 

@@ -80,26 +80,22 @@ DOCUMENTATION: Final = Phase(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseReport:
-    """The report of a finished phase.
+    """The report of a finished phase."""
 
-    Attributes:
-        name: The name of the phase.
-        success: True if the phase has a result.
-        degraded: What it had to do without, each with the reason.
-        rounds: The turns of the model; 0 for a phase without a model.
-        calls: The tool calls, with their outcomes.
-        usage: Tokens by kind.
-        cost: US dollars; None if the price is not known.
-        run_id: The id of its run.
-    """
-
+    # The name of the phase.
     name: str
+    # True if the phase has a result.
     success: bool = True
+    # What it had to do without, each with the reason.
     degraded: tuple[str, ...] = ()
+    # The turns of the model; 0 for a phase without a model.
     rounds: int = 0
+    # The tool calls, with their outcomes.
     calls: tuple[dict[str, Any], ...] = ()
     usage: dict[str, int]
+    # US dollars; None if the price is not known.
     cost: float | None = 0.0
+    # The id of its run.
     run_id: str = ""
 
 
@@ -134,26 +130,16 @@ QUESTIONS: Final[dict[str, Question]] = {"search": _search, "facts": _facts, "ju
 
 
 class ServerQuestions:
-    """Asks n8n-mcp questions for one build. Each batch is a run that is part of the build."""
+    """Asks n8n-mcp questions for one build."""
+
+    # Each batch is a run that is part of the build.
 
     def __init__(self, parts: BuildParts, server: Server) -> None:
         self._parts, self._server = parts, server
         _register(parts.toolbox, server)
 
     async def ask(self, question: str, batch: Iterable[Mapping[str, Json]], suffix: str = "") -> list[Any]:
-        """Ask a question about several things.
-
-        Args:
-            question: A name in QUESTIONS.
-            batch: The arguments for each thing.
-            suffix: Distinguishes batches of one question in the ids of their runs.
-
-        Returns:
-            The answers, in the same order.
-
-        Raises:
-            ServerDown: n8n-mcp is not available.
-        """
+        """Ask a question about several things."""
         calls = list(batch)
         if not calls:
             return []

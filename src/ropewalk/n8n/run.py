@@ -40,13 +40,9 @@ BuildFunction = Callable[["BuildParts", Mapping[str, Any]], Awaitable[tuple[dict
 
 
 class BuildParts:
-    """Runs the parts of a build, `RUN/build/NAME`. It is a Host, so that conversations run in it as in an app.
+    """Runs the parts of a build, `RUN/build/NAME`."""
 
-    Args:
-        app: The app.
-        engine: Returns the engine of the build's caller.
-        key: The id of the build's call, with which the ids of its parts begin.
-    """
+    # It is a Host, so that conversations run in it as in an app.
 
     def __init__(self, app: Any, engine: Callable[[], Any], key: str) -> None:
         self._app, self._engine, self._key = app, engine, key
@@ -75,18 +71,9 @@ class BuildParts:
         request: str | None = None,
         on_event: Callable[[Event], None] | None = None,
     ) -> dict[str, Json]:
-        """Run a part. An interrupted part is resumed, and a finished one returns its recorded result.
+        """Run a part."""
 
-        Args:
-            loaded: The compiled definition.
-            input: The input of the run.
-            run_id: The name of the part.
-            request: Ignored: the tool selector does not learn from builds.
-            on_event: Gets the events of the engine.
-
-        Returns:
-            The result of the run.
-        """
+        # An interrupted part is resumed, and a finished one returns its recorded result.
         job = await self._app.jobs.new(loaded, run_id=self.id(run_id), input=input, on_event=on_event)
         result: dict[str, Json] = await self._engine().run_part(job, job.new.id)
         return result
@@ -100,7 +87,9 @@ class BuildParts:
 
 @dataclass(frozen=True, slots=True)
 class BuildTool(Routed):
-    """The handler of `n8n-builder:build`. A build has no timeout."""
+    """The handler of `n8n-builder:build`."""
+
+    # A build has no timeout.
 
     app: Any
     work: BuildFunction
@@ -122,12 +111,7 @@ class BuildTool(Routed):
 
 
 def register(app: Any, work: BuildFunction) -> None:
-    """Register the tool `n8n-builder:build`.
-
-    Args:
-        app: The app.
-        work: Does the build.
-    """
+    """Register the tool `n8n-builder:build`."""
     parts = BUILD.rpartition(":")
     app.toolbox.register(
         Tool(

@@ -60,15 +60,7 @@ CONFIGURED: Final[dict[str, Json]] = {
 
 
 def make_draft(discovered: Mapping[str, Any], configured: Mapping[str, Any]) -> tuple[Draft, list[str]]:
-    """Combine the answers of discovery and configuration.
-
-    Args:
-        discovered: The answer of the discovery phase: a name and nodes.
-        configured: The answer of the configuration phase: parameters of nodes, and connections.
-
-    Returns:
-        The draft, and a problem for each configured node that was not discovered.
-    """
+    """Combine the answers of discovery and configuration."""
     parameters = {node["id"]: node["parameters"] for node in configured["nodes"]}
     nodes = [
         {
@@ -92,15 +84,7 @@ def describe_unknown_id(id: str, ids: Iterable[str]) -> str:
 
 
 def draft_problems(draft: Draft, triggers: Iterable[str]) -> list[str]:
-    """Return what makes a draft invalid, whatever n8n-mcp says.
-
-    Args:
-        draft: The draft.
-        triggers: The ids of its triggers.
-
-    Returns:
-        Problems: no nodes, duplicate ids, connections to nothing, or nodes that no trigger reaches.
-    """
+    """Return what makes a draft invalid, whatever n8n-mcp says."""
     nodes = {node["id"]: node for node in draft["nodes"]}
     if not nodes:
         return ["the workflow is empty: it has no nodes"]
@@ -120,15 +104,7 @@ def draft_problems(draft: Draft, triggers: Iterable[str]) -> list[str]:
 
 
 def distances(draft: Draft, triggers: Iterable[str]) -> dict[str, int]:
-    """Return the number of steps from a trigger to each node that it reaches.
-
-    Args:
-        draft: The draft.
-        triggers: The ids of its triggers.
-
-    Returns:
-        Steps by node id. A helper of a node, such as a model or a memory, has the distance of that node.
-    """
+    """Return the number of steps from a trigger to each node that it reaches."""
     steps = dict.fromkeys(triggers, 0)
     queue = list(steps)
     while queue:
@@ -155,15 +131,7 @@ def connection_type(connection: Mapping[str, Any]) -> str:
 
 
 def apply_repairs(draft: Draft, operations: Iterable[Mapping[str, Any]]) -> tuple[Draft, list[str]]:
-    """Apply operations to a copy of a draft.
-
-    Args:
-        draft: The draft.
-        operations: Objects with an `op` and its fields.
-
-    Returns:
-        The new draft, and a problem for each operation that could not be applied.
-    """
+    """Apply operations to a copy of a draft."""
     changed: Draft = fresh(draft)
     not_applied = []
     for index, operation in enumerate(operations):

@@ -47,16 +47,7 @@ EMPTY: Final = "(empty message)"
 def rendered(
     messages: Sequence[Mapping[str, Any]], trace: Sequence[Mapping[str, Any]], size: int = RESULT_SIZE
 ) -> tuple[str, list[dict[str, Any]]]:
-    """Return the system prompt, and the messages as they are sent, with the results of tools filled in.
-
-    Args:
-        messages: The messages of a conversation.
-        trace: The calls of the conversation with their outcomes.
-        size: The most characters of text of one result.
-
-    Returns:
-        The system prompt and the messages.
-    """
+    """Return the system prompt, and the messages as they are sent, with the results of tools filled in."""
     outcomes = {str(use.get("id")): use.get("outcome") for use in trace}
     system: list[str] = []
     sent_messages: list[dict[str, Any]] = []
@@ -101,15 +92,7 @@ def _outcome_of(id: str, outcomes: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def result(outcome: Mapping[str, Any], size: int = RESULT_SIZE) -> dict[str, Any]:
-    """Return the `content` of a tool result, and `is_error` if the call failed.
-
-    Args:
-        outcome: The outcome of the call, from the trace.
-        size: The most characters of text.
-
-    Returns:
-        An object for the block `tool_result`.
-    """
+    """Return the `content` of a tool result, and `is_error` if the call failed."""
     error = outcome.get("error")
     if error is not None:
         return {"content": _shorten(_text(error), size), "is_error": True}
@@ -124,10 +107,9 @@ def result(outcome: Mapping[str, Any], size: int = RESULT_SIZE) -> dict[str, Any
 
 
 def _content_blocks(value: Json) -> list[dict[str, Any]]:
-    """Return the blocks of a value that contains parts of content; [] if it contains none.
+    """Return the blocks of a value that contains parts of content; [] if it contains none."""
 
-    A list of texts and parts keeps its order. Any other value becomes its JSON, followed by each part once.
-    """
+    # A list of texts and parts keeps its order. Any other value becomes its JSON, followed by each part once.
     inside = list(parts_in(value))
     if not inside:
         return []
@@ -238,23 +220,9 @@ def agent_loop(
     within: str = "",
     name: str = "",
 ) -> Loop:
-    """Build the loop over the turns of a conversation.
+    """Build the loop over the turns of a conversation."""
 
-    Args:
-        options: The options of the model's tool.
-        tools: The ids of the tools that the model may call.
-        start: The messages that the conversation begins with.
-        approve: The tools whose calls must be approved first.
-        undos: By tool, the undo of its calls, which replaces that of the tool.
-        ask_caller: True if the caller of the conversation approves; otherwise the run waits for an approval.
-        path: The place of the tools in the document.
-        within: The prefix of the ids of its nodes.
-        name: The name that failures of the model are reported under.
-
-    Returns:
-        The loop. Its value has `text`, `data`, `answer` (data if a schema was given, else the text), `content`,
-        `stop_reason`, `messages`, `trace` and `totals`.
-    """
+    # `approve`: The tools whose calls must be approved first.
     turn, talk, calls_id = f"{within}turn", f"{within}talk", f"{within}calls"
     request: dict[str, Expr] = {
         "options": Lit(dict(options)),
@@ -317,7 +285,9 @@ def agent_of(op: Loop, within: str) -> AgentParts | None:
 
 @dataclass(frozen=True, slots=True)
 class _CallBranches:
-    """Build the calls of a turn: one branch for each tool. `within` is the prefix of their ids."""
+    """Build the calls of a turn: one branch for each tool."""
+
+    # `within` is the prefix of their ids.
 
     within: str
     path: str
@@ -473,29 +443,12 @@ FIELDS: Final[dict[str, Checker]] = {
 
 
 def fits(document: Mapping[str, Json]) -> bool:
-    """Return True if a document without `kind` has the shape of an agent.
-
-    Args:
-        document: The document.
-
-    Returns:
-        False for another notation.
-    """
+    """Return True if a document without `kind` has the shape of an agent."""
     return "prompt" in document and "nodes" not in document and "steps" not in document
 
 
 def compile_document(config: Mapping[str, Json]) -> Compiled:
-    """Read and compile an agent.
-
-    Args:
-        config: The document.
-
-    Returns:
-        The flow with what its results need.
-
-    Raises:
-        InvalidFlow: The document is not valid; the error has every problem of it.
-    """
+    """Read and compile an agent."""
     fields, report = read_document(config, FIELDS, "agent", ("inputSchema", "output_schema"))
     if ("prompt" in fields) == ("messages" in fields):
         add_problem(
@@ -547,14 +500,7 @@ def _flow(fields: Mapping[str, Any], report: Report) -> Flow:
 
 
 def agent_options(fields: Mapping[Any, Any]) -> dict[str, Json]:
-    """Return the options that are passed to the model's tool at every turn.
-
-    Args:
-        fields: The fields of the agent.
-
-    Returns:
-        The options by name.
-    """
+    """Return the options that are passed to the model's tool at every turn."""
     return {"max_rounds": MAX_ROUNDS, **{key: fields[key] for key in OPTIONS if key in fields}}
 
 

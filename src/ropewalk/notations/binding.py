@@ -33,13 +33,7 @@ Within = TypeVar("Within")
 
 
 class Binder(Generic[Within]):
-    """Bind the references of one document; `problems` and `warnings` grow as it is compiled.
-
-    Args:
-        problems: The problems that reading reported.
-        steps: The ids that `$steps[0]`, `$steps[1]` and so on stand for.
-        variables: The declared variables.
-    """
+    """Bind the references of one document; `problems` and `warnings` grow as it is compiled."""
 
     roots: frozenset[str]
     kind: str
@@ -52,29 +46,11 @@ class Binder(Generic[Within]):
         self.read_variables: dict[str, str] = {}  # variables that are read, and the place of the first read
 
     def bind(self, ref: Ref, path: str, within: Within) -> Expr:
-        """Return the expression in the graph that a reference of the document stands for.
-
-        Args:
-            ref: The reference.
-            path: Its place in the document.
-            within: The surroundings of its node.
-
-        Returns:
-            The expression.
-        """
+        """Return the expression in the graph that a reference of the document stands for."""
         raise NotImplementedError
 
     def value(self, value: Json, path: str, within: Within) -> Expr:
-        """Compile JSON with references in it.
-
-        Args:
-            value: The JSON.
-            path: Its place in the document.
-            within: The surroundings of its node.
-
-        Returns:
-            The expression.
-        """
+        """Compile JSON with references in it."""
         first_new = len(self.problems)
         expr = lift(value, self.roots, path=path, problems=self.problems)
         # Suggest what an unknown root may stand for, in the problems that `lift` has added.
@@ -128,16 +104,7 @@ class Binder(Generic[Within]):
             )
 
     def expression(self, text: Json, path: str, within: Within) -> Expr:
-        """Compile the text of an expression.
-
-        Args:
-            text: The text, or a boolean.
-            path: Its place in the document.
-            within: The surroundings of its node.
-
-        Returns:
-            The expression; null if the text is wrong, which is reported.
-        """
+        """Compile the text of an expression."""
         if isinstance(text, bool):
             return Lit(text)
         if not isinstance(text, str) or not text.strip():
@@ -167,16 +134,7 @@ class Binder(Generic[Within]):
         return replace(problem, suggestion=suggestions[0]) if suggestions else problem
 
     def bind_all(self, expr: Expr, path: str, within: Within) -> Expr:
-        """Bind every reference of an expression.
-
-        Args:
-            expr: The expression.
-            path: Its place in the document.
-            within: The surroundings of its node.
-
-        Returns:
-            A new expression.
-        """
+        """Bind every reference of an expression."""
         if isinstance(expr, Lit):
             return expr
         if isinstance(expr, Obj):
@@ -188,16 +146,7 @@ class Binder(Generic[Within]):
     # --- what most roots mean in every notation -------------------------------------------------
 
     def output(self, ref: Ref, path: str, apart: Collection[str] = ()) -> Expr:
-        """Bind `$output.ID`, `$steps.ID` or `$steps[0]`.
-
-        Args:
-            ref: The reference.
-            path: Its place in the document.
-            apart: The nodes that run at the same time.
-
-        Returns:
-            The reference to the node; null if it is wrong, which is reported.
-        """
+        """Bind `$output.ID`, `$steps.ID` or `$steps[0]`."""
         if not ref.path:
             return self.report_reference(ref, path, f"${ref.root} needs the id of a node, such as ${ref.root}.NAME")
         head, rest = ref.path[0], ref.path[1:]
@@ -214,60 +163,26 @@ class Binder(Generic[Within]):
         return Ref("out", (head, *rest), elide=True, column=ref.column, original=ref)
 
     def variable(self, ref: Ref, path: str) -> Expr:
-        """Bind `$var.NAME` to a channel of the state.
-
-        Args:
-            ref: The reference.
-            path: Its place in the document.
-
-        Returns:
-            The reference to the channel.
-        """
+        """Bind `$var.NAME` to a channel of the state."""
         if ref.path:
             self.read_variables.setdefault(str(ref.path[0]), path)
         return Ref("state", ref.path, column=ref.column, original=ref)
 
     def unknown(self, ref: Ref, path: str) -> Expr:
-        """Report a root that the notation does not have.
-
-        Args:
-            ref: The reference.
-            path: Its place in the document.
-
-        Returns:
-            Null.
-        """
+        """Report a root that the notation does not have."""
         return self.report_reference(
             ref, path, f"${ref.root} is not known in {self.kind}s", did_you_mean(ref.root, self.roots)
         )
 
     def report_reference(self, ref: Ref, path: str, message: str, suggestion: str | None = None) -> Expr:
-        """Report a wrong reference.
-
-        Args:
-            ref: The reference.
-            path: Its place in the document.
-            message: What is wrong.
-            suggestion: What was probably meant.
-
-        Returns:
-            Null, which takes the place of the reference.
-        """
+        """Report a wrong reference."""
         self.problems.append(Problem(path=path, message=message, column=ref.column, suggestion=suggestion))
         return NULL
 
     def channels(self, variables: Mapping[str, Json], set_names: Collection[str] = ()) -> dict[str, Channel]:
-        """Return the channels of all variables that are declared, written or read.
+        """Return the channels of all variables that are declared, written or read."""
 
-        A variable that is only read gets a warning, because the run must begin with a value for it.
-
-        Args:
-            variables: The declared variables with their initial values.
-            set_names: The variables that nodes set.
-
-        Returns:
-            The channels by name.
-        """
+        # A variable that is only read gets a warning, because the run must begin with a value for it.
         self._warn_of_variables(dict(variables), "variables")
         channels = {name: Channel(initial=value) for name, value in variables.items()}
         for name in sorted({*set_names, *self.read_variables}):
@@ -284,14 +199,7 @@ class Binder(Generic[Within]):
 
 
 def output_ref(id: str) -> Ref:
-    """Return a reference to a node's output, as if the document had it.
-
-    Args:
-        id: Id of the node.
-
-    Returns:
-        The reference.
-    """
+    """Return a reference to a node's output, as if the document had it."""
     return Ref("out", (id,), original=Ref("output", (id,)))
 
 

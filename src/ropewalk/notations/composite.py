@@ -57,12 +57,7 @@ class Unresolved(Exception):
 
 
 class StepReader:
-    """Read the steps of one composite into `steps`.
-
-    Args:
-        strict: True to report unresolved references as problems instead of warnings.
-        report: Collects the problems; warnings are added to `warnings`.
-    """
+    """Read the steps of one composite into `steps`."""
 
     def __init__(self, strict: bool, report: Report) -> None:
         self.strict, self.report = strict, report
@@ -194,16 +189,7 @@ class StepReader:
 
 
 def unresolved_problem(path: str, text: str, suggestion: str | None = None) -> Problem:
-    """Return the problem of an expression that refers to nothing.
-
-    Args:
-        path: Place of the expression.
-        text: The expression.
-        suggestion: What was probably meant.
-
-    Returns:
-        The problem.
-    """
+    """Return the problem of an expression that refers to nothing."""
     message = f'Unresolved reference expression: "{text}". Available: $input, $prev, $steps[N]'
     return Problem(path=path, message=message, suggestion=suggestion, keyword="unresolved")
 
@@ -228,14 +214,7 @@ FIELDS: Final[dict[str, Checker]] = {
 
 
 def find_spec_problems(spec: Any) -> list[Problem]:
-    """Return the mistakes in the shape of a spec, one problem per failing check.
-
-    Args:
-        spec: The spec, of any type.
-
-    Returns:
-        The problems, in the order of the steps.
-    """
+    """Return the mistakes in the shape of a spec, one problem per failing check."""
     steps = spec.get("steps") if isinstance(spec, Mapping) else None
     if not isinstance(steps, (list, tuple)) or not steps:
         return [Problem(path="steps", message="ComposableToolSpec.steps must be a non-empty array.")]
@@ -251,45 +230,17 @@ def find_spec_problems(spec: Any) -> list[Problem]:
 
 
 def fits(document: Mapping[str, Json]) -> bool:
-    """Return True if a document without `kind` has the shape of a composite.
-
-    Args:
-        document: The document.
-
-    Returns:
-        False for another notation.
-    """
+    """Return True if a document without `kind` has the shape of a composite."""
     return str(document.get("mode")).strip().lower() == "compose" and "steps" in document
 
 
 def write(flow: Flow, losses: list[Problem] | None = None) -> dict[str, Json]:
-    """Write a flow as a composite.
-
-    Args:
-        flow: The flow.
-        losses: Collects what a composite cannot hold, instead of an error.
-
-    Returns:
-        The document.
-
-    Raises:
-        InvalidFlow: A composite cannot hold the flow, and `losses` is None.
-    """
+    """Write a flow as a composite."""
     return CompositeWriter.write(flow, losses)
 
 
 def compile_document(config: Mapping[str, Json]) -> Compiled:
-    """Read and compile a composite.
-
-    Args:
-        config: The document.
-
-    Returns:
-        The flow with what its results need.
-
-    Raises:
-        InvalidFlow: The document is not valid; the error has every problem of it.
-    """
+    """Read and compile a composite."""
     fields, report = read_document(config, FIELDS, "composite")
     if "name" not in fields:
         add_problem(report, "name", "required: the name of the tool")

@@ -27,40 +27,19 @@ Report = list[Problem]
 
 @lru_cache(maxsize=1024)
 def camel(key: str) -> str:
-    """Convert `error_strategy` to `errorStrategy`; leave anything else unchanged.
-
-    Args:
-        key: A key in either spelling.
-
-    Returns:
-        The key in camel case.
-    """
+    """Convert `error_strategy` to `errorStrategy`; leave anything else unchanged."""
     head, *rest = key.split("_")
     return head + "".join(part[:1].upper() + part[1:] for part in rest) if head and rest else key
 
 
 @lru_cache(maxsize=1024)
 def snake(key: str) -> str:
-    """Convert `errorStrategy` to `error_strategy`.
-
-    Args:
-        key: A key in either spelling.
-
-    Returns:
-        The key in snake case.
-    """
+    """Convert `errorStrategy` to `error_strategy`."""
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in key)
 
 
 def add_problem(report: Report, path: str, message: str, suggestion: str | None = None) -> None:
-    """Append a problem to a report.
-
-    Args:
-        report: The list of problems.
-        path: Place in the document.
-        message: What is wrong and what to do.
-        suggestion: What was probably meant.
-    """
+    """Append a problem to a report."""
     report.append(Problem(path=path, message=message, suggestion=suggestion))
 
 
@@ -71,18 +50,7 @@ def normalize_keys(
     report: Report,
     is_listed: Callable[[str], bool] | None = None,
 ) -> dict[str, Json]:
-    """Return the document with its keys in the documented spelling; report unknown and repeated keys.
-
-    Args:
-        doc: The document or a part of it.
-        known: The known keys; the values are not used.
-        path: The place of `doc` in the document.
-        report: Collects the problems.
-        is_listed: Whether to list a key for an unknown one without a similar name; by default all known keys are.
-
-    Returns:
-        The fields. Of a repeated key the first value counts.
-    """
+    """Return the document with its keys in the documented spelling; report unknown and repeated keys."""
     fields: dict[str, Json] = {}
     for key, value in doc.items():
         if key in known and key not in fields:  # nearly every key
@@ -131,15 +99,7 @@ _FOREIGN_KEYS = {
 
 
 def join(path: str, key: str) -> str:
-    """Return the path of a key: `path.key`.
-
-    Args:
-        path: Place of the object; "" for the document.
-        key: The key.
-
-    Returns:
-        The path.
-    """
+    """Return the path of a key: `path.key`."""
     return f"{path}.{key}" if path else key
 
 
@@ -147,20 +107,10 @@ MAX_DEPTH = 200  # of a document; its nodes and its values have tighter limits o
 
 
 def copy_plain(value: Json, path: str, report: Report, depth: int = MAX_DEPTH) -> Json:
-    """Return a deep copy in plain JSON, independent of the original.
+    """Return a deep copy in plain JSON, independent of the original."""
 
-    Tuples become lists and enum members their values. Anything that is not JSON is reported with its place and
-    replaced by null.
-
-    Args:
-        value: The value.
-        path: Its place in the document.
-        report: Collects the problems.
-        depth: Levels of nesting that are allowed.
-
-    Returns:
-        The copy.
-    """
+    # Tuples become lists and enum members their values. Anything that is not JSON is reported with its place and
+    # replaced by null.
     copied = copy_json(value, depth)  # the fast path: nearly every document is plain JSON
     return _copy_plain(value, path, report, depth) if copied is NOT_JSON else copied
 
@@ -217,7 +167,9 @@ def text(value: Json, path: str, report: Report) -> Json:
 
 
 def name(value: Json, path: str, report: Report) -> Json:
-    """Accept a string that is not blank. YAML reads some unquoted words as numbers or booleans, so suggest quotes."""
+    """Accept a string that is not blank."""
+
+    # YAML reads some unquoted words as numbers or booleans, so suggest quotes.
     if isinstance(value, (bool, int, float)):
         quoted = json.dumps(value)
         add_problem(report, path, f'must be a string, not {type_name(value)}; write "{quoted}" in quotes')
@@ -265,16 +217,7 @@ def mapping(value: Json, path: str, report: Report) -> Json:
 
 
 def names(value: Json, path: str, report: Report) -> Json:
-    """Accept a name or a list of names.
-
-    Args:
-        value: The value.
-        path: Its place in the document.
-        report: Collects the problems.
-
-    Returns:
-        A list of names.
-    """
+    """Accept a name or a list of names."""
     items = [value] if isinstance(value, str) else value
     if not isinstance(items, list):
         add_problem(report, path, f"must be an id or a list of ids, not {type_name(value)}")
@@ -330,20 +273,9 @@ def read_object(
     nulls: tuple[str, ...] = (),
     expected: str = "an object",
 ) -> dict[str, Json]:
-    """Read the fields of an object, each with its checker.
+    """Read the fields of an object, each with its checker."""
 
-    Args:
-        value: The value that should be an object.
-        known: The checker of each key.
-        path: The place of the object in the document.
-        report: Collects the problems.
-        required: The keys that must be present.
-        nulls: The keys where null is a value; elsewhere null counts as absent.
-        expected: The expected type, for the message.
-
-    Returns:
-        The fields by their documented names.
-    """
+    # `required`: The keys that must be present.
     if not isinstance(value, Mapping):
         add_problem(report, path, f"must be {expected}, not {type_name(value)}")
         return {}
@@ -357,11 +289,10 @@ def read_object(
 
 
 class OneOf:
-    """Accept one of some words, in any letter case.
+    """Accept one of some words, in any letter case."""
 
-    For another word it reports the choices and returns the suggestion, or "". `aliases` maps words of other notations
-    to ours.
-    """
+    # For another word it reports the choices and returns the suggestion, or "". `aliases` maps words of other notations
+    # to ours.
 
     __slots__ = ("aliases", "words")
 
@@ -379,40 +310,17 @@ class OneOf:
 
 
 def one_of(words: tuple[str, ...], aliases: Mapping[str, str] = MappingProxyType({})) -> Checker:
-    """Return the checker of one of some words.
-
-    Args:
-        words: The words, in lower case.
-        aliases: Suggestions for other words.
-
-    Returns:
-        The checker. It accepts any letter case.
-    """
+    """Return the checker of one of some words."""
     return OneOf(words, aliases)
 
 
 def word_of(enum: type[StrEnum], aliases: Mapping[str, str] = MappingProxyType({})) -> Checker:
-    """Return the checker of the words of an enumeration.
-
-    Args:
-        enum: The enumeration.
-        aliases: Suggestions for other words.
-
-    Returns:
-        The checker.
-    """
+    """Return the checker of the words of an enumeration."""
     return one_of(tuple(str(member.value) for member in enum), aliases)
 
 
 def type_name(value: Json) -> str:
-    """Return the JSON name of a value's type, with its article; the Python name if it is not JSON.
-
-    Args:
-        value: Any value.
-
-    Returns:
-        A phrase such as "a list".
-    """
+    """Return the JSON name of a value's type, with its article; the Python name if it is not JSON."""
     json_names = {type(None): "null", bool: "a boolean", int: "a number", float: "a number", str: "a string",
              list: "a list", dict: "an object"}  # fmt: skip
     return json_names.get(type(value), type(value).__name__)
@@ -434,21 +342,7 @@ Read = TypeVar("Read")
 def read_document(
     config: Mapping[str, Json], known: Mapping[str, Checker], kind: str, schemas: Collection[str] = SCHEMAS
 ) -> tuple[dict[str, Json], Report]:
-    """Read the fields of a document.
-
-    Args:
-        config: The document.
-        known: The checker of each key.
-        kind: The notation, for messages.
-        schemas: The keys that hold a JSON Schema.
-
-    Returns:
-        The fields by their documented names, without `metadata`, which belongs to the stored document; and the
-        problems.
-
-    Raises:
-        InvalidFlow: The document is not an object.
-    """
+    """Read the fields of a document."""
     report: Report = Problems()
     if not isinstance(config, Mapping):
         raise InvalidFlow([Problem(path="", message=f"a {kind} must be an object, not {type_name(config)}")])
@@ -469,20 +363,9 @@ def read_document_with_nodes(
     defaults: Mapping[str, Json],
     read: Callable[[Json, str, Report, int], Read],
 ) -> tuple[dict[str, Json], list[Read], Report]:
-    """Read a document with `nodes`: its fields with defaults, its nodes, and the problems.
+    """Read a document with `nodes`: its fields with defaults, its nodes, and the problems."""
 
-    A document without an id gets one that is the same at every reading, because results contain it.
-
-    Args:
-        config: The document.
-        known: The checker of each key.
-        kind: The notation, for messages.
-        defaults: The values of absent fields.
-        read: Reads one node: (value, path, report, depth).
-
-    Returns:
-        Fields, nodes and problems.
-    """
+    # A document without an id gets one that is the same at every reading, because results contain it.
     document, report = read_document(config, known, kind)
     fields = {"id": document.get("id") or _stable_id(kind, document), **defaults, "variables": {}, **document}
     nodes = read_nodes(fields.pop("nodes", None), "nodes", report, 1, read)
@@ -499,16 +382,7 @@ def _stable_id(kind: str, fields: Mapping[str, Json]) -> str:
 
 
 def check_schema(value: Json, path: str, report: Report) -> bool:
-    """Return True if a value is a valid JSON Schema; report its errors.
-
-    Args:
-        value: A JSON value.
-        path: Its place in the document.
-        report: Collects the problems.
-
-    Returns:
-        False if something was reported.
-    """
+    """Return True if a value is a valid JSON Schema; report its errors."""
     errors = schema_errors(value)
     for place, why in errors:
         add_problem(report, path + place, why)
@@ -526,18 +400,7 @@ def _check_defaults(schema: Json, path: str, report: Report) -> bool:
 def read_nodes(
     value: Json, path: str, report: Report, depth: int, read: Callable[[Json, str, Report, int], Read]
 ) -> list[Read]:
-    """Read a list of nodes.
-
-    Args:
-        value: The list; inside another node, a single node may stand for a list.
-        path: Its place in the document.
-        report: Collects the problems.
-        depth: How many lists deep it is; the document's own list is 1.
-        read: Reads one node.
-
-    Returns:
-        The nodes, in order.
-    """
+    """Read a list of nodes."""
     if depth > MAX_NESTING:
         # Report this once, at the outermost node: the full path would be longer than any line.
         problem = Problem(path=path.partition("]")[0] + "]", message=f"nested deeper than {MAX_NESTING} lists of nodes")
@@ -564,19 +427,7 @@ def read_fields(
     nullable: Collection[str],
     only_for: Mapping[str, tuple[str, ...]],
 ) -> dict[str, Json]:
-    """Read the fields of one node, each with its checker.
-
-    Args:
-        value: The node.
-        known: The checker of each key.
-        path: Its place in the document.
-        report: Collects the problems.
-        nullable: The keys where null is a value; elsewhere null counts as absent.
-        only_for: The node types that have a key, where not all types have it.
-
-    Returns:
-        The fields by their documented names.
-    """
+    """Read the fields of one node, each with its checker."""
     node_type = str(value.get("type")).lower()
     normalized = normalize_keys(value, known, path, report, lambda key: node_type in only_for.get(key, (node_type,)))
     fields = {
@@ -609,15 +460,9 @@ def check_node_fields(
     only_for: Mapping[str, tuple[str, ...]],
     report: Report,
 ) -> None:
-    """Report fields that the node's type requires, or that it does not have.
+    """Report fields that the node's type requires, or that it does not have."""
 
-    Args:
-        node: The node.
-        present: The keys that it has.
-        needed: By type, the key that a node of it must have.
-        only_for: By key, the types that have it; other keys are for all types.
-        report: Collects the problems.
-    """
+    # `needed`: By type, the key that a node of it must have.
     required_key = needed.get(node.type)
     if required_key is not None and required_key not in present:
         add_problem(report, join(node.path, required_key), f"required for a {node.type} node")

@@ -36,24 +36,16 @@ def write(flow: Flow, losses: list[Problem] | None = None) -> dict[str, Json]:
 
 
 def _drop_labels(meta: dict[str, Json]) -> None:
-    """Remove the names that the fields of a node have in another notation; here they have their own names.
+    """Remove the names that the fields of a node have in another notation; here they have their own names."""
 
-    The word for a hidden node stays, because nothing else names what the node stands for.
-    """
+    # The word for a hidden node stays, because nothing else names what the node stands for.
     labels = meta.pop("labels", {})
     if meta.get("hidden") and "hidden" in labels:
         meta["labels"] = {"hidden": labels["hidden"]}
 
 
 def compile_document(document: Mapping[str, Json]) -> Compiled:
-    """Read the JSON of a flow.
-
-    Args:
-        document: The JSON; `concurrency` replaces the limit of its nodes.
-
-    Raises:
-        InvalidFlow: The JSON is not a flow; the error has the first problem.
-    """
+    """Read the JSON of a flow."""
     from ..codec import flow_from_json
 
     fields = {key: value for key, value in document.items() if key not in ("kind", "id")}

@@ -113,14 +113,7 @@ _GENERATED: Final[Mapping[str, Callable[[], dict[str, Json]]]] = {
 def _object(
     fields: Mapping[str, Checker], own_schemas: Mapping[str, Json], kind: str | None, needed: tuple[str, ...]
 ) -> dict[str, Json]:
-    """Return the schema of a closed object.
-
-    Args:
-        fields: The fields and their checkers; each is allowed in either spelling.
-        own_schemas: Schemas that replace those of the checkers.
-        kind: The notation, if `kind` may be given.
-        needed: The required fields; null counts as absent for the others.
-    """
+    """Return the schema of a closed object."""
     properties: dict[str, Json] = {}
     for key, checker in fields.items():
         schema = own_schemas.get(key, _checker_schema(checker))
@@ -137,14 +130,7 @@ def _node(
     needed: Mapping[str, tuple[str, ...]],
     only_for: Mapping[str, tuple[str, ...]],
 ) -> dict[str, Json]:
-    """Return the schema of a node.
-
-    Args:
-        fields: The fields of all types.
-        own_schemas: Schemas that replace those of the checkers.
-        needed: By type, the fields of which a node has at least one.
-        only_for: By field, the types that have it.
-    """
+    """Return the schema of a node."""
     types = fields["type"]
     assert isinstance(types, OneOf)
     rules: list[Json] = []

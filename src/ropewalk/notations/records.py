@@ -13,14 +13,7 @@ from .registry import value_in
 
 
 def copy_containers(value: Json) -> Json:
-    """Return the same JSON in new lists and objects; any other value is returned as it is.
-
-    Args:
-        value: Any value.
-
-    Returns:
-        The copy.
-    """
+    """Return the same JSON in new lists and objects; any other value is returned as it is."""
     kind = type(value)
     if kind is dict:  # inlined for speed: most inner values are neither dicts nor lists
         return {k: copy_containers(v) if (kind := type(v)) is dict or kind is list else v for k, v in value.items()}
@@ -30,10 +23,9 @@ def copy_containers(value: Json) -> Json:
 
 
 class Record(Mapping[str, Json]):
-    """Show a document as attributes and items: `r.error_strategy`, `r["errorStrategy"]`, `r.to_dict()`.
+    """Show a document as attributes and items: `r.error_strategy`, `r["errorStrategy"]`, `r.to_dict()`."""
 
-    Lists and objects are copied when they are first read, so that changing them changes nothing that is stored.
-    """
+    # Lists and objects are copied when they are first read, so that changing them changes nothing that is stored.
 
     __slots__ = ("_data", "_mine")
 
@@ -179,27 +171,13 @@ class TypedOutcome(Outcome, Generic[R]):
 
 
 def display_text(value: Json) -> str:
-    """Return a value as text for people: text itself, anything else as JSON, cut after 2,000 characters.
-
-    Args:
-        value: Any JSON value.
-
-    Returns:
-        The text.
-    """
+    """Return a value as text for people: text itself, anything else as JSON, cut after 2,000 characters."""
     text = value if isinstance(value, str) else dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 2000 else f"{text[:2000]}…"
 
 
 def failures_of(data: Mapping[str, Any]) -> list[dict[str, Json]]:
-    """Return the errors that a result lists, whichever notation it is of.
-
-    Args:
-        data: The result of a run.
-
-    Returns:
-        One object with a `message` for each error.
-    """
+    """Return the errors that a result lists, whichever notation it is of."""
     errors = data.get("errors")
     listed = [error for error in errors if isinstance(error, dict)] if isinstance(errors, list) else []
     if not listed and data.get("error"):
@@ -209,16 +187,7 @@ def failures_of(data: Mapping[str, Any]) -> list[dict[str, Json]]:
 
 
 def outcome(result: Mapping[str, Json], kind: str, read: Callable[[Any], Any] | None = None) -> Outcome:
-    """Return the result of a run with the fields that every outcome has: `runId`, and `result` for its value.
-
-    Args:
-        result: The result in the words of the notation.
-        kind: The notation of the run's definition.
-        read: Converts the value to the type that the flow declares.
-
-    Returns:
-        The result with these two fields added.
-    """
+    """Return the result of a run with the fields that every outcome has: `runId`, and `result` for its value."""
     record = Outcome({"runId": result.get("executionId"), "result": value_in(result, kind), **result})
     if read is not None:
         record._read = read

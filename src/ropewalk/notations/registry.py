@@ -26,48 +26,42 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """A compiled document.
-
-    Attributes:
-        kind: The notation.
-        id: The id of the definition.
-        name: The name of the definition.
-        document: The document in its normal form, with defaults.
-        flow: The graph.
-        warnings: Warnings that the graph does not show.
-        render: Writes an ending of the engine (`engine.run.Ending`) as a result of the notation.
-        namespace: The namespace of its id as a tool.
-        local: True if its tools may be files next to the document.
-        env: The environment variables that those tools get.
-        at_once: The path of the key that limits concurrent nodes.
-        typed_at: The place of the declared type of the result.
-        value_from: The part of the ending that is the run's value (`Notation.value`).
-        output_schema: The JSON Schema of that value, if the notation knows more than the graph.
-    """
+    """A compiled document."""
 
     kind: str
+    # The id of the definition.
     id: str
+    # The name of the definition.
     name: str
+    # The document in its normal form, with defaults.
     document: dict[str, Json]
     flow: Flow
+    # Warnings that the graph does not show.
     warnings: tuple[Problem, ...]
+    # Writes an ending of the engine (`engine.run.Ending`) as a result of the notation.
     render: Callable[[Any], dict[str, Json]]
+    # The namespace of its id as a tool.
     namespace: str | None = None
+    # True if its tools may be files next to the document.
     local: bool = False
+    # The environment variables that those tools get.
     env: tuple[str, ...] = ()
+    # The path of the key that limits concurrent nodes.
     at_once: tuple[str, ...] = ("concurrency",)
+    # The place of the declared type of the result.
     typed_at: str = "result"
+    # The part of the ending that is the run's value (`Notation.value`).
     value_from: Source = "result"
+    # The JSON Schema of that value, if the notation knows more than the graph.
     output_schema: Json = None
 
 
 @dataclass(frozen=True, slots=True)
 class Notation:
-    """A kind of document, the module that reads it, and the field of a run's result that is the run's value.
+    """A kind of document, the module that reads it, and the field of a run's result that is the run's value."""
 
-    Every caller gets that value: as the result of a tool made from the document, as `Outcome.result`, as the content
-    of an MCP answer. Stored results keep the notation's own field names, so the same field reads runs of any version.
-    """
+    # Every caller gets that value: as the result of a tool made from the document, as `Outcome.result`, as the content
+    # of an MCP answer. Stored results keep the notation's own field names, so the same field reads runs of any version.
 
     kind: str
     file: str
@@ -85,10 +79,9 @@ class Notation:
 
     @property
     def write(self) -> Callable[..., dict[str, Json]] | None:
-        """Return the function that writes a flow as a document, None if the notation has none.
+        """Return the function that writes a flow as a document, None if the notation has none."""
 
-        It raises InvalidFlow with everything that the document cannot hold, or adds that to the list `losses`.
-        """
+        # It raises InvalidFlow with everything that the document cannot hold, or adds that to the list `losses`.
         return self._attribute("write")  # type: ignore[no-any-return]
 
     def _attribute(self, name: str) -> Any:
@@ -113,15 +106,7 @@ VALUE_NAMES: Final = frozenset(notation.value for notation in NOTATIONS.values()
 
 
 def value_in(result: Mapping[str, Json], kind: str) -> Json:
-    """Return the value in the result of a run.
-
-    Args:
-        result: The result that the notation's `render` wrote, from the engine or from a store.
-        kind: The notation of the run's definition.
-
-    Returns:
-        The value; None if the run ended without one, or if there is no such notation.
-    """
+    """Return the value in the result of a run."""
     notation = NOTATIONS.get(kind)
     return None if notation is None else result.get(notation.value)
 
@@ -130,29 +115,12 @@ TEST: Final = "test"
 
 
 def is_test(document: Json) -> bool:
-    """Return True if a document is a recorded test (`testing/recording.py`), which is not a flow.
-
-    Args:
-        document: Any JSON.
-
-    Returns:
-        False for a definition.
-    """
+    """Return True if a document is a recorded test (`testing/recording.py`), which is not a flow."""
     return isinstance(document, Mapping) and document.get("kind") == TEST
 
 
 def notation_of(document: Json) -> Notation:
-    """Return the notation of a document: the one that its `kind` names, else the last one whose shape it has.
-
-    Args:
-        document: The document.
-
-    Returns:
-        The notation.
-
-    Raises:
-        InvalidFlow: The document is not an object, has an unknown kind, or has the shape of no notation.
-    """
+    """Return the notation of a document: the one that its `kind` names, else the last one whose shape it has."""
     if not isinstance(document, Mapping):
         raise InvalidFlow([Problem(path="", message="a definition must be an object with named fields")])
     kind = document.get("kind")
@@ -175,20 +143,7 @@ def notation_of(document: Json) -> Notation:
 
 
 def write(flow: Flow, kind: str, losses: list[Problem] | None = None) -> dict[str, Json]:
-    """Write a flow as a document.
-
-    Args:
-        flow: The flow to write.
-        kind: The notation of the document.
-        losses: Collects everything that the notation cannot hold, instead of an error.
-
-    Returns:
-        The document. Without losses it makes the same calls and gives the same value.
-
-    Raises:
-        InvalidFlow: The notation cannot hold the flow and `losses` is None, or the written document is not valid.
-        NotFound: The notation does not exist.
-    """
+    """Write a flow as a document."""
     notation = NOTATIONS.get(kind) if isinstance(kind, str) else None
     writers = [name for name, candidate in NOTATIONS.items() if candidate.write is not None]
     if notation is None or notation.write is None:
@@ -226,16 +181,9 @@ def _without_python(flow: Flow, losses: list[Problem] | None) -> Flow:
 
 
 def failures(ending: Any) -> list[dict[str, Json]]:
-    """Return the failures of a run as results list them.
+    """Return the failures of a run as results list them."""
 
-    The path of a failure names the iteration of each loop around it.
-
-    Args:
-        ending: The ending of the run.
-
-    Returns:
-        One object for each failure.
-    """
+    # The path of a failure names the iteration of each loop around it.
     errors: list[dict[str, Json]] = [
         {
             "nodeId": failure.node,
@@ -257,32 +205,15 @@ def failures(ending: Any) -> list[dict[str, Json]]:
 
 
 def all_problems(problems: list[Problem], flow: Flow | None) -> list[Problem]:
-    """Return the problems of a document and of its flow, in the order of the document.
-
-    Args:
-        problems: The problems that reading and compiling reported.
-        flow: The flow as far as it could be compiled; None if there is none.
-
-    Returns:
-        Every problem once. A problem of the document hides those of the flow at the same place, because it explains
-        them.
-    """
+    """Return the problems of a document and of its flow, in the order of the document."""
     return merge_problems(problems, check(flow).problems if flow is not None else ())
 
 
 def merge_problems(problems: Iterable[Problem], flow_problems: Iterable[Problem]) -> list[Problem]:
-    """Merge the problems of a document with those of its flow, in the order of the document.
+    """Merge the problems of a document with those of its flow, in the order of the document."""
 
-    A problem of the document explains every problem of the flow at the same place or inside it, so one mistake is
-    reported once.
-
-    Args:
-        problems: The problems of the document.
-        flow_problems: The problems that checking its flow found.
-
-    Returns:
-        Every problem once, without the explained ones.
-    """
+    # A problem of the document explains every problem of the flow at the same place or inside it, so one mistake is
+    # reported once.
     problems = list(problems)
     # The place "result" exists only in the flow.
     explained = {problem.path for problem in problems} | {"result"}

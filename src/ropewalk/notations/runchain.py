@@ -26,18 +26,7 @@ from .writing import POLICY, Fields, FlowWriter
 
 
 def flow_of(steps: Sequence[Any]) -> Flow:
-    """Return the flow of a list of `ChainStep`s (or objects with tool_id, args and use_previous).
-
-    Args:
-        steps: The steps. Their arguments are data: nothing in them is read as a reference.
-
-    Returns:
-        The flow.
-
-    Raises:
-        TypeError: An item is not a step.
-        ValidationFailed: The arguments of a step are not an object.
-    """
+    """Return the flow of a list of `ChainStep`s (or objects with tool_id, args and use_previous)."""
     for i, step in enumerate(steps):
         if not all(hasattr(step, name) for name in ("tool_id", "args", "use_previous")):
             raise TypeError(
@@ -100,47 +89,19 @@ class DocumentStep:
 
 
 def fits(document: Mapping[str, Json]) -> bool:
-    """Return True if a document without `kind` has steps that name their tools as run chains do.
-
-    Args:
-        document: The document.
-
-    Returns:
-        False for another notation.
-    """
+    """Return True if a document without `kind` has steps that name their tools as run chains do."""
     steps = document.get("steps")
     items = steps if isinstance(steps, list) and "mode" not in document else ()
     return any(isinstance(step, Mapping) and not {"toolId", "tool_id"}.isdisjoint(step) for step in items)
 
 
 def write(flow: Flow, losses: list[Problem] | None = None) -> dict[str, Json]:
-    """Write a flow as a run chain.
-
-    Args:
-        flow: The flow.
-        losses: Collects what a run chain cannot hold, instead of an error.
-
-    Returns:
-        The document.
-
-    Raises:
-        InvalidFlow: A run chain cannot hold the flow, and `losses` is None.
-    """
+    """Write a flow as a run chain."""
     return RunChainWriter.write(flow, losses)
 
 
 def compile_document(config: Mapping[str, Json]) -> Compiled:
-    """Read and compile a run chain.
-
-    Args:
-        config: The document.
-
-    Returns:
-        The flow with what its results need.
-
-    Raises:
-        InvalidFlow: The document is not valid; the error has every problem of it.
-    """
+    """Read and compile a run chain."""
     fields, report = read_document(config, FIELDS, "run chain")
     steps = _read_steps(fields.get("steps"), report)
     name = str(fields.get("name", fields.get("id", "runchain")))

@@ -29,25 +29,16 @@ from .fields import variable
 
 
 class ConvertedDocument(dict[str, Json]):
-    """A document that was converted to another notation.
+    """A document that was converted to another notation."""
 
-    `losses` are the parts of the definition that it leaves out or does differently, each a `Problem` with its place.
-    `dict(it)` is the plain document, for `yaml.safe_dump`.
-    """
+    # `losses` are the parts of the definition that it leaves out or does differently, each a `Problem` with its place.
+    # `dict(it)` is the plain document, for `yaml.safe_dump`.
 
     losses: tuple[Problem, ...] = ()
 
 
 def node_paths(body: Graph, around: str = "") -> set[str]:
-    """Return the path of every node of a flow, at every level (`each/call`).
-
-    Args:
-        body: A region.
-        around: The path of the region with a trailing slash.
-
-    Returns:
-        The paths.
-    """
+    """Return the path of every node of a flow, at every level (`each/call`)."""
     paths = set()
     for node in body.nodes:
         path = around + node.id
@@ -58,15 +49,7 @@ def node_paths(body: Graph, around: str = "") -> set[str]:
 
 
 def node_at(paths: Collection[str], place: str) -> str | None:
-    """Return the path of the innermost node that contains a place such as `each/call.args`; None if there is none.
-
-    Args:
-        paths: The paths of all nodes.
-        place: The place.
-
-    Returns:
-        The path of the node.
-    """
+    """Return the path of the innermost node that contains a place such as `each/call.args`; None if there is none."""
     innermost = ""
     for segment in place.replace(".", "/").split("/"):
         path = f"{innermost}/{segment}" if innermost else segment
@@ -77,15 +60,7 @@ def node_at(paths: Collection[str], place: str) -> str | None:
 
 
 def without_nodes(flow: Flow, paths: Collection[str]) -> Flow:
-    """Return the flow with null in place of some nodes, so that whatever reads them still has a value.
-
-    Args:
-        flow: The flow.
-        paths: The paths of the nodes.
-
-    Returns:
-        A new flow.
-    """
+    """Return the flow with null in place of some nodes, so that whatever reads them still has a value."""
     around = {path[:end] for path in paths for end, letter in enumerate(path) if letter == "/"}
     return replace(flow, body=_replace_in_graph(flow.body, "", (paths, around)))
 
@@ -130,16 +105,9 @@ PARALLEL: Final = "parallel"
 
 
 def without_result_node(flow: Flow) -> Flow:
-    """Return the flow with the value of its last node `result` as its own result.
+    """Return the flow with the value of its last node `result` as its own result."""
 
-    Writers add this node if a notation cannot declare the result, so a round trip removes it again.
-
-    Args:
-        flow: The flow.
-
-    Returns:
-        A new flow, or the same one if it has no such node.
-    """
+    # Writers add this node if a notation cannot declare the result, so a round trip removes it again.
     body = flow.body
     last = body.nodes[-1] if body.nodes else None
     if last is None or last.id != RESULT or not isinstance(last.op, Compute):
@@ -162,10 +130,9 @@ def without_result_node(flow: Flow) -> Flow:
 
 
 def simplify_choices(body: Graph) -> Graph:
-    """Return the body with each choice that always takes the same branch replaced by that branch's value.
+    """Return the body with each choice that always takes the same branch replaced by that branch's value."""
 
-    A composition writes plain values as such choices; other notations do not need them.
-    """
+    # A composition writes plain values as such choices; other notations do not need them.
     return replace(body, nodes=tuple(replace(node, op=_simplify_op(node.op)) for node in body.nodes))
 
 
@@ -182,16 +149,9 @@ def _simplify_op(op: Any) -> Any:
 
 
 def unwrap_parallel(body: Graph) -> Graph:
-    """Return the nodes of a body whose only node runs them concurrently; return any other body unchanged.
+    """Return the nodes of a body whose only node runs them concurrently; return any other body unchanged."""
 
-    A composition has this parallel node where a chain has a mode.
-
-    Args:
-        body: A region.
-
-    Returns:
-        The inner region, or the body itself.
-    """
+    # A composition has this parallel node where a chain has a mode.
     node = body.nodes[0] if len(body.nodes) == 1 else None
     if node is None or not isinstance(node.op, Block) or node != Node(id=node.id, op=node.op):
         return body
@@ -210,15 +170,7 @@ def unwrap_parallel(body: Graph) -> Graph:
 
 
 def split_result(node: Node, unique_id: Callable[[str], str]) -> Node:
-    """Split a node with a computed value into a block of the call and the computation.
-
-    Args:
-        node: The node, for a notation without `outputMapping`.
-        unique_id: Returns an id that no other node has.
-
-    Returns:
-        The block.
-    """
+    """Split a node with a computed value into a block of the call and the computation."""
     value = node.result
     assert value is not None
     call = Node(id=unique_id(f"{node.id}_call"), op=node.op)
@@ -239,14 +191,7 @@ def split_result(node: Node, unique_id: Callable[[str], str]) -> Node:
 
 
 def sorted_nodes(body: Graph) -> tuple[list[Node], bool]:
-    """Return the nodes of a body in an order of running, and True if it is the only one.
-
-    Args:
-        body: A region.
-
-    Returns:
-        The nodes; True if no other order is possible.
-    """
+    """Return the nodes of a body in an order of running, and True if it is the only one."""
     if body.ordered or len(body.nodes) < 2:
         return list(body.nodes), True
     place = {node.id: i for i, node in enumerate(body.nodes)}
@@ -271,16 +216,11 @@ def sorted_nodes(body: Graph) -> tuple[list[Node], bool]:
 
 
 def iterations_are_independent(body: Graph) -> bool:
-    """Return True if sequential iterations do the same in a loop as in a map.
+    """Return True if sequential iterations do the same in a loop as in a map."""
 
-    In a loop each iteration sees the writes of the one before; in a map all see the state from before it.
-
-    Args:
-        body: The region of a loop.
-
-    Returns:
-        False if an iteration reads what the one before wrote.
-    """
+    # In a loop each iteration sees the writes of the one before; in a map all see the state from before it.
+    #
+    # `body`: The region of a loop.
     return not any(node.writes is not None for node in nodes_of(body)) and not (body.roots & {"round", "prev"})
 
 
@@ -360,24 +300,13 @@ class FlowWriter(Generic[Around]):
         ] = {}  # by path of a node that only the document has: the node of the flow it belongs to
 
     def document(self) -> Fields:
-        """Make the document. Everything that the notation cannot hold is refused.
+        """Make the document."""
 
-        Returns:
-            The document.
-        """
+        # Everything that the notation cannot hold is refused.
         raise NotImplementedError
 
     def bind(self, ref: Ref, path: str, around: Around) -> Expr:
-        """Return the expression in the document that a reference of the graph stands for.
-
-        Args:
-            ref: The reference.
-            path: Place of the expression in the flow.
-            around: What surrounds the node.
-
-        Returns:
-            The expression.
-        """
+        """Return the expression in the document that a reference of the graph stands for."""
         raise NotImplementedError
 
     def _document(self) -> Fields:
@@ -387,18 +316,7 @@ class FlowWriter(Generic[Around]):
 
     @classmethod
     def write(cls, flow: Flow, losses: list[Problem] | None = None) -> Fields:
-        """Return the document.
-
-        Args:
-            flow: The flow to write.
-            losses: A list to which everything is added that the notation cannot hold.
-
-        Returns:
-            A document that its reader accepts.
-
-        Raises:
-            InvalidFlow: With everything that the notation cannot hold, where `losses` is None.
-        """
+        """Return the document."""
         flow = without_result_node(replace(flow, body=simplify_choices(flow.body)))
         writer = cls(flow)
         document = writer._document()
@@ -429,13 +347,9 @@ class FlowWriter(Generic[Around]):
     # --- what is refused ------------------------------------------------------------------------
 
     def refuse(self, path: str, message: str, *, decisive: bool = False) -> None:
-        """Report a part of the flow that the notation cannot hold.
+        """Report a part of the flow that the notation cannot hold."""
 
-        Args:
-            path: Its place.
-            message: The reason.
-            decisive: True if the node must be left out because of it.
-        """
+        # `decisive`: True if the node must be left out because of it.
         self.refusals += 1
         if len(self.problems) >= MOST_PROBLEMS and not decisive:
             return  # finding the author's path takes time
@@ -457,26 +371,14 @@ class FlowWriter(Generic[Around]):
 
     @contextmanager
     def entire(self, path: str) -> Iterator[None]:
-        """Mark the place of a value as incomplete if a part of it is refused; null would be another value.
-
-        Args:
-            path: Place of the value in the flow.
-
-        Yields:
-            Nothing.
-        """
+        """Mark the place of a value as incomplete if a part of it is refused; null would be another value."""
         before = self.refusals
         yield
         if self.refusals > before:
             self.incomplete.add(self._author_path(path))
 
     def refuse_unsupported(self, node: Node, path: str) -> None:
-        """Refuse the fields of a node that the notation cannot express.
-
-        Args:
-            node: The node.
-            path: Its place in the flow.
-        """
+        """Refuse the fields of a node that the notation cannot express."""
         if isinstance(node.op, Call) and node.op.tool.partition(":")[0] in DIRECTORY_NAMESPACES:
             self.refuse(path, _DIRECTORY_CALL.format(node.op.tool))
         for value in (node, node.op, node.policy, node.policy.retry, node.policy.on_error):
@@ -494,13 +396,7 @@ class FlowWriter(Generic[Around]):
         self.refuse(path, f"{'an' if self.kind[0] in 'aeiou' else 'a'} {self.kind} cannot hold {message}")
 
     def refuse_op(self, node: Node, path: str, instead: str = "") -> None:
-        """Refuse a node of a type that the notation does not have; `instead` names what it has.
-
-        Args:
-            node: The node.
-            path: Its place in the flow.
-            instead: What the notation has instead.
-        """
+        """Refuse a node of a type that the notation does not have; `instead` names what it has."""
         kind = type(node.op).__name__.lower()
         message = f"{self.kind}s have no {node.meta.labels.get(kind, kind)} nodes"
         self.refuse(path, f"{message}; {instead}" if instead else message)
@@ -508,14 +404,7 @@ class FlowWriter(Generic[Around]):
     # --- values ---------------------------------------------------------------------------------
 
     def unique_id(self, id: str) -> str:
-        """Return an id that no other node has, for a node that only the document needs.
-
-        Args:
-            id: The wanted id.
-
-        Returns:
-            The id, with `_` added as often as needed.
-        """
+        """Return an id that no other node has, for a node that only the document needs."""
         while id in self.ids:
             id += "_"
         self.ids.add(id)
@@ -526,16 +415,7 @@ class FlowWriter(Generic[Around]):
         return rebind(expr, lambda ref: self.bind(ref, path, around))
 
     def value(self, expr: Expr, path: str, around: Around) -> Json:
-        """Return a value as JSON with references.
-
-        Args:
-            expr: The value.
-            path: Its place in the flow.
-            around: What surrounds the node.
-
-        Returns:
-            The JSON; null if it is refused.
-        """
+        """Return a value as JSON with references."""
         with self.entire(path):
             try:
                 return unlift(self.bind_refs(expr, path, around))
@@ -544,16 +424,7 @@ class FlowWriter(Generic[Around]):
                 return None
 
     def condition(self, expr: Expr, path: str, around: Around) -> Json:
-        """Return the text of a condition, or a boolean.
-
-        Args:
-            expr: The condition.
-            path: Its place in the flow.
-            around: What surrounds the node.
-
-        Returns:
-            The text or the boolean.
-        """
+        """Return the text of a condition, or a boolean."""
         if isinstance(expr, Lit) and type(expr.value) is bool:
             return expr.value
         with self.entire(path):
@@ -564,16 +435,7 @@ class FlowWriter(Generic[Around]):
                 return False
 
     def transform(self, expr: Expr, path: str, around: Around) -> tuple[str, Fields, Expr] | None:
-        """Return the type, the config and the input of the transform that a value is; None if it is none.
-
-        Args:
-            expr: The value.
-            path: Its place in the flow.
-            around: What surrounds the node.
-
-        Returns:
-            Type, config and input, or None.
-        """
+        """Return the type, the config and the input of the transform that a value is; None if it is none."""
         from ..expr.unlift import untransform
 
         with self.entire(path):
@@ -583,10 +445,9 @@ class FlowWriter(Generic[Around]):
                 return None  # reported when the value is written as an expression
 
     def output(self, ref: Ref, root: str = "output", name: str | int | None = None) -> Expr:
-        """Return a reference to a node's output.
+        """Return a reference to a node's output."""
 
-        A leading `output` in a path is skipped by readers if the value has no such member; functions avoid that.
-        """
+        # A leading `output` in a path is skipped by readers if the value has no such member; functions avoid that.
         head, *rest = (ref.path[0] if name is None else name, *ref.path[1:])
         if ref.elide or rest[:1] != ["output"]:
             return Ref(root, (head, *rest))
@@ -596,29 +457,12 @@ class FlowWriter(Generic[Around]):
         return expr
 
     def status(self, ref: Ref, path: str) -> Expr:
-        """Refuse a reference to the status of a node.
-
-        Args:
-            ref: The reference.
-            path: Place of the expression in the flow.
-
-        Returns:
-            Null.
-        """
+        """Refuse a reference to the status of a node."""
         self.refuse(path, f"{self.kind}s cannot read the status of {ref.path[0]!r}")
         return NULL
 
     def wait(self, node: Node, path: str, around: Around) -> Fields:
-        """Return the event or approval that a node waits for, and its timeout in milliseconds.
-
-        Args:
-            node: The node.
-            path: Its place in the flow.
-            around: What surrounds the node.
-
-        Returns:
-            The fields `event` or `approval`, and `timeout`.
-        """
+        """Return the event or approval that a node waits for, and its timeout in milliseconds."""
         op: Any = node.op
         if node.policy.timeout is not None:
             self.refuse(path, "a wait node uses its own timeout, not that of a call")

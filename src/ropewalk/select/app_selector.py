@@ -23,12 +23,7 @@ class Selection:
     """The selector of an app, made when it is first needed, and what it learns from runs."""
 
     def __init__(self, toolbox: Toolbox, store: Callable[[], Store]) -> None:
-        """Select among the tools of a toolbox.
-
-        Args:
-            toolbox: The tools; those that are added later are found, too.
-            store: Returns the store that keeps what was learnt. It is called only when that is needed.
-        """
+        """Select among the tools of a toolbox."""
         self._toolbox, self._store = toolbox, store
 
     @cached_property
@@ -41,14 +36,9 @@ class Selection:
         return selector
 
     async def learn(self, job: Any, result: Mapping[str, Json]) -> None:
-        """Remember how the tools of a run did, if the run was given the request it is for.
+        """Remember how the tools of a run did, if the run was given the request it is for."""
 
-        A run that was released to wait teaches nothing until it has ended.
-
-        Args:
-            job: The job that was run.
-            result: The result that its engine gave.
-        """
+        # A run that was released to wait teaches nothing until it has ended.
         context = job.new.context or {}
         request = context.get("request")
         if request is None or result.get("status") == "waiting":
@@ -62,13 +52,7 @@ class Selection:
         await run_sync_in_thread(self._store(), learn_from_history)
 
     def record(self, request: str, outcomes: Mapping[str, bool], source: str | None = None) -> None:
-        """Teach the selector which tools answered a request.
-
-        Args:
-            request: The request in words.
-            outcomes: Whether each tool succeeded, by id.
-            source: Digest of who asked; None for the current source.
-        """
+        """Teach the selector which tools answered a request."""
         try:
             self.selector.learn(request, outcomes, source)
         except StoreError:  # the calls are done; only what could be learnt from them is lost

@@ -26,14 +26,7 @@ RESERVED_BONUS: Final = 10.0  # is added to the rating of a tool with a reserved
 
 
 class Matches(NamedTuple):
-    """Matches of words of tools with words of a request: arrays of equal length, one element for each match.
-
-    Args:
-        variants: The word of the index, as its position in `Reading.term_numbers`.
-        columns: The tool, as its position among the slots that were asked for.
-        impacts: The BM25 impact of the word in the tool.
-        fields: The fields of the tool that have the word, one bit for each.
-    """
+    """Matches of words of tools with words of a request: arrays of equal length, one element for each match."""
 
     variants: Array
     columns: Array
@@ -42,14 +35,7 @@ class Matches(NamedTuple):
 
 
 class Postings(NamedTuple):
-    """Postings of words of a request: arrays of equal length, one element for each posting.
-
-    Args:
-        variants: The word of the index, as its position in `Reading.term_numbers`.
-        slots: The slot of the tool.
-        impacts: The BM25 impact of the word in the tool.
-        numbers: The number of the posting, whose lowest FIELD_BITS are the fields.
-    """
+    """Postings of words of a request: arrays of equal length, one element for each posting."""
 
     variants: Array
     slots: Array
@@ -58,10 +44,9 @@ class Postings(NamedTuple):
 
 
 class Candidates:
-    """Finds the candidates for a request in the index, and the words that they share with it.
+    """Finds the candidates for a request in the index, and the words that they share with it."""
 
-    `hybrid.py` measures the features of the candidates and ranks them.
-    """
+    # `hybrid.py` measures the features of the candidates and ranks them.
 
     def __init__(self, index: Index, reading: Reading) -> None:
         self.index, self.reading = index, reading
@@ -70,20 +55,11 @@ class Candidates:
         """The last result of `matches`."""
 
     def find(self, allowed: Array | None, limit: int, similarity_by_model: Array | None = None) -> Array:
-        """Return the slots of the candidates, in order.
+        """Return the slots of the candidates, in order."""
 
-        Tools are rated by the words that they share with the request and with its best clause, and by meaning. Some
-        places are reserved for the best tools of each clause. With many tools only those with the most words are
-        rated further.
-
-        Args:
-            allowed: By slot, True if the tool may be chosen; None for all.
-            limit: The most candidates.
-            similarity_by_model: By slot, the similarity under a model.
-
-        Returns:
-            The slots, at most `limit` of them.
-        """
+        # Tools are rated by the words that they share with the request and with its best clause, and by meaning. Some
+        # places are reserved for the best tools of each clause. With many tools only those with the most words are
+        # rated further.
         if allowed is not None and int(allowed.sum()) <= limit:
             return np.flatnonzero(allowed)
         index, direction = self.index, self.reading.way_vectors[0]
@@ -146,10 +122,9 @@ class Candidates:
         return some, rated, words
 
     def _looked_up_postings(self) -> tuple[Array, Array, Array]:
-        """Return, for every posting of the request's words, its slot, its worth, and its clause (0: several).
+        """Return, for every posting of the request's words, its slot, its worth, and its clause (0: several)."""
 
-        With many postings only the words worth most are looked up.
-        """
+        # With many postings only the words worth most are looked up.
         index, reading = self.index, self.reading
         lengths = index.frequencies(reading.term_numbers)
         variants: Array = np.arange(len(lengths), dtype=np.int16)
@@ -171,14 +146,7 @@ class Candidates:
         return slots, impacts * value.repeat(lengths), home.repeat(lengths)
 
     def matches(self, slots: Array) -> Matches:
-        """Return every match of a word of these slots with a word of the request, the most similar last.
-
-        Args:
-            slots: The slots of the tools; their order numbers the columns of the matches.
-
-        Returns:
-            The matches, which `last_matches` keeps.
-        """
+        """Return every match of a word of these slots with a word of the request, the most similar last."""
         self.last_matches = (
             self._matches_from_postings(slots) if self._postings_kept else self._matches_from_tools(slots)
         )

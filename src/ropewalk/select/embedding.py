@@ -36,7 +36,9 @@ _LONGEST: Final = 100  # characters of a word; a longer one is unknown
 
 
 class WordPiece:
-    """Split texts into the numbers of their pieces. By default the pieces are those of all-MiniLM-L6-v2."""
+    """Split texts into the numbers of their pieces."""
+
+    # By default the pieces are those of all-MiniLM-L6-v2.
 
     def __init__(self, vocabulary: Path | str | None = None) -> None:
         if vocabulary is None:
@@ -97,40 +99,27 @@ SPARE: Final = 1_000  # vectors of removed tools
 
 
 class Embedder(Protocol):
-    """An embedding model. Its vectors are float32 and may have any length."""
+    """An embedding model."""
+
+    # Its vectors are float32 and may have any length.
 
     @property
     def id(self) -> str:
         """Return the name and version of the model."""
 
     def embed_documents(self, texts: list[str], /) -> Array:
-        """Embed texts of tools.
-
-        Args:
-            texts: The texts.
-
-        Returns:
-            An array of shape (texts, dimensions), float32.
-        """
+        """Embed texts of tools."""
         ...
 
     def embed_query(self, text: str, /) -> Array:
-        """Embed a request.
-
-        Args:
-            text: The request.
-
-        Returns:
-            An array of shape (dimensions,), float32.
-        """
+        """Embed a request."""
 
 
 class MiniLM:
-    """all-MiniLM-L6-v2 as ONNX, without torch and without a network: the extra `minilm`.
+    """all-MiniLM-L6-v2 as ONNX, without torch and without a network: the extra `minilm`."""
 
-    `model` is another ONNX file of an uncased BERT model that gives one vector for each word piece; `vocabulary` its
-    `vocab.txt`, needed when its pieces are others. `threads` is how many it computes with.
-    """
+    # `model` is another ONNX file of an uncased BERT model that gives one vector for each word piece; `vocabulary` its
+    # `vocab.txt`, needed when its pieces are others. `threads` is how many it computes with.
 
     def __init__(
         self, model: Path | str | None = None, vocabulary: Path | str | None = None, *, threads: int = 1
@@ -159,37 +148,16 @@ class MiniLM:
         return self._id
 
     def embed_documents(self, texts: list[str]) -> Array:
-        """Embed texts of tools.
-
-        Args:
-            texts: The texts.
-
-        Returns:
-            One row for each text.
-        """
+        """Embed texts of tools."""
         return np.stack([self.embed_query(text) for text in texts]) if texts else np.zeros((0, 1), np.float32)
 
     def embed_query(self, text: str) -> Array:
-        """Embed a request.
-
-        Args:
-            text: The request.
-
-        Returns:
-            Its vector.
-        """
+        """Embed a request."""
         vector: Array = self.read(np.array([self._tokenizer(text, LONGEST)], np.int64))[0]
         return vector
 
     def read(self, ids: Array) -> Array:
-        """Return the vectors of texts with an equal number of pieces, one row for each.
-
-        Args:
-            ids: One row of piece numbers for each text.
-
-        Returns:
-            One row for each text.
-        """
+        """Return the vectors of texts with an equal number of pieces, one row for each."""
         inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         with self._lock:
             out = self._session.run(None, {name: inputs[name] for name in self._inputs})[0]
@@ -209,26 +177,12 @@ class SentenceTransformer:
         self.id = f"sentence-transformers:{Path(path).resolve()}"
 
     def embed_documents(self, texts: list[str]) -> Array:
-        """Embed texts of tools.
-
-        Args:
-            texts: The texts.
-
-        Returns:
-            One row for each text.
-        """
+        """Embed texts of tools."""
         vectors: Array = self._model.encode(texts, convert_to_numpy=True, show_progress_bar=False)
         return vectors
 
     def embed_query(self, text: str) -> Array:
-        """Embed a request.
-
-        Args:
-            text: The request.
-
-        Returns:
-            Its vector.
-        """
+        """Embed a request."""
         vector: Array = self._model.encode([text], convert_to_numpy=True, show_progress_bar=False)[0]
         return vector
 
@@ -245,16 +199,10 @@ def _packaged() -> Path:
 
 
 def model_text(card: Card) -> str:
-    """Return the text of a tool for a model: its description, the words of its name, and the names of its parameters.
+    """Return the text of a tool for a model: its description, the words of its name, and the names of its
+    parameters."""
 
-    The first words count most with a model, and a name may say nothing, so the description comes first.
-
-    Args:
-        card: The tool.
-
-    Returns:
-        At most about 720 characters and the name.
-    """
+    # The first words count most with a model, and a name may say nothing, so the description comes first.
     name = " ".join(dict.fromkeys(word.plain for word in words(normalised(card.name))[:12]))
     return f"{card.description[:600]} {name}. {card.texts[2][:120]}".strip()
 
@@ -280,17 +228,7 @@ class Vectors:
         self.query = lru_cache(maxsize=512)(self._embed_query)
 
     def read(self, texts: Sequence[str]) -> list[str]:
-        """Embed texts, and return the key of each.
-
-        Args:
-            texts: The texts; known ones are not embedded again.
-
-        Returns:
-            Keys for `put`.
-
-        Raises:
-            ConfigError: The model returned no vectors of the known size.
-        """
+        """Embed texts, and return the key of each."""
         keys = [hashlib.blake2b(text.encode(errors="replace"), digest_size=16).hexdigest() for text in texts]
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._vectors}
         if new:
@@ -327,12 +265,7 @@ class Vectors:
             raise ConfigError(f"{self.embedder.id}: {method} returned numbers that are not finite")
 
     def put(self, slots: Sequence[int], keys: Sequence[str]) -> None:
-        """Store the vectors of tools by the keys that `read` returned.
-
-        Args:
-            slots: Positions of the tools.
-            keys: The key of each tool's text.
-        """
+        """Store the vectors of tools by the keys that `read` returned."""
         size = len(self._vectors[keys[0]])
         if len(self._rows) <= max(slots) or self._rows.shape[1] != size:
             grown = np.zeros((max(2 * len(self._rows), max(slots) + 1), size), np.float32)
@@ -344,25 +277,13 @@ class Vectors:
             self._vectors = {key: self._vectors[key] for key in self._keys.values()}
 
     def drop(self, slot: int) -> None:
-        """Forget the vector of a tool.
-
-        Args:
-            slot: Position of the tool.
-        """
+        """Forget the vector of a tool."""
         self._keys.pop(slot, None)
         if slot < len(self._rows):
             self._rows[slot] = 0
 
     def near(self, query: str, size: int) -> Array:
-        """Return the similarity of each tool to a request, by slot.
-
-        Args:
-            query: The request.
-            size: Number of slots.
-
-        Returns:
-            Cosine similarities; 0 for an empty slot.
-        """
+        """Return the similarity of each tool to a request, by slot."""
         similarities: Array = products(self._rows[:size], self.query(query))
         return similarities
 

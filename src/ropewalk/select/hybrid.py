@@ -57,16 +57,7 @@ FEATURES: Final = (
 
 
 def measure_features(candidates: Candidates, slots: Array, similarity_by_model: Array | None = None) -> Array:
-    """Return the features of each slot for each way to read the request.
-
-    Args:
-        candidates: The tools that were compared.
-        slots: The slots to measure.
-        similarity_by_model: By slot, the similarity under a model.
-
-    Returns:
-        An array of shape (ways, slots, len(NAMES)).
-    """
+    """Return the features of each slot for each way to read the request."""
     index, reading = candidates.index, candidates.reading
     ways, terms, count = reading.way_weights, len(reading.word_weights), len(slots)
     variant, column, impacts, fields = candidates.matches(slots)
@@ -238,17 +229,7 @@ def rank(
     previous: Ranking | None = None,
     limit: int = CANDIDATES,
 ) -> Ranking:
-    """Rank the tools of an index for a request.
-
-    Args:
-        index: The tools.
-        reading: The request.
-        allowed: By slot, True if the tool may be chosen; None for all.
-        similarity_by_model: By slot, the similarity under a model.
-        memory: The requests that tools answered before.
-        previous: An earlier ranking; its tools are left out, and all scores are lower than its last one.
-        limit: The most tools to rank.
-    """
+    """Rank the tools of an index for a request."""
     candidates, has_model = Candidates(index, reading), similarity_by_model is not None
     slots = candidates.find(allowed, limit, similarity_by_model)
     if previous is not None:
@@ -301,11 +282,10 @@ class WithRemembered(NamedTuple):
 def add_remembered(
     index: Index, memory: Memory, recalled: RememberedEvidence, slots: Array, allowed: Array | None
 ) -> WithRemembered:
-    """Add the tools for which remembered requests say most to some slots, and decide which of them are lifted.
+    """Add the tools for which remembered requests say most to some slots, and decide which of them are lifted."""
 
-    Every source lifts one tool at most in each way to read the request: that for which requests say most, of those it
-    taught and no other source lifts.
-    """
+    # Every source lifts one tool at most in each way to read the request: that for which requests say most, of those it
+    # taught and no other source lifts.
     places: dict[int, int] = {}
     for slot in slots.tolist():
         card = index.cards[slot]
@@ -338,16 +318,10 @@ def add_remembered(
 
 
 def lift_remembered(chance: Array, raised: Array, with_remembered: WithRemembered) -> Array:
-    """Return the chances of candidates when only some are lifted.
+    """Return the chances of candidates when only some are lifted."""
 
-    The others keep their order, whatever a lift does to the ways of reading a request: together they have what the
-    lifted ones leave. New tools among them come last. So a tool loses at most one place for every lifted tool.
-
-    Args:
-        chance: The chance of each without memory.
-        raised: The chance of each with what is remembered added to the lifted ones.
-        with_remembered: Which are lifted, and which are new.
-    """
+    # The others keep their order, whatever a lift does to the ways of reading a request: together they have what the
+    # lifted ones leave. New tools among them come last. So a tool loses at most one place for every lifted tool.
     lifts = with_remembered.lifts.max(0, initial=0.0) > 0
     plain = ~lifts & ~with_remembered.is_new
     if not plain.any():
@@ -432,10 +406,9 @@ class RankedSlot(NamedTuple):
 def keep_best(
     index: Index, scores: Array, slots: Array, rates: Mapping[str, Rate], options: Options, setbacks: bool = False
 ) -> tuple[list[RankedSlot], int]:
-    """Return the best slots, at most `options.max_results`, and how many match.
+    """Return the best slots, at most `options.max_results`, and how many match."""
 
-    Past success counts, and equal scores are ordered by name. With `setbacks` only failures count.
-    """
+    # Past success counts, and equal scores are ordered by name. With `setbacks` only failures count.
     rated = []
     cards = index.cards
     limit, threshold = options.max_results, options.threshold
@@ -570,16 +543,7 @@ def select_hybrid(
     memory: Memory | None,
     rates: Mapping[str, Rate],
 ) -> tuple[list[dict[str, Json]], int]:
-    """Return the results of the `hybrid` strategy, and the number of matching tools.
-
-    Args:
-        index: The tools.
-        request: The request.
-        options: Filters and limits.
-        similarity_by_model: By slot, the similarity under an embedding model; None without a model.
-        memory: The requests that tools answered before; None to use none.
-        rates: The success rate of each tool.
-    """
+    """Return the results of the `hybrid` strategy, and the number of matching tools."""
     reading, allowed = Reading(index, request), allowed_tools(index, options)
     first = rank(index, reading, allowed, similarity_by_model, memory)
     rankings, ranked, slots = [first], first.scores.astype(np.float64), first.slots
@@ -652,10 +616,9 @@ _ITERATION_OR_ATTEMPT: Final = re.compile(r"\[[^\]]*\]|@\d+$")
 
 
 def tool_outcomes(flow: Flow, history: Iterable[Entry], result: Mapping[str, Json]) -> dict[str, bool]:
-    """Return, for each tool that a run called, True if its last call succeeded.
+    """Return, for each tool that a run called, True if its last call succeeded."""
 
-    Skipped nodes, nodes that are not calls, and calls that were refused before they ran do not count.
-    """
+    # Skipped nodes, nodes that are not calls, and calls that were refused before they ran do not count.
     tools: dict[str, str | None] = {}
     # A node may run several times; the last call of a tool decides.
     for node in calls_of(flow.body):

@@ -52,15 +52,7 @@ class CardWords(NamedTuple):
 
 
 class WordImpacts(NamedTuple):
-    """The different words of some tools, tool after tool.
-
-    Args:
-        numbers: Of each word its number in the index.
-        fields: Of each word the fields of the tool that have it, one bit each.
-        impacts: Of each word its BM25 impact in the tool.
-        words: Of each tool the number of its words.
-        described: Of each tool the number of words in its description.
-    """
+    """The different words of some tools, tool after tool."""
 
     numbers: Array
     fields: Array
@@ -85,12 +77,7 @@ def lengths_of(contents: list[CardWords]) -> Array:
 
 
 def word_impacts(numbers: Array, lengths: Array) -> WordImpacts:
-    """Compute the BM25 impacts of the words of some tools.
-
-    Args:
-        numbers: The numbers of all words, by tool and field, with repetitions.
-        lengths: By tool and field, the number of words.
-    """
+    """Compute the BM25 impacts of the words of some tools."""
     tools, width = lengths.shape
     field_share = FIELD_IMPACT_WEIGHTS / (1 - LENGTH_NORMALISATION + LENGTH_NORMALISATION * lengths / USUAL_LENGTHS)
     group = np.arange(tools * width).repeat(lengths.ravel())
@@ -228,7 +215,9 @@ def _record_position(posting: bytearray, key: int) -> int:
 
 
 class Index:
-    """The tools by slot. `version` grows with every change."""
+    """The tools by slot."""
+
+    # `version` grows with every change.
 
     def __init__(self) -> None:
         self.lexicon: Lexicon = lexicon()
@@ -298,9 +287,10 @@ class Index:
         return rare
 
     def informativeness(self, slots: Array) -> Array:
-        """Return how much the names and descriptions of these tools say: the rarity of their words, plus three average
-        words, so that short texts are not covered too easily. Recomputed after a change.
-        """
+        """Return how much the names and descriptions of these tools say: the rarity of their words, plus three
+        average words, so that short texts are not covered too easily."""
+
+        # Recomputed after a change.
         stale = slots[self._informativeness_version[slots] != self.version]
         if len(stale):
             numbers, _ = unpack_postings(*[self.words_of_slot[slot] for slot in stale.tolist()])
@@ -323,7 +313,9 @@ class Index:
     # --- changes ------------------------------------------------------------------------------
 
     def add(self, cards: list[Card]) -> list[int]:
-        """Add tools, or replace those with the same key; return their slots. The keys must differ."""
+        """Add tools, or replace those with the same key; return their slots."""
+
+        # The keys must differ.
         for card in cards:
             if card.key in self.slots:
                 self.remove(card.key)
@@ -406,9 +398,9 @@ class Index:
         return number
 
     def _store_words(self, slots: list[int], contents: list[CardWords], appends: bool) -> None:
-        """Store the words of tools, all at once, because a numpy step costs about the same for one as for a hundred.
-        `appends`: no tool has a slot after theirs.
-        """
+        """Store the words of tools, all at once, because a numpy step costs about the same for one as for a hundred."""
+
+        # `appends`: no tool has a slot after theirs.
         positions = np.array(slots, np.int32)
         words_of_tools = [[*chain.from_iterable(content.fields)] for content in contents]
         self.spelling.put(words_of_tools)

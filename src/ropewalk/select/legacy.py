@@ -77,10 +77,9 @@ INTENTS: Final[Mapping[str, Intent]] = {
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request with its action, its index and its table.
+    """A request with its action, its index and its table."""
 
-    It caches the scores by strategy (`scored`) and similar words (`within_two_slips`).
-    """
+    # It caches the scores by strategy (`scored`) and similar words (`within_two_slips`).
 
     index: Index
     request: Request
@@ -92,17 +91,7 @@ class Question:
 
 
 def table_of(intents: object) -> Mapping[str, Intent]:
-    """Read a table of intents from a user.
-
-    Args:
-        intents: The table by name.
-
-    Returns:
-        A copy of the table.
-
-    Raises:
-        InvalidInput: The table is wrong; the error lists every mistake.
-    """
+    """Read a table of intents from a user."""
     if not isinstance(intents, Mapping):
         message = f"must be a table {{name: Intent(keywords, tools)}}, not {type(intents).__name__}"
         raise InvalidInput([Problem(path="intents", message=message)])
@@ -121,15 +110,7 @@ def table_of(intents: object) -> Mapping[str, Intent]:
 
 
 def detect(request: Request, intents: Mapping[str, Intent]) -> str | None:
-    """Return the intent with the most keywords in a request, the first among equals; None without any.
-
-    Args:
-        request: The request.
-        intents: The table.
-
-    Returns:
-        The name of the intent.
-    """
+    """Return the intent with the most keywords in a request, the first among equals; None without any."""
     stems = request.stems
     hits: dict[str, int] = {}
     for name, intent in intents.items():
@@ -149,14 +130,7 @@ def _stems_of(keywords: tuple[str, ...]) -> tuple[frozenset[str], tuple[frozense
 
 
 def exact(question: Question) -> Array:
-    """Score 1 for the name itself, 0.9 for a part of a name, 0.7 for a part of a description.
-
-    Args:
-        question: The request with the index.
-
-    Returns:
-        Scores by slot.
-    """
+    """Score 1 for the name itself, 0.9 for a part of a name, 0.7 for a part of a description."""
     index = question.index
     scores = np.zeros(index.size, np.float32)
     text = _stretch(question)
@@ -187,15 +161,8 @@ def _exactly(text: str, card: Card) -> tuple[float, int]:
 
 
 def fuzzy(question: Question) -> Array:
-    """Score the share of the request's words in name or description: 1 for an exact word, 0.8 with one slip, 0.6 with
-    two.
-
-    Args:
-        question: The request with the index.
-
-    Returns:
-        Scores by slot, from 0 to 1.
-    """
+    """Score the share of the request's words in name or description: 1 for an exact word, 0.8 with one slip, 0.6
+    with two."""
     index = question.index
     scores = np.zeros(index.size, np.float32)
     for alternatives in within_two_slips(question).values():
@@ -208,16 +175,9 @@ def fuzzy(question: Question) -> Array:
 
 
 def within_two_slips(question: Question) -> dict[str, dict[int, float]]:
-    """Return, by word of the request, the words of tools within Levenshtein distance 2, and their similarity.
+    """Return, by word of the request, the words of tools within Levenshtein distance 2, and their similarity."""
 
-    At least one letter of a word must stay. Character pairs of scripts without spaces are not compared.
-
-    Args:
-        question: The request with the index.
-
-    Returns:
-        For each word of the request the numbers of similar words with their likeness, 0.6 to 1.
-    """
+    # At least one letter of a word must stay. Character pairs of scripts without spaces are not compared.
     from rapidfuzz import process
     from rapidfuzz.distance import Levenshtein
 

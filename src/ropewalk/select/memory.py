@@ -41,8 +41,9 @@ _PRIOR_WEIGHT: Final = 3.0  # counts as much as this number of values
 
 
 class ChanceSample:
-    """How much requests speak for wrong tools, measured on some remembered ones. `measure` returns it for a row, or
-    None."""
+    """How much requests speak for wrong tools, measured on some remembered ones."""
+
+    # `measure` returns it for a row, or None.
 
     def __init__(self, measure: Callable[[int], float | None]) -> None:
         self._measure = measure
@@ -117,15 +118,7 @@ class WholeReading(NamedTuple):
 
 
 class Occurrences(NamedTuple):
-    """The remembered requests that have a word.
-
-    Args:
-        rows: The rows of the requests.
-        weights: The weight of the word in each of them.
-        places: The places of the tools that answered them.
-        amounts: Of each of these tools the sum of the weights in its requests.
-        total: The sum of all weights.
-    """
+    """The remembered requests that have a word."""
 
     rows: Array
     weights: Array
@@ -136,20 +129,17 @@ class Occurrences(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RememberedEvidence:
-    """The evidence of remembered requests for each tool, for one new request.
+    """The evidence of remembered requests for each tool, for one new request."""
 
-    The arrays have an element for each place of `Memory.tools`, and a last one for every tool that was never asked.
+    # The arrays have an element for each place of `Memory.tools`, and a last one for every tool that was never asked.
 
-    Args:
-        by_words: By way to read the request and place, the evidence of its words.
-        by_nearest: By way and place, the evidence of the most similar requests.
-        likeness: By place, the similarity of the tool's most similar request.
-        chance_bound: By place, the value below which evidence says nothing against tools that were never used.
-    """
-
+    # By way to read the request and place, the evidence of its words.
     by_words: Array
+    # By way and place, the evidence of the most similar requests.
     by_nearest: Array
+    # By place, the similarity of the tool's most similar request.
     likeness: Array
+    # By place, the value below which evidence says nothing against tools that were never used.
     chance_bound: Array
 
     @property
@@ -167,7 +157,9 @@ class RememberedEvidence:
 
 
 class Memory:
-    """The remembered requests. `places` has the column of each tool, `tools` the tool of each column."""
+    """The remembered requests."""
+
+    # `places` has the column of each tool, `tools` the tool of each column.
 
     def __init__(self, uses: list[ToolUse]) -> None:
         self.places: dict[str, int] = {}
@@ -208,7 +200,9 @@ class Memory:
         return self._columns[name]
 
     def remember(self, use: ToolUse) -> None:
-        """Remember a request that a tool answered. Repetitions and other numbers in it change nothing."""
+        """Remember a request that a tool answered."""
+
+        # Repetitions and other numbers in it change nothing.
         self._chance_sample.refresh(self._remember(use))
 
     def _remember(self, use: ToolUse) -> int:

@@ -58,7 +58,9 @@ THRESHOLD: Final = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How to select. None for a filter means all tools; `allow_tools` and `exclude_tools` hold ids or names."""
+    """How to select."""
+
+    # None for a filter means all tools; `allow_tools` and `exclude_tools` hold ids or names.
 
     strategy: str = "hybrid"
     max_results: int = 5
@@ -71,19 +73,9 @@ class Options:
 
 
 def read_options(query: object, options: Mapping[str, Any] | None, more: Mapping[str, Any]) -> Options:
-    """Read options in camelCase or snake_case.
+    """Read options in camelCase or snake_case."""
 
-    Args:
-        query: The request, which must be a string.
-        options: The options as an object, or None.
-        more: Options given by keyword; they win.
-
-    Returns:
-        The options, with defaults for the others.
-
-    Raises:
-        InvalidInput: The query or an option is wrong; the error names every wrong one.
-    """
+    # `query`: The request, which must be a string.
     problems: list[Problem] = []
     if not isinstance(query, str):
         problems.append(_problem("query", f"must be a string, not {_type_name(query)}"))

@@ -87,8 +87,9 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request as read. `stems` are those of all its words, `pairs` the places of neighbouring terms; `joined` may be
-    words written apart."""
+    """A request as read."""
+
+    # `stems` are those of all its words, `pairs` the places of neighbouring terms; `joined` may be words written apart.
 
     text: str
     terms: tuple[Term, ...]
@@ -183,7 +184,9 @@ def _low_weight_spans(text: str) -> list[tuple[int, int, float]]:
 
 
 def _clause_starts(text: str, spans: list[tuple[int, int, float]]) -> list[int]:
-    """Return where new clauses begin. Cuts inside a quotation or after two words do not count."""
+    """Return where new clauses begin."""
+
+    # Cuts inside a quotation or after two words do not count.
     if len(text) < 40:
         return []
     cuts: list[int] = []
@@ -211,16 +214,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class WordReading(NamedTuple):
-    """A word of a request as an index reads it, the same in every request.
-
-    Args:
-        variants: The words of the index that stand for it: for each its number, its likeness and its rarity, one after
-            the other.
-        variant_count: How many variants there are.
-        informativeness: How much the word tells, by being rare in this index and in general.
-        vector_rows: The rows of its vectors in the lexicon.
-        trigram_bits: The bits of its trigrams.
-    """
+    """A word of a request as an index reads it, the same in every request."""
 
     variants: list[float]
     variant_count: int
@@ -243,27 +237,26 @@ MAX_CACHED_WORDS: Final = 50_000  # readings of words that an index keeps
 
 
 class Reading:
-    """A request as one index reads it: which words of the index stand for its words, their weights, its vectors.
+    """A request as one index reads it: which words of the index stand for its words, their weights, its vectors."""
 
-    A *variant* is a word of the index that stands for a word of the request: the word itself, a synonym, a correction.
-    A *way* to read the request is all of it (way 0) or one of its clauses. "Word" below is a word of the request.
-
-    Attributes:
-        term_numbers: Of each variant its number in the index. The four arrays of variants are sorted by likeness.
-        positions: Of each variant the position of the word that it stands for.
-        likeness: Of each variant how well it stands for the word, up to 1.
-        rarity: Of each variant its inverse document frequency.
-        last_variant: Of each variant the last variant with the same number.
-        word_weights: Of each word its weight in the request times its informativeness.
-        weights: Of each word its weight in the request.
-        trigram_bits: Of each word the bits of its trigrams; 0 for a word of little weight.
-        has_word: By way and word, True if the way has the word.
-        way_weights: By way and word, the weight of the word in the way.
-        only_way: Of each word the way that is the only clause with it; 0 if several clauses have it.
-        way_totals: Of each way the sum of its weights.
-        shares: Of each way its share in the score of a tool.
-        way_vectors: Of each way its direction in meaning.
-    """
+    # A *variant* is a word of the index that stands for a word of the request: the word itself, a synonym, a
+    # correction. A *way* to read the request is all of it (way 0) or one of its clauses. "Word" below is a word of the
+    # request.
+    #
+    # `term_numbers`: Of each variant its number in the index. The four arrays of variants are sorted by likeness.
+    # `positions`: Of each variant the position of the word that it stands for.
+    # `likeness`: Of each variant how well it stands for the word, up to 1.
+    # `rarity`: Of each variant its inverse document frequency.
+    # `last_variant`: Of each variant the last variant with the same number.
+    # `word_weights`: Of each word its weight in the request times its informativeness.
+    # `weights`: Of each word its weight in the request.
+    # `trigram_bits`: Of each word the bits of its trigrams; 0 for a word of little weight.
+    # `has_word`: By way and word, True if the way has the word.
+    # `way_weights`: By way and word, the weight of the word in the way.
+    # `only_way`: Of each word the way that is the only clause with it; 0 if several clauses have it.
+    # `way_totals`: Of each way the sum of its weights.
+    # `shares`: Of each way its share in the score of a tool.
+    # `way_vectors`: Of each way its direction in meaning.
 
     def __init__(self, index: Index, request: Request) -> None:
         self.request = request

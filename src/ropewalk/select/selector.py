@@ -38,11 +38,10 @@ _CHUNK: Final = 100  # tools added under one lock
 
 
 class SelectionResult(Record):
-    """The answer to a request.
+    """The answer to a request."""
 
-    Fields: success, query, strategy, results [{name, description, score, matches, category, inputSchema,
-    namespace?}], totalMatches, detectedIntent.
-    """
+    # Fields: success, query, strategy, results [{name, description, score, matches, category, inputSchema,
+    # namespace?}], totalMatches, detectedIntent.
 
 
 def _cards(tools: object) -> list[Card]:

@@ -75,14 +75,7 @@ class Word(NamedTuple):
 
 
 def normalised(text: str) -> str:
-    """Return a text in one spelling: NFKC, without accents and apostrophes inside words.
-
-    Args:
-        text: The text.
-
-    Returns:
-        The normalised text.
-    """
+    """Return a text in one spelling: NFKC, without accents and apostrophes inside words."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
         text = unicodedata.normalize("NFC", _ACCENT.sub("", unicodedata.normalize("NFD", text)))
@@ -92,7 +85,9 @@ def normalised(text: str) -> str:
 
 
 class _Met(dict[str, _V]):
-    """A bounded cache of words; it is emptied when it is full. A look-up is one step of C, even with `map`."""
+    """A bounded cache of words; it is emptied when it is full."""
+
+    # A look-up is one step of C, even with `map`.
 
     def __init__(self, make: Callable[[str], _V]) -> None:
         self._make = make
@@ -152,15 +147,7 @@ def words(text: str, limit: int = 100_000) -> list[Word]:
 
 
 def informative_words(text: str, limit: int) -> list[tuple[str, str]]:
-    """Return the (stem, word) of the words of a normalised text, without stop words.
-
-    Args:
-        text: The text.
-        limit: The most words, stop words included.
-
-    Returns:
-        The words in their order.
-    """
+    """Return the (stem, word) of the words of a normalised text, without stop words."""
     stems, surfaces = stemmer(), _SURFACE.findall(text)
     if len(text) >= limit:  # a shorter text cannot have that many words
         pieces, remaining = stems.pieces, limit
@@ -273,8 +260,9 @@ class Lexicon:
         return [*chain.from_iterable(rows)], np.array([*map(len, rows)], np.int64)
 
     def vector(self, words: list[tuple[str, float]]) -> Vector:
-        """Return the direction of words with weights: length 1, or 0 if none is known. Pieces of a word share its
-        weight."""
+        """Return the direction of words with weights: length 1, or 0 if none is known."""
+
+        # Pieces of a word share its weight.
         rows, counts = self.pieces([word for word, _ in words])
         weights = np.array([weight for _, weight in words]) / np.maximum(counts, 1)
         direction: Vector = self.directions(rows, weights.repeat(counts)[None].astype(np.float32))[0]
@@ -421,8 +409,10 @@ class Spelling:
                 self._near[key] = others if len(others) > 1 else others[0]
 
     def nearest(self, word: str) -> str | None:
-        """Return the known word with the fewest slips (letters omitted, added, changed or swapped): at most one, or two
-        from eight letters on. None if there is none."""
+        """Return the known word with the fewest slips (letters omitted, added, changed or swapped): at most one, or
+        two from eight letters on."""
+
+        # None if there is none.
         from rapidfuzz.distance import OSA
 
         candidates: set[str] = set()

@@ -19,7 +19,9 @@ MAX_PARAMETERS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A tool as the selector sees it. `key` is its unique id (`namespace:name`)."""
+    """A tool as the selector sees it."""
+
+    # `key` is its unique id (`namespace:name`).
 
     key: str
     name: str
@@ -31,17 +33,8 @@ class Card:
 
 
 def card_of(tool: Tool | Mapping[str, Any]) -> Card:
-    """Return the card of a Tool, or of a definition `{name, description, category?, inputSchema?, namespace?, tags?}`.
-
-    Args:
-        tool: The Tool or the definition.
-
-    Returns:
-        The card.
-
-    Raises:
-        InvalidTool: The definition is wrong.
-    """
+    """Return the card of a Tool, or of a definition `{name, description, category?, inputSchema?, namespace?,
+    tags?}`."""
     if not isinstance(tool, Mapping):
         from ..tools.tool import Tool
 
@@ -72,14 +65,7 @@ def card_of(tool: Tool | Mapping[str, Any]) -> Card:
 
 
 def category_of(tool: Tool) -> str | None:
-    """Return the category in a tool's annotations, None without one.
-
-    Args:
-        tool: The tool.
-
-    Returns:
-        The category, or None.
-    """
+    """Return the category in a tool's annotations, None without one."""
     category = (tool.annotations or {}).get("category")
     return category if isinstance(category, str) else None
 

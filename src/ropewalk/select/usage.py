@@ -32,11 +32,10 @@ _DOUBT: Final = 10.0  # imaginary earlier uses, half of them successes
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """The number of successes and failures of a tool.
+    """The number of successes and failures of a tool."""
 
-    `counted` has the weighted (successes, failures) that move scores, where a source with many uses counts for less
-    (`rate_of`). None: everything counts.
-    """
+    # `counted` has the weighted (successes, failures) that move scores, where a source with many uses counts for less
+    # (`rate_of`). None: everything counts.
 
     successes: int
     failures: int
@@ -65,17 +64,10 @@ class Rate:
 
 
 def rate_of(uses: Iterable[ToolUse]) -> Rate:
-    """Return the rate of the uses of one tool.
+    """Return the rate of the uses of one tool."""
 
-    A source that is alone counts in full. Of several, each counts at most MOST_OF_ONE uses or as many as all others
-    together, so that none outweighs the others by asking more.
-
-    Args:
-        uses: The recorded uses.
-
-    Returns:
-        The rate.
-    """
+    # A source that is alone counts in full. Of several, each counts at most MOST_OF_ONE uses or as many as all others
+    # together, so that none outweighs the others by asking more.
     sources: dict[str, tuple[int, int]] = {}
     for use in uses:
         successes, failures = sources.get(use.source, (0, 0))
@@ -96,7 +88,9 @@ def rate_of(uses: Iterable[ToolUse]) -> Rate:
 
 
 class Usage:
-    """The recorded uses. The caller holds the selector's lock."""
+    """The recorded uses."""
+
+    # The caller holds the selector's lock.
 
     def __init__(self, keeper: Callable[[], UseStore] | None = None) -> None:
         self._keeper = keeper  # called at the first use, because opening a store takes time
@@ -114,14 +108,7 @@ class Usage:
             self._loaded = True
 
     def record(self, query: str | None, tool: str, success: bool, source: str | None = None) -> None:
-        """Record one use.
-
-        Args:
-            query: The request; None changes only the success rate.
-            tool: The id of the tool.
-            success: True if the tool did what the request needed.
-            source: The digest of the caller; None for the current one.
-        """
+        """Record one use."""
         use = ToolUse(
             tool=tool,
             request=_shorten_request(query or ""),
@@ -145,48 +132,25 @@ class Usage:
         self._rates[use.tool] = rate_of(rows.values())
 
     def rate(self, tool: str) -> Rate | None:
-        """Return the rate of a tool; None if it was never used.
-
-        Args:
-            tool: Id of the tool.
-
-        Returns:
-            The rate, or None.
-        """
+        """Return the rate of a tool; None if it was never used."""
         self._load()
         return self._rates.get(tool)
 
     def rates(self) -> dict[str, Rate]:
-        """Return the rates of all used tools, by id.
-
-        Returns:
-            Rates by id.
-        """
+        """Return the rates of all used tools, by id."""
         self._load()
         return self._rates
 
     def learnt(self, tool: str | None = None) -> list[ToolUse]:
-        """Return the recorded uses of one tool or of all, by tool and newest first.
-
-        Args:
-            tool: Id of a tool; None for all.
-
-        Returns:
-            The uses that have a request.
-        """
+        """Return the recorded uses of one tool or of all, by tool and newest first."""
         self._load()
         tools = [tool] if tool is not None else list(self._rows)
         return in_order(use for name in tools for use in self._rows.get(name, {}).values() if use.request)
 
     def take(self, uses: Iterable[ToolUse]) -> int:
-        """Record uses, and return their number. If the store fails, nothing changes.
+        """Record uses, and return their number."""
 
-        Args:
-            uses: The uses.
-
-        Returns:
-            Number of uses.
-        """
+        # If the store fails, nothing changes.
         self._load()
         recorded = list(uses)
         if self._keeper is not None:
@@ -196,14 +160,7 @@ class Usage:
         return len(recorded)
 
     def forget(self, tool: str | None = None) -> int:
-        """Delete the uses of one tool or of all, and return the number of deleted requests.
-
-        Args:
-            tool: Id of a tool; None for all.
-
-        Returns:
-            Number of uses with a request.
-        """
+        """Delete the uses of one tool or of all, and return the number of deleted requests."""
         self._load()
         count = len(self.learnt(tool))
         for name in [tool] if tool is not None else list(self._rows):
@@ -216,11 +173,7 @@ class Usage:
         return count
 
     def memory(self) -> Memory | None:
-        """Return the memory of answered requests; None if there are none.
-
-        Returns:
-            The memory, built at the first call.
-        """
+        """Return the memory of answered requests; None if there are none."""
         self._load()
         if self._memory is None:
             uses = [use for rows in self._rows.values() for use in rows.values() if use.request]
@@ -243,17 +196,7 @@ def _expected(key: str) -> str:
 
 
 def use_of(item: Mapping[str, Any]) -> ToolUse:
-    """Read an exported use.
-
-    Args:
-        item: One object of an export.
-
-    Returns:
-        The use.
-
-    Raises:
-        InvalidValue: A field is wrong.
-    """
+    """Read an exported use."""
     if not isinstance(item, Mapping):
         raise InvalidValue("", f"must be an object, not {type(item).__name__}")
     for key, kinds in _USE.items():

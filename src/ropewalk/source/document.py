@@ -26,16 +26,11 @@ _KEY_KEYWORDS = frozenset({"additionalProperties", "unevaluatedProperties", "pro
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """A document that was read.
+    """A document that was read."""
 
-    Attributes:
-        data: Plain JSON within the limits.
-        file: The file name in messages.
-        text: What was read.
-        form: "yaml" or "json".
-    """
-
+    # Plain JSON within the limits.
     data: Json
+    # The file name in messages.
     file: str
     text: str
     form: str = "yaml"
@@ -71,31 +66,11 @@ class Document:
         return places
 
     def locate(self, path: str, column: int | None = None, *, at_key: bool = False) -> Place:
-        """Return the place of the longest part of a path that exists.
-
-        Args:
-            path: Such as `nodes[2].params.q`.
-            column: For a text, the position of a character in the value, from 1, after escapes and folding.
-            at_key: Return the place of the value's key, also for a text.
-
-        Returns:
-            For a text or another scalar the place where the value begins, for an object or a list
-            that of its key. For a value reached through an alias, the place where it is written.
-        """
+        """Return the place of the longest part of a path that exists."""
         return self._find(path, column, at_key)[0]
 
     def with_place(self, problem: Problem) -> Problem:
-        """Return the problem with its place; the message names the alias through which it was found, if any.
-
-        Args:
-            problem: A problem with a path.
-
-        Returns:
-            The problem.
-
-        Raises:
-            InvalidFlow: The time limit of `deadline.limited` is over.
-        """
+        """Return the problem with its place; the message names the alias through which it was found, if any."""
         look_at_clock()
         is_about_key = problem.keyword in _KEY_KEYWORDS or problem.message.startswith("unknown key")
         place, alias = self._find(problem.path, problem.column, is_about_key)
@@ -176,15 +151,7 @@ def _unquote(text: str) -> str | None:
 
 
 def with_places(problems: Iterable[Problem], document: Document | None) -> list[Problem]:
-    """Return the problems, each with its place in the document; those that have a place keep it.
-
-    Args:
-        problems: The problems.
-        document: Their document; None leaves them as they are.
-
-    Returns:
-        A new list.
-    """
+    """Return the problems, each with its place in the document; those that have a place keep it."""
     if document is None:
         return list(problems)
     return [problem if problem.place is not None else document.with_place(problem) for problem in problems]

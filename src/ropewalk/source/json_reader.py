@@ -15,22 +15,13 @@ _TOKEN = re.compile(r'"[^"\\]*(?:\\[\s\S][^"\\]*)*"|[{}\[\]]|[^\s{}\[\],:"]+')
 
 
 class _Repeated(Exception):
-    """An object has a key twice. The scan finds the place."""
+    """An object has a key twice."""
+
+    # The scan finds the place.
 
 
 def read(text: str, limits: Limits) -> Json:
-    """Read a JSON text.
-
-    Args:
-        text: The text.
-        limits: The maximum nesting, and whether repeated keys are allowed.
-
-    Returns:
-        The value.
-
-    Raises:
-        Refused: The text is not valid; with every fault and its offset.
-    """
+    """Read a JSON text."""
     try:
         data = json.loads(text, object_pairs_hook=None if limits.repeats else _object, parse_int=integer)
     except json.JSONDecodeError as error:
@@ -46,7 +37,9 @@ def read(text: str, limits: Limits) -> Json:
 
 
 def _read_on(text: str) -> None:
-    """Refuse a syntax error after a repeated key. The reader stopped at the key, and the scan needs valid JSON."""
+    """Refuse a syntax error after a repeated key."""
+
+    # The reader stopped at the key, and the scan needs valid JSON.
     try:
         json.loads(text, parse_int=integer)
     except json.JSONDecodeError as error:
@@ -76,10 +69,9 @@ def _deeper(value: Json, levels: int) -> bool:
 
 
 def _scan(text: str, limits: Limits | None) -> Spot:
-    """Return the positions of all values in valid JSON.
+    """Return the positions of all values in valid JSON."""
 
-    With `limits`, refuse values that are nested too deep, and repeated keys unless these are allowed.
-    """
+    # With `limits`, refuse values that are nested too deep, and repeated keys unless these are allowed.
     nesting = limits.nesting if limits is not None else None
     unique = limits is not None and not limits.repeats
     stack: list[Spot] = []

@@ -35,11 +35,7 @@ _READ_FLAGS: Final = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_CLOE
 
 
 def is_file(path: Path) -> bool:
-    """Return True if a regular file is at `path`, False if nothing is.
-
-    Raises:
-        FileExistsError: Something else is there; the text says what.
-    """
+    """Return True if a regular file is at `path`, False if nothing is."""
     if path.is_file():
         return True
     if os.path.lexists(path):
@@ -63,11 +59,7 @@ def instead_of_one(path: Path) -> str:
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
-    """Read at most `limit` bytes of a file, also from a pipe that somebody writes to.
-
-    Raises:
-        OSError: It cannot be read, or is a pipe without a writer.
-    """
+    """Read at most `limit` bytes of a file, also from a pipe that somebody writes to."""
     try:
         handle = os.open(path, _READ_FLAGS)
     except OSError as error:
@@ -100,10 +92,9 @@ _MAX_PARSED: Final = 16_000_000
 
 
 class _ParsedTexts:
-    """A cache of parsed texts, so that an unchanged one is parsed once.
+    """A cache of parsed texts, so that an unchanged one is parsed once."""
 
-    The key is the text itself: a file may change within the resolution of its time stamp.
-    """
+    # The key is the text itself: a file may change within the resolution of its time stamp.
 
     def __init__(self) -> None:
         self._data: dict[tuple[str, Limits, str], bytes] = {}
@@ -138,22 +129,7 @@ _parsed = _ParsedTexts()
 def load(
     source: Path | str, *, name: str | None = None, form: str | None = None, limits: Limits = _DEFAULT_LIMITS
 ) -> Document:
-    """Read a document.
-
-    Args:
-        source: A Path is a file, or a directory with an `experience.yaml`. A str is a text if it
-            contains a line break or `: `, or begins with a bracket; else it is a path.
-        name: The file name in messages.
-        form: "json" or "yaml". With it a str is always a text, of this form.
-        limits: What the document may be at most.
-
-    Returns:
-        The document; its data is JSON within the limits.
-
-    Raises:
-        InvalidFlow: The text is not a document; the problems say where and why.
-        NotFound: The file does not exist.
-    """
+    """Read a document."""
     # Read the text.
     if isinstance(source, str) and (form is not None or _is_text(source)):
         text, file = source, name or "<text>"
@@ -234,15 +210,9 @@ def _read_text(path: Path, file: str, limits: Limits) -> str:
 
 
 def decoded(raw: bytes, file: str) -> str:
-    """Decode a text from UTF-8.
+    """Decode a text from UTF-8."""
 
-    Args:
-        raw: The bytes.
-        file: The file name in messages.
-
-    Raises:
-        InvalidFlow: The bytes are not UTF-8; the problem has the place of the first wrong byte.
-    """
+    # `raw`: The bytes.
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -310,12 +280,7 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def dump(document: Json, form: str = "yaml") -> str:
-    """Write a document as text.
-
-    Args:
-        document: JSON data.
-        form: "yaml" or "json".
-    """
+    """Write a document as text."""
     if form == "json":
         return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
     text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
@@ -326,17 +291,7 @@ _CREATE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOF
 
 
 def create_file(path: Path, data: bytes, mode: int = 0o666) -> None:
-    """Write a new file.
-
-    Args:
-        path: Where nothing is yet, not even a link.
-        data: The content.
-        mode: The permissions, less those that the umask removes.
-
-    Raises:
-        FileExistsError: Something has this name.
-        OSError: The file cannot be written; nothing of it is left.
-    """
+    """Write a new file."""
     handle = os.open(path, _CREATE_FLAGS, mode)
     try:
         with open(handle, "wb") as file:
@@ -347,15 +302,9 @@ def create_file(path: Path, data: bytes, mode: int = 0o666) -> None:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write a file as a whole, or leave it unchanged. A link of this name is replaced, never followed.
+    """Write a file as a whole, or leave it unchanged."""
 
-    Args:
-        path: The file, which need not exist. A regular file keeps its permissions.
-        data: The new content.
-
-    Raises:
-        OSError: The file cannot be written; the old one is unchanged.
-    """
+    # A link of this name is replaced, never followed.
     temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.new")
     create_file(temporary, data)
     try:

@@ -29,26 +29,24 @@ CharKind: TypeAlias = Literal["visible", "space", "break"]
 
 @dataclass(slots=True)
 class Spot:
-    """The position of one value in the text.
+    """The position of one value in the text."""
 
-    Attributes:
-        start: Offset of the first character.
-        end: Offset after the last character.
-        style: The style of a scalar: '"', "'", "|", ">" or "" (plain); None for a collection.
-        key: Offset of its key, or -1.
-        fields: The values of an object.
-        items: The items of a list.
-        again: Offsets of keys that are defined a second time in this object.
-        names: What an alias refers to.
-    """
+    # `again`: Offsets of keys that are defined a second time in this object.
 
+    # Offset of the first character.
     start: int
+    # Offset after the last character.
     end: int
+    # The style of a scalar: '"', "'", "|", ">" or "" (plain); None for a collection.
     style: str | None = None
+    # Offset of its key, or -1.
     key: int = -1
+    # The values of an object.
     fields: dict[str, Spot] = field(default_factory=dict)
+    # The items of a list.
     items: list[Spot] = field(default_factory=list)
     repeats: dict[str, int] = field(default_factory=dict)
+    # What an alias refers to.
     names: Spot | None = None
 
 
@@ -84,18 +82,11 @@ class Lines:
 
 
 def inside(text: str, spot: Spot, value: str, column: int) -> int:
-    """Return the offset of the character of the text that became `value[column - 1]`.
+    """Return the offset of the character of the text that became `value[column - 1]`."""
 
-    White space is folded and escapes are shorter in the value, so visible characters are counted:
-    the n-th of the value is the n-th of the text. White space between two of them, or after the
-    last, is found from the visible character before it, on the same line.
-
-    Args:
-        text: The text of the document.
-        spot: The position of the scalar.
-        value: The value of the scalar.
-        column: A position in the value, from 1.
-    """
+    # White space is folded and escapes are shorter in the value, so visible characters are counted: the n-th of the
+    # value is the n-th of the text. White space between two of them, or after the last, is found from the visible
+    # character before it, on the same line.
     before = value[: max(0, column - 1)]
     visible_before = sum(not c.isspace() for c in before)
     on_visible = column <= len(value) and not value[column - 1].isspace()
@@ -163,19 +154,14 @@ MOST_FAULTS: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something wrong in a text.
+    """Something wrong in a text."""
 
-    Attributes:
-        offset: Where it is in the text.
-        message: What is wrong.
-        first: The offset of the first definition, for something that is defined again.
-        suggestion: What was probably meant.
-        keyword: SYNTAX or None.
-    """
-
+    # Where it is in the text.
     offset: int
     message: str
+    # The offset of the first definition, for something that is defined again.
     first: int | None = None
+    # What was probably meant.
     suggestion: str | None = None
     keyword: str | None = None
 
@@ -190,17 +176,13 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits of a document.
+    """The limits of a document."""
 
-    Attributes:
-        size: Bytes, aliases written out included.
-        nesting: Depth of collections.
-        aliases: Number of YAML aliases.
-        repeats: A JSON object may define a key twice. The last definition holds, as in other
-            readers, and `Document.repeated` has all of them.
-    """
-
+    # Bytes, aliases written out included.
     size: int = 10_000_000
     nesting: int = 64
+    # Number of YAML aliases.
     aliases: int = 1_000
+    # A JSON object may define a key twice. The last definition holds, as in other readers, and `Document.repeated` has
+    # all of them.
     repeats: bool = False

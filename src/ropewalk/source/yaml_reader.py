@@ -115,18 +115,7 @@ def plain(text: str) -> Json:
 
 
 def read(text: str, limits: Limits) -> Json:
-    """Read a YAML text with one document.
-
-    Args:
-        text: The text.
-        limits: The maximum nesting, number of aliases and size.
-
-    Returns:
-        The value.
-
-    Raises:
-        Refused: The text is not valid; with every fault and its offset.
-    """
+    """Read a YAML text with one document."""
     return _Reader(limits).read(text)
 
 
@@ -289,11 +278,7 @@ class _Reader:
 
 
 def events(text: str) -> Iterator[Any]:
-    """Iterate over the events of a YAML text.
-
-    Raises:
-        Refused: The syntax is wrong, in plain words.
-    """
+    """Iterate over the events of a YAML text."""
     bad = _UNWRITABLE.search(text)
     if bad:
         raise Refused(
@@ -317,13 +302,9 @@ def events(text: str) -> Iterator[Any]:
 
 
 def _hide_breaks(text: str) -> tuple[str, dict[int, str]]:
-    """Replace NEL, LS and PS by private characters that the text does not use.
+    """Replace NEL, LS and PS by private characters that the text does not use."""
 
-    YAML 1.1 folds these as line breaks; in YAML 1.2 they are characters like any other.
-
-    Returns:
-        The text, and a table that restores the characters.
-    """
+    # YAML 1.1 folds these as line breaks; in YAML 1.2 they are characters like any other.
     used = [c for c in _BREAKS_OF_1_1 if c in text]
     if not used:
         return text, {}
@@ -346,7 +327,9 @@ def _short_tag(tag: str) -> str:
 
 
 def spots(text: str) -> Spot:
-    """Return the positions of all values in a valid YAML text. An alias leads to the positions of its value."""
+    """Return the positions of all values in a valid YAML text."""
+
+    # An alias leads to the positions of its value.
     root = Spot(0, len(text), "")
     stack: list[tuple[Spot, bool]] = []
     key: list[tuple[str, int] | None] = []

@@ -34,13 +34,7 @@ log = logging.getLogger("ropewalk.telemetry")
 
 
 class ExportPipeline:
-    """The providers and exporters that were created for one app.
-
-    Args:
-        providers: The providers, which `close` shuts down.
-        exporters: Their exporters.
-        where: The addresses of the collectors, for the warning.
-    """
+    """The providers and exporters that were created for one app."""
 
     def __init__(self, providers: Sequence[Any], exporters: Sequence[Any], addresses: Iterable[str]) -> None:
         self._providers, self._exporters = providers, exporters
@@ -50,7 +44,9 @@ class ExportPipeline:
             logging.getLogger(type(exporter).__module__).addFilter(self._replace_log)
 
     def close(self) -> None:
-        """Shut down all providers at once, within SHUTDOWN_TIMEOUT seconds. They export what is left."""
+        """Shut down all providers at once, within SHUTDOWN_TIMEOUT seconds."""
+
+        # They export what is left.
         end = time.monotonic() + SHUTDOWN_TIMEOUT
         threads = [threading.Thread(target=provider.shutdown, daemon=True) for provider in self._providers]
         for thread in threads:

@@ -96,14 +96,7 @@ class JsonLines(logging.Formatter):
         self._secrets = ProcessSecrets(os.environ)
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format a log record as one line of JSON.
-
-        Args:
-            record: The record.
-
-        Returns:
-            The line.
-        """
+        """Format a log record as one line of JSON."""
         line: dict[str, Any] = {
             "time": _iso_time(record.created),
             "level": record.levelname.lower(),
@@ -129,30 +122,21 @@ class RedactingFormatter(logging.Formatter):
         self._secrets = ProcessSecrets(os.environ)
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format a log record, with known secrets masked.
-
-        Args:
-            record: The record.
-
-        Returns:
-            The text.
-        """
+        """Format a log record, with known secrets masked."""
         return self._secrets.redaction.text(super().format(record))
 
 
 class RunLog:
-    """Logs the events of runs and keeps the current location. Each event arrives in the task of its node."""
+    """Logs the events of runs and keeps the current location."""
+
+    # Each event arrives in the task of its node.
 
     def __init__(self) -> None:
         self._runs: dict[str, tuple[RunLocation, RunLocation]] = {}
         self._tools: dict[tuple[str, str], str] = {}  # of the nodes in progress, by run id and path
 
     def take(self, event: Event) -> None:
-        """Handle an event of a run.
-
-        Args:
-            event: The event of a run.
-        """
+        """Handle an event of a run."""
         data: dict[str, Any] = event.data if isinstance(event.data, dict) else {}
         if event.kind in _START_EVENTS:
             run = RunLocation(event.run_id, str(data.get("name") or ""), "", _trace_ids()[0])

@@ -157,7 +157,9 @@ class DyingLog:
             return failed
 
     async def take(self, waits: Sequence[OpenWait]) -> list[Entry]:
-        """Take signals, unless the store dies at it. Without signals to take this is not a write."""
+        """Take signals, unless the store dies at it."""
+
+        # Without signals to take this is not a write.
         names = {wait.name for wait in waits}
         untaken = (signal for signal in self._store.signals(self._log.run.id) if signal.taken is None)
         if not any(signal.name in names for signal in untaken):

@@ -56,11 +56,7 @@ class Difference:
     now: Json = None
 
     def to_dict(self) -> dict[str, Json]:
-        """Return the difference as a JSON object.
-
-        Returns:
-            `path`, `message`, `was` and `now`.
-        """
+        """Return the difference as a JSON object."""
         return {"path": self.path, "message": self.message, "was": self.was, "now": self.now}
 
 
@@ -73,19 +69,11 @@ class RecordedFailure(Exception):
 
 
 class Recording:
-    """A caller of the engine that answers tool calls from a recording.
+    """A caller of the engine that answers tool calls from a recording."""
 
-    Args:
-        calls: The outcomes of the attempts of each call, by path.
-        secrets: The values of secrets to mask in arguments, with their replacements.
-        is_original_run: The calls are those of a recorded run: paths include attempts, and a call without an outcome
-            was interrupted, so it hangs.
-
-    Attributes:
-        calls_made: The tool and the arguments of each call that was made, by path.
-        wait_answers: The value of each wait that was answered, by path.
-        differences: The differences from the recording so far.
-    """
+    # `calls_made`: The tool and the arguments of each call that was made, by path.
+    # `wait_answers`: The value of each wait that was answered, by path.
+    # `differences`: The differences from the recording so far.
 
     version = 0
 
@@ -106,14 +94,7 @@ class Recording:
         self.run_id = "test"
 
     def bind(self, tool_id: str) -> Bound:
-        """Return a tool that answers from the recording.
-
-        Args:
-            tool_id: The id of the tool.
-
-        Returns:
-            The bound call.
-        """
+        """Return a tool that answers from the recording."""
 
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
             outcome = self._next_outcome(tool_id, args, (key or "").removeprefix(f"{self.run_id}/"))
@@ -164,11 +145,7 @@ class Recording:
         return outcome
 
     def missing_calls(self) -> Iterator[Difference]:
-        """Yield a difference for each recorded call that was not made.
-
-        Returns:
-            A difference for each of them.
-        """
+        """Yield a difference for each recorded call that was not made."""
         for path, outcomes in self._calls.items():
             count = self._counts.get(path, 0)
             if count < len(outcomes):
@@ -201,33 +178,22 @@ def value_differences(was: Json, now: Json, path: str, limit: int = 20) -> list[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """The result of replaying a case.
+    """The result of replaying a case."""
 
-    Attributes:
-        differences: Every difference from the case.
-        calls_made: The tool and the arguments of each call, by path.
-        wait_answers: The value of each answered wait, by path.
-        outcome: The result of the run.
-        expect: The part of `outcome` that a case records under `expect`.
-    """
-
+    # Every difference from the case.
     differences: list[Difference]
+    # The tool and the arguments of each call, by path.
     calls_made: Mapping[str, list[dict[str, Json]]]
+    # The value of each answered wait, by path.
     wait_answers: Mapping[str, Json]
+    # The result of the run.
     outcome: dict[str, Json]
+    # The part of `outcome` that a case records under `expect`.
     expect: dict[str, Json]
 
 
 async def replay(case: Mapping[str, Any], loaded: Loaded) -> Replayed:
-    """Run a flow with the recorded calls of a case, in an app without tools and in memory.
-
-    Args:
-        case: The case.
-        loaded: Its flow.
-
-    Returns:
-        The outcome and every difference from the case.
-    """
+    """Run a flow with the recorded calls of a case, in an app without tools and in memory."""
     calls = {path: _as_list(outcomes) for path, outcomes in (case.get("calls") or {}).items()}
     recording = Recording(calls, secret_stand_ins(loaded))
     outcome = await _run_case(case, loaded, recording)
@@ -269,23 +235,12 @@ async def _run_case(case: Mapping[str, Any], loaded: Loaded, recording: Recordin
 
 
 def names_of_secrets(loaded: Loaded) -> list[str]:
-    """Return the names of the secrets that a definition mentions.
-
-    Args:
-        loaded: The definition.
-
-    Returns:
-        The names.
-    """
+    """Return the names of the secrets that a definition mentions."""
     return sorted(set(_SECRET_REFERENCE.findall(orjson.dumps(loaded.document).decode())))
 
 
 def secret_stand_ins(loaded: Loaded) -> dict[str, str]:
-    """Give a value to every secret that a definition names, in the environment, and return references by value.
-
-    Returns:
-        References such as `$secret.NAME` by the value of the secret, to mask arguments with.
-    """
+    """Give a value to every secret that a definition names, in the environment, and return references by value."""
     names = names_of_secrets(loaded)
     # CI sets a secret that is not available to an empty text.
     values = {name: os.environ.get(name) or f"stand-in for {name}" for name in names}
@@ -294,20 +249,10 @@ def secret_stand_ins(loaded: Loaded) -> dict[str, str]:
 
 
 async def make_case(row: RunRow, history: Iterable[Entry], loaded: Loaded, flow: Json) -> dict[str, Any]:
-    """Make a case from a recorded run.
+    """Make a case from a recorded run."""
 
-    A journal has the results of calls but not their arguments, so the flow runs once with the recorded results to
-    find them. The case has durations only if the outcome depends on them, as at a timeout.
-
-    Args:
-        row: The run.
-        history: Its journal.
-        loaded: Its flow.
-        flow: The value for the key `flow` of the case: a path or the document.
-
-    Returns:
-        The case as a document.
-    """
+    # A journal has the results of calls but not their arguments, so the flow runs once with the recorded results to
+    # find them. The case has durations only if the outcome depends on them, as at a timeout.
     recorded: dict[str, dict[str, Json]] = {}
     times: dict[str, dict[str, Json]] = {}
     waits: dict[str, Json] = {}
@@ -356,18 +301,10 @@ async def _calls_of(case: Mapping[str, Any], loaded: Loaded, recorded: Mapping[s
 
 
 def update_case(case: Mapping[str, Any], replayed: Replayed) -> dict[str, Any]:
-    """Return a case with the calls, waits and expectations of its replay, so that it passes.
+    """Return a case with the calls, waits and expectations of its replay, so that it passes."""
 
-    A call that was made more often than recorded repeats its last outcome. A call that was never recorded has no
-    outcome and is left out.
-
-    Args:
-        case: The case.
-        replayed: The result of its replay.
-
-    Returns:
-        The new case.
-    """
+    # A call that was made more often than recorded repeats its last outcome. A call that was never recorded has no
+    # outcome and is left out.
     calls: dict[str, Json] = {}
     for path, recorded in (case.get("calls") or {}).items():
         outcomes = _as_list(recorded)
@@ -401,17 +338,7 @@ def _comparable_error(error: Any) -> Json:
 
 
 def read_case(file: Path) -> tuple[dict[str, Any], Any]:
-    """Read a case from its file.
-
-    Args:
-        file: The file.
-
-    Returns:
-        The case, and the document with the places of its parts.
-
-    Raises:
-        InvalidFlow: The file is not a case; the error lists every problem with its place.
-    """
+    """Read a case from its file."""
     document = load(file)
     problems = list(_case_problems(document.data))
     if problems:

@@ -18,14 +18,7 @@ _NEED_BUILT_IN_TABLES = ("test_store_fencing.py",)  # they read the tables of SQ
 
 
 def conformance_folder() -> Path:
-    """Return the folder of the conformance tests.
-
-    Returns:
-        The folder.
-
-    Raises:
-        ConfigError: The tests are not installed.
-    """
+    """Return the folder of the conformance tests."""
     here = Path(__file__).resolve()
     for folder in (here.parent / "conformance", here.parents[3] / "tests" / "conformance"):
         if (folder / "stores.py").is_file():

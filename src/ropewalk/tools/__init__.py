@@ -60,18 +60,14 @@ class ChainStep:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The outcome of a step.
-
-    Attributes:
-        tool_id: The tool.
-        backend: The backend that ran it.
-        result: The result, if the call succeeded.
-        error: The error that ended the chain, if it failed.
-    """
+    """The outcome of a step."""
 
     tool_id: str
+    # The backend that ran it.
     backend: ToolBackend | None = None
+    # The result, if the call succeeded.
     result: RunResult | None = None
+    # The error that ended the chain, if it failed.
     error: Exception | None = None
 
     def to_dict(self) -> dict[str, Json]:
@@ -86,12 +82,7 @@ class StepResult:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Json]) -> StepResult:
-        """Rebuild a step from the JSON of `to_dict`; its error is a RecordedError.
-
-        Raises:
-            InvalidInput: A key is unknown or missing.
-            InvalidTool: The definition of the tool or the backend is invalid.
-        """
+        """Rebuild a step from the JSON of `to_dict`; its error is a RecordedError."""
         document: Any = read(data, "step", ("toolId", "backend", "result", "error"), ("toolId",))
         backend, result = document.get("backend"), document.get("result")
         return cls(

@@ -19,16 +19,7 @@ _SAFE_HINTS: Final[Mapping[str, bool]] = {
 
 
 def counted_annotations(annotations: Mapping[str, Json] | None, *, trusted: bool) -> dict[str, Json]:
-    """Return the annotations of a tool that count.
-
-    Args:
-        annotations: The annotations that a server declares for its tool.
-        trusted: True if the project trusts the hints of this server.
-
-    Returns:
-        All of them for a trusted server. Otherwise those that do not make the tool look safer: a claim to be
-        destructive counts, a claim to be read-only does not.
-    """
+    """Return the annotations of a tool that count."""
     counted = dict(annotations or {})
     if trusted:
         return counted
@@ -49,16 +40,7 @@ def is_repeatable(tool: Tool | None) -> bool:
 def effect_of(
     tool: Tool | None, configured: Mapping[str, str] | None = None, *, id: str = ""
 ) -> Literal["read", "write", "destructive"]:
-    """Return what a call of a tool does.
-
-    Args:
-        tool: The tool; None for one that is not known.
-        configured: The effects that the project sets, by tool id or pattern. The first that matches counts.
-        id: The id of a tool that is not known.
-
-    Returns:
-        The configured effect, else what the hints that count say, else "write".
-    """
+    """Return what a call of a tool does."""
     name = tool.id if tool is not None else id
     for pattern, effect in (configured or {}).items():
         if name == pattern or fnmatchcase(name, pattern):

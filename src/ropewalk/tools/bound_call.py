@@ -52,7 +52,9 @@ log = logging.getLogger("ropewalk.tools")
 
 
 class Progress:
-    """Guards one callback, sync or async. An async one runs concurrently with the call, one event at a time."""
+    """Guards one callback, sync or async."""
+
+    # An async one runs concurrently with the call, one event at a time.
 
     __slots__ = ("_callback", "_last")
 
@@ -63,11 +65,7 @@ class Progress:
         self._last: asyncio.Task[None] | None = None
 
     def report(self, event: ProgressEvent) -> None:
-        """Pass one event to the callback; return at once and never raise.
-
-        Args:
-            event: The progress.
-        """
+        """Pass one event to the callback; return at once and never raise."""
         if self._callback is None:
             return
         try:
@@ -85,14 +83,7 @@ class Progress:
 
 
 def guarded(on_progress: OnProgress | None) -> OnProgress | None:
-    """Return a callback that never raises: a Listener unchanged, any other callback guarded.
-
-    Args:
-        on_progress: The function, or None.
-
-    Returns:
-        A function that logs the errors of the other one.
-    """
+    """Return a callback that never raises: a Listener unchanged, any other callback guarded."""
     if on_progress is None or isinstance(on_progress, Listener):
         return on_progress
     return Progress(on_progress).report
@@ -118,14 +109,7 @@ def timeout_problem(timeout: object) -> str | None:
 
 
 def check_timeout(timeout: object) -> None:
-    """Raise InvalidInput unless `timeout` is a positive number of seconds or None.
-
-    Args:
-        timeout: Seconds.
-
-    Raises:
-        InvalidInput: The timeout is not a positive number.
-    """
+    """Raise InvalidInput unless `timeout` is a positive number of seconds or None."""
     message = timeout_problem(timeout) if timeout is not None else None
     if message is not None:
         raise InvalidInput([Problem(path="timeout", message=message)])
@@ -135,16 +119,7 @@ class Validator(Protocol):
     """A replacement of the JSON Schema validation."""
 
     def problems(self, schema: Json, value: Json, place: str, /) -> Iterable[Problem | str]:
-        """Return every reason why a value does not fit a schema.
-
-        Args:
-            schema: The JSON Schema.
-            value: The value.
-            place: `args` or `result`, the beginning of the paths.
-
-        Returns:
-            Problems or messages; empty if the value fits.
-        """
+        """Return every reason why a value does not fit a schema."""
         ...
 
 
@@ -166,66 +141,57 @@ Check: TypeAlias = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Direct:
-    """The parts of the pipeline of a coroutine handler, for an engine that keeps the timeout itself.
+    """The parts of the pipeline of a coroutine handler, for an engine that keeps the timeout itself."""
 
-    The engine awaits the handler's own coroutine, without one of ours around it:
-    `raw = await handler(**args)`.
+    # The engine awaits the handler's own coroutine, without one of ours around it: `raw = await handler(**args)`.
 
-    Attributes:
-        handler: The handler; it may change the arguments that it gets.
-        fits: Returns True if arguments are valid as they are; None if all are.
-        check: For arguments that do not fit: returns corrected ones, or raises.
-        take: Converts `raw` to the result on the quick path; NOT_JSON if that is impossible.
-        settle: Converts `raw` to the result if `take` could not, or raises.
-        failed: Returns the ToolError for an exception of the handler.
-    """
-
+    # The handler; it may change the arguments that it gets.
     handler: Callable[..., Awaitable[Any]]
+    # Returns True if arguments are valid as they are; None if all are.
     fits: Callable[[Args], bool] | None
+    # For arguments that do not fit: returns corrected ones, or raises.
     check: Callable[[Args], Args] | None
+    # Converts `raw` to the result on the quick path; NOT_JSON if that is impossible.
     take: Callable[[Any], Any]
+    # Converts `raw` to the result if `take` could not, or raises.
     settle: Callable[[Any], Json]
+    # Returns the ToolError for an exception of the handler.
     failed: Callable[[BaseException], ToolError]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """A tool ready to be called, valid while the index has the same version.
-
-    Attributes:
-        tool, backend: None if they are resolved at each call.
-        call: Runs the pipeline and returns the value.
-        direct: `call` in parts and without the timeout; for coroutine handlers only.
-        timeout: Seconds per call.
-        execute: Runs the pipeline and returns the RunResult.
-        stream: Runs the pipeline and yields events.
-        per_attempt: Each attempt of a node needs an idempotency key of its own.
-        repeatable: A call that took effect may be repeated.
-        waits: The call may wait for a person: a flow for its events and approvals, a server for answers.
-        undo: The tool that takes a call back; None if no tool does.
-        origin: Returns the run and the path of the call whose result answered the call with an idempotency key; None
-            for a call that was made. None if every call is made.
-    """
+    """A tool ready to be called, valid while the index has the same version."""
 
     tool: Tool | None
     backend: ToolBackend | None
+    # Runs the pipeline and returns the value.
     call: Call
+    # `call` in parts and without the timeout; for coroutine handlers only.
     direct: Direct | None
     timeout: float
+    # Runs the pipeline and returns the RunResult.
     execute: Execute
+    # Runs the pipeline and yields events.
     stream: Stream
+    # Each attempt of a node needs an idempotency key of its own.
     per_attempt: bool = False
+    # A call that took effect may be repeated.
     repeatable: bool = False
+    # The call may wait for a person: a flow for its events and approvals, a server for answers.
     waits: bool = False
+    # The tool that takes a call back; None if no tool does.
     undo: Undo | None = None
+    # Returns the run and the path of the call whose result answered the call with an idempotency key; None for a call
+    # that was made. None if every call is made.
     origin: Callable[[str], tuple[str, str] | None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The settings of a runner for checks and time; `timeout` is in seconds. `undos` has the configured undos of tools,
-    by id.
-    """
+    """The settings of a runner for checks and time; `timeout` is in seconds."""
+
+    # `undos` has the configured undos of tools, by id.
 
     timeout: float = DEFAULT_TIMEOUT
     validate_input: bool = True
@@ -248,21 +214,7 @@ def _make_checkers(tool: Tool | None, route: Route, rules: Rules, fail: Failures
 
 
 def bind_route(tool_id: str, tool: Tool | None, backend: ToolBackend | None, route: Route, rules: Rules) -> Bound:
-    """Bind a resolved tool to its route.
-
-    Args:
-        tool_id: The id for errors.
-        tool: The tool; None for the function of an ExecutorCaller, which has no schemas.
-        backend: The backend; None for the function of an ExecutorCaller.
-        route: The way to the executor.
-        rules: The settings of the runner.
-
-    Returns:
-        The bound tool.
-
-    Raises:
-        ToolError: A schema of the tool cannot be compiled.
-    """
+    """Bind a resolved tool to its route."""
     repeatable = is_repeatable(tool) if route.repeatable is None else route.repeatable
     fail = Failures(tool_id, backend, repeatable)
     input_checker, output_checker = _make_checkers(tool, route, rules, fail)
@@ -360,19 +312,7 @@ def _quick_result(fits: Callable[[Any], bool] | None) -> Callable[[Any], Any]:
 
 
 def checked_args(tool_id: str, bound: Bound, args: Args | None) -> Args:
-    """Return the caller's arguments; None becomes `{}`.
-
-    Args:
-        tool_id: The id of the tool, for messages.
-        bound: The bound call.
-        args: The arguments; None is an empty object.
-
-    Returns:
-        The arguments as JSON.
-
-    Raises:
-        ValidationFailed: The arguments are not a JSON object.
-    """
+    """Return the caller's arguments; None becomes `{}`."""
     if args is None:
         return {}
     try:
@@ -393,11 +333,10 @@ async def stop_if_cancelled() -> None:
 
 
 async def _dispatch(seconds: float, route: Route, arguments: tuple[Any, ...], fail: Failures) -> Any:
-    """Call the executor within the timeout.
+    """Call the executor within the timeout."""
 
-    Three interruptions differ: our timeout, the caller's cancellation, and a tool that raises TimeoutError
-    or CancelledError itself.
-    """
+    # Three interruptions differ: our timeout, the caller's cancellation, and a tool that raises TimeoutError or
+    # CancelledError itself.
     task = asyncio.current_task()
     # `cancelling()` counts the pending requests to cancel this task. Our timeout takes its own request back, so a count
     # above this one means that the caller cancels. An equal count means that the tool raised CancelledError itself.
@@ -426,7 +365,9 @@ async def _dispatch(seconds: float, route: Route, arguments: tuple[Any, ...], fa
 
 
 def _check_json_result(value: Any) -> Json:
-    """Copy a result, with models as objects. Raises InvalidValue if it is not JSON."""
+    """Copy a result, with models as objects."""
+
+    # Raises InvalidValue if it is not JSON.
     try:
         return check_json(value, "result")
     except InvalidValue:
@@ -471,14 +412,11 @@ def _make_check_result(route: Route, check_output: Check | None, fail: Failures)
 
 @dataclass(frozen=True, slots=True)
 class Checker:
-    """A compiled check of arguments or results.
+    """A compiled check of arguments or results."""
 
-    Attributes:
-        check: Returns the value, or raises the ToolError for an invalid one; None if every object is valid.
-        fits: Returns True for a valid value; None if only `check` can answer.
-    """
-
+    # Returns the value, or raises the ToolError for an invalid one; None if every object is valid.
     check: Check | None = None
+    # Returns True for a valid value; None if only `check` can answer.
     fits: Callable[[Any], bool] | None = None
 
 
@@ -512,10 +450,9 @@ def _make_checker(
 
 
 def _convert_integers(checker: Checker, names: tuple[str, ...]) -> Checker:
-    """Extend a checker: floats with an integer value, in these arguments, become ints.
+    """Extend a checker: floats with an integer value, in these arguments, become ints."""
 
-    The quick path `fits` only rejects floats, so that a call without floats costs almost nothing more.
-    """
+    # The quick path `fits` only rejects floats, so that a call without floats costs almost nothing more.
     check, fits = checker.check, checker.fits
     if check is None or not names:
         return checker

@@ -120,17 +120,7 @@ def exception_message(error: BaseException) -> str:
 
 
 def wrap_error(tool_id: str, op: str, error: BaseException | None, *, backend: Any = None) -> ToolError | None:
-    """Wrap an error of your own executor or backend in the ToolError of a call.
-
-    Args:
-        tool_id: The tool that was called.
-        op: The stage that failed, such as `execute`.
-        error: The error; None if nothing failed.
-        backend: The ToolBackend that was used.
-
-    Returns:
-        A ToolError with `error` as its cause. None for None, and a ToolError of this tool unchanged.
-    """
+    """Wrap an error of your own executor or backend in the ToolError of a call."""
     if error is None:
         return None
     if isinstance(error, ToolError) and error.tool_id == tool_id:

@@ -46,7 +46,9 @@ for group in $groups; do kill -s KILL -- "-$group"; done
 
 
 class Watcher:
-    """The watcher process, started on demand and restarted if it died. Safe to use from any thread."""
+    """The watcher process, started on demand and restarted if it died."""
+
+    # Safe to use from any thread.
 
     def __init__(self) -> None:
         self._lock = RLock()  # the garbage collector may call `remove` within `add`
@@ -140,10 +142,9 @@ INHERITED_VARIABLES: Final = (
 
 
 class _ChildProtocol(SubprocessStreamProtocol):
-    """Keeps the end of stderr and reports the exit of the process at once.
+    """Keeps the end of stderr and reports the exit of the process at once."""
 
-    asyncio's own `wait()` also waits for the pipes, which a grandchild may keep open for ever.
-    """
+    # asyncio's own `wait()` also waits for the pipes, which a grandchild may keep open for ever.
 
     def __init__(self, loop: asyncio.AbstractEventLoop, on_output: Callable[[int, bytes], None] | None) -> None:
         super().__init__(limit=2**18, loop=loop)
@@ -201,7 +202,9 @@ class _ChildProtocol(SubprocessStreamProtocol):
 
 
 class Child:
-    """A running child. After `stop()` no process of its group is left, whatever happens."""
+    """A running child."""
+
+    # After `stop()` no process of its group is left, whatever happens.
 
     def __init__(self, process: Process, protocol: _ChildProtocol, transport: asyncio.SubprocessTransport) -> None:
         assert process.stdin is not None
@@ -222,11 +225,7 @@ class Child:
         return self._protocol.tail()
 
     async def describe_end(self, timeout: float = 0.5) -> str:
-        """Describe how the process ended, such as "was killed by SIGKILL"; empty if it is still running.
-
-        Args:
-            timeout: Seconds to wait for its end and the rest of its stderr.
-        """
+        """Describe how the process ended, such as "was killed by SIGKILL"; empty if it is still running."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self.exited.wait()
@@ -240,15 +239,7 @@ class Child:
         return f"exited with code {code}"
 
     async def wait_for_output(self, piece_timeout: float, total_timeout: float) -> bool:
-        """Wait for the end of the process while it still writes output.
-
-        Args:
-            piece_timeout: Seconds to wait for the next piece of output.
-            total_timeout: Seconds to wait in all.
-
-        Returns:
-            True if the process has ended.
-        """
+        """Wait for the end of the process while it still writes output."""
         loop = asyncio.get_running_loop()
         deadline, protocol = loop.time() + total_timeout, self._protocol
         while not protocol.exited.is_set() and loop.time() < deadline:
@@ -261,11 +252,7 @@ class Child:
         return protocol.exited.is_set()
 
     async def stop(self, *, hurried: bool = False) -> None:
-        """End the whole group: close stdin, then SIGTERM, then SIGKILL, each with a time limit.
-
-        Args:
-            hurried: Use short limits, for a child that nobody waits for.
-        """
+        """End the whole group: close stdin, then SIGTERM, then SIGKILL, each with a time limit."""
         try:
             await self._end_group(*(HURRIED_GRACE if hurried else (GRACE, GRACE)))
             await _wait_at_most(_REAP_TIMEOUT, self.exited)
@@ -287,14 +274,15 @@ class Child:
             self.kill()
 
     def kill(self) -> None:
-        """Send SIGKILL to the group at once, from any thread. Does nothing if the group has ended."""
+        """Send SIGKILL to the group at once, from any thread."""
+
+        # Does nothing if the group has ended.
         self._finalizer()
 
     async def _wait_for_group(self, timeout: float) -> bool:
-        """Return True if the group ends within `timeout` seconds, so that its number is free.
+        """Return True if the group ends within `timeout` seconds, so that its number is free."""
 
-        Returns early if only zombies are left: process 1 may take seconds to reap them.
-        """
+        # Returns early if only zombies are left: process 1 may take seconds to reap them.
         loop = asyncio.get_running_loop()
         start, next_look = loop.time(), 2 * _POLL_INTERVAL
         while _signal_group(self.pid, 0):
@@ -317,18 +305,9 @@ async def start(
     pass_fds: Sequence[int] = (),
     on_output: Callable[[int, bytes], None] | None = None,
 ) -> Child:
-    """Start a program in a session of its own.
+    """Start a program in a session of its own."""
 
-    Args:
-        argv: The program and its arguments.
-        env: Its complete environment.
-        cwd: Its working directory; None is ours.
-        pass_fds: File descriptors that it inherits, in addition to its pipes.
-        on_output: Gets all output as (1 or 2, bytes); None leaves standard output in `Child.stdout`.
-
-    Raises:
-        FileNotFoundError, OSError, ValueError: The program cannot be started.
-    """
+    # `on_output`: Gets all output as (1 or 2, bytes); None leaves standard output in `Child.stdout`.
     loop = asyncio.get_running_loop()
     transport, protocol = await loop.subprocess_exec(
         lambda: _ChildProtocol(loop, on_output),
@@ -358,10 +337,9 @@ def without_control_characters(text: str) -> str:
 
 
 def find_program(command: str, env: Mapping[str, str]) -> str:
-    """Return a command, or its path next to our Python if it is not on the child's PATH.
+    """Return a command, or its path next to our Python if it is not on the child's PATH."""
 
-    A virtual environment that is not activated has its programs there.
-    """
+    # A virtual environment that is not activated has its programs there.
     if os.sep in command or shutil.which(command, path=env.get("PATH")):
         return command
     local = os.path.join(os.path.dirname(sys.executable), command)
@@ -375,7 +353,9 @@ async def _wait_at_most(timeout: float, event: asyncio.Event) -> None:
 
 
 def _signal_group(group: int, number: int) -> bool:
-    """Signal a group. Return True if it still has members, even some that we may not signal."""
+    """Signal a group."""
+
+    # Return True if it still has members, even some that we may not signal.
     try:
         os.killpg(group, number)
     except ProcessLookupError:

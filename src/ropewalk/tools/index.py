@@ -336,11 +336,10 @@ class Index:
         self._changes.append(Change(kind=kind, tool_id=tool_id, backend=backend, version=self._version))
 
     def _publish(self) -> None:
-        """Deliver the queued changes without holding the index lock, so that a listener may change the index.
+        """Deliver the queued changes without holding the index lock, so that a listener may change the index."""
 
-        One thread delivers at a time, which keeps the order. Any other thread leaves its changes to that
-        one, which looks again after the release: no change is left behind.
-        """
+        # One thread delivers at a time, which keeps the order. Any other thread leaves its changes to that one, which
+        # looks again after the release: no change is left behind.
         while self._changes and self._publishing.acquire(blocking=False):
             try:
                 while self._changes:
@@ -438,18 +437,10 @@ _MAX_COMPARED: Final = 2000
 
 
 def tool_not_found(tool_id: str, index: Any) -> ToolNotFound:
-    """Return the error for a tool that an index does not have.
+    """Return the error for a tool that an index does not have."""
 
-    The message gives the reason: the tool is not approved, its server is not connected, or the id is
-    unknown, with the id that may have been meant.
-
-    Args:
-        tool_id: The id that nobody has.
-        index: The index, for suggestions.
-
-    Returns:
-        The error.
-    """
+    # The message gives the reason: the tool is not approved, its server is not connected, or the id is unknown, with
+    # the id that may have been meant.
     failures, refused = getattr(index, "failures", {}), getattr(index, "refused", {})
     if tool_id in refused:
         return ToolNotApproved(tool_id, "resolve", refused[tool_id])

@@ -16,14 +16,12 @@ from .tool import ProgressEvent
 
 
 class Listener:
-    """Gets reports about one call while it runs. Every tool accepts one as its progress callback.
+    """Gets reports about one call while it runs."""
 
-    No method may raise.
+    # Every tool accepts one as its progress callback.
+    # No method may raise.
 
-    Attributes:
-        watcher: Gets the events of runs that the call starts; None ignores them.
-    """
-
+    # Gets the events of runs that the call starts; None ignores them.
     watcher: Callable[[Event], None] | None = None
 
     def __call__(self, event: ProgressEvent) -> None:
@@ -31,22 +29,12 @@ class Listener:
         raise NotImplementedError
 
     def chunk(self, data: Json) -> None:
-        """Handle one chunk of a streamed result.
-
-        Args:
-            data: The chunk.
-        """
+        """Handle one chunk of a streamed result."""
         raise NotImplementedError
 
 
 class RunProgress:
-    """Turns the events of a run into progress: one step when a node starts, and one when it ends.
-
-    Args:
-        report: Gets the progress events.
-        counted: True if each node of the flow runs once, so that the total is known. Events from inside a node are
-            then fractions of a step, so that the progress always grows and stays below the total.
-    """
+    """Turns the events of a run into progress: one step when a node starts, and one when it ends."""
 
     def __init__(self, report: Callable[[ProgressEvent], Any], *, counted: bool = False) -> None:
         self._report, self._counted = report, counted
@@ -55,11 +43,7 @@ class RunProgress:
         self._inner_events: dict[str, int] = {}  # the number of events from inside each running node
 
     def take(self, event: Event) -> None:
-        """Report one event of a node; ignore the others.
-
-        Args:
-            event: The event of a run inside the call.
-        """
+        """Report one event of a node; ignore the others."""
         path = event.path or event.node
         if event.kind in ("run.started", "run.resumed"):
             self._nodes = int(_data(event).get("nodes") or 0)

@@ -18,11 +18,9 @@ _TYPE_NAMES: Final = {dict: "an object", list: "a list", str: "a string", bool: 
 
 
 class ModuleFailed(Exception):
-    """A tool module failed, or returned an invalid result; the text begins with the file.
+    """A tool module failed, or returned an invalid result; the text begins with the file."""
 
-    Attributes:
-        retryable: False if the module itself is at fault, so that the same call would fail again.
-    """
+    # `retryable`: False if the module itself is at fault, so that the same call would fail again.
 
     def __init__(self, text: str, *, retryable: bool = True) -> None:
         self.retryable = retryable
@@ -30,19 +28,7 @@ class ModuleFailed(Exception):
 
 
 def checked(result: Any, file: str) -> dict[str, Json]:
-    """Check the result of a tool module and copy it.
-
-    Args:
-        result: The value that the module returned.
-        file: The file of the module, for messages.
-
-    Returns:
-        The result in plain dicts and lists; `state_delta` is an object.
-
-    Raises:
-        ModuleFailed: The result, its `state_delta` or its `metrics` have the wrong form.
-        InvalidValue: The result is not JSON.
-    """
+    """Check the result of a tool module and copy it."""
     place = f"{file}: result"
     try:
         module_result = copy_json(result)

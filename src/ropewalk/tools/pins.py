@@ -32,18 +32,15 @@ _MAX_VALUE_LENGTH: Final = 80  # characters of a value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """How one tool differs from the approved one.
+    """How one tool differs from the approved one."""
 
-    Attributes:
-        server: The name of the MCP server or provider.
-        tool: The name of the tool there.
-        kind: "new", "changed", "renamed", "gone" or "shadows" (it has the name of a pinned tool of another server).
-        message: The difference, for people.
-    """
-
+    # The name of the MCP server or provider.
     server: str
+    # The name of the tool there.
     tool: str
+    # "new", "changed", "renamed", "gone" or "shadows" (it has the name of a pinned tool of another server).
     kind: str
+    # The difference, for people.
     message: str
 
     @property
@@ -61,12 +58,9 @@ class Difference:
 
 
 class Pins:
-    """The approved definitions by server and name.
+    """The approved definitions by server and name."""
 
-    Args:
-        path: The lock file.
-        servers: The approved definitions by name, by server.
-    """
+    # `path`: The lock file.
 
     def __init__(self, path: Path, servers: Mapping[str, Mapping[str, Definition]] | None = None) -> None:
         self.path = path
@@ -74,17 +68,7 @@ class Pins:
 
     @classmethod
     def read(cls, directory: Path) -> Pins | None:
-        """Read the lock file of a project.
-
-        Args:
-            directory: The project directory.
-
-        Returns:
-            The pins; None if the project has no lock file.
-
-        Raises:
-            ConfigError: The file cannot be read, has another version, or was changed by hand.
-        """
+        """Read the lock file of a project."""
         path = directory / LOCK_FILE
         try:
             text = path.read_bytes()
@@ -102,25 +86,11 @@ class Pins:
         return cls(path, servers)
 
     def is_pinned(self, server: str) -> bool:
-        """Return True if only approved tools of this server may be used.
-
-        Args:
-            server: The name of the server.
-
-        Returns:
-            True if its tools are pinned.
-        """
+        """Return True if only approved tools of this server may be used."""
         return server in self._servers
 
     def names(self, server: str) -> list[str]:
-        """Return the names of the approved tools of a server.
-
-        Args:
-            server: The name of the server.
-
-        Returns:
-            The names.
-        """
+        """Return the names of the approved tools of a server."""
         return list(self._servers.get(server, ()))
 
     @property
@@ -129,15 +99,7 @@ class Pins:
         return list(self._servers)
 
     def differences(self, server: str, definitions: Iterable[Definition]) -> list[Difference]:
-        """Compare the definitions of a server with the approved ones.
-
-        Args:
-            server: The name of the server.
-            definitions: Its current definitions.
-
-        Returns:
-            The tools that are not approved, in the order of the server; then the approved ones it no longer has.
-        """
+        """Compare the definitions of a server with the approved ones."""
         listed = list(definitions)
         approved = self._servers.get(server)
         differences = [
@@ -151,12 +113,9 @@ class Pins:
         return differences
 
     def refused(self, server: str, definitions: Iterable[Definition]) -> dict[str, str]:
-        """Return how tools differ from the approved ones, by name. These tools may not be used.
+        """Return how tools differ from the approved ones, by name."""
 
-        Args:
-            server: The name of the server.
-            definitions: Its current definitions.
-        """
+        # These tools may not be used.
         return {
             difference.tool: difference.message
             for difference in self.differences(server, definitions)
@@ -164,13 +123,7 @@ class Pins:
         }
 
     def approve(self, server: str, definitions: Iterable[Definition], only: str | None = None) -> None:
-        """Approve the current definitions of a server, and drop the tools that it no longer has.
-
-        Args:
-            server: The name of the server.
-            definitions: Its current definitions.
-            only: The name of the only tool to approve or drop; None for all tools.
-        """
+        """Approve the current definitions of a server, and drop the tools that it no longer has."""
         now = {definition.name: definition for definition in definitions}
         if only is None:
             self._servers[server] = now
@@ -181,7 +134,9 @@ class Pins:
             approved[only] = now[only]
 
     def write(self) -> None:
-        """Replace the lock file. A symbolic link at its path is replaced, not followed."""
+        """Replace the lock file."""
+
+        # A symbolic link at its path is replaced, not followed.
         servers = {
             server: {
                 name: {"sha256": tool.fingerprint(server), **tool.to_dict()} for name, tool in sorted(tools.items())

@@ -21,33 +21,17 @@ class RawResult:
     text: str = ""
 
     def to_dict(self) -> dict[str, Json]:
-        """Return the result as the journal keeps it: `{value}` or `{text}`.
-
-        Returns:
-            JSON.
-        """
+        """Return the result as the journal keeps it: `{value}` or `{text}`."""
         return {"value": self.value} if self.is_json else {"text": self.text}
 
     @classmethod
     def from_dict(cls, data: dict[str, Json]) -> RawResult:
-        """Read what `to_dict` returned.
-
-        Args:
-            data: What `to_dict` returned.
-
-        Returns:
-            The result.
-        """
+        """Read what `to_dict` returned."""
         return cls(True, data["value"]) if "value" in data else cls(False, text=str(data.get("text", "")))
 
 
 class UnusableResult(Exception):
-    """Tell the pipeline that a tool ran, but that its result cannot be used.
-
-    Args:
-        message: What is wrong with the result.
-        result: The result as received, or a RawResult.
-    """
+    """Tell the pipeline that a tool ran, but that its result cannot be used."""
 
     def __init__(self, message: str, result: Any = None) -> None:
         self.result = result
@@ -55,7 +39,9 @@ class UnusableResult(Exception):
 
 
 def raw_result(received: Any) -> RawResult:
-    """Keep a result: as JSON if it is JSON, otherwise as a bounded text. Never raises."""
+    """Keep a result: as JSON if it is JSON, otherwise as a bounded text."""
+
+    # Never raises.
     if isinstance(received, RawResult):
         return received
     try:

@@ -32,15 +32,7 @@ def is_built_in(tool_id: str) -> bool:
 
 
 def why_reserved_is_missing(tool_id: str, ids: Iterable[str]) -> str | None:
-    """Explain why a tool with a prefix of Ropewalk's own is missing.
-
-    Args:
-        tool_id: The id of the tool.
-        ids: The ids of the known tools.
-
-    Returns:
-        The reason; None for any other tool.
-    """
+    """Explain why a tool with a prefix of Ropewalk's own is missing."""
     space, colon, name = tool_id.partition(":")
     if not colon:
         return None
@@ -56,12 +48,7 @@ def why_reserved_is_missing(tool_id: str, ids: Iterable[str]) -> str | None:
 
 
 def why_no_server(space: str, spaces: Iterable[str]) -> str:
-    """Return the message for the prefix of a tool id that no server has.
-
-    Args:
-        space: The prefix.
-        spaces: The names of the servers, for a suggestion.
-    """
+    """Return the message for the prefix of a tool id that no server has."""
     suggestion = did_you_mean(space, spaces)
     message = f"no server {space!r} in ropewalk.toml or .mcp.json"
     return f"{message}; did you mean {suggestion!r}?" if suggestion else message

@@ -78,56 +78,21 @@ BackendSelector: TypeAlias = Callable[[list[ToolBackend]], ToolBackend | Awaitab
 
 
 def check_request(request: object) -> str:
-    """Return the task of a call or a run, in words.
-
-    Args:
-        request: The request in words.
-
-    Returns:
-        The request.
-
-    Raises:
-        InvalidInput: It is not a string, or not one that JSON can hold.
-    """
+    """Return the task of a call or a run, in words."""
     if not isinstance(request, str):
         raise InvalidInput([Problem(path="request", message=f"must be a string, not {type(request).__name__}")])
     return str(check_json(request, "request"))
 
 
 def select_backend(backends: Sequence[ToolBackend]) -> ToolBackend:
-    """Return the backend whose kind has the lowest rank (local, provider, mcp, others), the first of that kind.
-
-    Args:
-        backends: The backends of a tool, at least one.
-
-    Returns:
-        The backend.
-    """
+    """Return the backend whose kind has the lowest rank (local, provider, mcp, others), the first of that kind."""
     return min(backends, key=lambda backend: backend_kind(backend.kind).rank)
 
 
 class Runner:
-    """Runs tools by id, through one pipeline; safe for concurrent use.
+    """Runs tools by id, through one pipeline; safe for concurrent use."""
 
-    Resolvers, selector and executors may be sync or async.
-
-    Args:
-        index: A Toolbox, or any object with `get(id) -> Tool | None` and `backends(id) -> list`, not async.
-        tool_resolver: Returns a tool that the index does not have.
-        backends_resolver: Returns the backends of a tool that has none in the index.
-        backend_selector: Chooses one of several backends; by default the kind with the lowest rank.
-        validator: Replaces the JSON Schema validation.
-        validate_input: Check arguments against the input schema.
-        validate_output: Check results against the output schema.
-        mcp: Calls tools of MCP servers; by default that of the index.
-        provider: Calls tools of providers; by default that of the index.
-        local: Finds local handlers; by default that of the index.
-        timeout: Seconds for every call whose tool sets none.
-        get_engine: Returns the engine whose store keeps the runs of flows called as tools; without it, they run in
-            memory.
-        pace: Limits how fast tools are called.
-        learner: Gets the request that a call was for and, by tool, whether the call succeeded.
-    """
+    # Resolvers, selector and executors may be sync or async.
 
     def __init__(
         self,
@@ -363,10 +328,9 @@ class Runner:
         return bind_route(tool_id, tool, backend, self._route(tool, backend), self._rules)
 
     def _bind_from_index(self, tool_id: str) -> Bound | None:
-        """Return the tool bound with the index alone, cached until the index changes.
+        """Return the tool bound with the index alone, cached until the index changes."""
 
-        None means that a resolver or the selector must be asked.
-        """
+        # None means that a resolver or the selector must be asked.
         if self._selector is not None or self.index is None:
             return None
         version = self.version
@@ -387,7 +351,9 @@ class Runner:
         return bound
 
     def _lookup(self, tool_id: str) -> Tool | None:
-        """Return the index's tool; None if it has none. Any other failure of the index is a ToolError."""
+        """Return the index's tool; None if it has none."""
+
+        # Any other failure of the index is a ToolError.
         if self.index is None:
             return None
         try:
@@ -556,10 +522,9 @@ def logged(bound: Bound, tool_id: str) -> Bound:
 
 
 def log_text(value: Json) -> str:
-    """Return a value as shortened JSON on one line, without secrets.
+    """Return a value as shortened JSON on one line, without secrets."""
 
-    Secrets are the values that this process knows as secrets, and members with names such as `password`.
-    """
+    # Secrets are the values that this process knows as secrets, and members with names such as `password`.
     text = orjson.dumps(ProcessSecrets(os.environ).redaction.value(mask_secret_members(value))).decode()
     return text if len(text) <= MAX_LOGGED else text[: MAX_LOGGED - 1] + "…"
 
@@ -575,12 +540,9 @@ def mask_secret_members(value: Any) -> Json:
 
 
 class ExecutorCaller:
-    """Calls every tool through one function; it has `bind` and `version` as a Runner does.
+    """Calls every tool through one function; it has `bind` and `version` as a Runner does."""
 
-    Args:
-        executor: `(tool_name, params) -> result`, sync (it runs in a thread) or async.
-        timeout: Seconds for every call.
-    """
+    # `executor`: `(tool_name, params) -> result`, sync (it runs in a thread) or async.
 
     version = 0
 
@@ -592,17 +554,7 @@ class ExecutorCaller:
         self._bound: dict[str, Bound] = {}
 
     def bind(self, tool_id: str) -> Bound:
-        """Return the executor bound to a tool name.
-
-        Args:
-            tool_id: The name of the tool; any name is accepted.
-
-        Returns:
-            The bound tool.
-
-        Raises:
-            ToolNotFound: The name is empty.
-        """
+        """Return the executor bound to a tool name."""
         bound = self._bound.get(tool_id)
         if bound is None:
             if not tool_id:

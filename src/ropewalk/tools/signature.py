@@ -35,39 +35,26 @@ KEY: Final = "__ropewalk_key__"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """The definition of a function as a tool, and the conversions between JSON and its types.
-
-    Attributes:
-        reads: By parameter, the conversion of its argument.
-        more: The conversion of arguments for `**kwargs`.
-        write: The conversion of the result.
-        read_result: The conversion of a result that is JSON to its declared type.
-        key: The parameter that gets the idempotency key.
-    """
+    """The definition of a function as a tool, and the conversions between JSON and its types."""
 
     name: str
     description: str
     input_schema: dict[str, Json]
     output_schema: dict[str, Json] | None
+    # By parameter, the conversion of its argument.
     reads: dict[str, Convert]
+    # The conversion of arguments for `**kwargs`.
     more: Convert | None
+    # The conversion of the result.
     write: Convert | None
+    # The conversion of a result that is JSON to its declared type.
     read_result: Convert | None
+    # The parameter that gets the idempotency key.
     key: str | None
 
 
 def describe(function: Callable[..., Any]) -> Described:
-    """Derive the definition of a tool from a function.
-
-    Args:
-        function: The function.
-
-    Returns:
-        Its name, description and schemas.
-
-    Raises:
-        InvalidTool: It is not callable, a parameter cannot be passed by name, or a type hint has no JSON Schema.
-    """
+    """Derive the definition of a tool from a function."""
     if not callable(function):
         raise InvalidTool(f"a tool is a function or a Tool, not {type(function).__qualname__}")
     target = _unwrap(function)
@@ -144,35 +131,27 @@ def _keyword_schema(
 
 
 def _to_integer(value: Json) -> Json:
-    """Convert 2.0 to 2, which JSON Schema also calls an integer. Named parameters are converted by the input check."""
+    """Convert 2.0 to 2, which JSON Schema also calls an integer."""
+
+    # Named parameters are converted by the input check.
     return int(value) if type(value) is float and value.is_integer() else value
 
 
 def schema_of(hint: Any, place: str) -> dict[str, Json]:
-    """Return the JSON Schema of a type hint. Raises InvalidTool, naming `place`, if it has none."""
+    """Return the JSON Schema of a type hint."""
+
+    # Raises InvalidTool, naming `place`, if it has none.
     reader = HintReader()
     return _lift_definitions(reader.shape(hint, place).schema, reader)
 
 
 def reader_of(hint: Any, place: str) -> Convert | None:
-    """Return what converts JSON to a type hint; None if nothing has to be converted.
-
-    Raises:
-        InvalidTool: The hint has no JSON Schema. The text begins with `place`.
-    """
+    """Return what converts JSON to a type hint; None if nothing has to be converted."""
     return HintReader().shape(hint, place).read
 
 
 def schema_of_fields(hints: dict[str, Any], place: str) -> dict[str, Json]:
-    """Return the schema of an object with exactly these members; those that may be None are optional.
-
-    Args:
-        hints: The type hint of each member.
-        place: Begins the messages.
-
-    Raises:
-        InvalidTool: A hint has no JSON Schema.
-    """
+    """Return the schema of an object with exactly these members; those that may be None are optional."""
     reader = HintReader()
     properties = {name: reader.shape(hint, f"{place} {name!r}").schema for name, hint in hints.items()}
     required = [name for name, hint in hints.items() if type(None) not in typing.get_args(hint)]
@@ -183,10 +162,9 @@ def schema_of_fields(hints: dict[str, Any], place: str) -> dict[str, Json]:
 
 
 def adapt(function: Callable[..., Any], described: Described) -> Callable[..., Any]:
-    """Return the handler for a function: the function itself, or a wrapper that converts arguments and result.
+    """Return the handler for a function: the function itself, or a wrapper that converts arguments and result."""
 
-    The attribute KEY of the handler names the parameter for the idempotency key.
-    """
+    # The attribute KEY of the handler names the parameter for the idempotency key.
     reads, more = described.reads, described.more
     if not reads and more is None and described.write is None and described.key is None:
         return function
@@ -228,7 +206,9 @@ def _wrap(
 
 
 def _write_result(value: Any, write: Convert | None) -> Any:
-    """Convert a result. UnusableResult says that the function ran, so that the call is not repeated."""
+    """Convert a result."""
+
+    # UnusableResult says that the function ran, so that the call is not repeated.
     if write is None:
         return value
     try:
@@ -238,38 +218,17 @@ def _write_result(value: Any, write: Convert | None) -> Any:
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Return True if a call returns a coroutine.
-
-    Args:
-        function: The callable.
-
-    Returns:
-        True for a coroutine function.
-    """
+    """Return True if a call returns a coroutine."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 def is_async_generator(function: Callable[..., Any]) -> bool:
-    """Return True if a call returns an async generator.
-
-    Args:
-        function: The callable.
-
-    Returns:
-        True for an async generator function.
-    """
+    """Return True if a call returns an async generator."""
     return inspect.isasyncgenfunction(function) or inspect.isasyncgenfunction(type(function).__call__)
 
 
 def is_generator(function: Callable[..., Any]) -> bool:
-    """Return True if a call returns a generator that is not async.
-
-    Args:
-        function: The callable.
-
-    Returns:
-        True for a generator function.
-    """
+    """Return True if a call returns a generator that is not async."""
     return inspect.isgeneratorfunction(function) or inspect.isgeneratorfunction(type(function).__call__)
 
 
@@ -349,14 +308,7 @@ _SPHINX_FIELD: Final = re.compile(r"^:(\w+)(?:\s+[^:]*?)?\s*(\w+)?:\s*(.*)$")
 
 
 def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
-    """Return the description of a docstring, and the text about each parameter by its name.
-
-    Args:
-        text: The docstring.
-
-    Returns:
-        The description, and the text of each parameter by name.
-    """
+    """Return the description of a docstring, and the text about each parameter by its name."""
     lines = inspect.cleandoc(text or "").splitlines()
     description: list[str] = []
     params: dict[str, str] = {}
@@ -436,12 +388,5 @@ def _read_sphinx(lines: list[str], i: int, params: dict[str, str]) -> int:
 
 
 def hash_key(key: str) -> str:
-    """Return the idempotency key to send to another system: stable, and without the run id that it contains.
-
-    Args:
-        key: The key inside Ropewalk. It begins with the run id, which a client may have chosen.
-
-    Returns:
-        64 hexadecimal digits, safe in a header.
-    """
+    """Return the idempotency key to send to another system: stable, and without the run id that it contains."""
     return sha256(key.encode("utf-8", "surrogatepass")).hexdigest()

@@ -199,14 +199,7 @@ class SnapshotList(list[Any]):
 
 
 def copy_plain(value: Any) -> Any:
-    """Copy a value into plain dicts and lists; the result of a tool may contain parts of its Snapshot.
-
-    Args:
-        value: A value that may hold snapshots.
-
-    Returns:
-        The value.
-    """
+    """Copy a value into plain dicts and lists; the result of a tool may contain parts of its Snapshot."""
     if isinstance(value, dict):
         return {key: copy_plain(item) for key, item in dict.items(value)}
     if isinstance(value, list):

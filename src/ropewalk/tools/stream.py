@@ -23,17 +23,9 @@ Stream: TypeAlias = Callable[[Args, str | None, float | None], AsyncGenerator[St
 
 
 def streamer(route: Route, check_in: Callable[[Any], Any] | None, limit: float, fail: Failures) -> Stream:
-    """Make the stream of one bound tool.
+    """Make the stream of one bound tool."""
 
-    Args:
-        route: The route to the tool.
-        check_in: Checks the arguments.
-        limit: The timeout in seconds, or None.
-        fail: Makes the errors of the call.
-
-    Returns:
-        A function `(args, idempotency key, seconds) -> events`.
-    """
+    # `limit`: The timeout in seconds, or None.
 
     async def stream(args: Args, key: str | None, timeout: float | None) -> AsyncGenerator[StreamEvent, None]:
         if check_in is not None:

@@ -29,15 +29,7 @@ _MOST_CHOICES: Final = 12
 
 
 def stub(tool: Tool, name: str) -> str:
-    """Return the stub of a tool.
-
-    Args:
-        tool: The tool.
-        name: How a program calls it, such as `git.git_log`.
-
-    Returns:
-        The source of a Python stub.
-    """
+    """Return the stub of a tool."""
     class_names: set[str] = set()  # arguments and result share them, because they are in one file
     types = _Types(tool.input_schema, class_names)
     schema = types.followed(tool.input_schema)

@@ -26,11 +26,7 @@ class ToolSummary:
     tags: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Json]:
-        """Return the summary as JSON: `{id, name, namespace, shortDescription, tags}`.
-
-        Returns:
-            JSON.
-        """
+        """Return the summary as JSON: `{id, name, namespace, shortDescription, tags}`."""
         return {
             "id": self.id,
             "name": self.name,
@@ -50,21 +46,16 @@ class SummaryPage:
 
 @dataclass(frozen=True, slots=True)
 class NamespacePage:
-    """One page of namespaces, sorted; "" stands for tools without one. `next_cursor` is None on the last page."""
+    """One page of namespaces, sorted; "" stands for tools without one."""
+
+    # `next_cursor` is None on the last page.
 
     namespaces: tuple[str, ...]
     next_cursor: str | None = None
 
 
 def summary_of(tool: Tool) -> ToolSummary:
-    """Return the summary of a tool: its id, the first line of its description and its tags.
-
-    Args:
-        tool: The tool.
-
-    Returns:
-        The summary.
-    """
+    """Return the summary of a tool: its id, the first line of its description and its tags."""
     text = next((line.strip() for line in tool.description.splitlines() if line.strip()), "")
     short = text if len(text) <= MAX_DESCRIPTION else text[: MAX_DESCRIPTION - 1].rstrip() + "…"
     return ToolSummary(tool.id, tool.name, tool.namespace or "", short, tuple(tool.tags))

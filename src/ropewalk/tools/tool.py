@@ -75,20 +75,9 @@ def parse_tool_id(text: str) -> ToolId:
 
 
 def normalise_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Normalise tags and keep the first 20 different ones, in their order.
+    """Normalise tags and keep the first 20 different ones, in their order."""
 
-    A normal tag is in lower case, has `-` for white space, no other special characters, and at most
-    64 characters.
-
-    Args:
-        tags: The tags.
-
-    Returns:
-        At most 20 normal tags, in their order.
-
-    Raises:
-        InvalidTool: `tags` is not a list of strings.
-    """
+    # A normal tag is in lower case, has `-` for white space, no other special characters, and at most 64 characters.
     if not isinstance(tags, Iterable) or isinstance(tags, (str, bytes, Mapping)):
         raise InvalidTool(f"tags must be a list of strings, not {_type_name(tags)}")
     unique: dict[str, None] = {}
@@ -331,16 +320,9 @@ def tool(function: Any = None, /, **definition: Any) -> Any:
 
 
 def tool_from(function: Handler, definition: dict[str, Any] | None = None, *, mark: bool = False) -> Tool:
-    """Return the Tool of a callable, including its handler.
+    """Return the Tool of a callable, including its handler."""
 
-    Args:
-        function: A plain callable, or one that `@tool` decorated: its Tool is returned.
-        definition: Parts of the definition that replace the derived ones; `timeout` is in seconds.
-        mark: Keep the Tool at the function, as `@tool` does.
-
-    Raises:
-        InvalidTool: The function cannot be a tool, or a part of the definition is invalid.
-    """
+    # `definition`: Parts of the definition that replace the derived ones; `timeout` is in seconds.
     decorated = tool_of(function)
     if decorated is not None and not definition:
         return decorated
@@ -431,20 +413,9 @@ _FIELDS_BY_KEY: Final = {
 
 
 def read(data: Any, place: str, known: Collection[str], required: Collection[str] = ()) -> Mapping[str, Json]:
-    """Check the keys of a JSON object and return it.
+    """Check the keys of a JSON object and return it."""
 
-    Args:
-        data: The value to check.
-        place: Where the value is, for messages, such as `tool`.
-        known: The keys that it may have.
-        required: The keys that it must have.
-
-    Returns:
-        The object itself.
-
-    Raises:
-        InvalidInput: It is not an object, or it has unknown or missing keys; the error lists them all.
-    """
+    # `required`: The keys that it must have.
     if not isinstance(data, Mapping):
         message = f"must be an object, not {type(data).__name__}"
         raise InvalidInput([Problem(path=place, message=message)])
@@ -460,31 +431,13 @@ def read(data: Any, place: str, known: Collection[str], required: Collection[str
 
 
 def backend_to_dict(backend: ToolBackend) -> dict[str, Json]:
-    """Return a backend as JSON.
-
-    Args:
-        backend: The backend.
-
-    Returns:
-        `{kind, <kind>: {...}}`.
-    """
+    """Return a backend as JSON."""
     fields = {key: getattr(backend, name) for key, name in backend_kind(backend.kind).fields.items()}
     return {"kind": backend.kind, backend.kind: _without_none(fields)}
 
 
 def backend_from_dict(data: Json) -> ToolBackend:
-    """Rebuild a backend from the JSON of `backend_to_dict`.
-
-    Args:
-        data: The JSON.
-
-    Returns:
-        The backend.
-
-    Raises:
-        InvalidInput: A key is unknown or missing.
-        InvalidTool: The kind is unknown, or lacks a field that it needs.
-    """
+    """Rebuild a backend from the JSON of `backend_to_dict`."""
     kind: Any = data.get("kind") if isinstance(data, Mapping) else None
     known = registered_kinds()
     fields: dict[str, str] = {}
@@ -498,26 +451,14 @@ def backend_from_dict(data: Json) -> ToolBackend:
 
 
 def tool_from_dict(data: Json) -> Tool:
-    """Rebuild a tool, without a handler, from the JSON of `Tool.to_dict`.
-
-    Raises:
-        InvalidInput: A key is unknown or missing.
-        InvalidTool: A part of the definition is invalid.
-    """
+    """Rebuild a tool, without a handler, from the JSON of `Tool.to_dict`."""
     document = read(data, "tool", _FIELDS_BY_KEY, ("name", "inputSchema"))
     fields: dict[str, Any] = {_FIELDS_BY_KEY[key]: value for key, value in document.items()}
     return Tool(**{"description": "", **fields})
 
 
 def result_to_json(value: Any) -> Json:
-    """Convert a raw MCP result to JSON.
-
-    Args:
-        value: A model of the SDK, a dict, or None.
-
-    Returns:
-        The JSON value.
-    """
+    """Convert a raw MCP result to JSON."""
     dump = getattr(value, "model_dump", None)
     if dump is not None:
         return dump(mode="json", by_alias=True, exclude_none=True)
@@ -525,14 +466,7 @@ def result_to_json(value: Any) -> Json:
 
 
 def error_to_dict(error: BaseException) -> dict[str, Json]:
-    """Return an error as JSON.
-
-    Args:
-        error: Any exception.
-
-    Returns:
-        `{kind, message}`; a ToolError also has `toolId`, `op` and `ran`.
-    """
+    """Return an error as JSON."""
     payload: dict[str, Json] = {"kind": type(error).__name__, "message": str(error)}
     for key, attribute in (("toolId", "tool_id"), ("op", "op"), ("ran", "ran")):
         value = getattr(error, attribute, None)
@@ -542,12 +476,10 @@ def error_to_dict(error: BaseException) -> dict[str, Json]:
 
 
 class RecordedError(Exception):
-    """An error rebuilt from JSON.
+    """An error rebuilt from JSON."""
 
-    Attributes:
-        kind: The name of its original class.
-        data: The complete JSON object.
-    """
+    # `kind`: The name of its original class.
+    # `data`: The complete JSON object.
 
     def __init__(self, data: Mapping[str, Json]) -> None:
         self.kind = str(data.get("kind", "Exception"))
@@ -556,17 +488,7 @@ class RecordedError(Exception):
 
 
 def error_from_dict(data: Json) -> RecordedError | None:
-    """Rebuild an error from the JSON of `error_to_dict`.
-
-    Args:
-        data: The JSON, or None.
-
-    Returns:
-        The error; None for None.
-
-    Raises:
-        InvalidInput: A key is unknown or missing.
-    """
+    """Rebuild an error from the JSON of `error_to_dict`."""
     return None if data is None else RecordedError(read(data, "error", ("kind", "message", "toolId", "op", "ran")))
 
 

@@ -647,14 +647,7 @@ class ToolProxy(Routed):
         return hash((id(self._owner), self._id))
 
     def route(self, get_engine: EngineGetter | None, /) -> Route:
-        """Return the route of a Runner with this `get_engine` to the owner's tool.
-
-        Args:
-            get_engine: Returns the engine of the caller, or None.
-
-        Returns:
-            The route.
-        """
+        """Return the route of a Runner with this `get_engine` to the owner's tool."""
         from .runner import Runner
 
         owner, tool_id, runner = self._owner, self._id, Runner(self._owner, get_engine=get_engine)
@@ -679,18 +672,7 @@ class ToolProxy(Routed):
 
 
 def proxied(owner: Toolbox, tool: Tool) -> Tool:
-    """Return a copy of a tool whose calls go through its owner.
-
-    Args:
-        owner: The toolbox that has the tool.
-        tool: The tool.
-
-    Returns:
-        The tool with a ToolProxy as its handler.
-
-    Raises:
-        InvalidTool: Nothing runs the tool.
-    """
+    """Return a copy of a tool whose calls go through its owner."""
     if not owner.backends(tool.id):
         why = "it cannot be called, because it was registered without a handler and without a backend"
         raise InvalidTool(f"tool {tool.id!r}: {why}")

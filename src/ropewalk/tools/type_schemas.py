@@ -27,17 +27,10 @@ from ..values import MAX_DEPTH, Json
 
 
 def to_json(value: Any) -> Any:
-    """Convert a result of a declared type to JSON.
+    """Convert a result of a declared type to JSON."""
 
-    Models and dataclasses become objects, enums their values, tuples and sets lists, dates and times ISO 8601,
-    UUIDs and decimals text.
-
-    Args:
-        value: The value.
-
-    Returns:
-        The JSON value.
-    """
+    # Models and dataclasses become objects, enums their values, tuples and sets lists, dates and times ISO 8601, UUIDs
+    # and decimals text.
     return _convert(value, MAX_DEPTH + 1)
 
 
@@ -68,11 +61,7 @@ def _convert(value: Any, depth: int) -> Any:
 
 
 def with_models(value: Any) -> Any:
-    """Convert the models, dataclasses, enums and named tuples anywhere inside lists and objects.
-
-    Returns:
-        A converted copy, or `value` itself if it holds none of them or one cannot be converted.
-    """
+    """Convert the models, dataclasses, enums and named tuples anywhere inside lists and objects."""
     try:
         return _with_models(value, MAX_DEPTH + 1)
     except Exception:  # noqa: BLE001 - code of the tool's own classes; the check reports the value as it is
@@ -98,26 +87,12 @@ def _with_models(value: Any, depth: int) -> Any:
 
 
 def is_dataclass(value: Any) -> bool:
-    """Return True for an instance of a dataclass, False for the class itself.
-
-    Args:
-        value: Any value.
-
-    Returns:
-        True for an instance of a dataclass.
-    """
+    """Return True for an instance of a dataclass, False for the class itself."""
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
 def is_model(value: Any) -> bool:
-    """Return True for an instance of a named tuple, enum, dataclass or model class.
-
-    Args:
-        value: Any value.
-
-    Returns:
-        True for such an instance.
-    """
+    """Return True for an instance of a named tuple, enum, dataclass or model class."""
     if isinstance(value, tuple):
         return hasattr(type(value), "_fields")
     return isinstance(value, enum.Enum) or is_dataclass(value) or hasattr(type(value), "model_dump")
@@ -143,15 +118,12 @@ _DICTS = (dict, Mapping)
 
 @dataclass(frozen=True, slots=True)
 class TypeSchema:
-    """The JSON Schema of a hint and its conversions; None if no conversion is needed.
-
-    Attributes:
-        read: Converts a JSON value to Python.
-        write: Converts a Python value to JSON.
-    """
+    """The JSON Schema of a hint and its conversions; None if no conversion is needed."""
 
     schema: dict[str, Json]
+    # Converts a JSON value to Python.
     read: Convert | None = None
+    # Converts a Python value to JSON.
     write: Convert | None = None
 
 
@@ -165,18 +137,9 @@ class HintReader:
         self._readers: dict[Any, Convert | None] = {}
 
     def shape(self, hint: Any, place: str) -> TypeSchema:
-        """Return the schema and the conversions of a hint. Raises InvalidTool, naming `place`, if it has none.
+        """Return the schema and the conversions of a hint."""
 
-        Args:
-            hint: The type hint.
-            place: Where it is, for messages.
-
-        Returns:
-            The schema, and how values are converted.
-
-        Raises:
-            InvalidTool: The hint has no JSON Schema.
-        """
+        # Raises InvalidTool, naming `place`, if it has none.
         if isinstance(hint, typing.Hashable) and hint in _SCALARS:
             return TypeSchema(dict(_SCALARS[hint]))
         origin, args = get_origin(hint), get_args(hint)

@@ -26,20 +26,14 @@ TOOL_ATTRIBUTE: Final = "__ropewalk_tool__"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Undo:
-    """The undo of a tool.
+    """The undo of a tool."""
 
-    Attributes:
-        tool: The tool that takes a call back: its id, or a function.
-        args: The arguments of that tool. Texts such as `$result.id` and `$args.item` refer to the recorded call.
-            None: each parameter takes the member of the result with its name, otherwise the argument with its name.
-        expr: `args`, compiled; it is made from `args`.
-
-    Raises:
-        InvalidTool: The tool or the arguments cannot be an undo; the text says why.
-    """
-
+    # The tool that takes a call back: its id, or a function.
     tool: Any
+    # The arguments of that tool. Texts such as `$result.id` and `$args.item` refer to the recorded call. None: each
+    # parameter takes the member of the result with its name, otherwise the argument with its name.
     args: Mapping[str, Json] | None = None
+    # `args`, compiled; it is made from `args`.
     expr: Expr | None = None
 
     def __post_init__(self) -> None:
@@ -59,27 +53,12 @@ class Undo:
         object.__setattr__(self, "expr", expr)
 
     def to_dict(self) -> dict[str, Json]:
-        """Return the undo as JSON.
-
-        Returns:
-            `{tool, args}`; without `args` if they follow from the names of the parameters.
-        """
+        """Return the undo as JSON."""
         return {"tool": self.tool} if self.args is None else {"tool": self.tool, "args": dict(self.args)}
 
 
 def read_undo(value: Any, label: str = "") -> Undo | None:
-    """Read an undo in any form that a tool accepts.
-
-    Args:
-        value: A function, the id of a tool, `{"tool": ..., "args": {...}}`, an `Undo`, or None.
-        label: The tool that has the undo, for messages.
-
-    Returns:
-        The undo; None for None.
-
-    Raises:
-        InvalidTool: The value is something else, or its arguments cannot be read.
-    """
+    """Read an undo in any form that a tool accepts."""
     try:
         if value is None or isinstance(value, Undo):
             return value

@@ -56,11 +56,9 @@ _DESCRIPTIONS: Final = {
 
 
 def world_tools() -> list[Tool]:
-    """Return the tools `ropewalk:now`, `today`, `time`, `uuid` and `random`. None takes arguments.
+    """Return the tools `ropewalk:now`, `today`, `time`, `uuid` and `random`."""
 
-    Returns:
-        The tools.
-    """
+    # None takes arguments.
     return [
         Tool(name, _DESCRIPTIONS[name], {"type": "object", "properties": {}}, namespace=NAMESPACE, handler=read)
         for name, read in _READERS.items()

@@ -47,17 +47,9 @@ class Places:
 
 
 def count_places(session: Session, target: Target, patience: float) -> Places:
-    """Count the unfinished runs by place.
+    """Count the unfinished runs by place."""
 
-    Args:
-        session: A transaction.
-        target: The store.
-        patience: Seconds that an owner on another host may be silent.
-
-    Returns:
-        The counts, and the runs in no place. A run may be on its way between two places, so only a run that is a
-        violation twice in a row is one.
-    """
+    # `session`: A transaction.
     # Parts of other runs are where those are.
     rows = fetch(
         session,
@@ -93,15 +85,7 @@ def _place_with_owner(text: str, silent: float, is_worker: bool, patience: float
 
 
 class LostRunRepair:
-    """Repairs the runs and dispatches of one worker that it has but does not execute.
-
-    Args:
-        store: The store.
-        dispatches: Ends lost dispatches.
-        worker: Id of the worker.
-        every: Seconds between two looks.
-        executing: Returns the ids of the dispatches that the worker executes.
-    """
+    """Repairs the runs and dispatches of one worker that it has but does not execute."""
 
     def __init__(
         self,
@@ -117,7 +101,9 @@ class LostRunRepair:
         self._suspects: dict[Any, threading.Event] = {}
 
     def repair(self) -> None:
-        """Repair everything that was wrong at two looks in a row. Blocking; in the thread of the heartbeat."""
+        """Repair everything that was wrong at two looks in a row."""
+
+        # Blocking; in the thread of the heartbeat.
         now = time.monotonic()
         if now < self._next:
             return
@@ -137,10 +123,9 @@ class LostRunRepair:
                 self._store.give_back(run.seq, run.epoch)
 
     def _seen_twice(self, suspects: list[Any]) -> set[Any]:
-        """Return the suspects that were already suspects one turn of the event loop ago.
+        """Return the suspects that were already suspects one turn of the event loop ago."""
 
-        Whatever was only on its way to the event loop at the last look has arrived there by now.
-        """
+        # Whatever was only on its way to the event loop at the last look has arrived there by now.
         before, self._suspects = self._suspects, {}
         for suspect in suspects:
             self._suspects[suspect] = before.get(suspect) or self._next_turn()

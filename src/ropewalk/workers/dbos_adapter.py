@@ -82,7 +82,9 @@ _repetition_filter: Final = RepetitionFilter()
 
 
 def quiet_logs() -> None:
-    """Route the logs of DBOS through the handlers of the application, without repetitions. Idempotent."""
+    """Route the logs of DBOS through the handlers of the application, without repetitions."""
+
+    # Idempotent.
     log = logging.getLogger("dbos")
     log.setLevel(logging.WARNING)
     for handler in list(log.handlers):
@@ -117,14 +119,7 @@ _RETRY_PAUSE: Final = 0.2  # seconds between its attempts
 
 
 def import_dbos() -> Any:
-    """Import DBOS and check its version.
-
-    Returns:
-        The package `dbos`.
-
-    Raises:
-        StoreError: DBOS is not installed, or lacks something that Ropewalk needs.
-    """
+    """Import DBOS and check its version."""
     try:
         import dbos
     except ImportError as error:
@@ -165,16 +160,7 @@ class JsonSerializer:
 
 
 def connection_pool(target: Target, size: int, patience: float = 30.0) -> sqlalchemy.Engine:
-    """Make a pool of connections to the store's database for DBOS.
-
-    Args:
-        target: The store.
-        size: The number of connections.
-        patience: Seconds to wait for a connection when all are in use.
-
-    Returns:
-        The pool.
-    """
+    """Make a pool of connections to the store's database for DBOS."""
     import sqlalchemy
 
     def connect() -> Any:
@@ -194,12 +180,9 @@ def connection_pool(target: Target, size: int, patience: float = 30.0) -> sqlalc
 
 
 class Client:
-    """Queues work, from any process; blocking, safe from any thread.
+    """Queues work, from any process; blocking, safe from any thread."""
 
-    Args:
-        target: The store.
-        is_patient: Whether to wait for a server that is away. A worker must not, because it has to notice that.
-    """
+    # `is_patient`: Whether to wait for a server that is away. A worker must not, because it has to notice that.
 
     def __init__(self, target: Target, *, is_patient: bool = True) -> None:
         self._target, self._is_patient = target, is_patient
@@ -210,10 +193,10 @@ class Client:
     def enqueue(
         self, id: str, name: str, queue: str, args: Iterable[Any], *, priority: int = DEFAULT_PRIORITY, delay: float = 0
     ) -> None:
-        """Queue one workflow. An id that was queued before changes nothing.
+        """Queue one workflow."""
 
-        `enqueue_all` describes the arguments.
-        """
+        # An id that was queued before changes nothing.
+        # `enqueue_all` describes the arguments.
         self.enqueue_all(name, queue, {id: args}, priority=priority, delay=delay)
 
     def enqueue_all(
@@ -225,19 +208,7 @@ class Client:
         priority: int = DEFAULT_PRIORITY,
         delay: float = 0,
     ) -> None:
-        """Queue several workflows in one transaction.
-
-        Args:
-            name: The workflow.
-            queue: The queue.
-            args: The arguments of each workflow, by id.
-            priority: From 1, which goes first, to `LOWEST_PRIORITY`.
-            delay: Seconds until a worker may take them.
-
-        Raises:
-            StoreError: The server stayed away for longer than a patient client waits.
-            sqlalchemy.exc.SQLAlchemyError: The server is away, and this client is not patient.
-        """
+        """Queue several workflows in one transaction."""
         from sqlalchemy.exc import InterfaceError, OperationalError, TimeoutError
 
         options: dict[str, Any] = {
@@ -298,7 +269,9 @@ class Client:
             return self._client
 
     def close(self) -> None:
-        """Close the client and its connections. Idempotent."""
+        """Close the client and its connections."""
+
+        # Idempotent.
         with self._lock:
             if self._client is not None:
                 self._client.destroy()
@@ -350,12 +323,7 @@ def any_dispatch_condition(target: Target) -> str:
 
 
 class Dispatch(NamedTuple):
-    """A workflow of DBOS that carries a run, a chunk or a due time to a worker.
-
-    Args:
-        id: The id of the workflow, `RUN@EPOCH` for runs and chunks.
-        workflow: The name of the workflow: one of the `..._WORKFLOW` constants.
-    """
+    """A workflow of DBOS that carries a run, a chunk or a due time to a worker."""
 
     id: str
     workflow: str
@@ -384,11 +352,7 @@ def _workflow_table(target: Target) -> str:
 
 
 def delete_ended_workflows(target: Target) -> int:
-    """Delete the ended workflows of runs that no longer exist.
-
-    Returns:
-        How many were deleted; 0 if DBOS has no tables yet.
-    """
+    """Delete the ended workflows of runs that no longer exist."""
     table = _workflow_table(target)
     # Workflows of schedules stay for a time, so that no due time is handled twice.
     query = (
@@ -415,14 +379,7 @@ def delete_ended_workflows(target: Target) -> int:
 
 
 class Executor:
-    """DBOS in a worker's process, made and launched on the event loop that executes the runs.
-
-    Args:
-        target: The store.
-        id: The worker's id, which no other worker has.
-        concurrency: Maximum number of runs from all queues together; None for no limit.
-        is_closed: While it returns True, the worker takes nothing from the queues whose runs count.
-    """
+    """DBOS in a worker's process, made and launched on the event loop that executes the runs."""
 
     def __init__(
         self, target: Target, id: str, concurrency: int | None, is_closed: Callable[[], bool] = lambda: False
@@ -439,19 +396,15 @@ class Executor:
 
     @property
     def executing(self) -> list[str]:
-        """The ids of the dispatches that this process executes. Safe from any thread."""
+        """The ids of the dispatches that this process executes."""
+
+        # Safe from any thread.
         return list(self._executing)
 
     def launch(
         self, workflows: Mapping[str, Callable[..., Awaitable[Any]]], queues: Sequence[str], uncounted_queue: str
     ) -> None:
-        """Start to take workflows.
-
-        Args:
-            workflows: The function of each workflow, by name.
-            queues: Names of queues; they may be registered later.
-            uncounted_queue: Name of a queue whose workflows do not count towards `concurrency`.
-        """
+        """Start to take workflows."""
         dbos = import_dbos()
         quiet_logs()
         config: dict[str, Any] = {
@@ -510,11 +463,9 @@ class Executor:
         return self._unpolled_queues
 
     def register_queues(self, queues: Mapping[str, Mapping[str, Any]]) -> None:
-        """Register queues for all workers. Blocking; not on an event loop.
+        """Register queues for all workers."""
 
-        Args:
-            queues: The limits of each queue by its name, as DBOS names them.
-        """
+        # Blocking; not on an event loop.
         self._registrar = threading.get_ident()
         try:
             for name, limits in queues.items():
@@ -528,12 +479,11 @@ class Executor:
             self._registrar = None
 
     def _wake_threads_by_signal(self, queues: Sequence[str], uncounted_queue: str) -> None:
-        """Make the threads of the queues wait for a signal before they poll, by replacing `get_queue`, which each calls
-        first.
+        """Make the threads of the queues wait for a signal before they poll, by replacing `get_queue`, which each
+        calls first."""
 
-        DBOS has a concurrency per queue, equal in all workers; the concurrency of a worker holds for all its queues
-        together. So at each poll, a queue gets at most the number of runs that the other queues leave.
-        """
+        # DBOS has a concurrency per queue, equal in all workers; the concurrency of a worker holds for all its queues
+        # together. So at each poll, a queue gets at most the number of runs that the other queues leave.
         database, active = self._dbos._sys_db, self._dbos._active_workflows_set
         original = database.get_queue
         names = [*queues, uncounted_queue]
@@ -564,9 +514,9 @@ class Executor:
         self._takes_nothing = True
 
     def close(self) -> None:
-        """Stop DBOS. Blocking, and not on the event loop of the runs. Workflows in progress belong to nobody
-        afterwards.
-        """
+        """Stop DBOS."""
+
+        # Blocking, and not on the event loop of the runs. Workflows in progress belong to nobody afterwards.
         self.stop_taking()
         self.listener.close()
         if self._dbos is not None:

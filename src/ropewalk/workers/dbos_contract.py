@@ -79,11 +79,7 @@ ASKED_WITHIN: Final = 15.0
 
 @lru_cache(maxsize=1)
 def check_package() -> None:
-    """Check the installed DBOS, once per process.
-
-    Raises:
-        StoreError: It lacks something that Ropewalk relies on; the message names each.
-    """
+    """Check the installed DBOS, once per process."""
     installed = version("dbos")
     _refuse(installed, list(_missing()))
     if not f"{installed}.".startswith(f"{TESTED}."):
@@ -91,37 +87,18 @@ def check_package() -> None:
 
 
 def check_instance(kind: str, instance: Any) -> None:
-    """Check an object that DBOS made.
-
-    Args:
-        kind: Its class: `DBOS`, `DBOSClient` or `Queue`.
-        instance: The object.
-
-    Raises:
-        StoreError: It lacks an attribute that Ropewalk relies on; the message names each.
-    """
+    """Check an object that DBOS made."""
     missing = [f"{kind}().{name}" for name in OF_INSTANCES[kind] if not hasattr(instance, name)]
     _refuse(version("dbos"), missing)
 
 
 def check_columns(columns: set[str]) -> None:
-    """Check the columns of the table `workflow_status`.
-
-    Args:
-        columns: The names of the columns.
-
-    Raises:
-        StoreError: A column that Ropewalk reads is missing; the message names each.
-    """
+    """Check the columns of the table `workflow_status`."""
     _refuse(version("dbos"), [f"the column {name} of workflow_status" for name in sorted(COLUMNS - columns)])
 
 
 def warn_unasked(queues: set[str]) -> None:
-    """Log that DBOS takes runs in another way than the tested version does.
-
-    Args:
-        queues: The queues whose threads have not called `get_queue`.
-    """
+    """Log that DBOS takes runs in another way than the tested version does."""
     log.error(
         "DBOS %s does not call SystemDatabase.get_queue for these queues: %s; runs start late, and the worker exceeds"
         " its limit of runs at once; install dbos==%s.*",

@@ -60,11 +60,10 @@ _ADVANCE_EPOCH: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndispatchedRun:
-    """A run without an owner and without a live dispatch.
+    """A run without an owner and without a live dispatch."""
 
-    `epoch` is the epoch for its next dispatch. `was_lost` says that an earlier dispatch ended although nobody claimed
-    the run.
-    """
+    # `epoch` is the epoch for its next dispatch. `was_lost` says that an earlier dispatch ended although nobody claimed
+    # the run.
 
     id: str
     epoch: int
@@ -83,17 +82,9 @@ def find_undispatched(
     chunks: Iterable[str] | None = None,
     is_early: Callable[[str], bool] = lambda run_id: False,
 ) -> list[UndispatchedRun]:
-    """Find the runs that need a dispatch, and move the epoch of those whose dispatch was lost.
+    """Find the runs that need a dispatch, and move the epoch of those whose dispatch was lost."""
 
-    Args:
-        session: A transaction.
-        target: The store.
-        chunks: Ids of chunks to look at. Default: all runs except chunks and other parts of runs.
-        is_early: Returns True for a run with a lost dispatch if it is too early for another one.
-
-    Returns:
-        The runs, oldest first, each with the epoch for its dispatch.
-    """
+    # `session`: A transaction.
     condition = "parent IS NULL" if chunks is None else "run.id = ANY(?)"
     rows = fetch(
         session,
@@ -120,19 +111,19 @@ def find_undispatched(
 
 
 class _Retry(NamedTuple):
-    """When a run whose dispatch was lost is dispatched again.
+    """When a run whose dispatch was lost is dispatched again."""
 
-    Args:
-        due: The earliest time, by `time.monotonic`.
-        pause: The seconds that it waits until then; the next pause is twice as long.
-    """
+    # `due`: The earliest time, by `time.monotonic`.
+    # `pause`: The seconds that it waits until then; the next pause is twice as long.
 
     due: float
     pause: float
 
 
 class Dispatches:
-    """Dispatches runs for a worker, or for somebody who repairs a store. Blocking; safe from any thread."""
+    """Dispatches runs for a worker, or for somebody who repairs a store."""
+
+    # Blocking; safe from any thread.
 
     def __init__(self, registry: WorkerRegistry, client: Client, settings: WorkerSettings) -> None:
         self._registry, self._client, self._settings = registry, client, settings
@@ -157,14 +148,10 @@ class Dispatches:
         self._client.enqueue(dispatch_id(id, epoch), CHUNK_WORKFLOW, CHUNK_QUEUE, [id], delay=RETRY_DELAY)
 
     def dispatch_missing(self) -> list[str]:
-        """Dispatch every run that nobody owns and no live dispatch leads to.
+        """Dispatch every run that nobody owns and no live dispatch leads to."""
 
-        The log names the runs whose earlier dispatch was lost. If that happens to one again and again, because its row
-        cannot be read, the pauses between its dispatches grow.
-
-        Returns:
-            The ids of the runs.
-        """
+        # The log names the runs whose earlier dispatch was lost. If that happens to one again and again, because its
+        # row cannot be read, the pauses between its dispatches grow.
         target = self._registry.target
         runs = self._registry.run_in_transaction(
             lambda session: find_undispatched(session, target, None, self._is_too_early)
@@ -193,13 +180,9 @@ class Dispatches:
         self._retries[run_id] = _Retry(now + pause, pause)
 
     def cancel_abandoned(self) -> list[str]:
-        """Cancel the dispatches of workers that are gone; `renew` dispatches their runs again.
+        """Cancel the dispatches of workers that are gone; `renew` dispatches their runs again."""
 
-        A due time of a schedule is queued again unchanged, because the id of its run follows from the time.
-
-        Returns:
-            The ids of the dispatches.
-        """
+        # A due time of a schedule is queued again unchanged, because the id of its run follows from the time.
         target = self._registry.target
         return self._cancel(
             self._registry.run_in_transaction(lambda session: find_abandoned_dispatches(session, target))
@@ -230,7 +213,9 @@ _CHECK_INTERVAL: Final = 0.5  # seconds between checks whether a run is still a 
 
 
 class Quarantine:
-    """Lets a suspect execute alone in its worker. Used on the event loop of the worker."""
+    """Lets a suspect execute alone in its worker."""
+
+    # Used on the event loop of the worker.
 
     def __init__(self) -> None:
         self._executing: list[str] = []
@@ -259,13 +244,7 @@ class Quarantine:
     async def run_alone(
         self, run_id: str, still_suspect: Callable[[], Awaitable[bool]], patience: float = PATIENCE
     ) -> AsyncIterator[None]:
-        """Hold the worker for one suspect.
-
-        Args:
-            run_id: The suspect.
-            still_suspect: Returns False when the run is not a suspect any more; then other runs may begin.
-            patience: Seconds to wait until the worker has no other runs.
-        """
+        """Hold the worker for one suspect."""
         self._waiting += 1
         try:
             # Not `wait_for`, which waits in a task of its own on Python 3.11: two suspects would both find it empty.

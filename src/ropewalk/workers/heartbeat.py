@@ -47,10 +47,9 @@ _MIN_CPU_SHARE: Final = (
 
 
 class BlockDetector:
-    """Notice that the thread which calls `look` several times a second could not run for `limit` seconds.
+    """Notice that the thread which calls `look` several times a second could not run for `limit` seconds."""
 
-    `thread` is the thread that kept the process busy, by its number in the system, as the heartbeat process saw it.
-    """
+    # `thread` is the thread that kept the process busy, by its number in the system, as the heartbeat process saw it.
 
     def __init__(self, limit: float) -> None:
         self.thread: int | None = None
@@ -73,11 +72,9 @@ class BlockDetector:
 
 
 def tool_in_thread(thread: int) -> str | None:
-    """Return the name of the tool that runs in a thread, or ran there last; None if it is unknown.
+    """Return the name of the tool that runs in a thread, or ran there last; None if it is unknown."""
 
-    Args:
-        thread: Number of the thread in the operating system.
-    """
+    # `thread`: Number of the thread in the operating system.
     if (known := threads.calls.get(thread)) is not None:
         return _describe_call(known)
     for python_thread in threading.enumerate():
@@ -109,19 +106,16 @@ log = logging.getLogger("ropewalk.workers")
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgedBeat:
-    """An acknowledged heartbeat.
+    """An acknowledged heartbeat."""
 
-    Args:
-        sent: When it was sent, by `boottime`.
-        began: When the worker's row was made.
-        away: None if the worker was known. Otherwise others had given it up, and the database was out of reach for
-            `away` seconds, 0 if it was not.
-        thread: The thread that has kept the worker busy, by its number in the system.
-    """
-
+    # When it was sent, by `boottime`.
     sent: float
+    # When the worker's row was made.
     began: str
+    # None if the worker was known. Otherwise others had given it up, and the database was out of reach for `away`
+    # seconds, 0 if it was not.
     away: float | None = None
+    # The thread that has kept the worker busy, by its number in the system.
     thread: int | None = None
 
 
@@ -133,42 +127,22 @@ class Heart(Protocol):
     """Writes heartbeats for this process."""
 
     def answer_and_read(self, seconds: float) -> Iterator[Reading]:
-        """Show that this process lives, and read the heartbeats meanwhile.
-
-        Args:
-            seconds: How long to read.
-
-        Yields:
-            The heartbeats and failures as they arrive.
-        """
+        """Show that this process lives, and read the heartbeats meanwhile."""
         ...
 
     def has_ended(self) -> bool:
-        """Check whether the heart still beats.
-
-        Returns:
-            True if no heartbeat will come any more.
-        """
+        """Check whether the heart still beats."""
         ...
 
     def close(self) -> None:
-        """End the heartbeat without marking the worker as dead. Blocks for a moment."""
+        """End the heartbeat without marking the worker as dead."""
+
+        # Blocks for a moment.
         ...
 
 
 def start_heart(registry: WorkerRegistry, id: str, description: str, began: str, longest_block: float) -> Heart:
-    """Start the heartbeat of a worker.
-
-    Args:
-        registry: The workers of the store.
-        id: The worker's id.
-        about: What others may know about it, as JSON.
-        began: When the worker's row was made, as `record_heartbeat` returned it.
-        longest_block: Seconds for which the worker may be busy without an answer.
-
-    Returns:
-        The heartbeat: a process, or this process itself where that is impossible.
-    """
+    """Start the heartbeat of a worker."""
     library = find_libpq()
     if library is None or not sys.executable or not hasattr(select, "poll"):
         log.warning(
@@ -306,18 +280,10 @@ _FAILURES_BEFORE_WARNING = 3  # failures in a row of the reaper, with a good hea
 
 
 class Heartbeat:
-    """Keep the lease of one worker.
+    """Keep the lease of one worker."""
 
-    Args:
-        registry: The workers of the store. Only this object uses it.
-        id: The worker's id.
-        about: What others may know about the worker.
-        longest_block: Seconds for which a tool may hold the interpreter.
-        on_lost: Called on the event loop when others have given this worker up. Its argument is True if the database
-            was away from this worker, so that nothing died.
-        on_reaped: Called in the reaper's thread with the ids of dead workers.
-        after_look: Called in the reaper's thread after each look.
-    """
+    # `on_reaped`: Called in the reaper's thread with the ids of dead workers.
+    # `after_look`: Called in the reaper's thread after each look.
 
     def __init__(
         self,
@@ -349,11 +315,7 @@ class Heartbeat:
         ]
 
     def start(self) -> None:
-        """Register the worker and begin to beat.
-
-        Raises:
-            StoreError, psycopg.Error: The database refuses.
-        """
+        """Register the worker and begin to beat."""
         before = clock()
         self._began = self._registry.record_heartbeat(self._id, self._description)
         self._handle_beat(AcknowledgedBeat(before, self._began))
@@ -362,14 +324,7 @@ class Heartbeat:
             thread.start()
 
     async def renewed(self, run_id: str) -> None:
-        """Wait until this worker is sure of its runs again.
-
-        Args:
-            run_id: The run whose tool call waits.
-
-        Raises:
-            Fenced: Another worker has taken the run over.
-        """
+        """Wait until this worker is sure of its runs again."""
         losses = self._losses
         while clock() >= self.until:
             self._sure_again.clear()
@@ -378,7 +333,9 @@ class Heartbeat:
             raise Fenced(run_id)
 
     def stop(self) -> None:
-        """Stop the heartbeat; the worker's row stays. Blocks for a moment."""
+        """Stop the heartbeat; the worker's row stays."""
+
+        # Blocks for a moment.
         self._ended.set()
         for thread in self._threads:
             thread.join(5)
@@ -434,9 +391,9 @@ class Heartbeat:
             self._away_since = None
 
     def _start_again(self, was_away: bool, until: float) -> None:
-        """Give up the runs that others have now, and be sure again. On the event loop, so that no run begins in
-        between.
-        """
+        """Give up the runs that others have now, and be sure again."""
+
+        # On the event loop, so that no run begins in between.
         self._losses += 1
         self._on_lost(was_away)
         self.until = max(self.until, until)

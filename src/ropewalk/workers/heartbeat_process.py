@@ -46,13 +46,7 @@ class Away(Exception):
 
 
 class Link:
-    """One connection to Postgres through libpq; it reconnects when it has to.
-
-    Args:
-        library: Path of libpq.
-        parameters: Connection parameters.
-        setup: SQL to run on each new connection.
-    """
+    """One connection to Postgres through libpq; it reconnects when it has to."""
 
     def __init__(self, library: str, parameters: dict[str, str], setup: str) -> None:
         self._pq = pq = ctypes.CDLL(library)
@@ -66,18 +60,7 @@ class Link:
         self._connection: ctypes.c_void_p | None = None
 
     def query(self, text: str, values: list[str]) -> list[str]:
-        """Run one statement.
-
-        Args:
-            text: SQL with $1, $2, ...
-            values: Its values as text.
-
-        Returns:
-            The first row, empty if there is none.
-
-        Raises:
-            Away: The connection is gone, or the statement failed.
-        """
+        """Run one statement."""
         if self._connection is None:
             self._connect()
         array = (ctypes.c_char_p * len(values))(*[value.encode() for value in values])
@@ -156,13 +139,7 @@ class Vitals:
 
 
 class Liveness:
-    """Judges if a worker is alive: it answers, or it uses processor time for at most `longest_block` seconds.
-
-    Args:
-        vitals: The worker as the system sees it.
-        lease: Seconds of silence after which others take its runs.
-        longest_block: Seconds for which a worker may be busy without an answer.
-    """
+    """Judges if a worker is alive: it answers, or it uses processor time for at most `longest_block` seconds."""
 
     def __init__(self, vitals: Vitals, lease: float, longest_block: float) -> None:
         self._vitals, self._lease, self._longest = vitals, lease, longest_block
@@ -204,13 +181,7 @@ def say(line: dict[str, Any]) -> bool:
 
 
 class Heart:
-    """Beats for the worker until the worker ends.
-
-    Args:
-        settings: What the worker wrote: `library`, `parameters`, `setup`, `beat` and `farewell` with their values,
-            `began` (when the worker's row was made), `lease`, `longest_block`.
-        worker: Process id of the worker.
-    """
+    """Beats for the worker until the worker ends."""
 
     def __init__(self, settings: dict[str, Any], worker: int) -> None:
         self._settings, self._worker = settings, worker

@@ -31,13 +31,7 @@ _DISPATCH_CHECK: Final = 2.0  # seconds between looks for chunks without a dispa
 
 
 class MapChunks:
-    """Executes maps in chunks on the workers of a store; `engine/ports.py` describes its methods.
-
-    Args:
-        registry: The workers of the store.
-        client: Queues the chunks.
-        keeps_runs: Returns False while this worker releases its runs: their chunks then continue for other workers.
-    """
+    """Executes maps in chunks on the workers of a store; `engine/ports.py` describes its methods."""
 
     def __init__(self, registry: WorkerRegistry, client: Client, keeps_runs: Callable[[], bool]) -> None:
         self._registry, self._client, self._keeps_runs = registry, client, keeps_runs
@@ -52,7 +46,9 @@ class MapChunks:
         return count > MIN_ITEMS and (limit is None or limit > 1) and self._workers > 1
 
     def set_worker_count(self, workers: int) -> None:
-        """Set the number of workers. The heartbeat calls it."""
+        """Set the number of workers."""
+
+        # The heartbeat calls it.
         self._workers = workers
 
     def receive(self, news: News) -> None:
@@ -104,11 +100,7 @@ class MapChunks:
     async def _collect(
         self, run_id: str, ids: list[str], contexts: dict[str, Json], at_once: int, ended: asyncio.Event
     ) -> list[Any]:
-        """Keep `at_once` chunks queued until all have ended, and return their results in the order of `ids`.
-
-        Raises:
-            NodeFailed: A chunk failed.
-        """
+        """Keep `at_once` chunks queued until all have ended, and return their results in the order of `ids`."""
         results: dict[str, Any] = {}
         waiting, queued = list(reversed(ids)), set[str]()
         looked_at = 0.0
@@ -140,7 +132,9 @@ class MapChunks:
         return [results[id] for id in ids]
 
     def _queue(self, run_id: str, new: dict[str, Json], to_check: set[str]) -> None:
-        """Create new chunks, and dispatch those of `to_check` that have no dispatch. Blocking."""
+        """Create new chunks, and dispatch those of `to_check` that have no dispatch."""
+
+        # Blocking.
 
         def work(session: Any) -> list[UndispatchedRun]:
             if new:
@@ -155,11 +149,7 @@ class MapChunks:
 
 
 def _share_limit(limit: int | None, count: int, queue_places: int) -> tuple[int, int | None]:
-    """Divide a limit of items at once between chunks.
-
-    Returns:
-        How many chunks may be queued at once, and how many items of each may run at once; None for no limit.
-    """
+    """Divide a limit of items at once between chunks."""
     if limit is None:
         return count, None
     at_once = max(1, min(count, limit, queue_places))

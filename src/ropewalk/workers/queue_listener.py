@@ -16,7 +16,9 @@ PUT = "put"
 
 
 class QueueListener:
-    """Wake the threads that poll queues. Safe from any thread."""
+    """Wake the threads that poll queues."""
+
+    # Safe from any thread.
 
     def __init__(self, names: Iterable[str]) -> None:
         self._signals = {name: threading.Event() for name in names}
@@ -36,7 +38,9 @@ class QueueListener:
                 signal.set()
 
     def receive(self, news: News) -> None:
-        """Take news of the store. If some news may have been lost, signal all queues."""
+        """Take news of the store."""
+
+        # If some news may have been lost, signal all queues.
         if news.kind == PUT:
             self.wake(news.run)
         elif not news.kind:

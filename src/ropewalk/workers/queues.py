@@ -38,39 +38,21 @@ from .heartbeat import driver_errors
 
 
 def queue_limits(settings: WorkerSettings) -> dict[str, dict[str, Any]]:
-    """Return the limits of every queue by name, always including the default queue.
-
-    Args:
-        settings: The settings of the project.
-
-    Returns:
-        The settings of each queue, by name.
-    """
+    """Return the limits of every queue by name, always including the default queue."""
     queues = {DEFAULT_QUEUE: Queue(), **settings.queues}
     return {name: _dbos_limits(queue) for name, queue in queues.items()}
 
 
 def all_queue_limits(settings: WorkerSettings) -> dict[str, dict[str, Any]]:
-    """Return the limits of every queue, including the one of chunks.
+    """Return the limits of every queue, including the one of chunks."""
 
-    Every worker takes chunks in addition to its runs: a run that waits for its chunks occupies a place in its worker,
-    and must not keep the chunks from executing.
-
-    Args:
-        settings: The settings of the project.
-
-    Returns:
-        The settings of each queue, by name.
-    """
+    # Every worker takes chunks in addition to its runs: a run that waits for its chunks occupies a place in its worker,
+    # and must not keep the chunks from executing.
     return {**queue_limits(settings), CHUNK_QUEUE: {"worker_concurrency": 2}}
 
 
 def existing_queue_name(name: str | None, settings: WorkerSettings) -> str:
-    """Return the name of a queue that exists; the default queue for None.
-
-    Raises:
-        NotFound: The settings have no such queue.
-    """
+    """Return the name of a queue that exists; the default queue for None."""
     known = list(queue_limits(settings))
     if name is None or name in known:
         return name or DEFAULT_QUEUE
@@ -82,7 +64,9 @@ def existing_queue_name(name: str | None, settings: WorkerSettings) -> str:
 
 
 def why_unattended(store: Store, registry: WorkerRegistry, run_id: str) -> str | None:
-    """Return why no worker takes a queued run; None if one does, or if the run is not queued. Blocking."""
+    """Return why no worker takes a queued run; None if one does, or if the run is not queued."""
+
+    # Blocking.
     row = store.get_run(run_id)
     if row is None or row.status != "running":
         return None
@@ -129,27 +113,20 @@ _PATIENCE = 60.0  # seconds for a server that is away to come back
 
 
 class RunFollower(Protocol):
-    """Find the new events of a run that another process executes. `app/runs/` implements it."""
+    """Find the new events of a run that another process executes."""
+
+    # `app/runs/` implements it.
 
     pause: float
     """Seconds between two looks."""
 
     async def look(self) -> list[Event]:
-        """Read what the run has recorded since the last look.
-
-        Returns:
-            The new events, oldest first.
-        """
+        """Read what the run has recorded since the last look."""
         ...
 
 
 class _Awaited(NamedTuple):
-    """A wait of callers of `RemoteEngine.wait_until_ended`.
-
-    Args:
-        run_id: The run.
-        or_waiting: Whether it is enough that the run waits for an event or an approval.
-    """
+    """A wait of callers of `RemoteEngine.wait_until_ended`."""
 
     run_id: str
     or_waiting: bool
@@ -160,16 +137,9 @@ class _Awaited(NamedTuple):
 
 
 class RemoteEngine(Engine):
-    """An Engine whose runs are executed by workers.
+    """An Engine whose runs are executed by workers."""
 
-    A run whose tools are functions of this process still executes here.
-
-    Args:
-        store: A store in Postgres.
-        settings: Queues and limits.
-        make_follower: Returns the follower of a run.
-        required: Whether the user has chosen workers, which decides the text of the error for other stores.
-    """
+    # A run whose tools are functions of this process still executes here.
 
     def __init__(
         self,
@@ -188,14 +158,7 @@ class RemoteEngine(Engine):
         self._polling: asyncio.Task[None] | None = None
 
     async def run(self, job: Job) -> dict[str, Json]:
-        """Queue a job, wait for its ending and return its result.
-
-        Args:
-            job: The job.
-
-        Returns:
-            The result in the fields of its notation.
-        """
+        """Queue a job, wait for its ending and return its result."""
         context = job.new.context or {}
         if context.get("executor"):
             return await super().run(job)
@@ -203,15 +166,7 @@ class RemoteEngine(Engine):
         return (await self.follow(job.new.id, job.watcher, park=job.park))[1]
 
     async def drive(self, job: Job, log: Log) -> dict[str, Json]:
-        """Release a run so that a worker continues it, wait for its ending and return its result.
-
-        Args:
-            job: The job.
-            log: The opened log of the run.
-
-        Returns:
-            The result in the fields of its notation.
-        """
+        """Release a run so that a worker continues it, wait for its ending and return its result."""
         if log.finished is not None or (job.new.context or {}).get("executor"):
             return await super().drive(job, log)
         context = log.run.context or {}
@@ -223,16 +178,7 @@ class RemoteEngine(Engine):
     async def follow(
         self, run_id: str, watcher: Watcher | None = None, *, park: bool = False
     ) -> tuple[RunRow, dict[str, Json]]:
-        """Wait for the ending of a run that workers execute.
-
-        Args:
-            run_id: The run.
-            watcher: Gets the events of the run, and an event if no worker serves its queue.
-            park: Whether to return also when the run only waits for an event or an approval.
-
-        Returns:
-            The run, and its result. The result of a waiting run lists its open waits as `waitingFor`.
-        """
+        """Wait for the ending of a run that workers execute."""
         if watcher is None:
             row = await self.wait_until_ended(run_id, or_waiting=park)
         else:
@@ -286,20 +232,7 @@ class RemoteEngine(Engine):
         watcher(Event(run_id=run_id, kind="run.unattended", at=time.time(), data={"message": message}))
 
     async def submit(self, job: Job, queue: str | None = None, priority: int = DEFAULT_PRIORITY) -> str:
-        """Create a run and queue it, once for its id.
-
-        Args:
-            job: The job of the run.
-            queue: Name of the queue. Default: the queue `default`.
-            priority: From 1, which goes first, to 2147483647.
-
-        Returns:
-            The id of the run.
-
-        Raises:
-            NotFound: There is no such queue.
-            ValueError: The priority is out of range.
-        """
+        """Create a run and queue it, once for its id."""
         queue = existing_queue_name(queue, self._settings)
         if not 1 <= priority <= LOWEST_PRIORITY:
             raise ValueError(f"priority must be an integer from 1 (first) to {LOWEST_PRIORITY}, not {priority}")
@@ -320,16 +253,7 @@ class RemoteEngine(Engine):
             )
 
     async def wait_until_ended(self, run_id: str, *, or_waiting: bool = False) -> RunRow:
-        """Wait until a run has ended, whichever process executes it.
-
-        Args:
-            run_id: The run.
-            or_waiting: Whether to return also when the run only waits for an event or an approval.
-
-        Raises:
-            NotFound: The run was deleted meanwhile.
-            StoreError: The server stayed away for a minute.
-        """
+        """Wait until a run has ended, whichever process executes it."""
         # One poll serves every caller, and callers for the same run share one future.
         key = _Awaited(run_id, or_waiting)
         future = self._awaited.get(key)
@@ -344,7 +268,9 @@ class RemoteEngine(Engine):
         return row
 
     def close(self) -> None:
-        """Close all connections. Idempotent."""
+        """Close all connections."""
+
+        # Idempotent.
         if self._polling is not None:
             self._polling.cancel()
         self.client.close()
@@ -368,7 +294,9 @@ class RemoteEngine(Engine):
         return log.run.epoch
 
     async def _poll_statuses(self) -> None:
-        """Read the status of all awaited runs, again and again. The server may be away for a while."""
+        """Read the status of all awaited runs, again and again."""
+
+        # The server may be away for a while.
         away_since: float | None = None
         while self._awaited:
             try:
@@ -396,15 +324,7 @@ class RemoteEngine(Engine):
 
 
 def require_postgres(store: Store, *, required: bool = False) -> PostgresStore:
-    """Return the store if workers can use it.
-
-    Args:
-        store: Any store.
-        required: Whether the user has chosen workers.
-
-    Raises:
-        StoreError: The store is not in Postgres.
-    """
+    """Return the store if workers can use it."""
     if isinstance(store, PostgresStore):
         return store
     location = getattr(store, "path", "in memory")

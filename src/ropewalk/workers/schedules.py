@@ -45,13 +45,9 @@ def croniter_class() -> Any:
 
 
 def next_due(cron: str, zone: str, after: datetime) -> datetime:
-    """Return the first time, in UTC, at which a schedule is due after another time.
+    """Return the first time, in UTC, at which a schedule is due after another time."""
 
-    Args:
-        cron: Five fields, or six with seconds first.
-        zone: Name of a time zone, such as "Europe/Berlin".
-        after: A time with a time zone.
-    """
+    # `cron`: Five fields, or six with seconds first.
     place, after = ZoneInfo(zone), after.astimezone(UTC)
     if _is_any_hour(cron):
         return _next_in_real_time(cron, place, after)
@@ -66,15 +62,9 @@ def next_due(cron: str, zone: str, after: datetime) -> datetime:
 
 
 def due_times(cron: str, zone: str, first: datetime, until: datetime, limit: int) -> list[datetime]:
-    """Return the times at which a schedule is due, oldest first.
+    """Return the times at which a schedule is due, oldest first."""
 
-    Args:
-        cron: Five fields, or six with seconds first.
-        zone: Name of a time zone.
-        first: The first due time.
-        until: The latest time to return.
-        limit: Maximum number of times; if there are more, the latest are returned.
-    """
+    # `cron`: Five fields, or six with seconds first.
     times = [first]
     while (due := next_due(cron, zone, times[-1])) <= until:
         times.append(due)
@@ -135,11 +125,10 @@ def _next_in_real_time(cron: str, place: ZoneInfo, after: datetime) -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleRow:
-    """A schedule as the store keeps it.
+    """A schedule as the store keeps it."""
 
-    `last` is the last due time and `status` the status of its run, None before there is one. `next` is the next due
-    time, None while the schedule is paused. `missed` lists the latest due times at which no worker was connected.
-    """
+    # `last` is the last due time and `status` the status of its run, None before there is one. `next` is the next due
+    # time, None while the schedule is paused. `missed` lists the latest due times at which no worker was connected.
 
     name: str
     cron: str
@@ -308,15 +297,7 @@ def scheduled_run_id(name: str, at: str) -> str:
 
 
 def check_schedule(name: str, schedule: Schedule) -> None:
-    """Check the times of a schedule.
-
-    Args:
-        name: The name of the schedule.
-        schedule: The schedule as configured.
-
-    Raises:
-        ConfigError: The cron time or the time zone is wrong; the error has its place in ropewalk.toml.
-    """
+    """Check the times of a schedule."""
     if not croniter_class().is_valid(schedule.cron, second_at_beginning=True):
         form = 'five fields, "minute hour day month weekday", or six with seconds first'
         raise _config_error(name, schedule, "cron", f"{schedule.cron!r} is not a valid cron time; write {form}")
@@ -352,17 +333,10 @@ class Decision:
 
 
 def decide_due_times(row: TimetableRow, now: float, connected: float, run_id: Callable[[str, str], str]) -> Decision:
-    """Decide about the due times of a schedule from its first unhandled one until now.
+    """Decide about the due times of a schedule from its first unhandled one until now."""
 
-    Args:
-        row: The schedule.
-        now: The time, in seconds since the epoch.
-        connected: Since when a worker could have started a run, in seconds since the epoch.
-        run_id: Makes the id of a run from the schedule's name and the due time.
-
-    Returns:
-        The runs to start, the missed due times, and the next due time.
-    """
+    # `now`: The time, in seconds since the epoch.
+    # `connected`: Since when a worker could have started a run, in seconds since the epoch.
     first, until = _time(row.next), _time(now)
     if row.catch_up == "run_all":
         # Every due time counts, so the oldest come first and the rest at the next look.
@@ -387,14 +361,7 @@ def decide_due_times(row: TimetableRow, now: float, connected: float, run_id: Ca
 
 
 class ScheduleClock:
-    """Starts the runs of schedules that are due, in one worker.
-
-    Args:
-        timetable: The schedules of the store. Only this object uses it.
-        worker: The worker's id.
-        start: Starts the run of a schedule for a due time, or records why it cannot; returns its id.
-        run_id: Makes the id of a run from the schedule's name and the due time.
-    """
+    """Starts the runs of schedules that are due, in one worker."""
 
     def __init__(
         self,
@@ -450,11 +417,7 @@ def _log_missed(name: str, missed: Sequence[Missed]) -> None:
 
 
 def format_time(seconds: float) -> str:
-    """Return a time as ISO 8601 in UTC.
-
-    Args:
-        seconds: Seconds since the epoch.
-    """
+    """Return a time as ISO 8601 in UTC."""
     return _time(seconds).isoformat(timespec="seconds")
 
 

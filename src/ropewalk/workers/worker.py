@@ -62,11 +62,7 @@ class ChunkExecutor:
         self._maps: OrderedDict[tuple[str, str], asyncio.Future[tuple[Any, Any]]] = OrderedDict()
 
     async def execute(self, row: RunRow) -> str:
-        """Execute the chunk of a row to its end and return its status; "elsewhere" or "lost" if others have it.
-
-        Raises:
-            RopewalkError: The chunk cannot be executed here; it is released.
-        """
+        """Execute the chunk of a row to its end and return its status; "elsewhere" or "lost" if others have it."""
         chunk: dict[str, Any] = row.context
         run_id, path = chunk["run"], chunk["path"]
         seq, job = await _cached(self._jobs, run_id, lambda: self._load_job(run_id))
@@ -124,16 +120,7 @@ async def _cached(cache: OrderedDict[Any, asyncio.Future[Any]], key: Any, make: 
 
 
 class Worker:
-    """Executes the queued runs of one store.
-
-    Args:
-        store: The store of the runs.
-        make_job: Makes the job of a run with this project's tools, or raises what is missing.
-        failed_result: Makes the result of a run that no worker can execute.
-        start_scheduled: Starts the run of a schedule for a due time; returns its id.
-        settings: Queues and limits.
-        only: Names of the queues to take runs from. Default: all.
-    """
+    """Executes the queued runs of one store."""
 
     def __init__(
         self,
@@ -170,11 +157,7 @@ class Worker:
         self._chunk_executor = ChunkExecutor(self.engine, self._query_registry, make_job)
 
     async def work(self, started: Callable[[], None] = lambda: None) -> None:
-        """Execute runs until `stop`, then give the runs in progress the configured grace period to end.
-
-        Args:
-            started: Called when the worker takes runs.
-        """
+        """Execute runs until `stop`, then give the runs in progress the configured grace period to end."""
         self._loop = asyncio.get_running_loop()
         names = [existing_queue_name(name, self.settings) for name in self._queue_names] or list(
             queue_limits(self.settings)
@@ -224,7 +207,9 @@ class Worker:
             await asyncio.to_thread(self._close)
 
     def stop(self) -> None:
-        """Take no more runs, and finish those in progress. A second call releases these, too."""
+        """Take no more runs, and finish those in progress."""
+
+        # A second call releases these, too.
         if self._stop.is_set():
             self._release_tasks()
         else:
@@ -235,26 +220,11 @@ class Worker:
     # --- a run ----------------------------------------------------------------------------
 
     async def execute_run(self, run_id: str, refusers: list[str] | None = None) -> str:
-        """Execute a run to its ending, as the body of its DBOS workflow.
-
-        Args:
-            run_id: The run.
-            refusers: Ids of the workers that cannot execute it.
-
-        Returns:
-            A word about what happened, for people who look into DBOS.
-        """
+        """Execute a run to its ending, as the body of its DBOS workflow."""
         return await self._run_task(self._execute_dispatch(run_id, refusers or []))
 
     async def execute_chunk(self, chunk_id: str) -> str:
-        """Execute a chunk to its end, as the body of its DBOS workflow.
-
-        Args:
-            chunk_id: The id of the chunk.
-
-        Returns:
-            The status of the chunk.
-        """
+        """Execute a chunk to its end, as the body of its DBOS workflow."""
         return await self._run_task(self._execute_chunk(chunk_id))
 
     async def _run_task(self, work: Coroutine[Any, Any, str]) -> str:
@@ -422,11 +392,7 @@ class Worker:
     # --- the end --------------------------------------------------------------------------
 
     def _on_lost(self, away: bool) -> None:
-        """Cancel all tasks, because other workers have taken over the runs of this one.
-
-        Args:
-            away: Whether the database was away from this worker, so that none of its runs killed it.
-        """
+        """Cancel all tasks, because other workers have taken over the runs of this one."""
         if away:
             # A write that is refused closes its run, but the task was here until now: pardon both.
             runs = sorted({*self._open_runs, *self.store.open_runs()})
@@ -461,7 +427,9 @@ class Worker:
             warn_unasked(unasked)
 
     def _close(self) -> None:
-        """Remove this worker from the store, and dispatch the runs that it had begun. Blocking."""
+        """Remove this worker from the store, and dispatch the runs that it had begun."""
+
+        # Blocking.
         if self._heartbeat is not None:
             self._heartbeat.stop()
         if self._executor is not None:

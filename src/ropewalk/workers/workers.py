@@ -48,14 +48,7 @@ class Host(Protocol):
         """The project directory."""
 
     async def load_async(self, source: Any, /) -> Any:
-        """Load a definition.
-
-        Args:
-            source: A path or a document.
-
-        Returns:
-            The definition, loaded and checked.
-        """
+        """Load a definition."""
         ...
 
     @property
@@ -302,7 +295,9 @@ class Workers:
         return await self.engine.submit(job, schedule["queue"])
 
     async def _start_scheduled(self, schedule: Mapping[str, Any], at: str) -> str:
-        """Start the run of a due time; if it cannot start, record a failed run. Return the id of the run."""
+        """Start the run of a due time; if it cannot start, record a failed run."""
+
+        # Return the id of the run.
         try:
             return await self._submit_scheduled(schedule, at)
         except StoreError:

@@ -30,18 +30,7 @@ class Accepted:
 
 
 def read_accept(accept: Accept) -> dict[str, Any]:
-    """Read the argument `accept` of a retry.
-
-    Args:
-        accept: Names of nodes whose recorded results are accepted, or values by name.
-
-    Returns:
-        The accepted value of each node, or RECORDED.
-
-    Raises:
-        InvalidInput: The argument has the wrong type.
-        InvalidValue: A value is not JSON.
-    """
+    """Read the argument `accept` of a retry."""
     if not isinstance(accept, Mapping):
         require_names(accept=accept)
         return dict.fromkeys(accept, RECORDED)
@@ -53,17 +42,7 @@ def read_accept(accept: Accept) -> dict[str, Any]:
 def split_names(
     instances: Instances, flow: Flow, accept: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, NotFound]]:
-    """Separate the nodes of this run from those that must be in runs inside it.
-
-    Args:
-        instances: The tree of what the run recorded.
-        flow: The flow of the run.
-        accept: The accepted value of each node, or RECORDED.
-
-    Returns:
-        The accepted results of nodes of this run, those of other nodes, and for each other node the error to raise if
-        no run inside this one has it.
-    """
+    """Separate the nodes of this run from those that must be in runs inside it."""
     mine: dict[str, Any] = {}
     rest: dict[str, Any] = {}
     missing: dict[str, NotFound] = {}
@@ -77,47 +56,17 @@ def split_names(
 
 
 def name_inside(path: str, name: str) -> str:
-    """Return the name of a node as the run inside `path` knows it: `call/make` is `make` inside `call`.
-
-    Args:
-        path: The path of the inner run in the outer one.
-        name: The name of the node in the outer run.
-
-    Returns:
-        The name in the inner run.
-    """
+    """Return the name of a node as the run inside `path` knows it: `call/make` is `make` inside `call`."""
     return without_attempts(name).removeprefix(f"{without_attempts(path)}/")
 
 
 def names_inside(path: str, accept: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the accepted names as the run inside `path` knows them.
-
-    Args:
-        path: The path of the inner run in the outer one.
-        accept: The accepted value of each node.
-
-    Returns:
-        The accepted values by the names in the inner run.
-    """
+    """Return the accepted names as the run inside `path` knows them."""
     return {name_inside(path, name): value for name, value in accept.items()}
 
 
 def find_accepted(row: RunRow, instances: Instances, flow: Flow, accept: Mapping[str, Any]) -> list[Accepted]:
-    """Find the calls with an accepted result.
-
-    Args:
-        row: The run.
-        instances: The tree of what it recorded.
-        flow: Its flow.
-        accept: The accepted value of each node, or RECORDED.
-
-    Returns:
-        The accepted calls.
-
-    Raises:
-        NotFound: The run has no such node, or it has not run.
-        NothingToRetry: The node has no rejected result, or no value that could be used as it is.
-    """
+    """Find the calls with an accepted result."""
     created: list[Accepted] = []
     for name, value in accept.items():
         rejected = [i.last for i in instances_of_nodes(instances, flow, [name]) if _is_rejected(i.last)]
@@ -131,14 +80,7 @@ def find_accepted(row: RunRow, instances: Instances, flow: Flow, accept: Mapping
 
 
 def select_repeated(attempts: Iterable[Attempt]) -> list[Attempt]:
-    """Select the calls that took effect and that a retry makes again.
-
-    Args:
-        attempts: The attempts that a retry repeats.
-
-    Returns:
-        Those whose tool ran before its result was rejected.
-    """
+    """Select the calls that took effect and that a retry makes again."""
     return [attempt for attempt in attempts if _is_rejected(attempt)]
 
 

@@ -34,18 +34,7 @@ class AnswerTarget(NamedTuple):
 
 
 def open_waits_of_runs(context: Context, run_id: str | None) -> list[dict[str, Json]]:
-    """Return the unanswered waits of one run, or of all runs.
-
-    Args:
-        context: What the services of the app share.
-        run_id: The id of the run; None for all runs.
-
-    Returns:
-        The waits as JSON, each with `runId`, `path` and `node`.
-
-    Raises:
-        NotFound: There is no such run.
-    """
+    """Return the unanswered waits of one run, or of all runs."""
     if run_id is None:
         open_runs = context.store.waits()
         owners: dict[str, str] = {}  # of each wait: a part and its outermost run both record it
@@ -66,16 +55,9 @@ def open_waits_of_runs(context: Context, run_id: str | None) -> list[dict[str, J
 
 
 def unanswered_waits(context: Context, row: RunRow, history: Iterable[Entry]) -> list[dict[str, Json]]:
-    """Return the waits of a run that nobody has answered. A part has those of its outermost run.
+    """Return the waits of a run that nobody has answered."""
 
-    Args:
-        context: What the services of the app share.
-        row: The row of the run.
-        history: The recorded entries of the run.
-
-    Returns:
-        The waits as JSON.
-    """
+    # A part has those of its outermost run.
     root = outermost(context.store, row)
     if root.id != row.id:
         inside = f"{row.id.removeprefix(f'{root.id}/')}/"
@@ -87,14 +69,7 @@ def unanswered_waits(context: Context, row: RunRow, history: Iterable[Entry]) ->
 
 
 def answered_run_ids(context: Context) -> set[str]:
-    """Return the ids of the runs with a wait that has its answer, and that end the wait once they are resumed.
-
-    Args:
-        context: What the services of the app share.
-
-    Returns:
-        The ids.
-    """
+    """Return the ids of the runs with a wait that has its answer, and that end the wait once they are resumed."""
     open_runs = (
         (id, open_waits(history), signals) for id, (history, signals) in context.store.waits().items() if signals
     )
@@ -111,25 +86,7 @@ def _unanswered_as_json(waits: Sequence[Entry], sent: Iterable[Signal]) -> list[
 
 
 def send_event(context: Context, run_id: str, event: str, payload: Json, id: str | None, before_wait: bool) -> bool:
-    """Send an event to a run; `RunService.send` describes the arguments.
-
-    Args:
-        context: What the services of the app share.
-        run_id: The id of the run.
-        event: The name of the event.
-        payload: The value that the wait gets.
-        id: Idempotency key, or None.
-        before_wait: Accept an event that the run does not wait for yet.
-
-    Returns:
-        False if an event with this id was sent before.
-
-    Raises:
-        InvalidInput: The event answers a question of an MCP server, and the payload does not fit its form.
-        NotWaiting: The run does not wait for the event, and `before_wait` is False; or the question has another answer.
-        RunEnded: The run is finished, and `before_wait` is False.
-        NotFound: There is no such run.
-    """
+    """Send an event to a run; `RunService.send` describes the arguments."""
     row = require_run(context.store, run_id)
     if _QUESTION.search(event) is not None:
         is_new = _answer_question(context, row, event, payload)
@@ -146,15 +103,7 @@ def send_event(context: Context, run_id: str, event: str, payload: Json, id: str
 
 
 def _answer_question(context: Context, row: RunRow, event: str, payload: Json) -> bool | None:
-    """Answer a question of an MCP server.
-
-    Returns:
-        False if the same answer was sent before; None if no open question of the run waits for this event.
-
-    Raises:
-        InvalidInput: The answer does not fit the form.
-        NotWaiting: It was answered already.
-    """
+    """Answer a question of an MCP server."""
     run, waits, _ = _waits_to_answer(context, row)
     wait = next((wait for wait in waits if wait.get("event") == event and "question" in wait), None)
     if wait is None or run.status in ENDS:
@@ -171,24 +120,7 @@ def _answer_question(context: Context, row: RunRow, event: str, payload: Json) -
 def answer_approval(
     context: Context, run_id: str, name: str | None, approved: bool, by: str | None, note: str | None
 ) -> dict[str, Json]:
-    """Answer an approval of a waiting run.
-
-    Args:
-        context: What the services of the app share.
-        run_id: The id of the run.
-        name: The id or the path of the node; None for the only approval.
-        approved: False rejects.
-        by: Who answers.
-        note: A comment for the record.
-
-    Returns:
-        The wait with its answer.
-
-    Raises:
-        NotWaiting: The run waits for no such approval, for more than one, or no longer.
-        RunEnded: The run is finished.
-        NotFound: There is no such run.
-    """
+    """Answer an approval of a waiting run."""
     run, waits, prefix = _waits_to_answer(context, require_run(context.store, run_id))
     _require_unfinished(run)
     requested = _select_waits([wait for wait in waits if "approval" in wait], name, prefix)
@@ -214,11 +146,10 @@ def answer_approval(
 
 
 def _select_waits(waits: list[dict[str, Any]], name: str | None, prefix: str) -> list[dict[str, Any]]:
-    """Return the waits that a name can mean.
+    """Return the waits that a name can mean."""
 
-    That is the wait at this path, else the waits of a node with this id, else those in the flow that a node with this
-    id or path calls. Paths begin in the outermost run, or at `prefix`, in the part that the caller names.
-    """
+    # That is the wait at this path, else the waits of a node with this id, else those in the flow that a node with this
+    # id or path calls. Paths begin in the outermost run, or at `prefix`, in the part that the caller names.
     if name is None:
         return waits
     at_path = [wait for wait in waits if wait["path"] in (name, prefix + name)]
@@ -236,11 +167,10 @@ def _only_unanswered(context: Context, run: RunRow, waits: list[dict[str, Any]])
 
 
 def _waits_to_answer(context: Context, row: RunRow) -> AnswerTarget:
-    """Return the run to answer, with its waits.
+    """Return the run to answer, with its waits."""
 
-    For a part these are the outermost run and the waits inside that part. Answered waits are included, so that a
-    second answer gets its own error.
-    """
+    # For a part these are the outermost run and the waits inside that part. Answered waits are included, so that a
+    # second answer gets its own error.
     root, prefix = outermost(context.store, row), ""
     waits = [wait_to_json(wait) for wait in open_waits(context.history(root.id))]
     if root.id != row.id:

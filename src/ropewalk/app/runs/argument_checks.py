@@ -14,38 +14,17 @@ _MOST = 2**63 - 1
 
 
 def require_texts(**values: object) -> None:
-    """Check that every value is a string.
-
-    Args:
-        **values: The arguments by name.
-
-    Raises:
-        InvalidInput: With every argument that is not.
-    """
+    """Check that every value is a string."""
     _require_each(values, "a string", lambda item: isinstance(item, str))
 
 
 def optional_texts(**values: object) -> None:
-    """Check that every value is a string or None.
-
-    Args:
-        **values: The arguments by name.
-
-    Raises:
-        InvalidInput: With every argument that is not.
-    """
+    """Check that every value is a string or None."""
     _require_each(values, "a string or None", lambda item: item is None or isinstance(item, str))
 
 
 def optional_numbers(**values: object) -> None:
-    """Check that every value is None or a number from -2^63+1 to 2^63-1.
-
-    Args:
-        **values: The arguments by name.
-
-    Raises:
-        InvalidInput: With every argument that is not.
-    """
+    """Check that every value is None or a number from -2^63+1 to 2^63-1."""
 
     def fits(item: object) -> bool:
         return item is None or (isinstance(item, (int, float)) and not isinstance(item, bool) and abs(item) <= _MOST)
@@ -54,52 +33,22 @@ def optional_numbers(**values: object) -> None:
 
 
 def require_count(**values: object) -> None:
-    """Check that every value is an integer from 0 to 2^63-1.
-
-    Args:
-        **values: The arguments by name.
-
-    Raises:
-        InvalidInput: With every argument that is not.
-    """
+    """Check that every value is an integer from 0 to 2^63-1."""
     _require_each(values, "a whole number of 0 or more", _is_amount)
 
 
 def optional_count(**values: object) -> None:
-    """Check that every value is None or an integer from 0 to 2^63-1.
-
-    Args:
-        **values: The arguments by name.
-
-    Raises:
-        InvalidInput: With every argument that is not.
-    """
+    """Check that every value is None or an integer from 0 to 2^63-1."""
     _require_each(values, "a whole number of 0 or more, or None", lambda item: item is None or _is_amount(item))
 
 
 def require_names(**values: object) -> None:
-    """Check that every value is a list of strings, not a single string.
-
-    Args:
-        **values: The arguments by name.
-
-    Raises:
-        InvalidInput: With every argument that is not.
-    """
+    """Check that every value is a list of strings, not a single string."""
     _require_each(values, "a list of strings", _is_list)
 
 
 def known_statuses(status: Any, known: Sequence[str]) -> None:
-    """Check that `status` is a known status, a list of them, or None.
-
-    Args:
-        status: The argument.
-        known: The statuses that exist.
-
-    Raises:
-        InvalidInput: The argument has another type.
-        InvalidValue: No run has this status; with the nearest known one.
-    """
+    """Check that `status` is a known status, a list of them, or None."""
     if status is not None and not isinstance(status, str) and not _is_list(status):
         raise wrong_type("status", "a status or a list of them", status)
     for item in statuses(status or ()):
@@ -107,16 +56,7 @@ def known_statuses(status: Any, known: Sequence[str]) -> None:
 
 
 def one_of(*, known: Sequence[str], what: str, **values: str) -> None:
-    """Check that every value is a known one.
-
-    Args:
-        known: The known values.
-        what: The beginning of the message.
-        **values: The arguments by name.
-
-    Raises:
-        InvalidValue: A value is not known; with the nearest known one.
-    """
+    """Check that every value is a known one."""
     for name, item in values.items():
         if item not in known:
             near = did_you_mean(item, known)

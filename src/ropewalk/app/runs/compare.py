@@ -26,16 +26,13 @@ _SHAPE = ("ordered", "limit", "result")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A difference between two versions of a flow.
+    """A difference between two versions of a flow."""
 
-    Args:
-        place: The node; "" for the flow itself.
-        kind: "added", "removed" or "changed".
-        fields: The names of the fields that differ, for a changed node.
-    """
-
+    # The node; "" for the flow itself.
     place: str
+    # "added", "removed" or "changed".
     kind: str
+    # The names of the fields that differ, for a changed node.
     fields: tuple[str, ...] = ()
     source: str = ""
     """The position of the node in the newer document, or in the older one if the node was removed."""
@@ -46,15 +43,7 @@ class Change:
 
 
 def flow_changes(old: Flow, new: Flow) -> list[Change]:
-    """Return every difference between two flows that may change what a run does.
-
-    Args:
-        old: The flow before.
-        new: The flow after.
-
-    Returns:
-        The changes: of the flow itself first, then node by node.
-    """
+    """Return every difference between two flows that may change what a run does."""
     fields = [name for name in ("state", "input_schema", "output_schema", "timeout") if differs(old, new, name)]
     fields += [name for name in _SHAPE if differs(old.body, new.body, name)]
     top = [Change("", "changed", tuple(fields))] if fields else []
@@ -62,16 +51,7 @@ def flow_changes(old: Flow, new: Flow) -> list[Change]:
 
 
 def differs(a: Any, b: Any, name: str) -> bool:
-    """Return True if two objects differ in a field.
-
-    Args:
-        a: An object.
-        b: An object of the same class.
-        name: The name of the field.
-
-    Returns:
-        True if the values differ.
-    """
+    """Return True if two objects differ in a field."""
     return bool(getattr(a, name) != getattr(b, name))
 
 
@@ -115,43 +95,28 @@ def _without_nodes(value: Any) -> Any:
 
 
 def region_labels(node: Node) -> list[str]:
-    """Return the labels of the regions of a node, known before any of them has run.
-
-    Args:
-        node: The node.
-
-    Returns:
-        The number of each arm and `else` for a branch, else one empty label.
-    """
+    """Return the labels of the regions of a node, known before any of them has run."""
     if isinstance(node.op, Branch):
         return [*map(str, range(len(node.op.arms))), "else"]
     return [""]
 
 
 def inner_prefix(place: str, label: str) -> str:
-    """Return the prefix of the places inside a node.
-
-    Args:
-        place: The place of the node.
-        label: The label of the region; empty for the only one.
-
-    Returns:
-        The prefix, with a `/` at its end.
-    """
+    """Return the prefix of the places inside a node."""
     return f"{place}[{label}]/" if label else f"{place}/"
 
 
 class AffectedParts:
-    """Collect the parts of a flow that a change can affect, in `plan`.
+    """Collect the parts of a flow that a change can affect, in `plan`."""
 
-    The tree of instances comes from the flow alone, without a record: each node has one instance and one attempt, and
-    each region exists once, whether or not a run entered it. So a path in `plan` is a place, which stands for all
-    attempts, items and iterations.
-
-    A node that reads something changed is added with `RerunPlan.rerun`: it starts again. If only its inside changed (a
-    node was removed there, or the result of a region reads something changed), it is added with `continue_attempt`:
-    the unaffected nodes inside keep what they recorded, and only the end of the node is computed again.
-    """
+    # The tree of instances comes from the flow alone, without a record: each node has one instance and one attempt, and
+    # each region exists once, whether or not a run entered it. So a path in `plan` is a place, which stands for all
+    # attempts, items and iterations.
+    #
+    # A node that reads something changed is added with `RerunPlan.rerun`: it starts again. If only its inside changed
+    # (a node was removed there, or the result of a region reads something changed), it is added with
+    # `continue_attempt`: the unaffected nodes inside keep what they recorded, and only the end of the node is computed
+    # again.
 
     def __init__(self, flow: Flow) -> None:
         self.flow, self.plan = flow, RerunPlan()
@@ -171,11 +136,7 @@ class AffectedParts:
                     self._add_instances(inner)
 
     def add_changes(self, changes_made: list[Change]) -> None:
-        """Add everything that these changes can affect.
-
-        Args:
-            changes_made: The changes, as `flow_changes` returns them.
-        """
+        """Add everything that these changes can affect."""
         for item in changes_made:
             if not item.place and "state" in item.fields:
                 self._rerun_where(lambda expr: any(ref.root == "state" for ref in refs(expr)))
@@ -203,14 +164,7 @@ class AffectedParts:
 
 
 def place_of(instance: Instance) -> str:
-    """Return the place of a node instance in its flow.
-
-    Args:
-        instance: The node instance.
-
-    Returns:
-        The place, without attempts, items and iterations.
-    """
+    """Return the place of a node instance in its flow."""
     owner = instance.region.owner
     if owner is None:
         return instance.node.id
@@ -233,16 +187,7 @@ class RecordedRun(NamedTuple):
 
 
 def compare_runs(a: RecordedRun, b: RecordedRun, definition: list[Change]) -> dict[str, Json]:
-    """Compare two runs: their status and times, then everything that differs.
-
-    Args:
-        a: The first run.
-        b: The second run.
-        definition: The changes between their definitions.
-
-    Returns:
-        The differences as JSON, at most `MAX_NODES` nodes.
-    """
+    """Compare two runs: their status and times, then everything that differs."""
     nodes, same = _compare_steps(_last_steps(a.entries), _last_steps(b.entries))
     return {
         "a": _run_header(a.row),
@@ -258,17 +203,9 @@ def compare_runs(a: RecordedRun, b: RecordedRun, definition: list[Change]) -> di
 
 
 def value_differences(a: Json, b: Json) -> list[dict[str, Json]]:
-    """Return the places where two values differ (`rows[3].price`); a missing side is left out.
+    """Return the places where two values differ (`rows[3].price`); a missing side is left out."""
 
-    After `MAX_DIFFERENCES` places, one last entry counts the others.
-
-    Args:
-        a: A value.
-        b: The value to compare with it.
-
-    Returns:
-        Objects with `path`, `a` and `b`.
-    """
+    # After `MAX_DIFFERENCES` places, one last entry counts the others.
     result: list[dict[str, Json]] = []
     more = 0
     for path, x, y in _walk_differences(a, b, ""):

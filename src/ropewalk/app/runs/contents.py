@@ -16,25 +16,11 @@ class Runs(Protocol):
     """The runs of a store."""
 
     def row(self, run_id: str) -> RunRow | None:
-        """Return the whole row of a run, or None.
-
-        Args:
-            run_id: The id of the run.
-
-        Returns:
-            The row.
-        """
+        """Return the whole row of a run, or None."""
         ...
 
     def history(self, run_id: str) -> list[Entry]:
-        """Return everything recorded of a run.
-
-        Args:
-            run_id: The id of the run.
-
-        Returns:
-            The entries in order.
-        """
+        """Return everything recorded of a run."""
         ...
 
 
@@ -48,11 +34,7 @@ class Content:
 
 
 def content(runs: Runs, run_id: str, hash: str) -> Content:
-    """Find the content that a value of the run refers to.
-
-    Raises:
-        NotFound: There is no such run, it refers to no such content, or the bytes are gone.
-    """
+    """Find the content that a value of the run refers to."""
     row = runs.row(run_id)
     if row is None:
         raise NotFound("run", run_id)

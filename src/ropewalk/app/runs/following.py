@@ -27,18 +27,11 @@ _PAUSE_SHARE: Final = 5.0  # times as long as a look takes: of a long run it is 
 
 
 class Following:
-    """Reads the events of one run, each once, from the store.
+    """Reads the events of one run, each once, from the store."""
 
-    Args:
-        runs: The service that has the run.
-        run_id: The id of the run.
-        poll: Minimum number of seconds between two reads.
-        begins: Report `run.started` once a process executes the run.
-
-    Attributes:
-        pause: Seconds to wait before the next `look`.
-        over: True when no more events will come.
-    """
+    # `poll`: Minimum number of seconds between two reads.
+    # `pause`: Seconds to wait before the next `look`.
+    # `over`: True when no more events will come.
 
     def __init__(self, runs: RunService, run_id: str, *, poll: float = _POLL, begins: bool = False) -> None:
         self._runs, self._run_id, self._poll = runs, run_id, poll
@@ -47,14 +40,10 @@ class Following:
         self.pause, self.over = poll, False
 
     async def look(self) -> list[Event]:
-        """Return the new events.
+        """Return the new events."""
 
-        The last event is `run.finished` for a run that has ended, `run.waiting` for one that waits or was answered, and
-        `run.interrupted` for one that lost its process.
-
-        Returns:
-            The new events, in the order of the record.
-        """
+        # The last event is `run.finished` for a run that has ended, `run.waiting` for one that waits or was answered,
+        # and `run.interrupted` for one that lost its process.
         before = time.monotonic()
         runs, id = self._runs, self._run_id
         row = await run_sync_in_thread(runs.store, lambda: runs.store.get_run(id))

@@ -38,14 +38,7 @@ class Instance:
         self.attempts: dict[int, Attempt] = {}
 
     def attempt(self, number: int) -> Attempt:
-        """Return an attempt by its number, which counts from 1; it is created if it is new.
-
-        Args:
-            number: The number.
-
-        Returns:
-            The attempt.
-        """
+        """Return an attempt by its number, which counts from 1; it is created if it is new."""
         result = self.attempts.get(number)
         if result is None:
             path = self.base if number == 1 else f"{self.base}@{number}"
@@ -80,15 +73,7 @@ class Instances:
                 result.facts[entry.kind] = entry
 
     def at(self, path: str, *, make: bool = False) -> Attempt | None:
-        """Return the attempt at a path.
-
-        Args:
-            path: The path of an entry, such as `each[3]/fetch@2`.
-            make: Create what is not there yet, if the flow has this position.
-
-        Returns:
-            The attempt; None if the flow has no such position, or nothing is recorded there.
-        """
+        """Return the attempt at a path."""
         region: Region | None = self.root
         result: Attempt | None = None
         label = ""
@@ -126,11 +111,7 @@ class Instances:
         return result
 
     def current(self) -> Iterator[Instance]:
-        """Yield every node instance that has started, without those inside abandoned attempts.
-
-        Returns:
-            The instances, outer ones first.
-        """
+        """Yield every node instance that has started, without those inside abandoned attempts."""
         waiting = [self.root]
         while waiting:
             for instance in waiting.pop().nodes.values():
@@ -139,15 +120,7 @@ class Instances:
 
 
 def body_at(node: Node, label: str) -> Graph | None:
-    """Return the region of a node by the label that paths have.
-
-    Args:
-        node: The node.
-        label: The number of an arm or `else` for a branch; any other label is an item or an iteration.
-
-    Returns:
-        The region; None if the node has no such region.
-    """
+    """Return the region of a node by the label that paths have."""
     if isinstance(node.op, Branch):
         if label == "else":
             return node.op.default
@@ -158,12 +131,5 @@ def body_at(node: Node, label: str) -> Graph | None:
 
 
 def without_attempts(path: str) -> str:
-    """Remove the attempt numbers from a path, as idempotency keys have it.
-
-    Args:
-        path: The path of an entry.
-
-    Returns:
-        The path without `@2` and the like.
-    """
+    """Remove the attempt numbers from a path, as idempotency keys have it."""
     return _ATTEMPTS.sub("", path)

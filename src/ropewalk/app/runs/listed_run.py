@@ -26,15 +26,7 @@ class ListedRun(RunRow):
 
     @classmethod
     def of(cls, row: RunRow, service: RunService) -> ListedRun:
-        """Make a listed run of a row.
-
-        Args:
-            row: The row, without its large values.
-            service: The service that reads the rest of the run.
-
-        Returns:
-            The listed run.
-        """
+        """Make a listed run of a row."""
         listed = cls(**{field.name: getattr(row, field.name) for field in dataclasses.fields(row)})
         object.__setattr__(listed, "_service", service)  # the row is frozen
         return listed
@@ -67,15 +59,7 @@ class ListedRun(RunRow):
         return self._whole.keys()
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return the value of a key, or a default if the run has no such key.
-
-        Args:
-            key: A key of `app.runs.get()`.
-            default: What to return otherwise.
-
-        Returns:
-            The value.
-        """
+        """Return the value of a key, or a default if the run has no such key."""
         try:
             return self[key]
         except KeyError:

@@ -21,27 +21,12 @@ RESUMABLE: Final = ("interrupted", "answered")
 
 
 def liveness_flags(liveness: str | None) -> dict[str, Json]:
-    """Return the state of a run as boolean fields.
-
-    Args:
-        liveness: The state of the run, or None.
-
-    Returns:
-        One boolean for each of LIVENESS_STATES.
-    """
+    """Return the state of a run as boolean fields."""
     return {item: liveness == item for item in LIVENESS_STATES}
 
 
 def liveness_of(context: Context, rows: Iterable[RunRow]) -> dict[str, str]:
-    """Return the state of each run that no process executes.
-
-    Args:
-        context: What the services of the app share.
-        rows: The rows of the runs.
-
-    Returns:
-        The state by id; a run that a process executes is left out.
-    """
+    """Return the state of each run that no process executes."""
     running = [row for row in rows if row.status == "running"]
     orphan_ids = {row.id for row in context.store.orphans()} if running else set()
     result = {
@@ -55,15 +40,7 @@ def liveness_of(context: Context, rows: Iterable[RunRow]) -> dict[str, str]:
 
 
 def has_worker(context: Context, row: RunRow) -> bool:
-    """Return True if a worker continues the run by itself.
-
-    Args:
-        context: What the services of the app share.
-        row: The row of the run.
-
-    Returns:
-        True if the run was queued, is a chunk, or if a live worker can have its tools.
-    """
+    """Return True if a worker continues the run by itself."""
     if not context.store.remote:
         return False
     full = row if row.context is not None else context.store.get_run(row.id)

@@ -29,13 +29,7 @@ _MOST = 100  # results of one step
 
 
 def add_rejected(store: Store, row: RunRow, steps: list[dict[str, Json]]) -> None:
-    """Add `rejected` to each step whose node failed after tools inside the flow that it called had run.
-
-    Args:
-        store: The store of the run.
-        row: The run.
-        steps: Its steps. `rejected` lists the results as `{path, result}`; a retry accepts them by `path`.
-    """
+    """Add `rejected` to each step whose node failed after tools inside the flow that it called had run."""
     if not store.durable:
         return
     for step in steps:
@@ -59,16 +53,7 @@ def _branch_result(store: Store, run_id: str, path: str) -> Json:
 
 
 def with_untaken(context: Context, row: RunRow, history: Iterable[Entry]) -> list[Entry]:
-    """Add a skip to the record for each node of a branch that was not taken.
-
-    Args:
-        context: What the services of the app share.
-        row: The row of the run.
-        history: The recorded entries.
-
-    Returns:
-        The entries; without skips if the definition can no longer be read here.
-    """
+    """Add a skip to the record for each node of a branch that was not taken."""
     listed = list(history)
     try:
         flow = pinned_definition(context, row).flow
@@ -110,11 +95,10 @@ def _arm_of(attempt: Attempt) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Entries of a run in order, with skips for the nodes of branches that were not taken.
+    """Entries of a run in order, with skips for the nodes of branches that were not taken."""
 
-    `related` are entries elsewhere that belong to the same steps. `blocks` are the paths of nodes whose parts are
-    recorded instead of their value. `next` is where the next page begins; None for the last.
-    """
+    # `related` are entries elsewhere that belong to the same steps. `blocks` are the paths of nodes whose parts are
+    # recorded instead of their value. `next` is where the next page begins; None for the last.
 
     entries: list[Entry]
     related: list[Entry]
@@ -123,17 +107,7 @@ class Page:
 
 
 def read_page(context: Context, row: RunRow, after: int, limit: int) -> Page:
-    """Read at most `limit` entries behind the place `after`, with what is needed to show them.
-
-    Args:
-        context: What the services of the app share.
-        row: The row of the run.
-        after: The place that `next` of the page before gave; 0 for the first page.
-        limit: Maximum number of entries.
-
-    Returns:
-        The page.
-    """
+    """Read at most `limit` entries behind the place `after`, with what is needed to show them."""
     store = context.store
     if not store.durable:
         result = with_untaken(context, row, context.history(row.id))
@@ -153,16 +127,7 @@ def read_page(context: Context, row: RunRow, after: int, limit: int) -> Page:
 
 
 def read_ends(context: Context, row: RunRow, limit: int) -> list[dict[str, Json]]:
-    """Return the steps of a long run that show how it ended: failed ones, then the last ones.
-
-    Args:
-        context: What the services of the app share.
-        row: The row of the run.
-        limit: Maximum number of steps of each of the two groups.
-
-    Returns:
-        The steps.
-    """
+    """Return the steps of a long run that show how it ended: failed ones, then the last ones."""
     failed = list(islice(_failed_paths(row), limit))
     last, _ = context.store.history_page(row.id, _place_before_last(context, row.id, limit), limit)
     keys = {(entry.path, entry.kind) for entry in last}
@@ -194,28 +159,12 @@ def _place_before_last(context: Context, run_id: str, count: int) -> int:
 
 
 def waits_of(context: Context, row: RunRow) -> list[Entry]:
-    """Return the entries of the waits of an unfinished run.
-
-    Args:
-        context: What the services of the app share.
-        row: The row of the run.
-
-    Returns:
-        The entries; empty for a finished run.
-    """
+    """Return the entries of the waits of an unfinished run."""
     return [] if row.status in ENDS else context.store.waits().get(row.id, ([], []))[0]
 
 
 def is_long(context: Context, run_id: str) -> bool:
-    """Return True for a run whose entries are shown in pages.
-
-    Args:
-        context: What the services of the app share.
-        run_id: The id of the run.
-
-    Returns:
-        True if the record is longer than one page.
-    """
+    """Return True for a run whose entries are shown in pages."""
     return context.store.durable and context.store.history_page(run_id, limit=LONG)[1] is not None
 
 

@@ -40,26 +40,12 @@ class Resumer(Protocol):
         ...
 
     async def resume(self, run_id: str, *, park: bool = ...) -> Outcome:
-        """Resume a run.
-
-        Args:
-            run_id: The id of the run.
-            park: Return while the run waits for an event or an approval.
-
-        Returns:
-            The outcome of the run.
-        """
+        """Resume a run."""
         ...
 
 
 class Recovery:
-    """Looks for runs to resume, and resumes them in tasks of its own.
-
-    Args:
-        app: The app with the store to search and the tools to call.
-        poll: Seconds between two looks.
-        at_once: How many recovered runs are executed at the same time.
-    """
+    """Looks for runs to resume, and resumes them in tasks of its own."""
 
     def __init__(self, app: Resumer, *, poll: float = 2.0, at_once: int = 16) -> None:
         self._app, self._poll = app, poll
@@ -69,14 +55,18 @@ class Recovery:
         self._left_alone: set[tuple[str, int]] = set()  # runs at an epoch that cannot be resumed here
 
     def start(self) -> None:
-        """Start looking. From now on the engine hands back the runs that are cancelled here."""
+        """Start looking."""
+
+        # From now on the engine hands back the runs that are cancelled here.
         if self._app.context.distributed or not isinstance(self._app.context.store, RecoveryStore):
             return
         self._app.context.engine.hands_back = True
         self._look_task = asyncio.create_task(self._look_repeatedly())
 
     async def close(self) -> None:
-        """Cancel the runs that are being resumed, and hand them back. Idempotent."""
+        """Cancel the runs that are being resumed, and hand them back."""
+
+        # Idempotent.
         tasks = [*self._resuming.values(), *([self._look_task] if self._look_task is not None else [])]
         for task in tasks:
             task.cancel()
@@ -91,11 +81,7 @@ class Recovery:
             await asyncio.sleep(self._poll)
 
     async def resume_recoverable(self) -> list[str]:
-        """Start to resume every run that can be resumed here, and return their ids.
-
-        Returns:
-            The ids of the runs.
-        """
+        """Start to resume every run that can be resumed here, and return their ids."""
         store: Any = self._app.context.store
         recoverable: list[tuple[RunRow, bool]] = await run_sync_in_thread(store, store.recoverable)
         resumed = []
@@ -179,16 +165,7 @@ def _reason(row: RunRow, has_died: bool) -> str:
 
 
 async def resume_all(app: Resumer, *, at_once: int = 4) -> list[Outcome]:
-    """Resume every run of this project that no process executes: interrupted, or answered while it had no process.
-
-    Args:
-        app: The app with the store to search and the tools to call.
-        at_once: How many runs are executed at the same time.
-
-    Returns:
-        The outcome of each run, oldest first. One that could not be resumed has the status `interrupted` and its
-        reason as `error`.
-    """
+    """Resume every run of this project that no process executes: interrupted, or answered while it had no process."""
     slots = asyncio.Semaphore(at_once)
 
     async def resume_run(run_id: str) -> Outcome:
@@ -218,14 +195,7 @@ def _resumable_ids(app: Resumer) -> list[str]:
 
 @contextlib.asynccontextmanager
 async def recovering(app: Resumer) -> Any:
-    """Resume runs without a person for as long as the block lasts.
-
-    Args:
-        app: The app whose runs are resumed.
-
-    Returns:
-        A context manager with the `Recovery`.
-    """
+    """Resume runs without a person for as long as the block lasts."""
     recovery = Recovery(app)
     recovery.start()
     try:

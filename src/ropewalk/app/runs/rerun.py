@@ -61,16 +61,13 @@ _WAIT_KINDS = frozenset(("wait", "signal", "attempt"))
 
 @dataclass(frozen=True, slots=True)
 class RetryPlan:
-    """The plan of a retry.
+    """The plan of a retry."""
 
-    Attributes:
-        keys: Entries of the run itself to forget.
-        parts: Runs that are part of it, and whether each starts from nothing.
-        accepted: Results to record instead of calling a tool again.
-    """
-
+    # Entries of the run itself to forget.
     keys: list[Key]
+    # Runs that are part of it, and whether each starts from nothing.
     parts: list[tuple[RunRow, bool]]
+    # Results to record instead of calling a tool again.
     accepted: tuple[Accepted, ...] = ()
     inside: Mapping[str, Any] = field(default_factory=dict)
     """Accepted results of nodes that must be in runs inside this one."""
@@ -91,25 +88,7 @@ async def retry(
     park: bool,
     accept: Accept = (),
 ) -> Outcome:
-    """Retry a finished run; `RunService.retry` describes the arguments.
-
-    Args:
-        jobs: Prepares the run.
-        run_id: The id of the run.
-        nodes: Names of the nodes to repeat; empty for the failed steps.
-        source: A changed definition, or None.
-        upgrade: Retry with the changed definition.
-        executor: Calls the tools if the run was started with one.
-        on_event: Called with each event.
-        park: Return while the run waits.
-        accept: Nodes whose rejected results are accepted.
-
-    Returns:
-        The outcome.
-
-    Raises:
-        NothingToRetry: Nothing would run again.
-    """
+    """Retry a finished run; `RunService.retry` describes the arguments."""
     context = jobs.context
     store, accepted_results = context.store, read_accept(accept)
     row = await run_sync_in_thread(store, lambda: require_retryable(store, run_id, nodes))
@@ -140,25 +119,9 @@ async def retry(
 
 
 def require_retryable(store: Store, run_id: str, nodes: Sequence[str]) -> RunRow:
-    """Return a run that can be retried, or raise the error that says what to do instead.
+    """Return a run that can be retried, or raise the error that says what to do instead."""
 
-    It must be finished, and part of no other run. An interrupted run can be retried if the caller names nodes.
-
-    Args:
-        store: The store of the run.
-        run_id: The id of the run.
-        nodes: The names of the nodes to repeat.
-
-    Returns:
-        The row of the run.
-
-    Raises:
-        NotFound: There is no such run.
-        PartOfRun: The run is a part of another one.
-        RunBusy: A process executes the run.
-        NothingToRetry: The run waits, was interrupted, or never started.
-        StoreError: The store is in memory, which records no steps.
-    """
+    # It must be finished, and part of no other run. An interrupted run can be retried if the caller names nodes.
     row = require_run(store, run_id)
     if row.parent is not None:
         raise PartOfRun(run_id, outermost(store, row).id)
@@ -188,23 +151,7 @@ def plan_retry(
     nodes: Sequence[str],
     accept: Mapping[str, Any] | None = None,
 ) -> RetryPlan:
-    """Plan a retry: decide which entries of a finished run to forget.
-
-    Args:
-        flow: The flow of the run.
-        row: The row of the run.
-        history: The recorded entries.
-        store: The store, for the runs inside this one.
-        nodes: Names of the nodes to repeat.
-        accept: The accepted value of each node, or RECORDED.
-
-    Returns:
-        The plan.
-
-    Raises:
-        NothingToRetry: Nothing would run again.
-        NotFound: A named node does not exist.
-    """
+    """Plan a retry: decide which entries of a finished run to forget."""
     entries = list(history)
     result = Instances(flow.body, entries)
     parts = {part.id.removeprefix(f"{row.id}/"): part for part in store.list_runs(parent=row.id, limit=MOST_PARTS)}
@@ -290,7 +237,9 @@ def _report_repeated(plan: RetryPlan, run_id: str, inside: str, on_event: Callab
 
 
 def _add_failed(plan: RerunPlan, failed_steps: list[Failure], parts: dict[str, RunRow]) -> None:
-    """Add the failed steps to the plan. A step with steps inside continues its last attempt and keeps their results."""
+    """Add the failed steps to the plan."""
+
+    # A step with steps inside continues its last attempt and keeps their results.
     for failure in failed_steps:
         last = failure.attempt
         part = parts.get(last.path)
@@ -327,16 +276,7 @@ def _starts_over(path: str, part: RunRow, instances: Instances, plan: RerunPlan)
 async def _forget_steps(
     context: Context, row: RunRow, log: Log, plan: RetryPlan, warn: _Report, around: str = ""
 ) -> list[Key]:
-    """Forget the planned entries in this run and its parts, and return their keys with paths of this run.
-
-    Args:
-        context: The context of the app.
-        row: The run before it was set running again.
-        log: Its log.
-        plan: The entries to forget, and the parts.
-        warn: Called with the plan of each part.
-        around: The path of this run in the run that is retried.
-    """
+    """Forget the planned entries in this run and its parts, and return their keys with paths of this run."""
     forgotten_keys = list(plan.keys)
     for part, from_start in plan.parts:
         inside = part.id.removeprefix(f"{log.run.id}/")
@@ -359,17 +299,8 @@ async def _forget_steps(
 
 
 def ending_with_failures(row: RunRow, past: Mapping[Key, Entry], keys: Iterable[Key]) -> list[Entry]:
-    """Return the run's latest `ending` with the failed steps that a retry forgets, so that people can still see them.
-
-    Args:
-        row: The run before it was set running again.
-        past: Its entries.
-        keys: The entries to forget.
-
-    Returns:
-        One entry, or none if no failed step is forgotten or the run had not ended. Its data has up to MOST_FAILURES
-        steps in `failed`, and their number in `failedCount`.
-    """
+    """Return the run's latest `ending` with the failed steps that a retry forgets, so that people can still see
+    them."""
     latest = past.get((f"#{row.epoch}", "ending"))
     if latest is None:
         return []
@@ -395,10 +326,9 @@ def _is_forgotten(key: Key, past: Mapping[Key, Entry], forgotten_keys: Container
 async def _rerun_part(
     context: Context, part: RunRow, from_start: bool, accept: Mapping[str, Any], warn: _Report, around: str
 ) -> list[Key]:
-    """Set a part running, so that its run continues it, and return the forgotten keys.
+    """Set a part running, so that its run continues it, and return the forgotten keys."""
 
-    With `from_start`, forget the record of the part and of all its own parts.
-    """
+    # With `from_start`, forget the record of the part and of all its own parts.
     store = context.store
     row = await run_sync_in_thread(store, lambda: store.get_run(part.id))
     if row is None or (row.ended_at is None and not from_start):
@@ -432,24 +362,7 @@ async def fork(
     on_event: Callable[[Event], None] | None,
     park: bool,
 ) -> Outcome:
-    """Start a new run from an earlier one; `RunService.fork` describes the arguments.
-
-    Args:
-        jobs: Prepares the run.
-        run_id: The id of the earlier run.
-        input: The new input; SAME for that of the earlier run.
-        definition: Another definition, or None.
-        at: Names of the nodes to repeat.
-        new_id: The id of the new run, or None.
-
-    Returns:
-        The outcome of the new run.
-
-    Raises:
-        NotFound: There is no such run.
-        RunExists: There is a run with the new id.
-        StoreError: The store is in memory, which records no steps.
-    """
+    """Start a new run from an earlier one; `RunService.fork` describes the arguments."""
     context = jobs.context
     store = context.store
     row = await run_sync_in_thread(store, lambda: require_run(store, run_id))
@@ -518,24 +431,9 @@ def copied_entries(
     at: Sequence[str],
     undone: Iterable[str] = (),
 ) -> Mapping[Key, Key]:
-    """Select the recorded entries that a fork starts with.
+    """Select the recorded entries that a fork starts with."""
 
-    The undo of a call stays with the run that made the call.
-
-    Args:
-        flow: The flow of the fork.
-        history: The entries of the earlier run.
-        changes_made: The changes between the two flows.
-        new_input: The fork has a different input.
-        at: Names of the nodes to repeat.
-        undone: Paths of the calls to repeat because they are undone.
-
-    Returns:
-        The key in the fork, with the key in the earlier run.
-
-    Raises:
-        NotFound: A named node does not exist or has not run.
-    """
+    # The undo of a call stays with the run that made the call.
     entries = [entry for entry in history if entry.kind not in ("ending", "undo", UNDONE)]
     result = Instances(flow.body, entries)
     reach = AffectedParts(flow)

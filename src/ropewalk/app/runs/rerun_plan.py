@@ -30,10 +30,9 @@ class Failure:
 
 
 class RerunPlan:
-    """The steps of a run to repeat.
+    """The steps of a run to repeat."""
 
-    Everything below the paths in `redo` is forgotten; of the attempts in `ended` only how they ended.
-    """
+    # Everything below the paths in `redo` is forgotten; of the attempts in `ended` only how they ended.
 
     def __init__(self) -> None:
         self.redo: set[str] = set()
@@ -42,43 +41,21 @@ class RerunPlan:
         self._after: dict[int, dict[str, list[str]]] = {}
 
     def rerun(self, instance: Instance) -> None:
-        """Repeat a node from its first attempt, with all that depends on it.
-
-        Args:
-            instance: The instance of the node.
-        """
+        """Repeat a node from its first attempt, with all that depends on it."""
         self.redo.add(instance.base)
         self._rerun_later_nodes(instance)
 
     def continue_attempt(self, attempt: Attempt) -> None:
-        """Continue an attempt: keep what it did, and forget how it ended.
-
-        Args:
-            attempt: The attempt.
-        """
+        """Continue an attempt: keep what it did, and forget how it ended."""
         self.ended.add(attempt.path)
         self._rerun_later_nodes(attempt.instance)
 
     def holds(self, path: str) -> bool:
-        """Return True if everything at this path is repeated.
-
-        Args:
-            path: The path of an entry or of a node instance.
-
-        Returns:
-            True if a repeated node contains it.
-        """
+        """Return True if everything at this path is repeated."""
         return any(part in self.redo for part in _around(path))
 
     def keys_to_forget(self, entries: Iterable[Entry]) -> list[Key]:
-        """Return the keys of the entries to forget.
-
-        Args:
-            entries: The recorded entries of the run.
-
-        Returns:
-            The path and the kind of each.
-        """
+        """Return the keys of the entries to forget."""
         return [
             (entry.path, entry.kind)
             for entry in entries
@@ -119,14 +96,7 @@ def _around(path: str) -> Iterator[str]:
 
 
 def latest_failures(instances: Instances) -> Iterator[Failure]:
-    """Yield the failed nodes with a failure that nothing handled: a retry begins with them.
-
-    Args:
-        instances: The tree of what the run recorded.
-
-    Returns:
-        The failures, each with the attempt.
-    """
+    """Yield the failed nodes with a failure that nothing handled: a retry begins with them."""
     waiting = [(instances.root, True)]
     while waiting:
         region, fatal = waiting.pop()
@@ -155,14 +125,7 @@ def _is_refused(attempt: Attempt) -> bool:
 
 
 def successors(graph: Graph) -> dict[str, list[str]]:
-    """Map each node of a region to the nodes that directly depend on it.
-
-    Args:
-        graph: The region.
-
-    Returns:
-        The ids by id.
-    """
+    """Map each node of a region to the nodes that directly depend on it."""
     after: dict[str, list[str]] = {node.id: [] for node in graph.nodes}
     for id, needs in graph.needs.items():
         for need in needs:
@@ -171,15 +134,7 @@ def successors(graph: Graph) -> dict[str, list[str]]:
 
 
 def reachable(after: dict[str, list[str]], ids: Iterable[str]) -> set[str]:
-    """Return these nodes and all nodes that depend on them, directly or indirectly.
-
-    Args:
-        after: The direct dependents, as `successors` returns them.
-        ids: The ids to start with.
-
-    Returns:
-        The ids.
-    """
+    """Return these nodes and all nodes that depend on them, directly or indirectly."""
     result = set(ids)
     waiting = list(result)
     while waiting:
@@ -191,33 +146,16 @@ def reachable(after: dict[str, list[str]], ids: Iterable[str]) -> set[str]:
 
 
 def carries(loop: Loop) -> bool:
-    """Return True if an iteration of a loop can depend on earlier ones.
+    """Return True if an iteration of a loop can depend on earlier ones."""
 
-    Args:
-        loop: The loop.
-
-    Returns:
-        False if each iteration depends on its item only.
-    """
+    # `loop`: The loop.
     if loop.items is None or loop.again is not None or loop.until is not None:
         return True
     return not loop.body.roots.isdisjoint(_CARRIED)
 
 
 def instances_named(instances: Instances, flow: Flow, name: str) -> list[Instance]:
-    """Return the instances of a node, by its id, its name or its path (`each[3]/fetch`).
-
-    Args:
-        instances: The tree of what the run recorded.
-        flow: The flow of the run.
-        name: The id, name or path.
-
-    Returns:
-        The instances, at least one.
-
-    Raises:
-        NotFound: The flow has no such node, or the node has not run.
-    """
+    """Return the instances of a node, by its id, its name or its path (`each[3]/fetch`)."""
     path = without_attempts(name)
     current = list(instances.current())
     matches = [
@@ -233,19 +171,7 @@ def instances_named(instances: Instances, flow: Flow, name: str) -> list[Instanc
 
 
 def instances_of_nodes(instances: Instances, flow: Flow, names: Iterable[str]) -> list[Instance]:
-    """Return the instances of several nodes.
-
-    Args:
-        instances: The tree of what the run recorded.
-        flow: The flow of the run.
-        names: The ids, names or paths.
-
-    Returns:
-        The instances in the order of the names.
-
-    Raises:
-        NotFound: Nodes do not exist or have not run; the error names all of them.
-    """
+    """Return the instances of several nodes."""
     instances_found: list[Instance] = []
     missing: list[NotFound] = []
     for name in names:

@@ -32,17 +32,9 @@ _DAY: Final = 86_400.0
 def delete_expired(
     store: Store, retention: Retention, now: float, must_stop: Callable[[], bool] = lambda: False
 ) -> int:
-    """Delete the runs beyond the retention, at most once an hour.
+    """Delete the runs beyond the retention, at most once an hour."""
 
-    Args:
-        store: The store.
-        retention: How long, and how many, ended runs are kept.
-        now: The time in seconds since the epoch.
-        must_stop: Returns True to stop early.
-
-    Returns:
-        The number of deleted runs.
-    """
+    # `now`: The time in seconds since the epoch.
     if (retention.days is None and retention.runs is None) or not store.take_turn("retention", MIN_INTERVAL, now):
         return 0
     before = None if retention.days is None else now - retention.days * _DAY
@@ -57,14 +49,9 @@ def delete_expired(
 
 
 def delete_queue_records(store: Store) -> None:
-    """Delete the DBOS records of deleted runs. Without DBOS, this is left to a process that has it.
+    """Delete the DBOS records of deleted runs."""
 
-    Args:
-        store: The store.
-
-    Raises:
-        StoreError: The server cannot be reached.
-    """
+    # Without DBOS, this is left to a process that has it.
     target = getattr(store, "target", None)  # only stores in Postgres have one
     if target is None or find_spec("dbos") is None:
         return
@@ -94,7 +81,9 @@ class RetentionThread:
         threading.Thread(target=self._run, name="ropewalk-retention", daemon=True).start()
 
     def close(self) -> None:
-        """Stop the thread, and delete some runs if it has deleted none yet. Call it before the store is closed."""
+        """Stop the thread, and delete some runs if it has deleted none yet."""
+
+        # Call it before the store is closed.
         self._closing.set()
         store = self._store()
         if store is not None and not self._has_run and not store.remote:

@@ -45,28 +45,11 @@ class ToolStub:
     version = 0
 
     def bind(self, tool_id: str) -> Bound:
-        """Bind a tool to `send`.
-
-        Args:
-            tool_id: The id of the tool.
-
-        Returns:
-            The bound call, without schemas.
-        """
+        """Bind a tool to `send`."""
         return bind_route(tool_id, None, None, Route(send=self.send), Rules())
 
     async def send(self, args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Any:
-        """Answer a call.
-
-        Args:
-            args: The arguments.
-            key: The idempotency key of the call: the id of the run and the path.
-            timeout: Seconds that the call may take.
-            on_progress: Receives progress, or None.
-
-        Returns:
-            The value of the tool.
-        """
+        """Answer a call."""
         raise NotImplementedError
 
     async def __call__(self, tool_id: str, args: Args) -> Json:
@@ -74,13 +57,7 @@ class ToolStub:
 
 
 class Replay(NamedTuple):
-    """A run that is ready to be replayed.
-
-    Args:
-        job: The job of the run, with stubs as its tools.
-        store: The store in memory, which has the recorded entries.
-        execution: The coroutine that executes the job and returns its result; it has not started.
-    """
+    """A run that is ready to be replayed."""
 
     job: Job
     store: MemoryStore
@@ -96,19 +73,7 @@ async def prepare_replay(
     on_event: Callable[[Event], None] | None = None,
     park: bool = False,
 ) -> Replay:
-    """Prepare a run as a job on a store in memory, with a record that the engine does not repeat.
-
-    Args:
-        jobs: Prepares the job.
-        row: The whole row of the run.
-        tools: Answers the calls that the record does not have.
-        past: The record.
-        on_event: Called with each event.
-        park: Return while the run waits.
-
-    Returns:
-        The replay, which has not started.
-    """
+    """Prepare a run as a job on a store in memory, with a record that the engine does not repeat."""
     job = await jobs.for_existing(row, executor=tools, loaded=pinned_definition(jobs.context, row), on_event=on_event)
     job.caller, job.park, job.secrets = tools, park, Redaction()
     store = MemoryStore(durable=True)
@@ -150,18 +115,7 @@ class _RecordedFailure(Exception):
 
 
 async def recorded_arguments(jobs: Jobs, run_id: str) -> Mapping[str, Json]:
-    """Return the arguments of every call that a run has made or is making.
-
-    Args:
-        jobs: Prepares the simulation.
-        run_id: The id of the run.
-
-    Returns:
-        The arguments by path without attempts. Secrets are references.
-
-    Raises:
-        NotFound: There is no such run.
-    """
+    """Return the arguments of every call that a run has made or is making."""
     row = await run_sync_in_thread(jobs.context.store, lambda: require_run(jobs.context.store, run_id))
     history = await run_sync_in_thread(jobs.context.store, lambda: jobs.context.history(run_id))
     recorder = _ArgumentRecorder(run_id, history)
@@ -175,10 +129,9 @@ async def recorded_arguments(jobs: Jobs, run_id: str) -> Mapping[str, Json]:
 
 
 def _decisions(history: Iterable[Entry]) -> Iterable[Entry]:
-    """Return the entries that the replay does not repeat: decisions, and the failed attempts before the last one.
+    """Return the entries that the replay does not repeat: decisions, and the failed attempts before the last one."""
 
-    Each call is repeated at its last attempt, which shows its arguments.
-    """
+    # Each call is repeated at its last attempt, which shows its arguments.
     listed = list(history)
     late_paths = late_attempts(listed)
     last_failures = {
@@ -208,27 +161,12 @@ class _NeverReturns(ToolStub):
 
 
 def was_abandoned(row: RunRow) -> bool:
-    """Return True for a run that was stopped while no process executed it: it has no result.
-
-    Args:
-        row: The whole row of the run.
-
-    Returns:
-        True if its result must be computed.
-    """
+    """Return True for a run that was stopped while no process executed it: it has no result."""
     return row.status == "stopped" and row.result is None
 
 
 def stopped_result_sync(jobs: Jobs, row: RunRow) -> dict[str, Json] | None:
-    """Return what `stopped_result` gives, for callers that are not coroutines.
-
-    Args:
-        jobs: Prepares the simulation.
-        row: The whole row of the run.
-
-    Returns:
-        The result in the fields of its notation, or None.
-    """
+    """Return what `stopped_result` gives, for callers that are not coroutines."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -244,15 +182,7 @@ def _on_own_loop(jobs: Jobs, row: RunRow) -> dict[str, Json] | None:
 
 
 async def stopped_result(jobs: Jobs, row: RunRow) -> dict[str, Json] | None:
-    """Compute the result of a run that was stopped while no process executed it, on the running event loop.
-
-    Args:
-        jobs: Prepares the simulation.
-        row: The whole row of the run.
-
-    Returns:
-        The result in the fields of its notation; None if its definition no longer matches the journal.
-    """
+    """Compute the result of a run that was stopped while no process executed it, on the running event loop."""
     stub = _NeverReturns()
     events: list[Event] = []
     try:

@@ -31,18 +31,9 @@ class _ToolCounts:
 
 
 def tool_stats(context: Context, *, since: float | None = None, limit: int = DEFAULT_RUNS) -> dict[str, Json]:
-    """Compute the statistics of every tool that the newest runs called.
+    """Compute the statistics of every tool that the newest runs called."""
 
-    Args:
-        context: The services of the app.
-        since: Read only runs that started at this time or later, in seconds since the epoch.
-        limit: Maximum number of runs to read, newest first.
-
-    Returns:
-        `tools`, most called first: for each tool `calls`, `failed`, `p50Ms`, `p95Ms`, `tokens` (of models) and
-        `lastError`. `runs` is the number of runs read; `unread` counts those with a definition that can no longer be
-        read.
-    """
+    # `since`: Read only runs that started at this time or later, in seconds since the epoch.
     counts: dict[str, _ToolCounts] = {}
     tools_by_fingerprint: dict[str, Mapping[str, str]] = {}
     runs_read = unread = 0

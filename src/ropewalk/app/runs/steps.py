@@ -44,15 +44,7 @@ DECISION_KINDS = ("items", "branch", "timer", "wait", "signal")
 
 
 def run_summary(row: RunRow, current: str | None = None) -> dict[str, Json]:
-    """Present a run as one line of a list.
-
-    Args:
-        row: The row of the run.
-        current: The node that the run is at, if it is known.
-
-    Returns:
-        The fields; `duration` is the time of execution in milliseconds, without waits.
-    """
+    """Present a run as one line of a list."""
     return {
         "id": row.id,
         "name": row.name,
@@ -68,32 +60,18 @@ def run_summary(row: RunRow, current: str | None = None) -> dict[str, Json]:
 
 
 def reuse_cutoff(history: Iterable[Entry], run: RunRow | None = None) -> float:
-    """Return the time before which the recorded steps are reused: when a fork was created, or a run was last retried.
+    """Return the time before which the recorded steps are reused: when a fork was created, or a run was last
+    retried."""
 
-    Other runs have no such time. Their start is not used, because another host's clock may have set it.
-
-    Args:
-        history: The recorded entries.
-        run: The row of the run, or None.
-
-    Returns:
-        Seconds since the epoch; 0 if no step is reused.
-    """
+    # Other runs have no such time. Their start is not used, because another host's clock may have set it.
     created = run.started_at if run is not None and run.forked_from is not None else 0.0
     return max((entry.ended for entry in history if entry.kind == "ending"), default=created)
 
 
 def late_attempts(history: Iterable[Entry]) -> dict[str, Entry]:
-    """Return the entries of calls that exceeded the timeout of their own node, by path.
+    """Return the entries of calls that exceeded the timeout of their own node, by path."""
 
-    A result that is recorded next to such an entry came too late and does not count.
-
-    Args:
-        history: The recorded entries.
-
-    Returns:
-        The entries of the failed attempts.
-    """
+    # A result that is recorded next to such an entry came too late and does not count.
     listed = list(history)
     failed = {entry.path for entry in listed if entry.kind == "call_failed"}
     return {
@@ -115,21 +93,10 @@ def steps(
     *,
     is_last: bool = True,
 ) -> list[dict[str, Json]]:
-    """Present a journal as the steps that people read, each once.
+    """Present a journal as the steps that people read, each once."""
 
-    A failed attempt is one step with its call, or with the block that it ended. A block whose value is not recorded has
-    no `value`.
-
-    Args:
-        history: The entries: of the run, or of one page.
-        run: The row of the run, for failures without an entry.
-        related: Entries outside the page that belong to its steps.
-        blocks: The paths of nodes with nodes inside.
-        is_last: This is the last page, which also lists the failures without an entry.
-
-    Returns:
-        The steps in the order of the record.
-    """
+    # A failed attempt is one step with its call, or with the block that it ended. A block whose value is not recorded
+    # has no `value`.
     listed = list(history)
     known = [*listed, *related]
     cutoff = reuse_cutoff(known, run)
@@ -176,10 +143,9 @@ def _was_handled(entry: Entry) -> bool:
 
 
 def _unrecorded_failures(run: RunRow | None, listed: list[Entry], rows: list[dict[str, Json]]) -> list[dict[str, Json]]:
-    """Return the failures without an entry that ended a run, such as a rejected approval or a failed expression.
+    """Return the failures without an entry that ended a run, such as a rejected approval or a failed expression."""
 
-    Each is a failed step of its node, from the time when the node started to wait.
-    """
+    # Each is a failed step of its node, from the time when the node started to wait.
     if run is None or run.ended_at is None or not isinstance(run.result, dict):
         return []
     reported = {without_attempts(str(row["path"])) for row in rows if row["status"] in ("failed", "recovered")}
@@ -218,14 +184,7 @@ def _enclosing_paths(entries: Iterable[Entry]) -> set[str]:
 
 
 def earlier_endings(history: Iterable[Entry]) -> list[dict[str, Json]]:
-    """Return how a run had ended before each retry, the earliest first, with the failed steps that were repeated.
-
-    Args:
-        history: The recorded entries.
-
-    Returns:
-        Status, errors, `failed` (the steps), `failedCount` and `endTime` of each.
-    """
+    """Return how a run had ended before each retry, the earliest first, with the failed steps that were repeated."""
     listed = list(history)
     # A process that died within a retry may have left its failed steps both here and in the journal.
     reported = {(entry.path, iso(entry.ended)) for entry in listed if entry.kind in ("attempt", "call_failed")}
@@ -239,17 +198,10 @@ def earlier_endings(history: Iterable[Entry]) -> list[dict[str, Json]]:
 
 
 def step(entry: Entry) -> dict[str, Json]:
-    """Present a journal entry as a step.
+    """Present a journal entry as a step."""
 
-    A decision of a node (its items, its branch, its deadline) is made before the node does anything. Its status is
-    `decided`.
-
-    Args:
-        entry: The entry.
-
-    Returns:
-        The step as JSON; times are ISO 8601, `ms` is in milliseconds.
-    """
+    # A decision of a node (its items, its branch, its deadline) is made before the node does anything. Its status is
+    # `decided`.
     failed = entry.kind in ("call_failed", "attempt")
     status = "failed" if failed else "skipped" if entry.kind == "skip" else "ok"
     if _was_handled(entry):
@@ -272,18 +224,9 @@ def step(entry: Entry) -> dict[str, Json]:
 
 
 def events_of(run_id: str, history: Iterable[Entry], cutoff: float = 0.0) -> Iterable[tuple[Entry, Event]]:
-    """Pair each journal entry with its event.
+    """Pair each journal entry with its event."""
 
-    A failed call that was retried or handled is a failed attempt, because the node did not fail.
-
-    Args:
-        run_id: The id of the run.
-        history: The recorded entries.
-        cutoff: Entries that ended before this time are marked as replayed.
-
-    Returns:
-        Pairs of an entry and its event.
-    """
+    # A failed call that was retried or handled is a failed attempt, because the node did not fail.
     listed = list(history)
     handled = {entry.path for entry in listed if _was_handled(entry)}
     retried = {entry.path for entry in listed if entry.kind == "attempt" and entry.data.get("due") is not None}
@@ -299,16 +242,7 @@ def events_of(run_id: str, history: Iterable[Entry], cutoff: float = 0.0) -> Ite
 
 
 def event_of(run_id: str, entry: Entry, cutoff: float = 0.0) -> Event:
-    """Return the event of a journal entry.
-
-    Args:
-        run_id: The id of the run.
-        entry: The entry.
-        cutoff: An entry that ended before this time is marked as replayed, as live events are.
-
-    Returns:
-        The event.
-    """
+    """Return the event of a journal entry."""
     kind = EVENT_OF.get(entry.kind, entry.kind) if not _was_handled(entry) else "node.recovered"
     data: Any = entry.data
     if kind == "run.retried":
@@ -326,18 +260,9 @@ EXPORT_VERSION = 1
 
 
 def export_run(store: Store, run_id: str) -> dict[str, Json]:
-    """Export everything that is recorded of a run and its parts. Secrets appear only by name.
+    """Export everything that is recorded of a run and its parts."""
 
-    Args:
-        store: The store of the run.
-        run_id: The id of the run.
-
-    Returns:
-        JSON; `contents` has the bytes of its content in base64, by their SHA-256.
-
-    Raises:
-        NotFound: There is no such run.
-    """
+    # Secrets appear only by name.
     result: dict[str, Any] = _run_with_parts(store, run_id)
     bytes_by_hash = {hash: base64.b64encode(data).decode() for hash, data in _content_of(result)}
     return {**result, "contents": bytes_by_hash} if bytes_by_hash else result

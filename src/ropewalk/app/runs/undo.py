@@ -58,15 +58,7 @@ _KEPT: Final = ("queue", "priority", "executor", "root", "project")
 
 
 def undo_flow(name: str, tools: Iterable[str], attempts: int, delay: float, question: str | None = None) -> Flow:
-    """Return the flow that undoes the steps in its input, one call after another.
-
-    Args:
-        name: The name of the flow.
-        tools: The tools that undo calls go to.
-        attempts: Maximum number of attempts per call.
-        delay: Seconds before the second attempt; each further pause is twice as long.
-        question: What a person approves before the first call. None: the calls need no approval.
-    """
+    """Return the flow that undoes the steps in its input, one call after another."""
     policy = Policy(retry=Retry(attempts=attempts, delay=delay, factor=2.0))
     arms = []
     for number, tool in enumerate(sorted(set(tools))):
@@ -93,12 +85,12 @@ async def undo(
     shared: bool = True,
     renew: bool = True,
 ) -> Outcome:
-    """Undo a run, or continue its undo; `RunService.undo` describes the arguments.
+    """Undo a run, or continue its undo; `RunService.undo` describes the arguments."""
 
-    With `needs_approval`, a person first approves the calls if one of their tools needs it, and this returns while the
-    undo waits. Without `shared`, calls that a fork took from its run are left to that run. Without `renew`, an undo
-    that a person rejected stays as it is. Otherwise this is a new request, and the calls may need a new approval.
-    """
+    # With `needs_approval`, a person first approves the calls if one of their tools needs it, and this returns while
+    # the undo waits. Without `shared`, calls that a fork took from its run are left to that run. Without `renew`, an
+    # undo that a person rejected stays as it is. Otherwise this is a new request, and the calls may need a new
+    # approval.
     context = jobs.context
     store = context.store
     park = needs_approval is not None
@@ -258,19 +250,7 @@ async def _continue(
 
 
 async def undo_by_policy(jobs: Jobs, run_id: str, on_event: Callable[[Event], None] | None = None) -> Json:
-    """Undo a run that did not complete, if its policy is "on_failure".
-
-    Args:
-        jobs: Makes the job of the undo.
-        run_id: The run, which has ended.
-        on_event: Called with each event of the undo.
-
-    Returns:
-        The report of `undo_report`; None if nothing was to undo, or another process was faster.
-
-    Raises:
-        InvalidFlow: The tool of an undo is not known here.
-    """
+    """Undo a run that did not complete, if its policy is "on_failure"."""
     context = jobs.context
     store = context.store
     row = await run_sync_in_thread(store, lambda: store.get_run(run_id))

@@ -43,12 +43,11 @@ _AGAIN: Final = "#"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoStep:
-    """A finished step to undo.
+    """A finished step to undo."""
 
-    `path` is its path in the run, that of inner runs included; `of` is its tool, `tool` and `args` make the call that
-    takes it back. `ended` orders the steps. `maker` is the run that made the call, `places` the paths of its undos
-    there; `taken_from` is that run if the undone run took the result from another one.
-    """
+    # `path` is its path in the run, that of inner runs included; `of` is its tool, `tool` and `args` make the call that
+    # takes it back. `ended` orders the steps. `maker` is the run that made the call, `places` the paths of its undos
+    # there; `taken_from` is that run if the undone run took the result from another one.
 
     path: str
     of: str
@@ -67,10 +66,10 @@ class UndoStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoPlan:
-    """The steps of a run to undo, the last one first, and the finished steps that are not undone, with the reasons.
+    """The steps of a run to undo, the last one first, and the finished steps that are not undone, with the reasons."""
 
-    `undone` has the steps that another run undoes, with `undoRun`. `epochs` has the epoch of each run that made a call.
-    """
+    # `undone` has the steps that another run undoes, with `undoRun`. `epochs` has the epoch of each run that made a
+    # call.
 
     steps: list[UndoStep]
     left: list[dict[str, Json]]
@@ -86,14 +85,7 @@ class UndoPlan:
 
 
 def plan_undo(context: Context, row: RunRow, *, shared: bool = True) -> UndoPlan:
-    """Read from the journals of a run and its parts what to undo.
-
-    Args:
-        context: The services of the app.
-        row: The row of the run.
-        shared: Whether to undo calls that a fork took from its run, too. A corrected plan replaces its run, so its
-            calls are undone in any case.
-    """
+    """Read from the journals of a run and its parts what to undo."""
     planner = _Planner(context, row, shared)
     planner.add_run(planner.journal(row.id, row), "")
     order = sorted(enumerate(planner.steps), key=lambda item: (item[1].ended, item[0]), reverse=True)
@@ -193,7 +185,9 @@ class _Planner:
                 self.add_run(self.journal(part.id, part), f"{prefix}{path}/", taken_from)
 
     def _add_call(self, journal: _Journal, path: str, shown: str, taken_from: str | None) -> None:
-        """Add one call, or say why it is not undone. `shown` is its path in the run to undo."""
+        """Add one call, or say why it is not undone."""
+
+        # `shown` is its path in the run to undo.
         call, undo = journal.calls.get(path), journal.undos.get(path)
         data: Any = {} if undo is None else undo.data
         source, place = self._origin(journal, path, data)
@@ -292,20 +286,14 @@ class _Planner:
 
 
 def is_in_effect(undoing: RunRow, step: dict[str, Any]) -> bool:
-    """Return True if an undo has ended without undoing one of its steps.
-
-    Args:
-        undoing: The row of the undo.
-        step: The step, from `steps_of`.
-    """
+    """Return True if an undo has ended without undoing one of its steps."""
     return step["status"] != "undone" and undoing.status in ENDS
 
 
 def steps_of(context: Context, undoing: RunRow) -> list[dict[str, Any]]:
-    """Return the steps of an undo in order, those of the undo that it continues included.
+    """Return the steps of an undo in order, those of the undo that it continues included."""
 
-    Each has `path`, `of`, `tool`, `args`, `status` (undone or left), and `at` or `error`.
-    """
+    # Each has `path`, `of`, `tool`, `args`, `status` (undone or left), and `at` or `error`.
     steps: list[dict[str, Any]] = []
     before = context.store.get_run(undoing.forked_from) if undoing.forked_from is not None else None
     if before is not None:

@@ -28,12 +28,7 @@ _MOST_OFFERED: Final = 100
 
 
 def undo_statuses(context: Context, rows: Sequence[RunRow]) -> dict[str, str]:
-    """Return how far the undos of listed runs are: undone, undoing or incomplete, by the id of the run.
-
-    Args:
-        context: The services of the app.
-        rows: The rows of one page of a list. Runs that nobody has begun to undo are missing from the result.
-    """
+    """Return how far the undos of listed runs are: undone, undoing or incomplete, by the id of the run."""
     listed = {row.id: row for row in rows}  # an undo is often on the same page
     statuses: dict[str, str] = {}
     for row in rows:
@@ -50,18 +45,7 @@ def _undo_status(undoing: RunRow | None) -> str:
 
 
 def undo_report(context: Context, row: RunRow, *, brief: bool = False) -> dict[str, Json] | None:
-    """Return what is undone of a run, what is left, and what cannot be undone.
-
-    Args:
-        context: The services of the app.
-        row: The row of the run.
-        brief: Whether to leave out what cannot be undone; this needs no look at the steps of the run.
-
-    Returns:
-        `{runId, undoRun, status, policy, undone, left, notUndoable}`; None for a run that nobody has begun to undo
-        and that has no policy. `status` is undone, undoing, incomplete or due. `rejected` has `by` and `note` if a
-        person rejected the undo.
-    """
+    """Return what is undone of a run, what is left, and what cannot be undone."""
     if not row.undo and row.undo_policy is None:
         return None
     report: dict[str, Json] = {"runId": row.id, "undoRun": row.undo or None, "policy": row.undo_policy}
@@ -82,18 +66,10 @@ def undo_report(context: Context, row: RunRow, *, brief: bool = False) -> dict[s
 
 
 def shown_undo(context: Context, row: RunRow, history: list[Entry] | None) -> dict[str, Json] | None:
-    """Return the brief report of `undo_report`, with the calls that the undo of another run takes back.
+    """Return the brief report of `undo_report`, with the calls that the undo of another run takes back."""
 
-    Args:
-        context: The services of the app.
-        row: The row of the run.
-        history: The entries of the run; None if they are shown in pages. Then it is not searched for such calls,
-            because a page must not cost more if the run is longer.
-
-    Returns:
-        The report. If only another run undoes calls of this one, `status` is none and `notUndoable` lists the calls,
-        each with `undoRun`.
-    """
+    # `history`: The entries of the run; None if they are shown in pages. Then it is not searched for such calls,
+    # because a page must not cost more if the run is longer.
     report = undo_report(context, row, brief=True)
     if row.undo or row.status not in ENDS or history is None or not _may_share_calls(context, row, history):
         return report
@@ -106,7 +82,9 @@ def shown_undo(context: Context, row: RunRow, history: list[Entry] | None) -> di
 
 
 def _may_share_calls(context: Context, row: RunRow, history: Iterable[Entry]) -> bool:
-    """Return True unless it is plain that another run undoes no call of a run. This spares most runs the search."""
+    """Return True unless it is plain that another run undoes no call of a run."""
+
+    # This spares most runs the search.
     if row.forked_from is not None or any(entry.kind == UNDONE or _is_of_earlier_run(entry) for entry in history):
         return True
     return bool(context.store.list_runs(parent=row.id, limit=1))  # the journals of its parts may have marks
@@ -118,16 +96,7 @@ def _is_of_earlier_run(entry: Entry) -> bool:
 
 
 def undo_offer(context: Context, row: RunRow) -> dict[str, Json] | None:
-    """Return what can be undone of a run that nobody has begun to undo: the calls that would be made.
-
-    Args:
-        context: The services of the app.
-        row: The row of the run.
-
-    Returns:
-        `{status: "possible", runId, steps, notUndoable}`, each list with at most 100 items, and `partOf` for a part
-        of a run, which is undone as a whole; None if no finished step has an undo.
-    """
+    """Return what can be undone of a run that nobody has begun to undo: the calls that would be made."""
     plan = plan_undo(context, row)
     if not plan.steps:
         return None
@@ -151,10 +120,9 @@ def _shown(step: dict[str, Any]) -> dict[str, Json]:
 
 
 def undone_paths(context: Context, row: RunRow) -> set[str]:
-    """Return the paths of the steps of a run that are undone or being undone, with it or with another run.
+    """Return the paths of the steps of a run that are undone or being undone, with it or with another run."""
 
-    A step whose undo failed for good is still in effect, so it is not among them.
-    """
+    # A step whose undo failed for good is still in effect, so it is not among them.
     plan = plan_undo(context, row)
     paths = {str(step["path"]) for step in plan.undone}
     if not row.undo:

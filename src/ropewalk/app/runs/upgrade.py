@@ -28,19 +28,7 @@ _EFFECTS = frozenset(("attempt", "call", "call_failed", "signal", "timer", "wait
 
 
 def current_definition(context: Context, row: RunRow) -> Loaded:
-    """Return the present definition of a run: the stored one, or the file that the run was started from.
-
-    Args:
-        context: What the services of the app share.
-        row: The row of the run.
-
-    Returns:
-        The compiled definition.
-
-    Raises:
-        NotFound: The run was started from a document, or its file is gone.
-        InvalidFlow: The definition is wrong.
-    """
+    """Return the present definition of a run: the stored one, or the file that the run was started from."""
     stored = context.store.get_definition(row.kind, row.definition_id) if row.definition_id is not None else None
     if stored is not None:
         return context.definitions.load_stored(stored)
@@ -59,20 +47,7 @@ def current_definition(context: Context, row: RunRow) -> Loaded:
 async def find_upgrade(
     context: Context, row: RunRow, source: Source | None, upgrade: bool
 ) -> tuple[Loaded, list[Change]] | None:
-    """Return the changed definition for a run, with the changes; None if it is the definition that the run has.
-
-    Args:
-        context: What the services of the app share.
-        row: The row of the run.
-        source: The changed definition; None for the present one of the run.
-        upgrade: Accept the differences.
-
-    Returns:
-        The definition and its changes.
-
-    Raises:
-        DefinitionChanged: The definition differs, and `upgrade` is False. The error lists every difference.
-    """
+    """Return the changed definition for a run, with the changes; None if it is the definition that the run has."""
     if source is None and not upgrade:
         return None
 
@@ -93,16 +68,7 @@ def _changed(context: Context, row: RunRow, source: Source | None, upgrade: bool
 
 
 def definition_changed(run_id: str, changes_made: list[Change], loaded: Loaded) -> DefinitionChanged:
-    """Make the error that lists every difference, with its place in the newer file.
-
-    Args:
-        run_id: The id of the run.
-        changes_made: The differences.
-        loaded: The newer definition.
-
-    Returns:
-        The error.
-    """
+    """Make the error that lists every difference, with its place in the newer file."""
     problems = [_upgrade_error(item, loaded) for item in changes_made]
     return DefinitionChanged(run_id, problems)
 
@@ -115,7 +81,9 @@ def _upgrade_error(change: Change, loaded: Loaded) -> Problem:
 
 
 class Upgrade:
-    """The change of the definition of an opened run. It can be undone until the new definition calls a tool."""
+    """The change of the definition of an opened run."""
+
+    # It can be undone until the new definition calls a tool.
 
     def __init__(self, log: Log, loaded: Loaded, changes_made: list[Change]) -> None:
         self._run, self._loaded = log.run, loaded
@@ -126,14 +94,10 @@ class Upgrade:
         self._reach.add_changes(changes_made)
 
     async def apply(self, log: Log) -> None:
-        """Pin the run to the new definition.
+        """Pin the run to the new definition."""
 
-        Recorded calls stay, and must fit. Decisions that the change reaches are made again, and failed calls of changed
-        nodes are tried again.
-
-        Args:
-            log: The opened log of the run.
-        """
+        # Recorded calls stay, and must fit. Decisions that the change reaches are made again, and failed calls of
+        # changed nodes are tried again.
         entries = self._before.values()
         self._dropped = [
             entry
@@ -144,16 +108,10 @@ class Upgrade:
         await log.pin(self._loaded.document, self._loaded.fingerprint)
 
     async def undo(self, store: Store) -> bool:
-        """Give a run that is released its old definition back, with the decisions that `apply` dropped.
+        """Give a run that is released its old definition back, with the decisions that `apply` dropped."""
 
-        A run that has called or awaited something under the new definition keeps the new one: its record fits no other.
-
-        Args:
-            store: The store of the run.
-
-        Returns:
-            True if the run has its old definition.
-        """
+        # A run that has called or awaited something under the new definition keeps the new one: its record fits no
+        # other.
         log = await store.reopen(self._run.id)
         try:
             if log.finished is not None or log.run.fingerprint == self._run.fingerprint:
@@ -189,18 +147,9 @@ class Upgrade:
 
 @asynccontextmanager
 async def upgrading(store: Store, log: Log, to: tuple[Loaded, list[Change]] | None) -> AsyncIterator[None]:
-    """Pin an opened run to another definition while the body continues it.
+    """Pin an opened run to another definition while the body continues it."""
 
-    When the body finds that the record does not fit, the run gets its old definition back. The body releases the log.
-
-    Args:
-        store: The store of the run.
-        log: The opened log of the run.
-        to: The definition and its changes; None for no upgrade.
-
-    Returns:
-        A context manager.
-    """
+    # When the body finds that the record does not fit, the run gets its old definition back. The body releases the log.
     if to is None or log.finished is not None:
         yield
         return
@@ -229,24 +178,7 @@ async def resume(
     on_event: Callable[[Event], None] | None,
     park: bool,
 ) -> dict[str, Json]:
-    """Resume a run with a changed definition; `App.resume` describes the arguments.
-
-    Args:
-        jobs: Prepares the run.
-        row: The row of the run.
-        source: The changed definition, or None.
-        upgrade: Accept the differences.
-        executor: Calls the tools if the run was started with one.
-        on_event: Called with each event.
-        park: Return while the run waits.
-
-    Returns:
-        The result in the fields of its notation.
-
-    Raises:
-        DefinitionChanged: The definition differs, and `upgrade` is False.
-        JournalConflict: The record does not fit the changed definition.
-    """
+    """Resume a run with a changed definition; `App.resume` describes the arguments."""
     context = jobs.context
     to = await find_upgrade(context, row, source, upgrade)
     job = await jobs.for_existing(row, executor=executor, on_event=on_event, loaded=None if to is None else to[0])
@@ -259,17 +191,7 @@ async def resume(
 def with_differences(
     context: Context, error: DefinitionChanged, run_id: str | None, loaded: Loaded
 ) -> DefinitionChanged:
-    """Return the error with the differences between the recorded definition of the run and the new one.
-
-    Args:
-        context: What the services of the app share.
-        error: The error without differences.
-        run_id: The id of the run.
-        loaded: The new definition.
-
-    Returns:
-        The error to raise.
-    """
+    """Return the error with the differences between the recorded definition of the run and the new one."""
     if error.run_id != run_id:
         return error  # the changed definition is that of a flow which the run calls as a tool
     row = require_run(context.store, run_id)

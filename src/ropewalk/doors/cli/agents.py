@@ -148,7 +148,9 @@ def _plan_operations(app: App) -> list[Tool]:
 
 
 def _is_asked_about(tool: Tool) -> bool:
-    """Return True for a tool whose calls are approved first. A program asks by itself, before single calls."""
+    """Return True for a tool whose calls are approved first."""
+
+    # A program asks by itself, before single calls.
     return tool.has_side_effects and tool.namespace != "ropewalk"
 
 
@@ -174,7 +176,9 @@ def _named(app: App, names: tuple[str, ...]) -> list[Tool]:
 
 
 class _Talk:
-    """Reads prompts and shows answers. Answers go to standard output, everything else to standard error."""
+    """Reads prompts and shows answers."""
+
+    # Answers go to standard output, everything else to standard error.
 
     def __init__(self, interrupts: Interrupts, json: bool, interactive: bool) -> None:
         self._interrupts = interrupts
@@ -195,15 +199,7 @@ class _Talk:
             self.notify(f"! {name}: {failure_text(why, Door.CLI)}")
 
     async def answer_prompts(self, session: Session, prompt: str | None) -> int:
-        """Send every prompt to the session and show the answers.
-
-        Args:
-            session: The conversation.
-            prompt: The only prompt; None reads standard input.
-
-        Returns:
-            The exit code.
-        """
+        """Send every prompt to the session and show the answers."""
         code = DONE
         async for line in self.prompts(prompt):
             try:
@@ -218,14 +214,7 @@ class _Talk:
         return code
 
     async def prompts(self, prompt: str | None) -> AsyncIterator[str]:
-        """Yield the prompt of the command line, or the lines of standard input.
-
-        Args:
-            prompt: The prompt of the command line, or None.
-
-        Returns:
-            The prompts, without empty ones.
-        """
+        """Yield the prompt of the command line, or the lines of standard input."""
         if prompt is not None:
             yield prompt
             return
@@ -271,7 +260,9 @@ class _Talk:
         return None if self._keyboard is None else await self._keyboard.line()
 
     async def ask(self, tool: str, arguments: dict[str, Any]) -> bool | str:
-        """Ask whether a tool may be called with these arguments. Return True, False or the reason for a refusal."""
+        """Ask whether a tool may be called with these arguments."""
+
+        # Return True, False or the reason for a refusal.
         if not self.interactive:
             why = f"it is not marked as read-only, and there is no terminal to ask on; to allow it: --yes {tool}"
             self.notify(f"✗ {tool}: {why}")
@@ -448,7 +439,9 @@ def build(
 
 
 def _write(output: Path, built: Built, workflow: str, report: str) -> dict[str, Path]:
-    """Write a workflow or a draft, with its report. A valid workflow replaces an earlier draft."""
+    """Write a workflow or a draft, with its report."""
+
+    # A valid workflow replaces an earlier draft.
     draft = output.with_suffix(".draft.json")
     files = {
         "report": output.with_suffix(".report.md"),
@@ -489,7 +482,9 @@ def asker(path: str) -> str | None:
 
 
 class Transcript:
-    """The agents of one run. `take` receives its steps in their order and returns the steps to show."""
+    """The agents of one run."""
+
+    # `take` receives its steps in their order and returns the steps to show.
 
     def __init__(self, kind: str, document: Any) -> None:
         names = ["agent"] if kind == "agent" else sorted(set(_agents(document)))
@@ -504,14 +499,7 @@ class Transcript:
         self._totals: dict[str, dict[str, Any]] = {}
 
     def lines(self, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Yield the steps to show: those of agents with `words` in place of a path and `says` in place of a value.
-
-        Args:
-            rows: The steps of the run, in their order.
-
-        Returns:
-            The steps, without those that only the loop of the agent needs.
-        """
+        """Yield the steps to show: those of agents with `words` in place of a path and `says` in place of a value."""
         for row in rows:
             match = self._inside.fullmatch(row["path"])
             if match is not None:

@@ -24,11 +24,7 @@ _NON_JSON_NUMBERS: Final = ("NaN", "Infinity", "-Infinity")  # Python's JSON rea
 
 
 def read_input(text: str | None, option: str = "--input") -> Any:
-    """Read the JSON value of an option: JSON, or @FILE, or @- for standard input.
-
-    Raises:
-        UsageError: The value cannot be read; with its place.
-    """
+    """Read the JSON value of an option: JSON, or @FILE, or @- for standard input."""
     if text is None:
         return None
     try:
@@ -61,11 +57,7 @@ def some_words(_: object, text: str | None) -> None:
 
 
 def read_state(file: Path | None) -> dict[str, Any] | None:
-    """Read the JSON or YAML object in a file.
-
-    Raises:
-        UsageError: The file cannot be read or does not hold an object.
-    """
+    """Read the JSON or YAML object in a file."""
     if file is None:
         return None
     try:
@@ -78,12 +70,7 @@ def read_state(file: Path | None) -> dict[str, Any] | None:
 
 
 def read_pairs(pairs: Iterable[str], option: str = "--var") -> dict[str, Any]:
-    """Read `name=value` pairs; a value that is not JSON is text.
-
-    Raises:
-        UsageError: A pair has no name or no `=`, a name occurs twice, or a JSON value exceeds the
-            limits or repeats a key: read as text, it would silently be another value.
-    """
+    """Read `name=value` pairs; a value that is not JSON is text."""
     values: dict[str, Any] = {}
     for pair in pairs:
         name, separator, value = pair.partition("=")
@@ -101,11 +88,7 @@ def read_pairs(pairs: Iterable[str], option: str = "--var") -> dict[str, Any]:
 
 
 def saved(file: Path, text: str) -> str:
-    """Write a file and return a message with its path.
-
-    Raises:
-        UsageError: The file cannot be written.
-    """
+    """Write a file and return a message with its path."""
     try:
         write_atomically(file, text)
     except OSError as error:
@@ -114,11 +97,10 @@ def saved(file: Path, text: str) -> str:
 
 
 def write_atomically(file: Path, text: str) -> None:
-    """Replace a file atomically, so that its old content stays if the disk is full.
+    """Replace a file atomically, so that its old content stays if the disk is full."""
 
-    A link, a pipe, a device, or a file in a read-only directory is written in place: /dev/stdout,
-    for example, is a link to an open file.
-    """
+    # A link, a pipe, a device, or a file in a read-only directory is written in place: /dev/stdout, for example, is a
+    # link to an open file.
     exists, is_regular = file.exists(), file.is_file() and not file.is_symlink()
     if file.is_symlink() or (
         exists and not (is_regular and os.access(file, os.W_OK) and os.access(file.parent, os.W_OK))

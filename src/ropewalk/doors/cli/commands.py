@@ -78,7 +78,9 @@ Exit codes: 0 completed or partial, 1 run failed, 2 usage, 3 invalid definition,
 
 
 def help_page() -> str:
-    """Return the text of `ropewalk --help`. It needs no parser, which takes longer to import."""
+    """Return the text of `ropewalk --help`."""
+
+    # It needs no parser, which takes longer to import.
     width = max(map(len, COMMANDS))
     lines = [f"  {name.ljust(width)}  {summary}" for name, (_, summary) in COMMANDS.items()]
     return "\n".join(

@@ -220,16 +220,7 @@ def _is_occupied(directory: Path) -> bool:
 
 
 def _create_files(directory: Path, templates: Mapping[str, str], names: Mapping[str, str]) -> list[str]:
-    """Write the files of a new project.
-
-    Args:
-        directory: The directory of the project, created if it does not exist.
-        templates: The name of each new file, and of its template.
-        names: The texts that replace `$title` and the like in the README.
-
-    Returns:
-        The paths of the new files.
-    """
+    """Write the files of a new project."""
     folder = files(__package__).joinpath("template")
     created = []
     directory.mkdir(parents=True, exist_ok=True)

@@ -61,22 +61,14 @@ class Stalled(Exception):
 
 
 class Parts:
-    """Runs the parts of a check one after another, and remembers whether one of them still hangs.
-
-    Args:
-        limit: Seconds for each part. Default: LIMIT, and SERVERS for connecting the servers.
-    """
+    """Runs the parts of a check one after another, and remembers whether one of them still hangs."""
 
     def __init__(self, limit: float | None) -> None:
         self.limit, self.servers = limit or LIMIT, limit or SERVERS
         self.is_stalled = False
 
     async def check(self, work: Callable[[], T]) -> T:
-        """Run `work` on a daemon thread, which cannot delay the end of the process, and return its result.
-
-        Raises:
-            Stalled: The work did not end within the limit.
-        """
+        """Run `work` on a daemon thread, which cannot delay the end of the process, and return its result."""
         loop, result = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
 
         def settle(value: T | None, error: BaseException | None) -> None:
@@ -101,11 +93,7 @@ class Parts:
         return value
 
     async def within(self, awaited: Awaitable[T], limit: float) -> T:
-        """Await something for at most `limit` seconds.
-
-        Raises:
-            Stalled: It did not end in time.
-        """
+        """Await something for at most `limit` seconds."""
         # `asyncio.wait_for` would wait for a task that ignores its cancellation.
         task = asyncio.ensure_future(awaited)
         done, _ = await asyncio.wait({task}, timeout=limit)
@@ -140,25 +128,18 @@ _STATE_MARKS = {"ok": "✓", "note": "-", "fault": "✗"}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check.
+    """The result of one check."""
 
-    Attributes:
-        name: The part that was checked.
-        state: `ok`, `note` (Ropewalk works without it) or `fault`.
-        message: A sentence about it.
-    """
-
+    # The part that was checked.
     name: str
+    # `ok`, `note` (Ropewalk works without it) or `fault`.
     state: str
+    # A sentence about it.
     message: str
 
 
 class Report:
-    """The findings of a check, each printed as soon as it is known.
-
-    Args:
-        quiet: Print nothing, as with `--json`.
-    """
+    """The findings of a check, each printed as soon as it is known."""
 
     def __init__(self, quiet: bool) -> None:
         self.findings: list[Finding] = []
@@ -360,13 +341,7 @@ def _lock_advice(address: str) -> str:
 
 
 def _check_tools(app: App, config: Config, silence: str) -> Iterator[Finding]:
-    """Check the project's tools, servers, providers and approved tools.
-
-    Args:
-        app: The App, connected as far as possible.
-        config: The project's configuration.
-        silence: Why connecting was given up; "" if it was not.
-    """
+    """Check the project's tools, servers, providers and approved tools."""
     toolbox = app.toolbox
     failures = {**config.failures, **toolbox.failures}
     counts = Counter(tool.namespace or "" for tool in toolbox.list())
@@ -543,10 +518,9 @@ def _disk_full_message(place: Path) -> str:
 
 
 def _check_store(app: App, address: str, limit: float) -> Finding:
-    """Check every page and every value of the store, within `limit` seconds.
+    """Check every page and every value of the store, within `limit` seconds."""
 
-    Opening it already checks that it is a store of this version.
-    """
+    # Opening it already checks that it is a store of this version.
     damage: list[str] = []
     unread = ""
     try:
@@ -590,7 +564,9 @@ def _with_repair_advice(error: RopewalkError) -> str:
 
 
 def _salvage(project: Path, option: str | None, target: Path) -> Iterator[Finding]:
-    """Write everything readable of the store to a new file. The App must be closed."""
+    """Write everything readable of the store to a new file."""
+
+    # The App must be closed.
     from ...journal.sqlite.doctor import salvage
 
     try:

@@ -15,12 +15,7 @@ _CHUNK: Final = 4096
 
 
 class Keyboard:
-    """Reads lines from a terminal while the event loop runs.
-
-    Args:
-        fd: The descriptor of the terminal.
-        encoding: How it spells characters.
-    """
+    """Reads lines from a terminal while the event loop runs."""
 
     def __init__(self, fd: int, encoding: str) -> None:
         self._fd = fd

@@ -69,11 +69,10 @@ class OutputError(Exception):
 
 
 def open_standard_streams() -> None:
-    """Open the null device for every standard stream that the shell closed.
+    """Open the null device for every standard stream that the shell closed."""
 
-    Otherwise the next file that is opened would get the descriptor of that stream, and with it
-    everything that is printed.
-    """
+    # Otherwise the next file that is opened would get the descriptor of that stream, and with it everything that is
+    # printed.
     for fd, (name, mode) in enumerate(_STANDARD_STREAMS):
         try:
             os.fstat(fd)
@@ -95,12 +94,7 @@ def writing() -> Iterator[None]:
 
 
 def write_stdout(text: str) -> None:
-    """Write text to standard output and flush it.
-
-    Raises:
-        BrokenPipeError: The reader has closed the pipe.
-        OutputError: The text could not be written.
-    """
+    """Write text to standard output and flush it."""
     with writing():
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -124,16 +118,7 @@ def close_unwritable_stderr() -> None:
 
 
 def report_undelivered(error: BrokenPipeError | OutputError, out: IO[Any], recorded: str = "") -> int:
-    """Report that the answer could not be written.
-
-    Args:
-        error: Why. A closed pipe needs no message: its reader has gone.
-        out: The stream that failed.
-        recorded: The command that shows the answer again, if there is one.
-
-    Returns:
-        The exit code, 141.
-    """
+    """Report that the answer could not be written."""
     # The interpreter flushes the buffer of `out` once more as it ends, and would complain.
     _open_null_device(out.fileno())
     if isinstance(error, OutputError):
@@ -152,11 +137,7 @@ def _open_null_device(fd: int) -> None:
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run one command line and return its exit code.
-
-    Args:
-        words: The words after `ropewalk`. Default: those of this process.
-    """
+    """Run one command line and return its exit code."""
     open_standard_streams()
     try:
         return _run_words(sys.argv[1:] if words is None else words)
@@ -174,18 +155,14 @@ def _run_words(words: list[str]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The result of a command.
-
-    Attributes:
-        exit: The exit code.
-        data: What `--json` prints; None prints nothing.
-        text: What is printed without `--json`; None prints nothing.
-        recorded: The command that shows the answer again, "" if there is none.
-    """
+    """The result of a command."""
 
     exit: int = 0
+    # What `--json` prints; None prints nothing.
     data: Any = None
+    # What is printed without `--json`; None prints nothing.
     text: str | None = None
+    # The command that shows the answer again, "" if there is none.
     recorded: str = ""
 
 
@@ -221,7 +198,9 @@ class UsageError(RopewalkError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal ended the command. The run that it waited for, if any, may continue elsewhere."""
+    """A signal ended the command."""
+
+    # The run that it waited for, if any, may continue elsewhere.
 
     def __init__(self, run_id: str = "") -> None:
         self.run_id = run_id
@@ -321,11 +300,10 @@ _kept_stdout: BinaryIO | None = None  # the real standard output while a command
 
 
 def dispatch(words: list[str]) -> int:
-    """Run one command and return its exit code, one of the documented ones whatever happens.
+    """Run one command and return its exit code, one of the documented ones whatever happens."""
 
-    With `--json`, standard output is kept for the one JSON object: everything that tools or their
-    child processes print goes to standard error.
-    """
+    # With `--json`, standard output is kept for the one JSON object: everything that tools or their child processes
+    # print goes to standard error.
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal of another encoding still shows the rest
@@ -459,10 +437,9 @@ def json_line(data: Any) -> None:
 
 
 def exit_now(answer: Answer) -> NoReturn:
-    """Print the answer and end the process at once.
+    """Print the answer and end the process at once."""
 
-    For a command with a thread that hangs: closing the App would wait for that thread.
-    """
+    # For a command with a thread that hangs: closing the App would wait for that thread.
     _print_answer(answer, _kept_stdout)
     sys.stdout.flush()
     os._exit(answer.exit)
@@ -513,14 +490,10 @@ class _SkippingSelector(selectors.DefaultSelector):
 
 @contextmanager
 def fake_clock() -> Iterator[Callable[[], asyncio.AbstractEventLoop]]:
-    """Replace the clocks of this process; event loops skip every idle wait instead of sleeping.
+    """Replace the clocks of this process; event loops skip every idle wait instead of sleeping."""
 
-    Enter it in a process of its own, as `ropewalk test` does: it sets `time.time` and `time.monotonic`, also where
-    modules that are loaded already have them under a name of their own.
-
-    Yields:
-        A factory of event loops on which time passes at once.
-    """
+    # Enter it in a process of its own, as `ropewalk test` does: it sets `time.time` and `time.monotonic`, also where
+    # modules that are loaded already have them under a name of their own.
     real_time, real_monotonic, offset = time.time, time.monotonic, 0.0
 
     def skip(seconds: float) -> None:

@@ -73,16 +73,7 @@ _json_handler: logging.Handler | None = None  # set while standard error is JSON
 
 
 def configure_logging(form: Form, level: Level | None = None) -> None:
-    """Configure the log of the process; later calls have no effect.
-
-    Args:
-        form: Plain lines or JSON lines.
-        level: The lowest level that is logged. Default: ROPEWALK_LOG_LEVEL, else `info` for JSON
-            lines and for `_LOGGER_FORMATS`, and `warning` for other plain lines.
-
-    Raises:
-        ConfigError: ROPEWALK_LOG_LEVEL is not a level.
-    """
+    """Configure the log of the process; later calls have no effect."""
     global _json_handler
     root = logging.getLogger()
     if any(isinstance(handler, _TextHandler) for handler in root.handlers) or _json_handler is not None:
@@ -114,13 +105,7 @@ def requested_log_format(words: Sequence[str]) -> Form:
 
 
 def notify(text: str, level: int = logging.INFO, **fields: Any) -> None:
-    """Write a message of the command to standard error, whatever the configured level.
-
-    Args:
-        text: The message.
-        level: The level that a JSON line states.
-        fields: Additional fields of a JSON line.
-    """
+    """Write a message of the command to standard error, whatever the configured level."""
     if _json_handler is None:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()

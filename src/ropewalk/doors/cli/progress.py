@@ -61,12 +61,7 @@ class Display(Protocol):
 
 
 def choose_display(quiet: bool = False, watch: bool = False) -> Display:
-    """Return the display that fits standard error.
-
-    Args:
-        quiet: Only count the events.
-        watch: Print every event.
-    """
+    """Return the display that fits standard error."""
     if watch:
         return EveryEvent(as_json=quiet)
     if quiet:

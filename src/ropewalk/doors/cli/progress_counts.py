@@ -31,41 +31,35 @@ _KEPT: Final = 12  # steps that are remembered
 
 @dataclass(slots=True)
 class EndedNode:
-    """A step that has ended.
+    """A step that has ended."""
 
-    Attributes:
-        path: The path of its node.
-        how: A key of `MARKS`.
-        note: Its duration, its error, or why it was skipped.
-        phase: The phase of its node, "" if it has none.
-    """
-
+    # The path of its node.
     path: str
+    # A key of `MARKS`.
     how: str
+    # Its duration, its error, or why it was skipped.
     note: str
+    # The phase of its node, "" if it has none.
     phase: str = ""
 
 
 @dataclass(slots=True)
 class RunCounts:
-    """Counts over the events of a run.
+    """Counts over the events of a run."""
 
-    Attributes:
-        total: The nodes that the definition declares. Loops and maps may add more while they run.
-        counts: How many steps ended in each way.
-        running: When each running step started, in seconds since the epoch.
-        phases: The phase of each running step that has one.
-        last: The steps that ended last.
-        failures: The first steps that failed.
-        executed: The first steps that were executed now, not reused.
-    """
-
+    # The nodes that the definition declares. Loops and maps may add more while they run.
     total: int = 0
+    # How many steps ended in each way.
     counts: Counter[str] = field(default_factory=Counter)
+    # When each running step started, in seconds since the epoch.
     running: dict[str, float] = field(default_factory=dict)
+    # The phase of each running step that has one.
     phases: dict[str, str] = field(default_factory=dict)
+    # The steps that ended last.
     last: deque[EndedNode] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    # The first steps that failed.
     failures: list[EndedNode] = field(default_factory=list)
+    # The first steps that were executed now, not reused.
     executed: list[EndedNode] = field(default_factory=list)
     started: float = 0.0
     run_id: str = ""
@@ -171,11 +165,7 @@ def wait_line(event: Event) -> str:
 
 
 def awaited(wait: Mapping[str, Any]) -> str:
-    """Say what a wait is for: the approval, the answer to a question of an MCP server, or the event.
-
-    Args:
-        wait: The wait as JSON, or the record of it.
-    """
+    """Say what a wait is for: the approval, the answer to a question of an MCP server, or the event."""
     if "approval" in wait:
         return f"an approval: {wait['approval']}"
     question = wait.get("question")

@@ -48,16 +48,7 @@ ReadLine = Callable[[str], Awaitable[str | None]]
 
 
 async def answer_question(question: Elicitation, read: ReadLine, show: Callable[[str], None]) -> Any:
-    """Ask a person what a server wants to know.
-
-    Args:
-        question: The question.
-        read: Reads a line.
-        show: Shows a line.
-
-    Returns:
-        The fields of the form, True for an address that the person opens, `"decline"`, or `"cancel"`.
-    """
+    """Ask a person what a server wants to know."""
     show(f"? {replace_invisible(question.server)} asks: {replace_invisible(question.message)}")
     if question.url is not None:
         show(f"  open this address: {replace_invisible(question.url)}")
@@ -79,7 +70,9 @@ async def answer_question(question: Elicitation, read: ReadLine, show: Callable[
 async def _read_consent(
     offer: str, consents: tuple[str, ...], read: ReadLine, show: Callable[[str], None]
 ) -> str | None:
-    """Ask until the line is a consent, which gives None, or a refusal. Any other line is neither of the two."""
+    """Ask until the line is a consent, which gives None, or a refusal."""
+
+    # Any other line is neither of the two.
     sign = f"  {offer}, n (decline), Ctrl-D (cancel): "
     while True:
         line = await read(sign)
@@ -96,7 +89,9 @@ async def _read_consent(
 async def _ask_field(
     name: str, field: Mapping[str, Any], required: bool, read: ReadLine, show: Callable[[str], None]
 ) -> Any:
-    """Ask one field until its answer fits. Return _CLOSED at the end of input, _UNSET for a field that is left out."""
+    """Ask one field until its answer fits."""
+
+    # Return _CLOSED at the end of input, _UNSET for a field that is left out.
     choices = _choices(field)
     # The texts come from a server, so control characters must not reach the terminal.
     if field.get("description"):
@@ -140,11 +135,7 @@ def _hint(field: Mapping[str, Any], choices: list[tuple[Json, str]], required: b
 
 
 def form_lines(question: Mapping[str, Any]) -> list[str]:
-    """Return what a person needs to know to answer a question: the address, or a line for each field of the form.
-
-    Args:
-        question: The question of a wait, `{server, message, schema or url}`.
-    """
+    """Return what a person needs to know to answer a question: the address, or a line for each field of the form."""
     others = 'or "decline", or "cancel"'
     if "url" in question:
         return [f"open this address: {question['url']}", f"payload: true (the address was opened), {others}"]
@@ -160,11 +151,7 @@ def form_lines(question: Mapping[str, Any]) -> list[str]:
 
 
 def example_answer(question: Mapping[str, Any]) -> Json:
-    """Return an answer to a question that a person can start from: the fields that the form requires.
-
-    Args:
-        question: The question of a wait.
-    """
+    """Return an answer to a question that a person can start from: the fields that the form requires."""
     if "url" in question:
         return True
     schema: Mapping[str, Any] = question.get("schema") or {}
@@ -233,7 +220,9 @@ class Pausable(Protocol):
 
 
 class TerminalQuestions:
-    """Asks the person at the terminal, one question at a time. It is the `on_elicit` of a toolbox."""
+    """Asks the person at the terminal, one question at a time."""
+
+    # It is the `on_elicit` of a toolbox.
 
     def __init__(self) -> None:
         self.display: Pausable | None = None
@@ -260,14 +249,7 @@ class TerminalQuestions:
 
 
 def ask_on_terminal(app: App) -> TerminalQuestions | None:
-    """Let the person at the terminal answer questions of MCP servers, if there is a terminal.
-
-    Args:
-        app: The app whose servers may ask. None of them may be connected yet.
-
-    Returns:
-        The function that asks; None without a terminal.
-    """
+    """Let the person at the terminal answer questions of MCP servers, if there is a terminal."""
     questions = app.toolbox.on_elicit
     if questions is None and sys.stdin.isatty() and sys.stderr.isatty():
         questions = app.toolbox.on_elicit = TerminalQuestions()
@@ -276,12 +258,7 @@ def ask_on_terminal(app: App) -> TerminalQuestions | None:
 
 @contextlib.contextmanager
 def shown_with(app: App, display: Pausable) -> Iterator[None]:
-    """Pause a display while a question is asked.
-
-    Args:
-        app: The app whose servers may ask.
-        display: The display.
-    """
+    """Pause a display while a question is asked."""
     questions = ask_on_terminal(app)
     if questions is not None:
         questions.display = display

@@ -156,17 +156,9 @@ def replay(
 
 
 def in_quick_time(work: Callable[[App], Awaitable[T]], opened: Callable[[], App]) -> T:
-    """Run work on an event loop where time passes at once.
+    """Run work on an event loop where time passes at once."""
 
-    The app is opened inside, because its engine keeps the clocks that it finds.
-
-    Args:
-        work: The work.
-        opened: Opens the app.
-
-    Returns:
-        The result of the work.
-    """
+    # The app is opened inside, because its engine keeps the clocks that it finds.
     from .main import fake_clock
 
     with fake_clock() as loop:
@@ -208,15 +200,7 @@ async def _replay_file(app: App, file: Path, update: bool) -> dict[str, Any]:
 
 
 def case_text(file: Path, case: dict[str, Any]) -> str:
-    """Return a test case as the text of its file.
-
-    Args:
-        file: The file; its suffix decides between JSON and YAML.
-        case: The test case.
-
-    Returns:
-        The text.
-    """
+    """Return a test case as the text of its file."""
     if file.suffix == ".json":
         return orjson.dumps(case, option=orjson.OPT_INDENT_2).decode() + "\n"
     return dump(case)

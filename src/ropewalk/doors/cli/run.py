@@ -56,10 +56,9 @@ def resume_all(
     log: Form,
     log_level: Level | None,
 ) -> Answer:
-    """Resume every run that no process executes and list how each one ended.
+    """Resume every run that no process executes and list how each one ended."""
 
-    The exit code is 1 if a run failed or could not be resumed.
-    """
+    # The exit code is 1 if a run failed or could not be resumed.
 
     async def work(app: App, _: Interrupts) -> Answer:
         outcomes = await resume_every(app)
@@ -167,11 +166,10 @@ def run(
 
 
 async def _load_with_warnings(app: App, source: Path, variables: Collection[str]) -> Source:
-    """Load the definition and print its warnings to standard error.
+    """Load the definition and print its warnings to standard error."""
 
-    Problems and unknown tools are left to the run, which reports them again. `variables` are those
-    of the command line: a warning that one of them has no value is not printed.
-    """
+    # Problems and unknown tools are left to the run, which reports them again. `variables` are those of the command
+    # line: a warning that one of them has no value is not printed.
     try:
         loaded = await app.definitions.load_and_connect(app.load_async(source), app.connect_for)
         checked = app.definitions.check(loaded, unknown_tools="certain")
@@ -248,18 +246,7 @@ def followed(
     engine: str | None = None,
     run_id: str | None = None,
 ) -> Callable[[App, Interrupts], Awaitable[Answer]]:
-    """Return the work of a command that starts or resumes a run and shows it until it ends or waits.
-
-    Args:
-        start: Starts or resumes the run and returns its result.
-        quiet: Show no progress, as with `--json`.
-        watch: Print every event.
-        silent: Show no progress because standard error is JSON lines.
-        source: The definition's file, for the places of nodes that failed.
-        options: The options that name the same store and project in the commands shown.
-        engine: The engine of the command line, if it names one.
-        run_id: The id of the run, if it is known. If this run had already ended, a note is shown.
-    """
+    """Return the work of a command that starts or resumes a run and shows it until it ends or waits."""
 
     async def work(app: App, interrupts: Interrupts) -> Answer:
         # Show the events while the run goes on; Ctrl-C stops the run that they name.
@@ -368,16 +355,7 @@ def summary(
     resumer: str | None = None,
     changes: Sequence[str] = (),
 ) -> str:
-    """Render a result for people: status, errors, warnings, the parts of the result, and what the run waits for.
-
-    Args:
-        data: The result as JSON.
-        places: The place in the definition for the id of a node.
-        options: The options that name the same store and project in the commands shown.
-        engine: The engine of the command line, if it names one.
-        resumer: Who resumes the run by itself, if anybody does.
-        changes: Lines that say which steps were executed and which were reused.
-    """
+    """Render a result for people: status, errors, warnings, the parts of the result, and what the run waits for."""
     status = str(data.get("status"))
     preposition = "after" if status == "waiting" else "in"
     took = (
@@ -402,12 +380,7 @@ def summary(
 
 
 def rejected(data: Mapping[str, Any], options: str | None) -> list[str]:
-    """Say how to continue after a tool ran and its result was rejected.
-
-    Args:
-        data: The result as JSON.
-        options: The options that name the same store and project; None if the run was not recorded.
-    """
+    """Say how to continue after a tool ran and its result was rejected."""
     lines: list[str] = []
     for error in data.get("errors") or ():
         if not isinstance(error, dict) or error.get("ran") is not True:

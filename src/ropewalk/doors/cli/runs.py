@@ -140,11 +140,10 @@ def _with_progress(app: App, row: RunRow) -> RunRow:
 
 
 def _execution_time(row: RunRow, now: float, state: str | None, earlier: float) -> str:
-    """Return how long the run executed, without the time that it was queued, interrupted or waiting.
+    """Return how long the run executed, without the time that it was queued, interrupted or waiting."""
 
-    For a run that a process executes now, return the time since its start. `earlier` is the time in seconds of
-    executions before a retry.
-    """
+    # For a run that a process executes now, return the time since its start. `earlier` is the time in seconds of
+    # executions before a retry.
     if state is not None or row.status == "waiting":
         return duration(row.spent + earlier) if state != "queued" and row.spent + earlier else "-"
     if row.ended_at and row.spent:
@@ -237,17 +236,7 @@ def _details_text(
     *,
     entire: bool,
 ) -> str:
-    """Render a run as text.
-
-    Args:
-        run: The details of the run, as `app.runs.get` returns them.
-        root: The id of the run to resume: this one, or the one that called it as a tool.
-        transcript: Renders the steps of agents.
-        queue_note: Why no worker takes a queued run, if none does.
-        resumer: Who resumes the run by itself.
-        options: The options that name the same store and project in the commands shown.
-        entire: Leave out no step.
-    """
+    """Render a run as text."""
     resume = f"ropewalk resume {shlex.quote(root)}{options}"
     status = run["status"]
     if run["queued"]:
@@ -332,14 +321,7 @@ def _time_spent(run: dict[str, Any]) -> str:
 
 
 def _abridged_lines(nodes: list[dict[str, Any]], now: float, pending: Container[str], *, entire: bool) -> Iterable[str]:
-    """Render one line per step; for a long run only the first, the failed and the last steps.
-
-    Args:
-        nodes: The steps.
-        now: Seconds since the epoch; infinite for a run that has ended.
-        pending: Paths of the waits that nothing has answered.
-        entire: Leave out no step.
-    """
+    """Render one line per step; for a long run only the first, the failed and the last steps."""
     if entire or len(nodes) <= 2 * _STEP_LIMIT:
         return (_step_line(node, now, pending) for node in nodes)
     first, middle, last = nodes[:_STEP_LIMIT], nodes[_STEP_LIMIT:-_STEP_LIMIT], nodes[-_STEP_LIMIT:]

@@ -86,11 +86,7 @@ def serve(
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens.
-
-    Raises:
-        ConfigError: The host or the port cannot be used.
-    """
+    """Return a socket that listens."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -194,10 +190,9 @@ def mcp(
 
 
 async def _require_valid(app: App, files: Iterable[Path]) -> None:
-    """Raise InvalidFlow for a wrong flow on the command line: now, not at the first call of a client.
+    """Raise InvalidFlow for a wrong flow on the command line: now, not at the first call of a client."""
 
-    A plan whose servers do not answer soon is left to the list of tools: no client waits for a silent server.
-    """
+    # A plan whose servers do not answer soon is left to the list of tools: no client waits for a silent server.
     for file in files:
         loading = asyncio.ensure_future(app.load_async(file))
         done, _ = await asyncio.wait([loading], timeout=_PATIENCE)

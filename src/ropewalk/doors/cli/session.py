@@ -52,13 +52,11 @@ _Answer = TypeVar("_Answer")
 
 
 class Interrupts:
-    """Handles SIGINT and SIGTERM for one command.
+    """Handles SIGINT and SIGTERM for one command."""
 
-    The first signal stops the run, which is recorded as stopped. The second one cancels the command;
-    so does the first if there is no run, or if workers execute it. A tool that blocks the loop is
-    interrupted; if it still blocks after that, the process ends. During a `turn`, signals stop only
-    the turn, and the third one ends the command.
-    """
+    # The first signal stops the run, which is recorded as stopped. The second one cancels the command; so does the
+    # first if there is no run, or if workers execute it. A tool that blocks the loop is interrupted; if it still blocks
+    # after that, the process ends. During a `turn`, signals stop only the turn, and the third one ends the command.
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -93,11 +91,7 @@ class Interrupts:
         return self._run_id
 
     async def turn(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
-        """Run a part of the command; signals end this part only.
-
-        Raises:
-            RunStopped: A signal stopped the part.
-        """
+        """Run a part of the command; signals end this part only."""
         self._run_id, self._signal_count = "", 0
         self._turn = turn = self._loop.create_task(work)
         try:
@@ -220,25 +214,7 @@ def with_app(
     log_level: Level | None = None,
     lenient: bool = False,
 ) -> Answer:
-    """Open the App, run the work of a command on an event loop, and close the App.
-
-    Args:
-        work: The command. It gets the App and the handler of signals.
-        near: The definition of the command; its project has the tools.
-        run: The id of the run to resume; the project that it was started in has the tools.
-        project: The project of the command line (`-C`).
-        store: The store of the command line.
-        engine: The engine of the command line.
-        tools: Import the project's tools. Without them, runs can be shown and stopped even if a
-            tool module is broken.
-        log: The form of the log.
-        log_level: The lowest level of the log.
-        lenient: Do not reject limits for tools that do not exist.
-
-    Raises:
-        Interrupted: A signal ended the command.
-        InterruptedByTool: A tool ended the event loop.
-    """
+    """Open the App, run the work of a command on an event loop, and close the App."""
     configure_logging(log, log_level)
     if not lenient:
         warn_without(project)
@@ -325,12 +301,7 @@ def _telemetry(app: App) -> Iterator[None]:
 
 
 def directory(near: Path | None, project: Path | None) -> Path:
-    """Return where the search for `ropewalk.toml` starts.
-
-    Args:
-        near: The definition of the command; its folder counts if it belongs to a project.
-        project: The directory of the command line, which comes first.
-    """
+    """Return where the search for `ropewalk.toml` starts."""
     if project is not None:
         return _existing_directory(project)
     if near is not None:
@@ -387,12 +358,7 @@ _REACH_SECONDS = 2.0
 
 
 async def require_model(app: App, *, reachable: bool = True) -> None:
-    """Raise ModelError if the model has no key or cannot be reached, before a tool or a server is used.
-
-    Args:
-        app: The app with the model.
-        reachable: Whether to connect to the model's server first. A build that can wait and resume does without.
-    """
+    """Raise ModelError if the model has no key or cannot be reached, before a tool or a server is used."""
     reason = app.jobs.why_model_unavailable()
     if reason is not None:
         raise ModelError(reason)
@@ -416,16 +382,7 @@ def unknown_run(app: App, run_id: str) -> NotFound:
 
 
 def facts_with_tools(app: App, run_id: str, project: Path | None) -> list[dict[str, Any]]:
-    """Return the facts about the flows of a run that ask for an approval, with what the project's tools say.
-
-    Args:
-        app: An App without tools.
-        run_id: The run.
-        project: The project of the command line. Default: that of the run.
-
-    Returns:
-        The facts; without what the tools say, if the project cannot be opened.
-    """
+    """Return the facts about the flows of a run that ask for an approval, with what the project's tools say."""
     from ...app.app import App
 
     folder = project or _folder_of_run(app.store, app.runs.outermost(run_id))

@@ -139,17 +139,7 @@ def store_options(store: str | None, project: Path | None) -> str:
 def wait_lines(
     data: dict[str, Any], options: str, engine: str | None = None, *, resumer: str | None = None
 ) -> list[str]:
-    """Render what a run waits for, each wait with the command that answers it, and how the run continues.
-
-    Args:
-        data: The run or the result as JSON.
-        options: The options that name its store and project.
-        engine: The engine of the command line, if it is not the configured one.
-        resumer: Who resumes the run by itself, if anybody does.
-
-    Returns:
-        The lines; none if the run does not wait.
-    """
+    """Render what a run waits for, each wait with the command that answers it, and how the run continues."""
     waiting = data.get("waitingFor") or []
     if not waiting:
         return []
@@ -173,14 +163,7 @@ def wait_lines(
 
 
 def wait_text(wait: dict[str, Any]) -> str:
-    """Describe a wait in one line.
-
-    Args:
-        wait: The wait as JSON.
-
-    Returns:
-        The path, the event, or the question of the approval or of the server, and the deadline.
-    """
+    """Describe a wait in one line."""
     until = f", until {wait['due']}" if wait["due"] else ""
     if _is_overdue(wait):
         until = f", but its timeout ended at {wait['due']}"
@@ -198,15 +181,7 @@ def _is_overdue(wait: dict[str, Any]) -> bool:
 
 
 def command(run: str, wait: dict[str, Any]) -> str:
-    """Return the command that answers a wait.
-
-    Args:
-        run: The id of the run, quoted for a shell.
-        wait: The wait as JSON.
-
-    Returns:
-        The command, without the options of the store.
-    """
+    """Return the command that answers a wait."""
     if "approval" in wait:
         return f"ropewalk runs approve {run} {shlex.quote(wait['path'])}"
     send = f"ropewalk runs send {run} {shlex.quote(wait['event'])}"

@@ -43,8 +43,10 @@ _QUIET: Final = 2.0  # seconds before a command says what it waits for
 
 
 async def all_connected(app: App) -> None:
-    """Connect every server. The command has no later moment to list a tool, so it waits for each one's
-    `connect_timeout`, and says so when that takes long."""
+    """Connect every server."""
+
+    # The command has no later moment to list a tool, so it waits for each one's `connect_timeout`, and says so when
+    # that takes long.
     late = await app.toolbox.connect_within(_QUIET)
     if late:
         notify(f"waiting for {', '.join(late)}: no answer yet; `connect_timeout` of the server says how long to wait")
@@ -70,13 +72,9 @@ def ls(*, json: Json = False, project: Project = None) -> Answer:
 
 
 async def _add_saved_plans(app: App, project: Path | None) -> list[str]:
-    """Offer the saved plans of the project as tools of an app whose store is in memory.
+    """Offer the saved plans of the project as tools of an app whose store is in memory."""
 
-    The project's store is only read: it is not created, and no old run is deleted.
-
-    Returns:
-        One line with the reason if the plans could not be read, otherwise none.
-    """
+    # The project's store is only read: it is not created, and no old run is deleted.
     from ...app.saved_plans import KIND, register_saved_plans
 
     try:
@@ -343,9 +341,9 @@ def select(
 
 
 def _check_names(app: App, namespace: str | None, category: str | None, exclude: tuple[str, ...]) -> None:
-    """Raise NotFound for a name that no tool has, with the nearest names. Tools of a server that is not connected may
-    exist.
-    """
+    """Raise NotFound for a name that no tool has, with the nearest names."""
+
+    # Tools of a server that is not connected may exist.
     tools = app.toolbox.list()
     spaces = {tool.namespace for tool in tools if tool.namespace} | app.toolbox.spaces
     if namespace is not None and namespace not in spaces:
@@ -400,8 +398,9 @@ def learnt(
 
 
 async def _check_tool(app: App, tool: str, project: Path | None) -> None:
-    """NotFound for a tool that there is not, unless something was learnt of it: that stays when a tool goes. Those of
-    a server that is not there may be any."""
+    """NotFound for a tool that there is not, unless something was learnt of it: that stays when a tool goes."""
+
+    # Those of a server that is not there may be any.
     known = {use.tool for use in app.selector.learnt()} | app.selector.stats().keys()
     if tool in known:
         return

@@ -60,25 +60,14 @@ def undo(
 
 
 class UndoNames:
-    """Names the calls of an undo by their tools and the steps that they undo, in place of their inner nodes.
-
-    Args:
-        app: The app whose store has the undo.
-    """
+    """Names the calls of an undo by their tools and the steps that they undo, in place of their inner nodes."""
 
     def __init__(self, app: App) -> None:
         self._app = app
         self._steps: dict[str, list[dict[str, Any]]] = {}
 
     def of(self, event: Event) -> Event | None:
-        """Return an event as it is shown to people.
-
-        Args:
-            event: An event of any run.
-
-        Returns:
-            The event itself unless it is one of an undo; None for a node that only holds the calls of an undo.
-        """
+        """Return an event as it is shown to people."""
         if not event.path or not self._steps_of(event.run_id):
             return event
         call = _CALL.match(event.path)
@@ -97,13 +86,7 @@ class UndoNames:
 
 
 def undo_lines(report: dict[str, Any], run_id: str, options: str) -> Iterator[str]:
-    """Yield the lines about the undo of a run.
-
-    Args:
-        report: The report of the undo.
-        run_id: The run.
-        options: The options that name the same store and project in the commands shown.
-    """
+    """Yield the lines about the undo of a run."""
     undone, left = report["undone"], report["left"]
     count = len(undone) + len(left)
     if report["status"] != "none":

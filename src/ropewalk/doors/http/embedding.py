@@ -13,11 +13,7 @@ if TYPE_CHECKING:
 
 
 def embedded(app: App, token: str | None, hosts: Iterable[str]) -> AuthMiddleware:
-    """Return the routes of an app for `App.asgi`, which documents the arguments.
-
-    Raises:
-        ConfigError: A package of the extra `serve` is missing.
-    """
+    """Return the routes of an app for `App.asgi`, which documents the arguments."""
     try:
         from .site import make_site
     except ModuleNotFoundError as error:

@@ -207,14 +207,7 @@ ERRORS: Final[tuple[tuple[type[BaseException], int], ...]] = (
 
 
 def status_of(error: BaseException) -> int:
-    """Return the HTTP status of an error.
-
-    Args:
-        error: The error.
-
-    Returns:
-        The status; 500 for an error that is not Ropewalk's.
-    """
+    """Return the HTTP status of an error."""
     return next((status for kind, status in ERRORS if isinstance(error, kind)), 500)
 
 
@@ -289,20 +282,12 @@ SMALL: Final = 32_768  # bytes of a body that are read at once: some millisecond
 
 
 async def patiently(size: int, work: Callable[[], Read]) -> Read:
-    """Do work that reads or checks `size` bytes of a definition: much of it in a thread, with a limit of time.
-
-    Raises:
-        InvalidFlow: It took too long.
-    """
+    """Do work that reads or checks `size` bytes of a definition: much of it in a thread, with a limit of time."""
     return work() if size <= SMALL else await in_thread(work, DEFINITION_SECONDS)
 
 
 async def load_patiently(app: App, size: int, work: Callable[[], Read]) -> Read:
-    """Load a definition as `patiently` does; for a plan, connect the servers whose tools it names.
-
-    Raises:
-        InvalidFlow: It is wrong, or took too long.
-    """
+    """Load a definition as `patiently` does; for a plan, connect the servers whose tools it names."""
     return await app.definitions.connecting(lambda: patiently(size, work))
 
 
@@ -345,7 +330,9 @@ def answer_error(_: Request, error: Exception) -> Answer:
 
 
 def answer_fault(_: Request, error: Exception) -> Answer:
-    """Answer an internal error. The log of the server has its traceback."""
+    """Answer an internal error."""
+
+    # The log of the server has its traceback.
     message = "internal error; the log of the server has it"
     return Answer({"error": {"kind": "InternalError", "message": message, "problems": []}}, 500)
 
@@ -366,15 +353,7 @@ def answer_refusal(request: Request, error: Exception) -> Answer:
 
 
 def answer_misfit(request: Request, error: Exception) -> Answer:
-    """Answer a request that does not match its route.
-
-    Args:
-        request: The request.
-        error: The validation error of the framework.
-
-    Returns:
-        An answer with the status 422 and every problem.
-    """
+    """Answer a request that does not match its route."""
     assert isinstance(error, RequestValidationError)
     if isinstance(error.body, bytes):  # which was not read as JSON
         message = f"the body is sent as {request.headers.get('content-type') or 'nothing'}; send it as application/json"

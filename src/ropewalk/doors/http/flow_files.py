@@ -34,13 +34,7 @@ class _CachedItem(NamedTuple):
 
 
 class FlowFiles:
-    """The flow files of one project.
-
-    Args:
-        app: Loads the files.
-        directory: The project directory; None for a server without one, which lists no files.
-        patterns: Files, directories and globs relative to it. Default: the YAML documents in the directory itself.
-    """
+    """The flow files of one project."""
 
     def __init__(self, app: App, directory: Path | None = None, patterns: Sequence[str] = ()) -> None:
         self._app, self._directory, self._patterns = app, directory, tuple(patterns)
@@ -72,13 +66,9 @@ class FlowFiles:
         return {**line, **fields, **source, "graph": graph_data(loaded.flow)}
 
     def loaded(self, id: str) -> Loaded:
-        """Return the flow with this id, as its file is now.
+        """Return the flow with this id, as its file is now."""
 
-        A document without an id gets this id, so that it has the same one each time.
-
-        Raises:
-            NotFound: No listed file has this id; the error suggests the nearest one.
-        """
+        # A document without an id gets this id, so that it has the same one each time.
         files = self._files()
         if id not in files:
             raise NotFound("definition", f"{FILE_KIND} {id}", suggestion=_nearest_file(id, files))
@@ -107,7 +97,9 @@ class FlowFiles:
         return {id: file for id, file in named.items() if os.path.exists(_file_of(file))}
 
     def _list_item(self, id: str, file: Path) -> dict[str, Any]:
-        """Return the item of a file. An experience is read each time, as only that shows which files changed."""
+        """Return the item of a file."""
+
+        # An experience is read each time, as only that shows which files changed.
         stamp, cached = change_stamp(_file_of(file)), self._cached_items.get(id)
         if cached is not None and cached.stamp == stamp and not os.path.isdir(file):
             return cached.item

@@ -45,14 +45,7 @@ class Feed:
             reader.set()
 
     async def follow(self, after: int) -> AsyncIterator[tuple[int, Event]]:
-        """Yield every event of the run with its number, until the run ends.
-
-        Args:
-            after: The number of the last event that the reader has.
-
-        Returns:
-            Pairs of a number and an event.
-        """
+        """Yield every event of the run with its number, until the run ends."""
         has_more = asyncio.Event()
         self._readers.add(has_more)
         try:
@@ -71,7 +64,9 @@ class Feed:
 
 
 class LiveRuns:
-    """The runs of this process. The runs of other processes are followed through their journals."""
+    """The runs of this process."""
+
+    # The runs of other processes are followed through their journals.
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -79,19 +74,7 @@ class LiveRuns:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def start(self, run_id: str, start: StartRun) -> asyncio.Task[Any]:
-        """Start a run, and wait until it has begun.
-
-        Args:
-            run_id: The id of the run.
-            start: Executes the run and passes its events to a function.
-
-        Returns:
-            The task that executes the run; its result is the outcome.
-
-        Raises:
-            RunBusy: This process executes the run already.
-            RopewalkError: The run could not begin.
-        """
+        """Start a run, and wait until it has begun."""
         if run_id in self._feeds:
             raise RunBusy(run_id, "this server")
         feed = self._feeds[run_id] = Feed()
@@ -118,11 +101,7 @@ class LiveRuns:
         return run_id in self._feeds
 
     async def wait_until_begun(self, run_id: str) -> None:
-        """Wait until a run that is being started here has begun, or has failed to begin.
-
-        Args:
-            run_id: The id of the run.
-        """
+        """Wait until a run that is being started here has begun, or has failed to begin."""
         feed = self._feeds.get(run_id)
         if feed is not None:
             async for _ in feed.follow(0):
@@ -137,18 +116,10 @@ class LiveRuns:
             del self._feeds[run_id]  # from here on the journal has everything
 
     async def follow(self, run_id: str, last: str = "") -> AsyncIterator[tuple[str, Event]]:
-        """Yield the events of a run with their ids, until it has ended.
+        """Yield the events of a run with their ids, until it has ended."""
 
-        Ids of events of a run in this process are not known to its journal. A reader that continues from the journal
-        gets every event again; events name their node and attempt, so that does no harm.
-
-        Args:
-            run_id: The id of the run.
-            last: The id of the last event that the reader has.
-
-        Returns:
-            Pairs of an id and an event.
-        """
+        # Ids of events of a run in this process are not known to its journal. A reader that continues from the journal
+        # gets every event again; events name their node and attempt, so that does no harm.
         feed = self._feeds.get(run_id)
         if feed is not None and not self._app.distributed:
             async for number, event in feed.follow(_number_in_id(last, _LIVE_PREFIX)):
@@ -161,7 +132,9 @@ class LiveRuns:
                 yield f"{_RECORDED_PREFIX}{number}", event
 
     async def close(self) -> None:
-        """Release every run. Runs in a durable store can be resumed."""
+        """Release every run."""
+
+        # Runs in a durable store can be resumed.
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

@@ -370,21 +370,7 @@ Document = dict[str, Any] | str
 def loaded_of(
     app: App, files: FlowFiles, named: Definition | None, document: Document | None
 ) -> tuple[Loaded, str | None]:
-    """Load the definition that a request names or contains.
-
-    Args:
-        app: The app that serves the request.
-        files: The project's flows in files.
-        named: The kind and the id of a definition, or None.
-        document: A document, or None.
-
-    Returns:
-        The compiled definition, and its id; None for a document.
-
-    Raises:
-        InvalidFlow: Neither or both are set, or the document is wrong.
-        NotFound: There is no such definition.
-    """
+    """Load the definition that a request names or contains."""
     if (named is None) == (document is None):
         raise InvalidFlow([Problem(path="", message="give either definition {kind, id} or document")])
     if named is not None and named.kind == FILE_KIND:
@@ -404,19 +390,7 @@ def size_of(document: Document | None) -> int:
 
 
 def stored(app: App, kind: str, id: str) -> Any:
-    """Return a stored definition.
-
-    Args:
-        app: The app whose store has it.
-        kind: `chain` or `composition`.
-        id: The id of the definition.
-
-    Returns:
-        The definition as the store holds it.
-
-    Raises:
-        NotFound: There is none; with the nearest id.
-    """
+    """Return a stored definition."""
     result = app.store.get_definition(kind, id) if can_be(kind) and can_be(id) else None
     if result is None:
         ids = [definition.id for definition in app.store.list_definitions(kind)] if can_be(kind) else []
@@ -425,18 +399,7 @@ def stored(app: App, kind: str, id: str) -> Any:
 
 
 def read(app: App, document: Document) -> Loaded:
-    """Compile a document of a request.
-
-    Args:
-        app: The app that serves the request.
-        document: The document, as an object or as text. A text is never read as a path.
-
-    Returns:
-        The compiled definition.
-
-    Raises:
-        InvalidFlow: The document is wrong, calls tools of agents directly, or names files of a directory.
-    """
+    """Compile a document of a request."""
     if isinstance(document, str):
         maximum = app.limits
         limits = Limits(size=maximum.file_size, nesting=maximum.nesting, aliases=maximum.aliases)

@@ -83,34 +83,13 @@ router = APIRouter(prefix="/api/runs", tags=["runs"], route_class=Route, default
 
 
 def own_id(run_id: str | None) -> str:
-    """Return the id of a new run.
-
-    Args:
-        run_id: The id that the client chose, or None.
-
-    Returns:
-        The id.
-
-    Raises:
-        InvalidInput: The id is not usable.
-    """
+    """Return the id of a new run."""
     check_run_id(run_id, "body.runId")
     return run_id or new_run_id()
 
 
 def require_run(app: App, run_id: str) -> RunRow:
-    """Return the row of a run.
-
-    Args:
-        app: The app whose store has it.
-        run_id: The id of the run.
-
-    Returns:
-        The row.
-
-    Raises:
-        NotFound: There is no such run; with the nearest id.
-    """
+    """Return the row of a run."""
     row = app.runs.row(run_id)
     if row is None:
         raise NotFound("run", run_id, suggestion=did_you_mean(run_id, (r.id for r in app.runs.list(limit=_ALIKE))))
@@ -153,18 +132,7 @@ async def _existing_run(app: App, live: LiveRuns, row: RunRow, wait: float) -> d
 
 
 async def start_run(live: LiveRuns, run_id: str, wait: float, start: StartRun, **fields: Json) -> Answer:
-    """Have a run executed here.
-
-    Args:
-        live: The runs that this process executes.
-        run_id: The id of the run.
-        wait: Seconds to wait for its result.
-        start: Starts the run, given a function of its events.
-        **fields: Further fields of the answer.
-
-    Returns:
-        202 as soon as the run has begun, or 200 with its result if it ends in time.
-    """
+    """Have a run executed here."""
     task = await live.start(run_id, start)
     if wait:
         done, _ = await asyncio.wait({task}, timeout=wait)
@@ -222,7 +190,9 @@ def ls(
 def _rows_of_status(
     app: App, status: str | None, waiting: set[str], after: str | None, limit: int, filters: dict[str, Any]
 ) -> Sequence[RunRow]:
-    """Return one page of runs. To the store, a run that waits inside a live process is running; here it is waiting."""
+    """Return one page of runs."""
+
+    # To the store, a run that waits inside a live process is running; here it is waiting.
     if status not in ("running", "waiting") or not waiting:
         return app.runs.list(status=status, after=after, limit=limit, **filters)
     stored = ["running", "waiting"] if status == "waiting" else ["running"]

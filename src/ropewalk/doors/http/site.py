@@ -45,7 +45,9 @@ def operation_id(route: APIRoute) -> str:
 
 
 class Metrics:
-    """Takes the events of runs. Labelled by what a project has a bounded number of, never by a run."""
+    """Takes the events of runs."""
+
+    # Labelled by what a project has a bounded number of, never by a run.
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -156,32 +158,17 @@ def logout(
 def make_site(
     app: App, token: str | None, *, hosts: Iterable[str] = (), home: Path | None = None, flows: Sequence[str] = ()
 ) -> AuthMiddleware:
-    """Build the HTTP API and the web UI of an app. The caller closes the app.
+    """Build the HTTP API and the web UI of an app."""
 
-    Args:
-        app: The app to serve.
-        token: What every request must show as bearer token or cookie; None if another program checks requests.
-        hosts: Host names that requests may name, in addition to 127.0.0.1 and localhost.
-        home: The directory whose flow files are listed as definitions.
-        flows: Patterns of these files. Default: every document in `home`.
-
-    Returns:
-        The ASGI app.
-    """
+    # The caller closes the app.
+    # `token`: What every request must show as bearer token or cookie; None if another program checks requests.
     return AuthMiddleware(
         _routes(app, FlowFiles(app, home, flows)), token, hosts, app.limits.file_size, LOST.read_bytes()
     )
 
 
 def api_of(app: App) -> dict[str, Any]:
-    """Build the OpenAPI document.
-
-    Args:
-        app: The app that the API serves.
-
-    Returns:
-        The document.
-    """
+    """Build the OpenAPI document."""
     return _routes(app, FlowFiles(app)).openapi()
 
 

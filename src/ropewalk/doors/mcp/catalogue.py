@@ -92,7 +92,9 @@ class Finder:
     async def call(
         self, tool: ExposedTool, args: dict[str, Json], asked: CallContext, request: str | None = None
     ) -> Any:
-        """Call a tool. The selector learns how it did for `request`, or for the request that it was found by."""
+        """Call a tool."""
+
+        # The selector learns how it did for `request`, or for the request that it was found by.
         request = request or asked.found_by.pop(tool.id, None)
         try:
             result = await tool.call(args, asked)
@@ -215,13 +217,7 @@ def find_tools(tools: Mapping[str, ExposedTool], finder: Finder, connecting: lis
 
 
 def unknown_tool_hint(name: str, names: Iterable[str], otherwise: str = "") -> str:
-    """Return what follows the message about an unknown tool: why it is missing, and the name that may be meant.
-
-    Args:
-        name: The unknown name, or the id of a tool.
-        names: The names of the tools.
-        otherwise: The advice without a similar name.
-    """
+    """Return what follows the message about an unknown tool: why it is missing, and the name that may be meant."""
     reason = why_reserved_is_missing(name, ())
     near = did_you_mean(name.partition(":")[2] if reason else name, names)
     parts = (reason, f"did you mean {near}?" if near else otherwise)
@@ -229,7 +225,9 @@ def unknown_tool_hint(name: str, names: Iterable[str], otherwise: str = "") -> s
 
 
 def call_tool(find: Find, tools: Mapping[str, ExposedTool], finder: Finder) -> ExposedTool:
-    """The tool that calls the others by name. Its answers are theirs, with handles for large results."""
+    """The tool that calls the others by name."""
+
+    # Its answers are theirs, with handles for large results.
 
     async def call(args: dict[str, Json], asked: CallContext) -> Any:
         name, arguments, request = args.get("name"), args.get("arguments", {}), args.get("request")
@@ -273,11 +271,10 @@ _MARK: Final = 6
 def unique_names(
     wanted: Iterable[tuple[str, str]], taken: Iterable[str] = (), own: Container[str] = ()
 ) -> dict[str, str]:
-    """From (id, wanted name) to {id: name}; the same for the same set, in whatever order.
+    """From (id, wanted name) to {id: name}; the same for the same set, in whatever order."""
 
-    Where several come to the same name, the one that wanted exactly that keeps it, of several the one whose id is in
-    `own`; the others, and those that are too long, end in a digest of their id. `taken` are names nobody gets.
-    """
+    # Where several come to the same name, the one that wanted exactly that keeps it, of several the one whose id is in
+    # `own`; the others, and those that are too long, end in a digest of their id. `taken` are names nobody gets.
     requested = dict(wanted)
     safe = {id: safe_name(name).strip("_") or "tool" for id, name in requested.items()}
     exact = Counter(name for id, name in safe.items() if requested[id] == name)
@@ -303,8 +300,10 @@ def _marked(id: str, name: str) -> str:
 
 
 class Catalogue:
-    """The tools of some sources. Where there are more than `max_listed`, only those of `always` are listed as far as
-    they fit, and `find_tools`, `call_tool` and `read_value` for the rest. Every tool can be called by its name."""
+    """The tools of some sources."""
+
+    # Where there are more than `max_listed`, only those of `always` are listed as far as they fit, and `find_tools`,
+    # `call_tool` and `read_value` for the rest. Every tool can be called by its name.
 
     def __init__(
         self, finder: Finder, always: Sequence[Source], others: Sequence[Source] = (), *, max_listed: int = 100
@@ -327,9 +326,9 @@ class Catalogue:
         return self.finder.connecting if self._others else []
 
     async def find(self, name: str) -> ExposedTool | None:
-        """Return what is called by a name, connecting only servers that it may come from; None where there is none.
+        """Return what is called by a name, connecting only servers that it may come from; None where there is none."""
 
-        Raises ConnectionError when such a server cannot be reached."""
+        # Raises ConnectionError when such a server cannot be reached.
         result = self.known(name)
         if result is not None:
             return result
@@ -338,11 +337,10 @@ class Catalogue:
         return self.tools.get(name) or self.withheld(name)
 
     def known(self, name: str) -> ExposedTool | None:
-        """Return what is called by a name, without connecting to anything; None if there is no such tool.
+        """Return what is called by a name, without connecting to anything; None if there is no such tool."""
 
-        A look at all sources costs as much as a short call. So a tool that is itself unchanged is called without it,
-        for a second. Only a new tool that claims the same name is noticed that late.
-        """
+        # A look at all sources costs as much as a short call. So a tool that is itself unchanged is called without it,
+        # for a second. Only a new tool that claims the same name is noticed that late.
         tool = self._listed.get(name) or self._tools.get(name)
         if tool is not None and tool.is_current() and time.monotonic() < self._looked + _MAX_AGE:
             return tool
@@ -355,7 +353,9 @@ class Catalogue:
         return {**self._tools, **self._listed}
 
     def withheld(self, name: str) -> ExposedTool | None:
-        """Return the tool that would have this name if it were offered. Its call says why it is not."""
+        """Return the tool that would have this name if it were offered."""
+
+        # Its call says why it is not.
         self._refresh()
         return self._withheld.get(name)
 

@@ -36,18 +36,13 @@ LEVEL: Final = "ropewalk log level"
 
 
 class ClientChannel:
-    """The client of one request. It is a `tools.mcp.call_client.CallClient`.
+    """The client of one request."""
 
-    Args:
-        ctx: The SDK's context of the request.
-        id: Equal for all requests of one client.
-
-    Attributes:
-        is_modern: True if the client speaks 2026-07-28.
-        capabilities: What the client declares, as JSON.
-        log_level: The least severe log level that it wants, or None for none.
-        takes_tasks: True if it declares the extension for tasks.
-    """
+    # It is a `tools.mcp.call_client.CallClient`.
+    # `is_modern`: True if the client speaks 2026-07-28.
+    # `capabilities`: What the client declares, as JSON.
+    # `log_level`: The least severe log level that it wants, or None for none.
+    # `takes_tasks`: True if it declares the extension for tasks.
 
     def __init__(self, ctx: Any, id: object) -> None:
         from mcp_types import LOG_LEVEL_META_KEY
@@ -80,15 +75,7 @@ class ClientChannel:
         return any(capability in self.capabilities for capability in CAPABILITY_OF.values())
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Ask the client, and return its answer.
-
-        Args:
-            method: The method of the request.
-            params: The parameters of the request.
-
-        Raises:
-            MCPError: The client refused.
-        """
+        """Ask the client, and return its answer."""
         if not self.is_modern:
             # On the stream of this request: a client knows by it which call asks.
             return dict(await self._session._request_outbound.send_raw_request(method, params, None))
@@ -103,11 +90,7 @@ class ClientChannel:
             self._questions.pop(key, None)
 
     def log(self, params: dict[str, Any]) -> None:
-        """Send the client a log message, if it wants messages of this level.
-
-        Args:
-            params: The parameters of `notifications/message`.
-        """
+        """Send the client a log message, if it wants messages of this level."""
         level = params.get("level")
         if self.log_level not in LEVELS or level not in LEVELS or LEVELS.index(level) < LEVELS.index(self.log_level):
             return
@@ -123,20 +106,14 @@ class ClientChannel:
     # --- the questions of a call that waits
 
     def move_to(self, other: ClientChannel) -> None:
-        """Continue with the request in which the client calls again: progress and log messages go there.
-
-        Args:
-            other: The channel of that request.
-        """
+        """Continue with the request in which the client calls again: progress and log messages go there."""
         self._session, self._request_id = other._session, other._request_id
         self.capabilities, self.log_level = other.capabilities, other.log_level
 
     def answer(self, responses: Mapping[str, Any]) -> None:
-        """Give the answers of the client to what asked. Answers that nobody asked for are ignored.
+        """Give the answers of the client to what asked."""
 
-        Args:
-            responses: The answers by key.
-        """
+        # Answers that nobody asked for are ignored.
         for key, response in responses.items():
             question = self._questions.pop(key, None)
             if question is not None and not question[1].done():
@@ -147,11 +124,7 @@ class ClientChannel:
             self.was_asked.clear()
 
     def input_required(self, state: str) -> InputRequiredResult:
-        """Return the result that asks the client the open questions.
-
-        Args:
-            state: Names the call when the client calls again.
-        """
+        """Return the result that asks the client the open questions."""
         from mcp_types import InputRequiredResult
 
         requests = {key: request for key, (request, _) in self._questions.items()}
@@ -175,19 +148,7 @@ class SuspendedCalls:
         self._calls: dict[str, _Call] = {}
 
     async def run(self, channel: ClientChannel, params: Any, start: Callable[[], Awaitable[Any]]) -> Any:
-        """Make a call, or continue the one that the request state names, until it ends or asks the client.
-
-        Args:
-            channel: The client of the request.
-            params: The parameters of `tools/call`, `prompts/get` or `resources/read`.
-            start: Makes the call.
-
-        Returns:
-            The result of the call, or an InputRequiredResult.
-
-        Raises:
-            MCPError: There is no such call.
-        """
+        """Make a call, or continue the one that the request state names, until it ends or asks the client."""
         call = self._resumed(channel, params)
         if call is None:
             call = _Call(task=asyncio.ensure_future(start()), channel=channel, request=_request_of(params))

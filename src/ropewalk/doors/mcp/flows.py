@@ -62,10 +62,9 @@ Execute: TypeAlias = Callable[[dict[str, Json], str, Callable[[Event], None]], A
 
 
 class Steps:
-    """The events of a run as progress notifications, and the paths of the nodes that failed.
+    """The events of a run as progress notifications, and the paths of the nodes that failed."""
 
-    Of more than ten notifications within a second only the newest is sent, when there is room again.
-    """
+    # Of more than ten notifications within a second only the newest is sent, when there is room again.
 
     def __init__(self, progress: Progress, *, counted: bool) -> None:
         self._progress = progress
@@ -113,11 +112,7 @@ class Steps:
 async def executed(
     app: App, execute: Execute, args: dict[str, Json], run_id: str | None, asked: CallContext, *, counted: bool
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Run a flow for a client; a cancelled call stops the run first.
-
-    Returns:
-        The result of the run, and the paths of the nodes that failed.
-    """
+    """Run a flow for a client; a cancelled call stops the run first."""
     import anyio
 
     own = run_id or new_run_id()
@@ -149,17 +144,7 @@ log = logging.getLogger("ropewalk.mcp.server")
 
 
 class Flows:
-    """The flows of an app, as a source of tools.
-
-    Args:
-        app: The app that runs them.
-        places: Files, directories and globs, relative to `home`. Without any, the definitions in `home` itself.
-        home: The directory of the project.
-        stored: Offer the chains and compositions of the store, too.
-        task_only: Names of flows that run only as tasks.
-        prompts: Names of flows that are also prompts, in addition to those with `mcpPrompt`.
-        plans: The operations on plans are offered, too. Their `resume_run` also continues the runs of flows.
-    """
+    """The flows of an app, as a source of tools."""
 
     def __init__(
         self,
@@ -191,9 +176,10 @@ class Flows:
         return files, stored, self._app.toolbox.version, len(TRANSFORMS)
 
     def offered(self) -> Iterator[ExposedTool]:
-        """Return one tool per flow. Invalid flows are left out; `broken` has the reasons.
+        """Return one tool per flow."""
 
-        If a flow may wait, one more tool continues runs that did."""
+        # Invalid flows are left out; `broken` has the reasons.
+        # If a flow may wait, one more tool continues runs that did.
         called = map(flow_tool_of, self._app.toolbox.list())
         waits = any(self._may_wait(tool.flow) for tool in called if tool is not None)
         own: dict[str, tuple[Path, set[str]]] = {}
@@ -426,10 +412,9 @@ class Flows:
         return await self._app.resume(run_id, on_event=on_event, park=True)
 
     async def _answered(self, run_id: str, loaded: Loaded, args: dict[str, Json], asked: CallContext) -> str:
-        """Give the answers in a request to the run that its state names, and return the id of the run.
+        """Give the answers in a request to the run that its state names, and return the id of the run."""
 
-        The state comes from the client: it can name only a run of the same flow with the same arguments.
-        """
+        # The state comes from the client: it can name only a run of the same flow with the same arguments.
         from mcp import MCPError
         from mcp_types import INVALID_PARAMS
 
@@ -478,11 +463,7 @@ def _asked_text(wait: dict[str, Any]) -> str:
 
 
 def responses_of(asked: CallContext) -> dict[str, Any]:
-    """Return the answers in a request as JSON, by key.
-
-    Args:
-        asked: The circumstances of the call.
-    """
+    """Return the answers in a request as JSON, by key."""
     dumped = {}
     for key, response in (asked.input_responses or {}).items():
         dump = getattr(response, "model_dump", None)

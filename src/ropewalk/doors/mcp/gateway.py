@@ -81,11 +81,7 @@ class GatewayPassthrough:
         return [name for name in names if toolbox.pins is None or toolbox.pins.is_pinned(name)]
 
     async def list_prompts(self, ctx: Any) -> list[Any]:
-        """Return the prompts of all servers, by the names that clients see.
-
-        Args:
-            ctx: The SDK's context of the request.
-        """
+        """Return the prompts of all servers, by the names that clients see."""
         result = await self._everywhere("list_prompts", "prompts")
         wanted = {f"{server}:{item.name}": (server, item) for server, item in result}
         shown = {id: f"{server}__{item.name}" if self._prefix else item.name for id, (server, item) in wanted.items()}
@@ -94,15 +90,7 @@ class GatewayPassthrough:
         return [item.model_copy(update={"name": names[id]}) for id, (_, item) in wanted.items()]
 
     async def get_prompt(self, ctx: Any, params: Any) -> Any:
-        """Get a prompt from its server.
-
-        Args:
-            ctx: The SDK's context of the request.
-            params: The parameters of `prompts/get`.
-
-        Raises:
-            MCPError: There is no such prompt, or its server refuses.
-        """
+        """Get a prompt from its server."""
         server, name = await self._prompt(ctx, params.name)
 
         async def get(session: Any, **retry: Any) -> Any:
@@ -122,15 +110,7 @@ class GatewayPassthrough:
         return self._prompts[shown]
 
     async def complete(self, ctx: Any, params: Any) -> Any:
-        """Get the completions of an argument from its server.
-
-        Args:
-            ctx: The SDK's context of the request.
-            params: The parameters of `completion/complete`.
-
-        Raises:
-            MCPError: There is no such prompt or resource, or its server refuses.
-        """
+        """Get the completions of an argument from its server."""
         ref = params.ref
         if ref.type == "ref/prompt":
             server, name = await self._prompt(ctx, ref.name)
@@ -144,16 +124,7 @@ class GatewayPassthrough:
         )
 
     async def subscribe(self, ctx: Any, uri: str, subscriber: Any) -> None:
-        """Subscribe to a resource.
-
-        Args:
-            ctx: The context of the request.
-            uri: The resource.
-            subscriber: Who subscribes, by identity.
-
-        Raises:
-            MCPError: There is no such resource, or its server refuses.
-        """
+        """Subscribe to a resource."""
         from mcp import MCPError
         from mcp_types import INTERNAL_ERROR
 
@@ -166,11 +137,8 @@ class GatewayPassthrough:
             raise MCPError(INTERNAL_ERROR, str(error)) from error
 
     async def set_log_level(self, level: str) -> None:
-        """Set the log level at every connected server of an older revision; since 2026-07-28 each request has its own.
-
-        Args:
-            level: The least severe level that any client wants.
-        """
+        """Set the log level at every connected server of an older revision; since 2026-07-28 each request has its
+        own."""
 
         async def ask(session: Any) -> None:
             capabilities = session.server_capabilities
@@ -185,11 +153,7 @@ class GatewayPassthrough:
         await asyncio.gather(*questions, return_exceptions=True)
 
     async def list_resources(self, ctx: Any) -> list[Any]:
-        """Return the resources of all servers.
-
-        Args:
-            ctx: The SDK's context of the request.
-        """
+        """Return the resources of all servers."""
         owned: dict[str, tuple[str, Any]] = {}
         for server, entry in await self._everywhere("list_resources", "resources"):
             owned.setdefault(str(entry.uri), (server, entry))  # where two have the same one, the first is asked
@@ -197,23 +161,11 @@ class GatewayPassthrough:
         return [item for _, item in owned.values()]
 
     async def list_templates(self, ctx: Any) -> list[Any]:
-        """Return the resource templates of all servers.
-
-        Args:
-            ctx: The SDK's context of the request.
-        """
+        """Return the resource templates of all servers."""
         return [item for _, item in await self._everywhere("list_resource_templates", "resource_templates")]
 
     async def read_resource(self, ctx: Any, params: Any) -> Any:
-        """Read a resource from its server.
-
-        Args:
-            ctx: The SDK's context of the request.
-            params: The parameters of `resources/read`.
-
-        Raises:
-            MCPError: There is no such resource, or its server refuses.
-        """
+        """Read a resource from its server."""
         from mcp import MCPError
 
         uri = str(params.uri)
@@ -247,7 +199,9 @@ class GatewayPassthrough:
         return list(dict.fromkeys(s for s, item in result if uri.startswith(item.uri_template.partition("{")[0])))
 
     async def _everywhere(self, method: str, field: str) -> list[tuple[str, Any]]:
-        """Return what every connected server lists. A server that does not answer is logged and left out."""
+        """Return what every connected server lists."""
+
+        # A server that does not answer is logged and left out.
         await self.ready()
         toolbox = self._app.toolbox
         servers = [server for server in self._servers if toolbox.has_listed(server)]
@@ -322,13 +276,7 @@ async def _at_once() -> None:
 
 
 class Tools:
-    """The tools of an app, for MCP clients.
-
-    Args:
-        app: The app.
-        servers_only: Offer only the tools of its MCP servers.
-        prefix: Begin the names of their tools with the name of the server. Without it, unique names stay as they are.
-    """
+    """The tools of an app, for MCP clients."""
 
     def __init__(self, app: App, *, servers_only: bool = False, prefix: bool = True) -> None:
         self._app, self._servers_only, self._prefix = app, servers_only, prefix
@@ -338,7 +286,9 @@ class Tools:
         return self._app.toolbox.version
 
     async def connect(self) -> None:
-        """Connect every server. `toolbox.failures` has the reason for each server that cannot be reached."""
+        """Connect every server."""
+
+        # `toolbox.failures` has the reason for each server that cannot be reached.
         await self._app.connect()
 
     async def reach(self, name: str) -> None:

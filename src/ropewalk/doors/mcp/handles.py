@@ -55,23 +55,17 @@ _INPUT: Final[dict[str, Json]] = {
 
 
 class ResultHandles:
-    """Replaces large results by handles, and reads them.
+    """Replaces large results by handles, and reads them."""
 
-    Args:
-        app: The app, whose store has the values and whose `[plans] max_result` is the limit, in bytes of JSON.
-    """
+    # `app`: The app, whose store has the values and whose `[plans] max_result` is the limit, in bytes of JSON.
 
     def __init__(self, app: App) -> None:
         self._app = app
 
     async def shorten(self, result: Any) -> Any:
-        """Return a result with a handle in place of its value if that is too large, else the result as it is.
+        """Return a result with a handle in place of its value if that is too large, else the result as it is."""
 
-        Images and other content without text stay. Errors, tasks, and results that ask for input are never replaced.
-
-        Args:
-            result: The result of a tool.
-        """
+        # Images and other content without text stay. Errors, tasks, and results that ask for input are never replaced.
         if getattr(result, "content", None) is None or result.is_error or not self._is_large(result):
             return result
         try:
@@ -110,7 +104,9 @@ class ResultHandles:
         return texts > limit or len(orjson.dumps(result.structured_content)) > limit
 
     async def _handle(self, result: Any) -> Json:
-        """Return the handle of a result. The value of a flow is in its run; any other one is recorded in a new run."""
+        """Return the handle of a result."""
+
+        # The value of a flow is in its run; any other one is recorded in a new run.
         plans = self._app.plans
         run = (result.meta or {}).get(RUN)
         if run is not None:

@@ -28,13 +28,9 @@ Answer: TypeAlias = Callable[[dict[str, Json], str, OnEvent], Awaitable[dict[str
 
 
 class PlanOperations:
-    """The operations, as a source of tools.
+    """The operations, as a source of tools."""
 
-    A client cannot approve the requests of its own model, unless `[plans] decide` allows it.
-
-    Args:
-        app: The app whose tools the programs call.
-    """
+    # A client cannot approve the requests of its own model, unless `[plans] decide` allows it.
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -52,7 +48,9 @@ class PlanOperations:
                 yield self._offer_saved(tool)
 
     async def connect(self) -> None:
-        """Register the saved plans. An operation connects what else it needs."""
+        """Register the saved plans."""
+
+        # An operation connects what else it needs.
         await register_saved_plans(self._app.jobs)
 
     async def reach(self, name: str) -> None:
@@ -95,7 +93,9 @@ class PlanOperations:
 
 
 def _watched(name: str, answer: Answer) -> Call:
-    """Return the call of an operation, whose run reports progress to the client. A key names the run."""
+    """Return the call of an operation, whose run reports progress to the client."""
+
+    # A key names the run.
 
     async def call(args: dict[str, Json], context: CallContext) -> Any:
         progress = Progress(context.on_progress)

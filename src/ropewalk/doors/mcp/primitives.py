@@ -23,13 +23,7 @@ log = logging.getLogger("ropewalk.mcp.server")
 
 
 class Primitives:
-    """Answers `prompts/*`, `resources/*` and `completion/complete`.
-
-    Args:
-        prompts: The flows that are prompts.
-        resources: What clients may read of the project; None for nothing.
-        gateway: What comes from the servers behind; None without a gateway.
-    """
+    """Answers `prompts/*`, `resources/*` and `completion/complete`."""
 
     def __init__(
         self,
@@ -150,16 +144,7 @@ class Primitives:
         return EmptyResult()
 
     async def subscribe(self, ctx: Any, uri: str, subscriber: Any) -> None:
-        """Subscribe to a resource.
-
-        Args:
-            ctx: The SDK's context of the request.
-            uri: The resource.
-            subscriber: Who subscribes, by identity.
-
-        Raises:
-            MCPError: There is no such resource, its server refuses, or there are too many subscriptions.
-        """
+        """Subscribe to a resource."""
         from mcp import MCPError
         from mcp_types import INTERNAL_ERROR
 
@@ -176,20 +161,12 @@ class Primitives:
         self._subscribers.setdefault(uri, {})[id(subscriber)] = subscriber
 
     def subscribers(self, uri: str) -> list[Any]:
-        """Return the subscribers of a resource.
-
-        Args:
-            uri: The resource.
-        """
+        """Return the subscribers of a resource."""
         others = [] if self.gateway is None else self.gateway.subscriptions.subscribers(uri)
         return [*self._subscribers.get(uri, {}).values(), *others]
 
     def remove_everywhere(self, subscriber: Any) -> None:
-        """End all subscriptions of one subscriber.
-
-        Args:
-            subscriber: Who subscribed.
-        """
+        """End all subscriptions of one subscriber."""
         for uri in list(self._subscribers):
             self._remove(uri, subscriber)
         if self.gateway is not None:

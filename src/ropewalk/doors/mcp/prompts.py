@@ -25,11 +25,7 @@ _ROLES: Final = ("user", "assistant")
 
 
 class FlowPrompts:
-    """The flows of a project that are prompts.
-
-    Args:
-        tools: Returns the tools by name.
-    """
+    """The flows of a project that are prompts."""
 
     def __init__(self, tools: Callable[[], Mapping[str, ExposedTool]]) -> None:
         self._tools = tools
@@ -62,19 +58,7 @@ class FlowPrompts:
         ]
 
     async def get(self, name: str, client: ClientChannel, params: Any) -> Any:
-        """Run the flow of a prompt, and return its result as messages.
-
-        Args:
-            name: A name in `prompts`.
-            client: The client of the request.
-            params: The parameters of `prompts/get`.
-
-        Returns:
-            A GetPromptResult, or an InputRequiredResult if the run asks the user of the client.
-
-        Raises:
-            MCPError: The arguments do not fit, or the run did not complete.
-        """
+        """Run the flow of a prompt, and return its result as messages."""
         from mcp import MCPError
         from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult
 
@@ -101,13 +85,7 @@ class FlowPrompts:
         return _as_messages(value, item.description)
 
     def complete(self, name: str, argument: str, value: str) -> list[str]:
-        """Return the values that an argument can have and that begin with a text.
-
-        Args:
-            name: A name in `prompts`.
-            argument: The name of the argument.
-            value: What the user has typed.
-        """
+        """Return the values that an argument can have and that begin with a text."""
         schemas = {key: schema for key, schema, _ in _arguments(self.prompts[name])}
         return [choice for choice in _choices(schemas.get(argument, {})) if choice.lower().startswith(value.lower())]
 
@@ -120,11 +98,7 @@ def _arguments(item: ExposedTool) -> Iterator[tuple[str, dict[str, Any], bool]]:
 
 
 def _read_arguments(item: ExposedTool, texts: Mapping[str, str]) -> dict[str, Json]:
-    """Return the arguments of a prompt with the types of its schema.
-
-    Raises:
-        MCPError: There is no such argument, or a required one is missing.
-    """
+    """Return the arguments of a prompt with the types of its schema."""
     from mcp import MCPError
     from mcp_types import INVALID_PARAMS
 

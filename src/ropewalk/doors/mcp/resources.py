@@ -62,13 +62,7 @@ _TEMPLATES: Final = (
 
 
 class ProjectResources:
-    """The resources of a project.
-
-    Args:
-        app: The app with the runs.
-        tools: Returns the offered tools by name; those of flows have a definition.
-        kinds: What clients may read: `runs`, `definitions`, `values`.
-    """
+    """The resources of a project."""
 
     def __init__(self, app: App, tools: Callable[[], Mapping[str, ExposedTool]], kinds: Collection[str]) -> None:
         self._app, self._tools, self._kinds = app, tools, frozenset(kinds)
@@ -77,27 +71,13 @@ class ProjectResources:
         self._places: dict[str, int] = {}  # in the journals of runs, up to which nothing changes, by run
 
     def owns(self, uri: str) -> bool:
-        """Return True if a URI or a template belongs to this project.
-
-        Args:
-            uri: Any URI.
-        """
+        """Return True if a URI or a template belongs to this project."""
         return self._parts(uri) is not None
 
     # --- lists
 
     async def page(self, cursor: str | None) -> tuple[list[Any], str | None]:
-        """Return one page of the resources: first the definitions, then runs, newest first.
-
-        Args:
-            cursor: Where the page begins, from the page before it; None for the first page.
-
-        Returns:
-            The resources, and the cursor of the next page; None for the last one.
-
-        Raises:
-            MCPError: The cursor is not from this server.
-        """
+        """Return one page of the resources: first the definitions, then runs, newest first."""
         from mcp_types import Resource
 
         after, resources = _read_cursor(cursor), []
@@ -141,14 +121,7 @@ class ProjectResources:
     # --- reading
 
     async def read(self, uri: str) -> Any:
-        """Read a resource.
-
-        Args:
-            uri: A URI that `owns` accepts.
-
-        Returns:
-            A ReadResourceResult; None if there is no such resource.
-        """
+        """Read a resource."""
         kind, names = self._parts(uri) or ("", [])
         if kind == _DEFINITION:
             loaded = self._definitions().get(names[0])
@@ -181,14 +154,7 @@ class ProjectResources:
     # --- completions and changes
 
     async def complete(self, uri: str, argument: str, value: str, known: Mapping[str, str]) -> list[str]:
-        """Return the values that a variable of a template can have and that begin with a text.
-
-        Args:
-            uri: The template.
-            argument: The variable.
-            value: What the user has typed.
-            known: The variables that have a value already.
-        """
+        """Return the values that a variable of a template can have and that begin with a text."""
         kind = (self._parts(uri) or ("", []))[0]
         if kind == _DEFINITION:
             return _beginning(self._definitions(), value)
@@ -213,25 +179,14 @@ class ProjectResources:
         return changed
 
     async def watch(self, uri: str) -> bool:
-        """Begin to watch a resource for changes.
-
-        Args:
-            uri: A URI that `owns` accepts.
-
-        Returns:
-            False if there is no such resource.
-        """
+        """Begin to watch a resource for changes."""
         stamp = (await self._stamps_of([uri]))[uri]
         if stamp is not None:
             self._stamps[uri] = stamp
         return stamp is not None
 
     async def changed(self, subscribed: Collection[str]) -> list[str]:
-        """Return the watched resources that have changed since the last look; forget those that nobody watches.
-
-        Args:
-            subscribed: The URIs that clients still watch.
-        """
+        """Return the watched resources that have changed since the last look; forget those that nobody watches."""
         self._stamps = {uri: stamp for uri, stamp in self._stamps.items() if uri in subscribed}
         if not self._stamps:
             self._places = {}
@@ -350,11 +305,7 @@ def _cursor(after: str) -> str:
 
 
 def _read_cursor(cursor: str | None) -> str | None:
-    """Return the id of the run behind which a page begins.
-
-    Raises:
-        MCPError: The cursor is not from this server.
-    """
+    """Return the id of the run behind which a page begins."""
     from mcp import MCPError
     from mcp_types import INVALID_PARAMS
 

@@ -104,7 +104,9 @@ _LONGEST: Final = 4_000  # characters of an error; a model has to read them
 
 
 def given(value: Json, schema: dict[str, Json] | None, *, about: dict[str, Json] | None = None, note: str = "") -> Any:
-    """Return a value as structured content, and as text for clients that read only text. `note` is added as text."""
+    """Return a value as structured content, and as text for clients that read only text."""
+
+    # `note` is added as text.
     import mcp_types as types
 
     content = blocks(value)
@@ -144,7 +146,9 @@ def failed(message: str, about: dict[str, Json]) -> Any:
 
 
 def explained(name: str, error: Exception) -> Any:
-    """Return the result for an exception of a call. Raise MCPError if the exception is not the tool's answer."""
+    """Return the result for an exception of a call."""
+
+    # Raise MCPError if the exception is not the tool's answer.
     if isinstance(error, ServerRefused):
         return _refused(error)
     about: dict[str, Json] = {"kind": type(error).__name__}
@@ -204,12 +208,7 @@ def unmarked(result: Any) -> Any:
 
 
 def passed_task(server: str, result: Any) -> Any:
-    """Return the task that a server behind has created, with its name before the id; any other result as it is.
-
-    Args:
-        server: The server.
-        result: Its result.
-    """
+    """Return the task that a server behind has created, with its name before the id; any other result as it is."""
     task: Any = (getattr(result, "meta", None) or {}).get(TASK_META)
     return result if task is None else {**task, "taskId": f"{server}{TASK_SEPARATOR}{task['taskId']}"}
 
@@ -251,12 +250,7 @@ def _of_flow(error: FlowFailed, about: dict[str, Json], paths: Mapping[str, str]
 
 
 def no_resource(ctx: Any, uri: str) -> Exception:
-    """Return the error for a resource that does not exist.
-
-    Args:
-        ctx: The SDK's context of the request.
-        uri: The URI in it.
-    """
+    """Return the error for a resource that does not exist."""
     from mcp import MCPError
     from mcp_types import INVALID_PARAMS
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS

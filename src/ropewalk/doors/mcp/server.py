@@ -34,7 +34,9 @@ _LOOK: Final = 1.0  # seconds between looks at whether the tools have changed
 
 
 class McpDoor:
-    """Serve a catalogue, with prompts and resources. `server` is the SDK's, run inside `open`."""
+    """Serve a catalogue, with prompts and resources."""
+
+    # `server` is the SDK's, run inside `open`.
 
     def __init__(
         self,
@@ -246,9 +248,9 @@ class McpDoor:
         return None if tool is None or tool.withheld else tool.input_schema
 
     async def _ready(self) -> None:
-        """Wait until the servers behind have answered or failed, or until the patience at the start is over.
+        """Wait until the servers behind have answered or failed, or until the patience at the start is over."""
 
-        Servers that answer later are announced: one that never does must not keep clients from the others."""
+        # Servers that answer later are announced: one that never does must not keep clients from the others.
         left = self._until - asyncio.get_running_loop().time()
         if self._connected is not None and not self._connected.done() and left > 0:
             await asyncio.wait([self._connected], timeout=left)
@@ -341,10 +343,9 @@ def _source_of(ctx: Any) -> str | None:
 
 
 def _is_older(ctx: Any) -> bool:
-    """Return True if the client speaks a revision before 2026-07-28.
+    """Return True if the client speaks a revision before 2026-07-28."""
 
-    In those, schemas have no choice at their root, and structured content is an object.
-    """
+    # In those, schemas have no choice at their root, and structured content is an object.
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
     return ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS

@@ -26,11 +26,7 @@ AskServer: TypeAlias = Callable[[str, Callable[[Any], Awaitable[Any]], str, floa
 
 
 class ResourceSubscriptions:
-    """The subscribed resources, each with its subscribers.
-
-    Args:
-        ask: Asks the session of a server.
-    """
+    """The subscribed resources, each with its subscribers."""
 
     def __init__(self, ask: AskServer) -> None:
         self._ask = ask
@@ -38,27 +34,11 @@ class ResourceSubscriptions:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def subscribers(self, uri: str) -> list[Any]:
-        """Return the subscribers of a resource.
-
-        Args:
-            uri: The resource.
-        """
+        """Return the subscribers of a resource."""
         return list(self._subscribers.get(uri, {}).values())
 
     async def add(self, server: str, uri: str, subscriber: Any) -> None:
-        """Subscribe to a resource, and wait until the server has confirmed it.
-
-        Args:
-            server: The server that has the resource.
-            uri: The resource.
-            subscriber: Who subscribes; compared by identity.
-
-        Raises:
-            ServerRefused: The server has no subscriptions.
-            ConnectionError: The server cannot be reached.
-            TimeoutError: The server gave no answer.
-            OverflowError: There are too many subscriptions.
-        """
+        """Subscribe to a resource, and wait until the server has confirmed it."""
         if uri not in self._tasks and len(self._tasks) >= MAX_SUBSCRIPTIONS:
             raise OverflowError(f"more than {MAX_SUBSCRIPTIONS:,} resources are subscribed")
         self._subscribers.setdefault(uri, {})[id(subscriber)] = subscriber
@@ -74,12 +54,7 @@ class ResourceSubscriptions:
             task.result()
 
     def remove(self, uri: str, subscriber: Any) -> None:
-        """End the subscription of one subscriber, if there is one.
-
-        Args:
-            uri: The resource.
-            subscriber: Who subscribed.
-        """
+        """End the subscription of one subscriber, if there is one."""
         subscribers = self._subscribers.get(uri, {})
         subscribers.pop(id(subscriber), None)
         if not subscribers:
@@ -89,11 +64,7 @@ class ResourceSubscriptions:
                 task.cancel()
 
     def remove_everywhere(self, subscriber: Any) -> None:
-        """End all subscriptions of one subscriber.
-
-        Args:
-            subscriber: Who subscribed.
-        """
+        """End all subscriptions of one subscriber."""
         for uri in list(self._subscribers):
             self.remove(uri, subscriber)
 

@@ -38,22 +38,13 @@ _OLDER_TASK: Final[tuple[str, ...]] = (
 
 
 class TaskMethods:
-    """Serves `tasks/*`, and turns calls of flows into tasks.
-
-    Args:
-        app: The app, whose toolbox has the servers behind.
-        tasks: The tasks.
-    """
+    """Serves `tasks/*`, and turns calls of flows into tasks."""
 
     def __init__(self, app: App, tasks: Tasks) -> None:
         self._app, self.tasks = app, tasks
 
     def register(self, server: Server[Any]) -> None:
-        """Add the methods and the capability to a server.
-
-        Args:
-            server: The SDK's server.
-        """
+        """Add the methods and the capability to a server."""
         import mcp_types as types
 
         class TaskParams(types.RequestParams):
@@ -80,21 +71,7 @@ class TaskMethods:
     async def created(
         self, tool: ExposedTool, args: dict[str, Json], key: str | None, client: ClientChannel, requested: bool
     ) -> dict[str, Any] | None:
-        """Create a task for a call, if the tool and the client support tasks.
-
-        Args:
-            tool: The tool.
-            args: The arguments.
-            key: Idempotency key of the call.
-            client: The client of the call.
-            requested: True if a client of 2025-11-25 asks for a task.
-
-        Returns:
-            The result of the call, or None if the tool is to be called in the usual way.
-
-        Raises:
-            MCPError: The tool runs only as a task, and the client does not support tasks.
-        """
+        """Create a task for a call, if the tool and the client support tasks."""
         if tool.task is None or not (client.takes_tasks if client.is_modern else requested):
             if tool.task_only:
                 raise _needs_tasks(client)
@@ -190,13 +167,7 @@ async def _ask(session: Any, method: str, params: dict[str, Any]) -> dict[str, A
 
 
 def _check(ctx: Any, task_id: str | None, *, modern: bool | None = None) -> bool:
-    """Check that a client may send this request; return True if it speaks 2026-07-28.
-
-    Args:
-        ctx: The context of the request.
-        task_id: The task that it names.
-        modern: The only revision that has this method: True for 2026-07-28, False for 2025-11-25.
-    """
+    """Check that a client may send this request; return True if it speaks 2026-07-28."""
     from mcp import MCPError
     from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
     from mcp_types import HEADER_MISMATCH, METHOD_NOT_FOUND

@@ -47,12 +47,7 @@ class _TaskRecovery(Recovery):
 
 
 class Tasks:
-    """The tasks of an app.
-
-    Args:
-        app: The app that runs the flows.
-        at_once: How many runs are executed at the same time; the others wait.
-    """
+    """The tasks of an app."""
 
     def __init__(self, app: App, at_once: int = _AT_ONCE) -> None:
         self._app = app
@@ -74,20 +69,9 @@ class Tasks:
         await self._recovery.close()
 
     async def create(self, tool: ExposedTool, args: dict[str, Json], key: str | None) -> dict[str, Any]:
-        """Create a task. When this returns, the run is in the store.
+        """Create a task."""
 
-        Args:
-            tool: The tool of a flow.
-            args: The arguments.
-            key: Idempotency key: the same one again gives the same task.
-
-        Returns:
-            The task, as `get` does.
-
-        Raises:
-            InvalidFlow: The definition is wrong.
-            InvalidInput: The arguments do not match.
-        """
+        # When this returns, the run is in the store.
         assert tool.task is not None
         run_id = PREFIX + (secrets.token_hex(16) if key is None else digest([tool.id, key]))
         if run_id not in self._running:
@@ -102,17 +86,7 @@ class Tasks:
         return await self.get(run_id)
 
     async def get(self, id: str) -> dict[str, Any]:
-        """Return the state of a task.
-
-        Args:
-            id: The id of the task.
-
-        Returns:
-            `taskId`, `status`, times, and by the status `result`, `error` or `inputRequests`.
-
-        Raises:
-            KeyError: There is no such task.
-        """
+        """Return the state of a task."""
         row = await self._row(id)
         shown: dict[str, Any] = {
             "taskId": id,
@@ -137,41 +111,21 @@ class Tasks:
         return {**shown, "status": "working"}
 
     async def update(self, id: str, responses: dict[str, Any]) -> None:
-        """Give answers to what a task waits for, and continue it.
-
-        Args:
-            id: The id of the task.
-            responses: Results of elicitations, by the key in `inputRequests`.
-
-        Raises:
-            KeyError: There is no such task.
-        """
+        """Give answers to what a task waits for, and continue it."""
         row = await self._row(id)
         if row.status not in ENDS and await answer_waits(self._app, id, responses):
             self._continue(id)
 
     async def cancel(self, id: str) -> None:
-        """Stop the run of a task. A task that has ended stays as it is.
+        """Stop the run of a task."""
 
-        Args:
-            id: The id of the task.
-
-        Raises:
-            KeyError: There is no such task.
-        """
+        # A task that has ended stays as it is.
         row = await self._row(id)
         if row.status not in ENDS:
             await run_sync_in_thread(self._app.store, lambda: self._app.runs.stop(id))
 
     async def result(self, id: str) -> dict[str, Any]:
-        """Return a task when it has ended or needs input.
-
-        Args:
-            id: The id of the task.
-
-        Raises:
-            KeyError: There is no such task.
-        """
+        """Return a task when it has ended or needs input."""
         while True:
             task = await self.get(id)
             if task["status"] != "working":

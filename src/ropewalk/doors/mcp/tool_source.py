@@ -18,22 +18,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallContext:
-    """The circumstances of a call.
+    """The circumstances of a call."""
 
-    Attributes:
-        key: Idempotency key of the call, if the client sent one.
-        on_progress: Receives progress, if the client wants it.
-        found_by: Requests by which this client found tools, by their ids.
-        client: What the client can be asked.
-        input_responses: Answers of the client to the input requests of an earlier result of this call.
-        request_state: The state that this earlier result had.
-    """
-
+    # Idempotency key of the call, if the client sent one.
     key: str | None = None
+    # Requests by which this client found tools, by their ids.
     found_by: dict[str, str] = field(default_factory=dict)
+    # Receives progress, if the client wants it.
     on_progress: Callable[[ProgressEvent], Awaitable[None]] | None = None
+    # What the client can be asked.
     client: ClientChannel | None = None
+    # Answers of the client to the input requests of an earlier result of this call.
     input_responses: Any = None
+    # The state that this earlier result had.
     request_state: str | None = None
 
 
@@ -47,22 +44,11 @@ PrepareTask: TypeAlias = Callable[[dict[str, Json], str], Awaitable["Job"]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExposedTool:
-    """One tool as clients see it.
+    """One tool as clients see it."""
 
-    Attributes:
-        id: What it is here, such as `flow:shout` or `git:git_log`.
-        wanted: The name that it should have.
-        verbatim: Its results are those of an MCP server; others fit `output_schema`.
-        withheld: No client sees it; a call says why.
-        own: It belongs to the project, and keeps its name if another tool wants the same.
-        task: Makes the job of a task; None if it cannot run as one.
-        task_only: It runs only as a task.
-        prompt: It is also a prompt.
-        definition: The flow that it runs; None if it is not a flow.
-        is_current: Returns True if the tool is certainly as its source offers it now. It must be quick.
-    """
-
+    # What it is here, such as `flow:shout` or `git:git_log`.
     id: str
+    # The name that it should have.
     wanted: str
     description: str
     input_schema: dict[str, Json]
@@ -70,13 +56,21 @@ class ExposedTool:
     output_schema: dict[str, Json] | None = None
     title: str | None = None
     annotations: dict[str, Json] | None = None
+    # Its results are those of an MCP server; others fit `output_schema`.
     verbatim: bool = False
+    # No client sees it; a call says why.
     withheld: bool = False
+    # It belongs to the project, and keeps its name if another tool wants the same.
     own: bool = False
+    # Makes the job of a task; None if it cannot run as one.
     task: PrepareTask | None = None
+    # It runs only as a task.
     task_only: bool = False
+    # It is also a prompt.
     prompt: bool = False
+    # The flow that it runs; None if it is not a flow.
     definition: Loaded | None = None
+    # Returns True if the tool is certainly as its source offers it now. It must be quick.
     is_current: Callable[[], bool] = lambda: False
 
 
@@ -96,5 +90,7 @@ class Source(Protocol):
         ...
 
     async def reach(self, name: str) -> None:
-        """Connect to the servers that may have a tool of this name. Raise if one of them cannot be reached."""
+        """Connect to the servers that may have a tool of this name."""
+
+        # Raise if one of them cannot be reached.
         ...

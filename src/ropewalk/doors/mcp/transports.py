@@ -190,7 +190,9 @@ class Address:
 
 
 async def serve(door: McpDoor, address: Address, token: str | None, ready: Callable[[str], None]) -> None:
-    """Serve until cancelled. Call `ready` with the URL once the server listens."""
+    """Serve until cancelled."""
+
+    # Call `ready` with the URL once the server listens.
     if token is None and not address.local:
         raise ConfigError(f"{address.shown} can be reached from other machines, so a token is required")
     listening = address.listen()

@@ -27,16 +27,9 @@ BY: Final = "mcp"
 
 
 async def questions_of(app: App, run_id: str, waits: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the elicitation requests for the waits of a run. An approval says what the flow may do.
+    """Return the elicitation requests for the waits of a run."""
 
-    Args:
-        app: The app of the run.
-        run_id: The run.
-        waits: Its waits by path, as `open_waits` gives them.
-
-    Returns:
-        The requests by the path of the wait.
-    """
+    # An approval says what the flow may do.
     facts = await run_sync_in_thread(app.store, lambda: app.runs.facts(run_id, [dict(wait) for wait in waits.values()]))
     return {path: _question_of(wait, approval_text(facts)) for path, wait in waits.items()}
 
@@ -70,40 +63,20 @@ def _form_of_server(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def for_older_client(path: str, params: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters of an elicitation for a client of 2025-11-25, where an address needs an id.
-
-    Args:
-        path: The path of the wait.
-        params: The parameters of `questions_of`.
-    """
+    """Return the parameters of an elicitation for a client of 2025-11-25, where an address needs an id."""
     return {**params, "elicitationId": path} if params["mode"] == "url" else params
 
 
 async def open_waits(app: App, run_id: str) -> dict[str, dict[str, Any]]:
-    """Return the unanswered waits of a run by path.
-
-    Args:
-        app: The app of the run.
-        run_id: The run.
-    """
+    """Return the unanswered waits of a run by path."""
     waits: list[dict[str, Any]] = await run_sync_in_thread(app.store, lambda: app.runs.waiting(run_id))
     return {str(wait["path"]): wait for wait in waits}
 
 
 async def answer_waits(app: App, run_id: str, responses: Mapping[str, Any]) -> bool:
-    """Give the answers of a client's user to the waits of a run. Answers that fit no wait are ignored.
+    """Give the answers of a client's user to the waits of a run."""
 
-    Args:
-        app: The app of the run.
-        run_id: The run.
-        responses: The results of elicitations by the path of the wait.
-
-    Returns:
-        True if a wait was answered.
-
-    Raises:
-        MCPError: An answer does not fit the form of a server.
-    """
+    # Answers that fit no wait are ignored.
     waits = await open_waits(app, run_id)
     answered = False
     for path, response in responses.items():

@@ -23,12 +23,11 @@ from ..timeouts import Deadline, clock, deadline_of_task
 
 
 class Direct(Protocol):
-    """The call of an async local handler in parts, which the engine runs in its own loop.
+    """The call of an async local handler in parts, which the engine runs in its own loop."""
 
-    If the arguments do not pass `fits`, `check` refuses or repairs them. Then `raw = await handler(**args)`. The result
-    is `take(raw)`, or `settle(raw)` if that is NOT_JSON. `failed(error)` makes the failure of an exception. The engine
-    keeps the timeout.
-    """
+    # If the arguments do not pass `fits`, `check` refuses or repairs them. Then `raw = await handler(**args)`. The
+    # result is `take(raw)`, or `settle(raw)` if that is NOT_JSON. `failed(error)` makes the failure of an exception.
+    # The engine keeps the timeout.
 
     @property
     def handler(self) -> Callable[..., Awaitable[Any]]:
@@ -89,24 +88,17 @@ class Lease(Protocol):
         ...
 
     async def renewed(self, run_id: str, /) -> None:
-        """Wait until the process is certain again.
-
-        Args:
-            run_id: The run that makes a call.
-
-        Raises:
-            Fenced: Another process has taken the run over.
-        """
+        """Wait until the process is certain again."""
         ...
 
 
 class Caller(Protocol):
-    """Resolves tools.
+    """Resolves tools."""
 
-    A caller that keeps something per run, such as a child process, may have `began(run_id)` and `async ended(run_id)`.
-    The engine calls them when a run begins to execute in this process, and when it has ended here in any way. They must
-    not raise. The idempotency keys of a run begin with its id and a slash; the id itself may contain slashes.
-    """
+    # A caller that keeps something per run, such as a child process, may have `began(run_id)` and `async
+    # ended(run_id)`. The engine calls them when a run begins to execute in this process, and when it has ended here in
+    # any way. They must not raise. The idempotency keys of a run begin with its id and a slash; the id itself may
+    # contain slashes.
 
     @property
     def version(self) -> int:
@@ -114,17 +106,7 @@ class Caller(Protocol):
         ...
 
     def bind(self, tool_id: str, /) -> Any:
-        """Resolve a tool.
-
-        Args:
-            tool_id: The tool.
-
-        Returns:
-            The tool as `Bound`.
-
-        Raises:
-            ToolError: The tool cannot be resolved.
-        """
+        """Resolve a tool."""
         ...
 
 
@@ -187,10 +169,9 @@ def _never(args: Args) -> bool:
 
 
 def _in_places(handler: Callable[..., Any], fields: dict[str, Getter]) -> Fields | None:
-    """Return the fields in the order of the handler's first parameters; None if they differ from these.
+    """Return the fields in the order of the handler's first parameters; None if they differ from these."""
 
-    A call with positional arguments takes half the time of one with keywords.
-    """
+    # A call with positional arguments takes half the time of one with keywords.
     function, skipped = (handler.__func__, 1) if type(handler) is MethodType else (handler, 0)
     if type(function) is not FunctionType:
         return None

@@ -76,31 +76,19 @@ class PendingCommit:
 
 
 class HandlerCall(NamedTuple):
-    """A call of an async handler that the engine makes in parts, because that needs no further coroutine.
+    """A call of an async handler that the engine makes in parts, because that needs no further coroutine."""
 
-    Attributes:
-        direct: The parts of the call.
-        timeout: Seconds for one call.
-    """
-
+    # The parts of the call.
     direct: Direct
+    # Seconds for one call.
     timeout: float
 
 
 class DurableCall:
-    """A tool call whose result is committed to the journal before anything depends on it.
+    """A tool call whose result is committed to the journal before anything depends on it."""
 
-    A recorded result is returned without a call. The journal keeps a digest of the arguments; a recorded call with
-    other arguments is a JournalConflict.
-
-    Args:
-        tool: The id of the tool.
-        target: Makes the call.
-        get_args: Returns the arguments of the tool for a frame.
-        node_slot: The node that makes the call.
-        lease: Delays the call until it is certain that this process owns the run; None if no other process can.
-        defers_commit: Whether `run` returns a PendingCommit in place of waiting for the commit. The region awaits it.
-    """
+    # A recorded result is returned without a call. The journal keeps a digest of the arguments; a recorded call with
+    # other arguments is a JournalConflict.
 
     __slots__ = (
         "_defers_commit", "_evaluates_long", "_failed", "_get_args", "_lease", "_node_timeout", "_send", "_settle",
@@ -132,11 +120,10 @@ class DurableCall:
             self._send = target
 
     async def run(self, frame: Frame) -> Json | PendingCommit:
-        """Return the recorded result of the call, or make the call and commit its result.
+        """Return the recorded result of the call, or make the call and commit its result."""
 
-        This is one long function, because durable runs spend most of their time here: each further coroutine would
-        cost every call, and every suspension of its tool.
-        """
+        # This is one long function, because durable runs spend most of their time here: each further coroutine would
+        # cost every call, and every suspension of its tool.
         run, node_slot = frame[RUN], self.node_slot
         log = run.log
         args = await evaluated(self._get_args, frame) if self._evaluates_long else self._get_args(frame)
@@ -187,13 +174,9 @@ _CALL_CODE: Final = DurableCall.run.__code__
 
 
 def describe_call(frame: FrameType) -> str | None:
-    """Return the tool and the run of a durable call whose Python frame this is; None for any other frame.
+    """Return the tool and the run of a durable call whose Python frame this is; None for any other frame."""
 
-    The heartbeat of a worker looks at the stack of a thread to name the tool that keeps the process busy.
-
-    Args:
-        frame: A frame of the Python interpreter, not of the engine.
-    """
+    # The heartbeat of a worker looks at the stack of a thread to name the tool that keeps the process busy.
     if frame.f_code is not _CALL_CODE:
         return None
     # The first variables of a frame are the parameters of its function.
@@ -212,12 +195,7 @@ def _call_entry(
 
 
 async def _recorded(run: Any, frame: Frame, node_slot: NodeSlot, path: str, args_digest: str) -> Entry | None:
-    """Return the journal's entry of a call, or None.
-
-    Raises:
-        PastFailure: The recorded call failed.
-        JournalConflict: The recorded call had other arguments.
-    """
+    """Return the journal's entry of a call, or None."""
     past = run.log.past
     if type(past) is not dict:
         await load(past, (path, "call"))
@@ -300,15 +278,9 @@ def sleep(seconds: Getter, node_slot: NodeSlot) -> Step:
 
 
 def remember(kind: str, decide: Getter, node_slot: NodeSlot) -> Getter:
-    """Wrap a decision so that a resumed run decides as before.
+    """Wrap a decision so that a resumed run decides as before."""
 
-    The decision is journaled, but nothing waits for its commit, because it follows from steps that are journaled.
-
-    Args:
-        kind: The kind of the journal entry.
-        decide: Makes the decision for a frame.
-        node_slot: The node that decides.
-    """
+    # The decision is journaled, but nothing waits for its commit, because it follows from steps that are journaled.
 
     def decide_once(frame: Frame) -> Json:
         run = frame[RUN]
@@ -325,30 +297,25 @@ def remember(kind: str, decide: Getter, node_slot: NodeSlot) -> Getter:
 
 
 class FailedAttempt(NamedTuple):
-    """One failed attempt of a node. All times are wall-clock seconds.
+    """One failed attempt of a node."""
 
-    Attributes:
-        path: The path of the node instance.
-        failure: The failure.
-        due: When the next attempt begins; None if there is none.
-        began: When the attempt began.
-        ended: When it failed.
-        handled: Whether the error strategy of the node takes the failure.
-    """
+    # All times are wall-clock seconds.
 
+    # The path of the node instance.
     path: str
     failure: NodeFailed
+    # When the next attempt begins; None if there is none.
     due: float | None
+    # When the attempt began.
     began: float
     ended: float
+    # Whether the error strategy of the node takes the failure.
     handled: bool
 
     def to_entry(self, node: str) -> Entry:
-        """Return the journal's entry of the attempt. Its data has `handled` only if it is true.
+        """Return the journal's entry of the attempt."""
 
-        Args:
-            node: The node that the entry names.
-        """
+        # Its data has `handled` only if it is true.
         data = {**failure_to_json(self.failure), "due": self.due}
         if self.handled:
             data["handled"] = True

@@ -32,10 +32,9 @@ def reason(node: Node, status: str) -> str:
 
 
 def ready_reporter(node_slots: list[NodeSlot]) -> Callable[[Frame, int], None]:
-    """Return a function that reports node.ready: everything that a node of an unordered region needs is done.
+    """Return a function that reports node.ready: everything that a node of an unordered region needs is done."""
 
-    In an ordered region the event would repeat node.started.
-    """
+    # In an ordered region the event would repeat node.started.
 
     def report(frame: Frame, index: int) -> None:
         node_slot = node_slots[index]
@@ -102,10 +101,9 @@ def _failure_data(run: Any, failed: NodeFailed) -> dict[str, Json]:
 
 
 def report_start(run_node: NodeRunner, node_slot: NodeSlot, slot: int) -> NodeRunner:
-    """Report node.started once, at the first attempt, after the gate and the condition of the node have passed.
+    """Report node.started once, at the first attempt, after the gate and the condition of the node have passed."""
 
-    The path of the event is in the slot, where `report_node` has put it.
-    """
+    # The path of the event is in the slot, where `report_node` has put it.
     report = start_reporter(node_slot)
 
     async def run(frame: Frame) -> Any:
@@ -119,10 +117,9 @@ def report_start(run_node: NodeRunner, node_slot: NodeSlot, slot: int) -> NodeRu
 
 
 def report_node(run_node: NodeRunner, node_slot: NodeSlot, slot: int | None) -> NodeRunner:
-    """Report node.started, then node.finished, node.recovered or node.failed; or only node.skipped.
+    """Report node.started, then node.finished, node.recovered or node.failed; or only node.skipped."""
 
-    With a `slot`, `report_start` reports the start.
-    """
+    # With a `slot`, `report_start` reports the start.
     name, report = node_slot.name, start_reporter(node_slot)
 
     async def run_and_report(frame: Frame) -> Any:
@@ -161,11 +158,11 @@ def report_node(run_node: NodeRunner, node_slot: NodeSlot, slot: int | None) -> 
 
 
 class NodeListener(Listener):
-    """Turns the reports of a running call into events of its node, and passes on events of runs that the call starts.
+    """Turns the reports of a running call into events of its node, and passes on events of runs that the call
+    starts."""
 
-    It ignores reports after the call has ended, so that nothing follows the end of the node. A tool may call it from a
-    thread; the events are made in the event loop of the run.
-    """
+    # It ignores reports after the call has ended, so that nothing follows the end of the node. A tool may call it from
+    # a thread; the events are made in the event loop of the run.
 
     def __init__(self, frame: Frame, node_slot: NodeSlot) -> None:
         self._run, self._path, self._name = frame[RUN], path_of(frame, node_slot), node_slot.name
@@ -219,11 +216,10 @@ def call_with_listener(bound: Any, node_slot: NodeSlot) -> Callable[[Frame, dict
 
 
 def journal_value(run_node: NodeRunner, node_slot: NodeSlot) -> NodeRunner:
-    """Journal the value of a node that calls no tool, without waiting, for people to read later.
+    """Journal the value of a node that calls no tool, without waiting, for people to read later."""
 
-    A resumed run does not read it, but computes the value again. For a node with a body only a number or a boolean is
-    journaled: the parts of any other value are in the journal already.
-    """
+    # A resumed run does not read it, but computes the value again. For a node with a body only a number or a boolean is
+    # journaled: the parts of any other value are in the journal already.
     has_body = any(isinstance(part, Graph) for _, part in node_parts(node_slot.node))
 
     async def run_and_journal(frame: Frame) -> Any:

@@ -72,10 +72,9 @@ def node_failure(exc: Exception, node_slot: NodeSlot, frame: Frame, attempts: in
 
 
 def inside(run_id: str, exc: Exception) -> tuple[str, ...] | None:
-    """Return the paths of the rejected results in flows that the failed call ran; None if it ran no flow.
+    """Return the paths of the rejected results in flows that the failed call ran; None if it ran no flow."""
 
-    Flows that ran outside the store of the run are left out, because a retry of the run cannot reach them.
-    """
+    # Flows that ran outside the store of the run are left out, because a retry of the run cannot reach them.
     places: tuple[str, ...] | None = getattr(exc, "ran_at", None)
     if places is None:
         return None

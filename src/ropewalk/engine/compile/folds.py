@@ -90,11 +90,10 @@ class Group:
 
 
 class WriteOrder:
-    """The writers of each channel of an unordered region, in the order of its fold.
+    """The writers of each channel of an unordered region, in the order of its fold."""
 
-    `shared` is one order that is right for every group of writers. It does not exist if channels contradict each other
-    (x folds a before b, y folds b before c, and c must run before a); then each group has its own.
-    """
+    # `shared` is one order that is right for every group of writers. It does not exist if channels contradict each
+    # other (x folds a before b, y folds b before c, and c must run before a); then each group has its own.
 
     def __init__(self, needs: Needs, written: list[WrittenNames], channels: Iterable[str]) -> None:
         self.needs, self.written = needs, written
@@ -212,10 +211,9 @@ _REVERSED: Final = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
 class SeenWrites:
-    """The writes that some nodes see, as a bit set over ranks: those of `base`, and `more` after them.
+    """The writes that some nodes see, as a bit set over ranks: those of `base`, and `more` after them."""
 
-    Nodes that see the same writes share one. The values after these writes are folded when the first of them starts.
-    """
+    # Nodes that see the same writes share one. The values after these writes are folded when the first of them starts.
 
     __slots__ = ("base", "mask", "more", "shift", "slot", "users")
 
@@ -248,11 +246,10 @@ class StateView:
         return seen
 
     def join(self, region: Region, slots: list[int]) -> None:
-        """Let each set of writes start from the longest beginning that it shares with another one.
+        """Let each set of writes start from the longest beginning that it shares with another one."""
 
-        If the sets are sorted by their lowest ranks, those with equal beginnings are neighbours. So one pass builds
-        their tree, with a stack of the beginnings of the last set.
-        """
+        # If the sets are sorted by their lowest ranks, those with equal beginnings are neighbours. So one pass builds
+        # their tree, with a stack of the beginnings of the last set.
         self.slots = slots
         size = len(slots) // 8 + 1
         stack: list[SeenWrites] = [SeenWrites(0, None)]
@@ -284,7 +281,9 @@ class StateView:
                 seen.slot = region.slot()
 
     def values(self, frame: Frame, seen: SeenWrites) -> Values:
-        """Return the values after the writes of a set, for reading only. Each user calls it once."""
+        """Return the values after the writes of a set, for reading only."""
+
+        # Each user calls it once.
         # Go down to the nearest values that exist, then fold the missing writes back up.
         missing: list[SeenWrites] = []
         values: Values | None = None
@@ -417,11 +416,10 @@ class StatePlan:
         return merge_views
 
     def write_keeper(self, node_slot: NodeSlot) -> Callable[[Frame, Writes], None]:
-        """Return the function that keeps a node's writes for the nodes after it.
+        """Return the function that keeps a node's writes for the nodes after it."""
 
-        An update that cannot be folded fails this node, not a later one. Whatever the node still evaluates sees its
-        writes.
-        """
+        # An update that cannot be folded fails this node, not a later one. Whatever the node still evaluates sees its
+        # writes.
         slot, view, channels = node_slot.writes_slot, node_slot.view_slot, self.channels
         names = self._names[node_slot.id]
         assert slot is not None
@@ -438,11 +436,7 @@ class StatePlan:
         return keep
 
     def fold_each(self, frame: Frame, state: dict[str, Json]) -> RefusedWrites | None:
-        """Fold the writes of one node after the other into `state`, leaving out those that do not fit.
-
-        Returns:
-            The first node whose writes do not fit, and the error; None if all fit.
-        """
+        """Fold the writes of one node after the other into `state`, leaving out those that do not fit."""
         refused: RefusedWrites | None = None
         shared = self.order.shared
         for i in shared.order if shared is not None else range(len(self.slots)):

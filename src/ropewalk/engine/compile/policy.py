@@ -31,10 +31,9 @@ Channels = dict[str, Channel]
 
 
 def _stop_if_interrupted() -> None:
-    """Raise CancelledError if something around the node has ended and the tool swallowed the cancellation.
+    """Raise CancelledError if something around the node has ended and the tool swallowed the cancellation."""
 
-    A result or failure that arrives after that changes nothing.
-    """
+    # A result or failure that arrives after that changes nothing.
     if deadline_of_task().late is INTERRUPTED:
         raise asyncio.CancelledError
 
@@ -86,10 +85,9 @@ def own_writes(
     write: Callable[[Frame, Writes], None],
     report: Callable[[Frame, dict[str, Json]], None] | None = None,
 ) -> Callable[[Frame], None]:
-    """Return a function that applies a node's own `writes`.
+    """Return a function that applies a node's own `writes`."""
 
-    An update with a wrong type or an undeclared channel fails the node before any update is folded in.
-    """
+    # An update with a wrong type or an undeclared channel fails the node before any update is folded in.
     declared = node_slot.node.writes
     names = [key for key, _ in declared.fields] if isinstance(declared, Obj) else None
     check = write_check(channels, names, node_slot.name)
@@ -127,10 +125,9 @@ def _after_call(apply: Callable[[Frame], None], node_slot: NodeSlot) -> Callable
 def write_hook(
     channels: Channels, node: Node, apply: Callable[[Frame], None], region: Region
 ) -> Callable[[Frame, Json], None]:
-    """Return a function that applies a node's writes after its call, without a coroutine around the node.
+    """Return a function that applies a node's writes after its call, without a coroutine around the node."""
 
-    Only for nodes without policies and conditions; others need `with_writes`.
-    """
+    # Only for nodes without policies and conditions; others need `with_writes`.
     declared = node.writes
     # The commonest write, the node's own output into one channel, needs no evaluation.
     if isinstance(declared, Obj) and len(declared.fields) == 1 and declared.fields[0][1] == Ref("out", (node.id,)):
@@ -207,12 +204,11 @@ def with_attempts(
     node_slot: NodeSlot,
     durable: bool,
 ) -> NodeRunner:
-    """Make attempts with pauses between them; after the last failure use the fallback value, if there is one.
+    """Make attempts with pauses between them; after the last failure use the fallback value, if there is one."""
 
-    The journal gets everything that time decides (a timeout, a failed attempt, the time of the next one) before
-    anything depends on it, so that a resumed run does not repeat what already failed. `write_own` applies the
-    writes of the node.
-    """
+    # The journal gets everything that time decides (a timeout, a failed attempt, the time of the next one) before
+    # anything depends on it, so that a resumed run does not repeat what already failed. `write_own` applies the writes
+    # of the node.
     attempts, slot = policy.retry.attempts, node_slot.attempt_slot
     attempt = _once(run_node, policy.timeout, node_slot)
     take_over = _error_handler(policy.on_error, fallback, write_own, node_slot)

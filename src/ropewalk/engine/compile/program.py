@@ -37,23 +37,16 @@ class Binder(Protocol):
     """Resolves tools: a Caller, or a Builder, which caches them."""
 
     def bind(self, tool_id: str, /) -> Any:
-        """Resolve a tool.
-
-        Args:
-            tool_id: The tool.
-
-        Returns:
-            The tool as `Bound`.
-        """
+        """Resolve a tool."""
         ...
 
 
 class Program:
-    """A compiled flow: `play(frame)` runs it over a frame of `region`.
+    """A compiled flow: `play(frame)` runs it over a frame of `region`."""
 
-    `main` is the region whose nodes are the results of the run: the body of the loop if the whole flow is one hidden
-    loop, otherwise the flow's own region. `lists_nodes` says that the value of the flow is the object of these results.
-    """
+    # `main` is the region whose nodes are the results of the run: the body of the loop if the whole flow is one hidden
+    # loop, otherwise the flow's own region. `lists_nodes` says that the value of the flow is the object of these
+    # results.
 
     __slots__ = (
         "caller",
@@ -82,15 +75,7 @@ class Program:
         self.channels, self.plan, self.main = builder.channels, builder.plans.get(region), builder.main or region
 
     def folded(self, frame: Any, state: dict[str, Any]) -> dict[str, Any]:
-        """Return the state of an interrupted run: the writes of its finished nodes.
-
-        Args:
-            frame: The outermost frame.
-            state: The state at the start of the region. It is not changed.
-
-        Returns:
-            The state.
-        """
+        """Return the state of an interrupted run: the writes of its finished nodes."""
         if self.plan is not None:
             state = dict(state)
             self.plan.fold_each(frame, state)
@@ -110,22 +95,7 @@ def compile_flow(
     knows_secrets: bool = False,
     waits: bool = False,
 ) -> Program:
-    """Compile a checked flow.
-
-    Args:
-        flow: The flow.
-        caller: Resolves its tools.
-        durable: Whether to journal every effect.
-        records: Whether to keep step records; False only for measurements.
-        watched: Whether to report events as they happen.
-        lease: Is checked before each call.
-        spread: Runs large maps in chunks on workers.
-        knows_secrets: Whether the flow is part of a run that knows secrets.
-        waits: Whether the flow is part of a run that waits.
-
-    Returns:
-        The program.
-    """
+    """Compile a checked flow."""
     builder = Builder(flow, caller, durable, records, watched, lease, spread, knows_secrets, waits)
     region = Region(flow.body, None, None, "", "")
     play = builder.region(region)
@@ -133,23 +103,22 @@ def compile_flow(
 
 
 class Builder:
-    """Walk a flow once and compile it.
+    """Walk a flow once and compile it."""
 
-    `node` puts these wrappers around the op of a node, from the innermost to the outermost:
-
-    | wrapper | used by |
-    |---|---|
-    | `with_inner_writes` | an op that awaits: passes on the writes of the regions inside; else `_as_coroutine` |
-    | `with_result` | `result` |
-    | `report_start` | `gate` or `when`, in a watched run |
-    | `with_conditions` | `gate` or `when` |
-    | `with_writes` | `writes` of a node with attempts and without regions |
-    | `with_attempts` | the policy: timeout, retry, `on_error` |
-    | `with_writes` | `writes` of any other node |
-    | `_with_view` | a node of an unordered region, if nodes before it write channels that it reads |
-    | `journal_value` | a durable run, unless the call itself is journaled |
-    | `report_node` | a watched run |
-    """
+    # `node` puts these wrappers around the op of a node, from the innermost to the outermost:
+    #
+    # | wrapper | used by |
+    # |---|---|
+    # | `with_inner_writes` | an op that awaits: passes on the writes of the regions inside; else `_as_coroutine` |
+    # | `with_result` | `result` |
+    # | `report_start` | `gate` or `when`, in a watched run |
+    # | `with_conditions` | `gate` or `when` |
+    # | `with_writes` | `writes` of a node with attempts and without regions |
+    # | `with_attempts` | the policy: timeout, retry, `on_error` |
+    # | `with_writes` | `writes` of any other node |
+    # | `_with_view` | a node of an unordered region, if nodes before it write channels that it reads |
+    # | `journal_value` | a durable run, unless the call itself is journaled |
+    # | `report_node` | a watched run |
 
     def __init__(
         self,
@@ -184,49 +153,24 @@ class Builder:
             self.approvals = approvals_read(flow)
 
     def bind(self, tool_id: str, /) -> Any:
-        """Resolve a tool, once per program.
-
-        Args:
-            tool_id: The tool.
-
-        Returns:
-            The tool as `Bound`.
-        """
+        """Resolve a tool, once per program."""
         bound = self._bound.get(tool_id)
         if bound is None:
             bound = self._bound[tool_id] = self.caller.bind(tool_id)
         return bound
 
     def lower_shortest_timeout(self, timeout: float | None) -> None:
-        """Lower the shortest timeout of the program to `timeout` seconds; None changes nothing.
-
-        Args:
-            timeout: Seconds, or None.
-        """
+        """Lower the shortest timeout of the program to `timeout` seconds; None changes nothing."""
         if timeout is not None and (self.shortest_timeout is None or timeout < self.shortest_timeout):
             self.shortest_timeout = timeout
 
     def runs_in_loop(self, node_slot: NodeSlot) -> bool:
-        """Return True if the loop of the region can make the node's tool call itself.
-
-        Args:
-            node_slot: The node.
-
-        Returns:
-            False if an event, a view or a secret needs code around the call.
-        """
+        """Return True if the loop of the region can make the node's tool call itself."""
         is_reported = self.watched and not node_slot.node.meta.hidden
         return node_slot.unwrapped and node_slot.view_slot is None and not is_reported and not self.secrets
 
     def inner_region(self, region: Region) -> Callable[..., Awaitable[Yield]]:
-        """Compile a region inside a node.
-
-        Args:
-            region: The region.
-
-        Returns:
-            A function of its frame.
-        """
+        """Compile a region inside a node."""
         outer, owner = region.outer, region.owner
         at_top = outer is not None and outer.outer is None
         if at_top and owner is not None and owner.node.meta.hidden and region.binds == "loop":
@@ -234,38 +178,15 @@ class Builder:
         return self.region(region)
 
     def expr(self, expr: Expr, scope: Scope) -> Getter:
-        """Compile an expression at a position.
-
-        Args:
-            expr: The expression.
-            scope: The position.
-
-        Returns:
-            A function of the frame.
-        """
+        """Compile an expression at a position."""
         return compile_expr(expr, scope.resolve, self.secrets_of)
 
     def condition(self, expr: Expr, scope: Scope) -> Callable[[Frame], bool]:
-        """Compile a condition at a position.
-
-        Args:
-            expr: The condition.
-            scope: The position.
-
-        Returns:
-            A function of the frame that returns a boolean.
-        """
+        """Compile a condition at a position."""
         return compile_condition(expr, scope.resolve, self.secrets_of)
 
     def region(self, region: Region) -> Callable[[Any], Any]:
-        """Compile every node of a region, then how the region runs and ends.
-
-        Args:
-            region: The region.
-
-        Returns:
-            A function of its frame, which returns an awaitable of its value and writes.
-        """
+        """Compile every node of a region, then how the region runs and ends."""
         body = region.graph
         self.node_count += len(body.nodes)
         writes = [_written_channels(node_slot) for node_slot in region.node_slots.values()]
@@ -434,15 +355,8 @@ class Builder:
 
 
 def may_wait(flow: Flow, caller: Binder) -> bool:
-    """Return True if the flow, or a flow that it calls as a tool at any depth, has a node that may wait for a person.
-
-    Args:
-        flow: The flow.
-        caller: Resolves its tools.
-
-    Returns:
-        False for a flow that never pauses.
-    """
+    """Return True if the flow, or a flow that it calls as a tool at any depth, has a node that may wait for a
+    person."""
     if _has_waits(flow.body):
         return True
     for tool in {node.op.tool for node in nodes_of(flow.body) if type(node.op) is Call}:

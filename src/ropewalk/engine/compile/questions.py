@@ -27,13 +27,7 @@ _ABOUT: Final = ("event", "question", "key", "digest", ROUND)
 
 
 def asking(send: Send, node_slot: NodeSlot, lease: Lease | None) -> Send:
-    """Wrap a call so that the run waits for the answers to the questions of the server.
-
-    Args:
-        send: Makes the call.
-        node_slot: The node that makes the call.
-        lease: Delays the call until it is certain that this process owns the run; None if no other process can.
-    """
+    """Wrap a call so that the run waits for the answers to the questions of the server."""
 
     async def send_and_ask(frame: Frame, args: Any) -> Json:
         record = _QuestionRecord(frame[RUN], node_slot, path_of(frame, node_slot))
@@ -57,11 +51,10 @@ def asking(send: Send, node_slot: NodeSlot, lease: Lease | None) -> Send:
 
 
 class _QuestionRecord:
-    """The questions of one call as the journal of its run holds them, and their answers.
+    """The questions of one call as the journal of its run holds them, and their answers."""
 
-    The first wait of a round, which is what the server asks at once, holds the whole round: what to ask, and what to
-    give back to the server with the answers.
-    """
+    # The first wait of a round, which is what the server asks at once, holds the whole round: what to ask, and what to
+    # give back to the server with the answers.
 
     def __init__(self, run: Any, node_slot: NodeSlot, path: str) -> None:
         self._run, self._node_slot, self._path = run, node_slot, path
@@ -93,11 +86,7 @@ class _QuestionRecord:
         await self._ask_rest()
 
     async def ask(self, unanswered: OpenQuestions) -> None:
-        """Record the questions that have ended a call, one after another, and wait for their answers.
-
-        Raises:
-            ExecutionFailed: The server has asked too much.
-        """
+        """Record the questions that have ended a call, one after another, and wait for their answers."""
         if len(self._answers) + len(unanswered.questions) > _MAX_QUESTIONS:
             message = f"the server asks more than {_MAX_QUESTIONS} questions during one call"
             raise ExecutionFailed(self._node_slot.tool or "", "execute", message)

@@ -52,10 +52,9 @@ ScopeGetter = Callable[[Any], Json]
 
 
 class Scope:
-    """A position in a region: at the node `node_slot`, or at the region's end if there is none.
+    """A position in a region: at the node `node_slot`, or at the region's end if there is none."""
 
-    With `start` it is before the first node, where the nodes have the values of the iteration before.
-    """
+    # With `start` it is before the first node, where the nodes have the values of the iteration before.
 
     __slots__ = ("node_slot", "region", "start")
 
@@ -448,10 +447,9 @@ def _needs_undo(bound: Any) -> bool:
 
 
 def _place_of(bound: Any) -> Callable[[Frame, NodeSlot], str]:
-    """Return the function that makes the key of a call.
+    """Return the function that makes the key of a call."""
 
-    Another attempt is the same call and has the same key, except for a flow: each attempt is a run of its own.
-    """
+    # Another attempt is the same call and has the same key, except for a flow: each attempt is a run of its own.
     return path_of if getattr(bound, "per_attempt", False) else key_of
 
 

@@ -33,10 +33,9 @@ _ATTEMPT: Final = re.compile(r"@\d+")
 
 
 class CallUndo:
-    """The undo of the calls of a node: the tool that takes one back, and how its arguments are made.
+    """The undo of the calls of a node: the tool that takes one back, and how its arguments are made."""
 
-    Without `tool`, only calls with an origin are recorded.
-    """
+    # Without `tool`, only calls with an origin are recorded.
 
     __slots__ = ("content", "make", "of", "origin", "tool")
 
@@ -44,16 +43,9 @@ class CallUndo:
         self.of, self.tool, self.make, self.content, self.origin = of, tool, make, content, origin
 
     def entry(self, run: Any, path: str, node: str, args: dict[str, Json], value: Any, began: float) -> Entry | None:
-        """Return the journal entry of the undo of a call; None for none.
+        """Return the journal entry of the undo of a call; None for none."""
 
-        Args:
-            run: The run that made the call.
-            path: The path of the call.
-            node: The id of its node.
-            args: Its arguments.
-            value: Its result.
-            began: When it began, in seconds since the epoch.
-        """
+        # `began`: When it began, in seconds since the epoch.
         data: dict[str, Json] = {"of": self.of}
         if (made_at := self._made_at(run.id, path)) is not None:
             data["made"] = {"run": made_at[0], "path": made_at[1]}
@@ -98,18 +90,7 @@ class CallUndo:
 
 
 def call_undo(builder: Any, of: str, undo: Any, bound: Any, content: bool) -> CallUndo | None:
-    """Return the undo of the calls of a node.
-
-    Args:
-        builder: Resolves the tool of the undo.
-        of: The tool that the node calls.
-        undo: The undo that its definition sets; None for that of the tool.
-        bound: The bound tool.
-        content: Whether results have the form `{value, content?}`.
-
-    Returns:
-        The undo; None if the calls have none.
-    """
+    """Return the undo of the calls of a node."""
     origin = getattr(bound, "origin", None)
     if undo is not None:
         tool, expr = undo.tool, undo.args
@@ -122,7 +103,9 @@ def call_undo(builder: Any, of: str, undo: Any, bound: Any, content: bool) -> Ca
 
 
 def _next_moment(run: Any) -> float:
-    """Return a time that no earlier call of the outermost run has. It orders the calls of a run and its parts."""
+    """Return a time that no earlier call of the outermost run has."""
+
+    # It orders the calls of a run and its parts.
     while run.parent is not None:
         run = run.parent
     run.undo_clock = max(run.now(), run.undo_clock + 1e-6)

@@ -22,12 +22,11 @@ ROUND: Final = "round"
 def wait(
     text: Getter, approval: bool, timeout: Getter | None, node_slot: NodeSlot, durable: bool, looked_at: bool
 ) -> Step:
-    """Compile a wait.
+    """Compile a wait."""
 
-    Its purpose and its deadline are committed before it begins, and the answer before anything depends on it. The value
-    is the payload of the event, or the answer to the approval; a rejection is a value only if the flow reads
-    `approved`, which `looked_at` says.
-    """
+    # Its purpose and its deadline are committed before it begins, and the answer before anything depends on it. The
+    # value is the payload of the event, or the answer to the approval; a rejection is a value only if the flow reads
+    # `approved`, which `looked_at` says.
     word = "approval" if approval else "event"
 
     async def wait_for_signal(frame: Frame) -> Json:
@@ -48,20 +47,9 @@ async def receive(
     timeout: Callable[[], float | None] | None,
     durable: bool,
 ) -> Json:
-    """Record a wait, unless an earlier process has, and return what arrives for it, secrets included.
+    """Record a wait, unless an earlier process has, and return what arrives for it, secrets included."""
 
-    Args:
-        run: The run.
-        node_slot: The node that waits.
-        path: The path of the wait.
-        about: What it waits for: `event` or `approval`, and what else the record of the wait holds.
-        timeout: Returns the seconds until the wait fails; None for no limit.
-        durable: Whether to journal the wait and its arrival.
-
-    Raises:
-        NodeFailed: The time is over.
-        JournalConflict: The recorded wait was for something else.
-    """
+    # `timeout`: Returns the seconds until the wait fails; None for no limit.
     waits: Waits = run.waits
     entry = run.log.past.get((path, "wait"))
     is_resumed = entry is not None
@@ -121,12 +109,7 @@ def _late(path: str, node_slot: NodeSlot, data: dict[str, Json]) -> NodeFailed:
 
 
 def _answer(value: Json, path: str, node_slot: NodeSlot, looked_at: bool) -> Json:
-    """Return the answer to an approval as the value of the node.
-
-    Raises:
-        NodeFailed: The answer is malformed, or it is a rejection that nothing in the flow reads. Another attempt would
-            not help.
-    """
+    """Return the answer to an approval as the value of the node."""
     fields = value if type(value) is dict else {}
     answer = {"approved": fields.get("approved"), "by": fields.get("by"), "note": fields.get("note")}
     if answer["approved"] is True or (answer["approved"] is False and looked_at):

@@ -153,15 +153,7 @@ def _walrus_names(node: ast.expr) -> list[str]:
 
 
 def function_maker(name: str, parameters: ast.arguments, scope: Scope, inner: Scope, body: Getter) -> Getter:
-    """Return the closure that makes a function value where the program defines it.
-
-    Args:
-        name: What messages call it.
-        parameters: Its parameters; the defaults are evaluated in `scope` when the function is made.
-        scope: Where it is defined.
-        inner: Its own names, the parameters first.
-        body: Gives its result in a frame of `inner`.
-    """
+    """Return the closure that makes a function value where the program defines it."""
     defaults = [expression(node, scope) for node in parameters.defaults]
     named_defaults = [None if node is None else expression(node, scope) for node in parameters.kw_defaults]
     bind = _Binder(name, parameters)

@@ -38,14 +38,12 @@ _SIZED: Final[tuple[type[Any], ...]] = (
 
 
 class Evaluation:
-    """The budget and the printed text of one evaluation of a piece.
+    """The budget and the printed text of one evaluation of a piece."""
 
-    Attributes:
-        budget: Steps, seconds and bytes that are left.
-        line: The line of the statement that is being executed, from 1.
-        printed: The texts that `print` wrote.
-        handling: The exceptions that are being handled, innermost last.
-    """
+    # `budget`: Steps, seconds and bytes that are left.
+    # `line`: The line of the statement that is being executed, from 1.
+    # `printed`: The texts that `print` wrote.
+    # `handling`: The exceptions that are being handled, innermost last.
 
     __slots__ = ("budget", "calls", "handling", "line", "printed")
 
@@ -57,11 +55,15 @@ class Evaluation:
         self.handling: list[BaseException] = []
 
     def step(self, count: int = 1) -> None:
-        """Spend steps of the budget. Raises OverBudget when none are left."""
+        """Spend steps of the budget."""
+
+        # Raises OverBudget when none are left.
         self.budget.spend(count)
 
     def reserve(self, size: int) -> None:
-        """Spend bytes of the budget before a value of this size is built. Raises OverBudget when none are left."""
+        """Spend bytes of the budget before a value of this size is built."""
+
+        # Raises OverBudget when none are left.
         grow(self.budget, size)
 
     def stored(self, value: Any) -> Any:
@@ -70,10 +72,9 @@ class Evaluation:
         return value
 
     def iterate(self, values: Any) -> Iterator[Any]:
-        """Return an iterator over `values` that spends a step for each element.
+        """Return an iterator over `values` that spends a step for each element."""
 
-        Sets are iterated in an order that is the same in every process. Raises TypeError as Python does.
-        """
+        # Sets are iterated in an order that is the same in every process. Raises TypeError as Python does.
         if isinstance(values, (set, frozenset)):
             self.step(2 * len(values))
             return iter(in_stable_order(values))
@@ -99,7 +100,9 @@ class Evaluation:
         return [stored(value) for value in self.iterate(values)]
 
     def integer(self, value: Any) -> Any:
-        """Return `value` unless it is an integer with more than MAX_BITS bits. Raises Refused."""
+        """Return `value` unless it is an integer with more than MAX_BITS bits."""
+
+        # Raises Refused.
         if type(value) is int and not -_HUGE < value < _HUGE:
             raise Refused(
                 f"an integer of more than {MAX_BITS} bits; a result takes at most 64 bits, so use a float or text"
@@ -107,7 +110,9 @@ class Evaluation:
         return value
 
     def callable(self, function: Any) -> Callable[..., Any]:
-        """Return a callable of Python for a function value of the program. Raises TypeError if it cannot be called."""
+        """Return a callable of Python for a function value of the program."""
+
+        # Raises TypeError if it cannot be called.
         if type(function) is LocalFunction or type(function) is BuiltinFunction:
             return function
         if isinstance(function, type):
@@ -162,7 +167,9 @@ class BuiltinFunction:
 
 
 def catches(error: BaseException, kinds: Any) -> bool:
-    """Return True if an `except` with these classes catches the exception. Raise TypeError if they are not classes."""
+    """Return True if an `except` with these classes catches the exception."""
+
+    # Raise TypeError if they are not classes.
     classes = kinds if isinstance(kinds, tuple) else (kinds,)
     if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in classes):
         raise TypeError("catching classes that do not inherit from BaseException is not allowed")

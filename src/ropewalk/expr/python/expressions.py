@@ -24,11 +24,7 @@ from .values import UNBOUND
 
 
 def expression(node: ast.expr, scope: Scope) -> Getter:
-    """Return the closure that evaluates an expression in a frame.
-
-    Raises:
-        Unsupported: The expression is outside the language.
-    """
+    """Return the closure that evaluates an expression in a frame."""
     compile_node = EXPRESSIONS.get(type(node))
     if compile_node is None:
         raise Unsupported(node, f"{type(node).__name__} is not supported")
@@ -53,7 +49,9 @@ def _name(node: ast.Name, scope: Scope) -> Getter:
 
 
 def load(name: str, place: tuple[int, int], scope: Scope) -> Getter:
-    """Return the closure that reads a name of the program. Unbound, it raises NameError as Python does."""
+    """Return the closure that reads a name of the program."""
+
+    # Unbound, it raises NameError as Python does.
     hops, slot = place
 
     def unbound(frame: Frame) -> BaseException:

@@ -44,12 +44,7 @@ _RECORD: Final = "__ropewalk_record__"
 
 
 def exception_record(error: BaseException, line: int | None = None) -> dict[str, Any]:
-    """Return what is kept of an exception: its class, arguments, message and the line that raised it.
-
-    Args:
-        error: An exception that a program raised or caught.
-        line: The line of the program, from 1; a record that the exception already has keeps its own.
-    """
+    """Return what is kept of an exception: its class, arguments, message and the line that raised it."""
     known: dict[str, Any] | None = error.__dict__.get(_RECORD)
     if known is not None:
         return known
@@ -66,7 +61,9 @@ def exception_record(error: BaseException, line: int | None = None) -> dict[str,
 
 
 def exception_from(record: dict[str, Any]) -> BaseException:
-    """Return the exception of a record. It has the same class, arguments and message, and the record itself."""
+    """Return the exception of a record."""
+
+    # It has the same class, arguments and message, and the record itself.
     kind = EXCEPTIONS.get(record["type"], ToolError)
     if issubclass(kind, ToolError):
         error: BaseException = kind(

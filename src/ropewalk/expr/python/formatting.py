@@ -15,11 +15,7 @@ _DIGITS: Final = re.compile(r"\d+")
 
 
 def format_value(evaluation: Evaluation, value: Any, spec: str) -> str:
-    """Return `format(value, spec)`.
-
-    Raises:
-        Refused: The field is wider than MAX_WIDTH characters.
-    """
+    """Return `format(value, spec)`."""
     if any(len(digits) > 5 or int(digits) > MAX_WIDTH for digits in _DIGITS.findall(spec)):
         raise Refused(f"a format wider than {MAX_WIDTH:,} characters; write a smaller width")
     if not spec:

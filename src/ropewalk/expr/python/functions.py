@@ -24,17 +24,7 @@ UNBOUND_MARK: Final[Json] = pack(UNBOUND)
 def piece_text(
     code: str, outputs: list[str], guarded: bool, lines: list[int], raw: list[str], prints: bool, inside: bool
 ) -> str:
-    """Return the first argument of `py:piece`.
-
-    Args:
-        code: The statements, as `ast.unparse` writes them.
-        outputs: The names whose values the piece gives.
-        guarded: Whether an exception becomes an exit.
-        lines: For each line of `code` the line of the program.
-        raw: The inputs that come from outside, and so hold no encoded values.
-        prints: Whether the piece continues the list of printed texts.
-        inside: Whether the program is a function, whose unbound names raise UnboundLocalError.
-    """
+    """Return the first argument of `py:piece`."""
     spec = {"code": code, "outputs": outputs, "guarded": guarded, "lines": lines, "raw": raw, "prints": prints}
     return json.dumps({**spec, "inside": inside}, ensure_ascii=False, separators=(",", ":"))
 
@@ -212,12 +202,9 @@ def _first_exit(exits: Json) -> Json:
 
 @function("py:overlapped", 2)
 def _overlapped(exits: Json, names: Json) -> Json:
-    """Return the state after steps that overlapped: that of Python, which stops at the first step that fails.
+    """Return the state after steps that overlapped: that of Python, which stops at the first step that fails."""
 
-    Args:
-        exits: The exit of each step, in the order of the program.
-        names: For each name its values, the first one from before, as `[steps that must have succeeded, value]`.
-    """
+    # `names`: For each name its values, the first one from before, as `[steps that must have succeeded, value]`.
     failed = next((number for number, exit in enumerate(exits) if exit is not None), len(exits))
     state = {EXIT: exits[failed] if failed < len(exits) else None}
     return state | {name: [value for since, value in rows if since <= failed][-1] for name, rows in names.items()}

@@ -222,12 +222,7 @@ _FIELDS: Final[dict[type[Any], frozenset[str]]] = {
 
 
 def member(evaluation: Evaluation, value: Any, name: str) -> Any:
-    """Return `value.name`: the entry of an object, a field, or a method as a function.
-
-    Raises:
-        KeyError: An object has no such entry.
-        AttributeError: Another value has no such field or method.
-    """
+    """Return `value.name`: the entry of an object, a field, or a method as a function."""
     if isinstance(value, dict):
         if name in value or type(value) is dict:
             return value[name]
@@ -266,7 +261,9 @@ def _type_member(evaluation: Evaluation, kind: type[Any], name: str) -> Any:
 
 
 def bound_method(evaluation: Evaluation, value: Any, name: str) -> Any:
-    """Return the method of a value as a function. Raises AttributeError if there is none."""
+    """Return the method of a value as a function."""
+
+    # Raises AttributeError if there is none.
     if name == "__class__":
         return type(value)
     method = method_of(type(value), name)
@@ -276,7 +273,9 @@ def bound_method(evaluation: Evaluation, value: Any, name: str) -> Any:
 
 
 def subscript(evaluation: Evaluation, value: Any, key: Any) -> Any:
-    """Return `value[key]`. Raises KeyError, IndexError or TypeError as Python does."""
+    """Return `value[key]`."""
+
+    # Raises KeyError, IndexError or TypeError as Python does.
     if isinstance(value, type):
         raise TypeError(f"type '{value.__name__}' is not subscriptable")
     if type(key) is slice and isinstance(value, _SEQUENCES):

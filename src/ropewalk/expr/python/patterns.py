@@ -22,11 +22,7 @@ Matches: TypeAlias = Callable[[Frame, Any], bool]
 
 
 def compile_pattern(node: ast.pattern, scope: Scope) -> Matches:
-    """Return the closure that tells whether a value matches, and binds the names of the pattern.
-
-    Raises:
-        Unsupported: The pattern names a class that is not built in.
-    """
+    """Return the closure that tells whether a value matches, and binds the names of the pattern."""
     if isinstance(node, ast.MatchValue):
         get = expression(node.value, scope)
         return lambda frame, value: bool(value == get(frame))

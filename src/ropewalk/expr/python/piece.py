@@ -34,14 +34,12 @@ Evaluate = Callable[[Mapping[str, Json]], dict[str, Json]]
 
 
 class ProgramFailed(ExpressionError):
-    """A program raised an exception that it did not catch.
+    """A program raised an exception that it did not catch."""
 
-    Attributes:
-        record: What is kept of the exception (`failures.exception_record`).
-        line: The line that raised it, from 1.
-        tool: The id of the tool whose call failed; None for other exceptions.
-        kind: The kind of that failure; None for other exceptions.
-    """
+    # `record`: What is kept of the exception (`failures.exception_record`).
+    # `line`: The line that raised it, from 1.
+    # `tool`: The id of the tool whose call failed; None for other exceptions.
+    # `kind`: The kind of that failure; None for other exceptions.
 
     def __init__(self, record: dict[str, Any]) -> None:
         self.record = record
@@ -62,24 +60,7 @@ def compile_piece(
     raw: frozenset[str] = frozenset(),
     inside: bool = False,
 ) -> Evaluate:
-    """Return the function that evaluates a piece.
-
-    Args:
-        code: Its statements, as `ast.unparse` writes them.
-        inputs: The names that it reads from outside.
-        outputs: The names whose values it gives.
-        guarded: Whether an exception becomes the exit `raise` in place of a failure.
-        lines: For each line of `code` the line of the program; empty where they are the same.
-        raw: The inputs that hold no encoded values, because they come from outside.
-        inside: Whether the program is a function, whose unbound names raise UnboundLocalError.
-
-    Returns:
-        A function from the packed inputs to `{EXIT: exit, name: packed value, ...}`. It raises ProgramFailed for an
-        exception that nothing catches, Refused for a value that cannot be kept, OverBudget past the budget.
-
-    Raises:
-        Unsupported: The code is outside the language.
-    """
+    """Return the function that evaluates a piece."""
     tree = ast.parse(code)
     if lines:
         _renumber(tree, lines)
@@ -166,11 +147,10 @@ def _deep(value: Any) -> Any:
 
 
 def how_to_copy(statements: Sequence[ast.stmt], inputs: Sequence[str]) -> dict[str, Callable[[Any], Any]]:
-    """Return for each input how it is copied before the piece may change it.
+    """Return for each input how it is copied before the piece may change it."""
 
-    Values are shared between nodes, so a piece changes copies only. Where nothing is changed, nothing is copied; where
-    only an input itself is changed (`items.append(x)`, `counts[k] = v`), its outermost container is.
-    """
+    # Values are shared between nodes, so a piece changes copies only. Where nothing is changed, nothing is copied;
+    # where only an input itself is changed (`items.append(x)`, `counts[k] = v`), its outermost container is.
     changed: dict[str, int] = {}
     for node in (part for statement in statements for part in ast.walk(statement)):
         holder = _changed_holder(node)

@@ -55,7 +55,9 @@ class Match:
         self.text, self.spans, self.names = text, spans, names
 
     def number(self, group: Any) -> int:
-        """Return the number of a group. Raises IndexError as Python does."""
+        """Return the number of a group."""
+
+        # Raises IndexError as Python does.
         number = self.names.get(group) if isinstance(group, str) else group
         if type(number) is not int or not 0 <= number < len(self.spans):
             raise IndexError("no such group")
@@ -72,11 +74,7 @@ class Match:
 
 @lru_cache(maxsize=512)
 def _compiled(pattern: str, flags: int) -> tuple[Any, bool, bool]:
-    """Return the pattern compiled for RE2, whether it needs ASCII texts, and texts without a line feed at the end.
-
-    Raises:
-        Refused: The pattern is not valid, or only Python's engine knows what it means.
-    """
+    """Return the pattern compiled for RE2, whether it needs ASCII texts, and texts without a line feed at the end."""
     import re2  # type: ignore[import-untyped, unused-ignore]
 
     if len(pattern) > _MAX_PATTERN:

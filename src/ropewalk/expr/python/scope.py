@@ -23,12 +23,7 @@ COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorE
 
 
 class Unsupported(ExpressionError):
-    """Syntax outside the language, with its place.
-
-    Attributes:
-        line: From 1.
-        column: From 1.
-    """
+    """Syntax outside the language, with its place."""
 
     def __init__(self, node: ast.AST, message: str) -> None:
         super().__init__(message)
@@ -37,15 +32,7 @@ class Unsupported(ExpressionError):
 
 
 class Scope:
-    """The names of a function, a comprehension or the piece itself.
-
-    Args:
-        names: The names that it owns.
-        parent: The enclosing scope, None for the piece.
-        imports: For each imported name the module, or `module.member`.
-        comprehension: Whether `:=` inside binds in the enclosing function instead.
-        inside: Whether the program itself is a function.
-    """
+    """The names of a function, a comprehension or the piece itself."""
 
     def __init__(
         self,

@@ -23,12 +23,10 @@ from .values import UNBOUND, Refused
 
 
 class Leave:
-    """A way to leave a block other than by its end.
+    """A way to leave a block other than by its end."""
 
-    Attributes:
-        kind: `return`, `break` or `continue`.
-        value: The value of a `return`.
-    """
+    # `kind`: `return`, `break` or `continue`.
+    # `value`: The value of a `return`.
 
     __slots__ = ("kind", "value")
 

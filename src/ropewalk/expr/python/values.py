@@ -25,7 +25,9 @@ MAX_INT: Final = 2**63
 
 
 class Refused(ExpressionError):
-    """The program does something that Ropewalk cannot represent. No `except` of the program catches it."""
+    """The program does something that Ropewalk cannot represent."""
+
+    # No `except` of the program catches it.
 
 
 class Unbound:
@@ -88,18 +90,16 @@ def is_plain(value: Any, depth: int = MAX_DEPTH) -> bool:
 
 
 def pack(value: Any) -> Json:
-    """Return the JSON in which a value of a program travels to another node.
-
-    Raises:
-        Refused: The value cannot leave its piece, such as an iterator, or an integer of more than 64 bits.
-    """
+    """Return the JSON in which a value of a program travels to another node."""
     if is_plain(value):
         return value
     return {TAG: _encode(value, MAX_DEPTH)}
 
 
 def unpack(value: Json) -> Any:
-    """Return the value that `pack` made `value` of. Plain JSON is returned itself, not a copy."""
+    """Return the value that `pack` made `value` of."""
+
+    # Plain JSON is returned itself, not a copy.
     if type(value) is dict and len(value) == 1 and TAG in value:
         return _decode(value[TAG])
     return value
@@ -208,14 +208,7 @@ _DECODERS: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 def register_kind(kind: type[Any], name: str, encode: Callable[[Any], Json], decode: Callable[[Any], Any]) -> None:
-    """Let values of a type travel between nodes.
-
-    Args:
-        kind: The type.
-        name: What the encoding is called.
-        encode: Returns the content as JSON.
-        decode: Returns the value of a content.
-    """
+    """Let values of a type travel between nodes."""
     _ENCODERS[kind] = lambda value, depth: [name, encode(value)]
     _DECODERS[name] = decode
 
@@ -227,13 +220,9 @@ def _decode(value: Json) -> Any:
 
 
 def to_json(value: Any, depth: int = MAX_DEPTH) -> Json:
-    """Return `value` as JSON, for the arguments of a call and the result of a program.
+    """Return `value` as JSON, for the arguments of a call and the result of a program."""
 
-    Tuples, ranges and deques become lists.
-
-    Raises:
-        Refused: JSON cannot represent the value; the message says what to write instead.
-    """
+    # Tuples, ranges and deques become lists.
     kind = type(value)
     if kind in _SCALARS:
         return value
@@ -265,11 +254,10 @@ _AS_LIST: Final = frozenset((list, tuple, range, deque))
 
 
 def in_stable_order(values: Iterable[Any]) -> list[Any]:
-    """Return the elements of a set in an order that is the same in every process.
+    """Return the elements of a set in an order that is the same in every process."""
 
-    Python orders sets of numbers the same way each time, and those with strings by a hash that differs between
-    processes.
-    """
+    # Python orders sets of numbers the same way each time, and those with strings by a hash that differs between
+    # processes.
     items = list(values)
     if any(_holds_text(item) for item in items):
         items.sort(key=lambda item: (type(item).__name__, repr(item)))

@@ -74,25 +74,21 @@ _COMMAND_OK: Final = 1
 
 
 class LaneOwner(Protocol):
-    """The writer that owns lanes.
+    """The writer that owns lanes."""
 
-    `failures` are the exceptions of the database driver.
-    """
+    # `failures` are the exceptions of the database driver.
 
     failures: tuple[type[Exception], ...]
 
     def remove_lane(self, lane: Lane, /, *, permanently: bool) -> None:
-        """Note that a lane has ended.
-
-        Args:
-            lane: The lane.
-            permanently: True if the event loop of the lane cannot use one.
-        """
+        """Note that a lane has ended."""
         ...
 
 
 class Lane:
-    """A connection of one event loop. Only `end` is safe from other threads."""
+    """A connection of one event loop."""
+
+    # Only `end` is safe from other threads.
 
     def __init__(self, batch: WriteBatch, session: Session, writer: LaneOwner) -> None:
         self.batch, self.session, self._writer, self._failures = batch, session, writer, writer.failures
@@ -110,10 +106,9 @@ class Lane:
         self._lock = threading.Lock()  # `end` may be called from another thread
 
     def send(self, items: list[Item]) -> bool:
-        """Send a batch of entries; return False if the lane cannot.
+        """Send a batch of entries; return False if the lane cannot."""
 
-        The lane confirms the items to its `batch`, or hands them back to it for the thread of the writer.
-        """
+        # The lane confirms the items to its `batch`, or hands them back to it for the thread of the writer.
         with self._lock:
             if not self._open:
                 return False
@@ -133,7 +128,9 @@ class Lane:
             return True
 
     def end(self) -> list[Item]:
-        """End the lane and return the batch in progress. Safe from any thread."""
+        """End the lane and return the batch in progress."""
+
+        # Safe from any thread.
         with self._lock:
             items, self.items = self.items, []
             if self._open:
@@ -201,7 +198,9 @@ class Lane:
             self._hand_over()
 
     def _all_confirmed(self) -> bool:
-        """Return True if all entries have been written. End the lane after any other answer."""
+        """Return True if all entries have been written."""
+
+        # End the lane after any other answer.
         pg = self._pg
         pg.consume_input()
         while self.items and not pg.is_busy():

@@ -48,7 +48,9 @@ _DELETE_OLD_MISSED: Final = """
 @dataclass(frozen=True, slots=True)
 class Missed:
     """A due time at which no worker could start a run: it was started `late`, `merged` into a later due time, or
-    `skipped`. `run` is the id of the run that was started for it."""
+    `skipped`."""
+
+    # `run` is the id of the run that was started for it.
 
     due: float
     outcome: MissedOutcome
@@ -73,17 +75,15 @@ class TimetableRow:
 
 
 class Timetable:
-    """The schedules of a store. Blocking; safe from any thread."""
+    """The schedules of a store."""
+
+    # Blocking; safe from any thread.
 
     def __init__(self, registry: WorkerRegistry) -> None:
         self._registry = registry
 
     def rows(self) -> list[TimetableRow]:
-        """Return all schedules by name, with the latest missed due times.
-
-        Returns:
-            The schedules.
-        """
+        """Return all schedules by name, with the latest missed due times."""
 
         def work(session: Session) -> list[TimetableRow]:
             missed: dict[str, list[Missed]] = {}
@@ -97,14 +97,9 @@ class Timetable:
         return self._registry.run_in_transaction(work)
 
     def replace_all(self, rows: Iterable[TimetableRow], project: str | None) -> None:
-        """Store the schedules of a project, and delete its other ones.
+        """Store the schedules of a project, and delete its other ones."""
 
-        A schedule that is known stays paused, and its due times stay unless its cron or its time zone has changed.
-
-        Args:
-            rows: The schedules.
-            project: The project; None for schedules without one.
-        """
+        # A schedule that is known stays paused, and its due times stay unless its cron or its time zone has changed.
         rows_to_keep = list(rows)
 
         def work(session: Session) -> None:
@@ -120,42 +115,23 @@ class Timetable:
         self._registry.run_in_transaction(work)
 
     def pause(self, name: str) -> None:
-        """Stop starting runs by a schedule until it is resumed.
-
-        Args:
-            name: Name of the schedule.
-        """
+        """Stop starting runs by a schedule until it is resumed."""
         query = "UPDATE schedule SET paused = true WHERE name = ?"
         self._registry.run_in_transaction(lambda session: session.execute(query, (name,)))
 
     def resume(self, name: str, next: float) -> None:
-        """Start runs by a paused schedule again.
-
-        Args:
-            name: Name of the schedule.
-            next: The first due time.
-        """
+        """Start runs by a paused schedule again."""
         query = "UPDATE schedule SET paused = false, next = ?2 WHERE name = ?1 AND paused"
         self._registry.run_in_transaction(lambda s: s.execute(query, (name, next)))
 
     def server_time(self) -> float:
-        """Return the time of the server.
-
-        Returns:
-            Seconds since the epoch.
-        """
+        """Return the time of the server."""
         return float(self._registry.run_in_transaction(lambda s: fetch(s, f"SELECT {_NOW}"))[0][0])
 
     def reserve_due(self, worker: str, seconds: float) -> tuple[float, list[TimetableRow]]:
-        """Reserve the schedules that are due. Other workers skip them meanwhile.
+        """Reserve the schedules that are due."""
 
-        Args:
-            worker: Id of the worker.
-            seconds: Duration of the reservation.
-
-        Returns:
-            The time of the server, and the schedules.
-        """
+        # Other workers skip them meanwhile.
 
         def work(session: Session) -> tuple[float, list[TimetableRow]]:
             rows = [_to_row(row, ()) for row in fetch(session, _RESERVE_DUE, (worker, seconds))]
@@ -164,17 +140,7 @@ class Timetable:
         return self._registry.run_in_transaction(work)
 
     def advance(self, row: TimetableRow, next: float, last: float | None, missed: Sequence[Missed]) -> bool:
-        """Record that all due times before `next` are handled.
-
-        Args:
-            row: The schedule, as `take` returned it.
-            next: The first due time that is not handled.
-            last: The due time that started a run; None if no run was started.
-            missed: Due times at which no run could start.
-
-        Returns:
-            False if another worker has handled them.
-        """
+        """Record that all due times before `next` are handled."""
 
         def work(session: Session) -> bool:
             # The old `next` in the condition makes this happen once, whichever worker is first.

@@ -72,17 +72,7 @@ class Target:
 
 
 def parse_target(url: str) -> Target:
-    """Read the address of a store.
-
-    Args:
-        url: `postgresql://user:password@host:port/database?schema=ropewalk`, with any other parameter of libpq.
-
-    Returns:
-        The parts of the address.
-
-    Raises:
-        StoreError: The address is not valid, or the driver is not installed.
-    """
+    """Read the address of a store."""
     driver()
     from psycopg import ProgrammingError
     from psycopg.conninfo import conninfo_to_dict
@@ -112,11 +102,7 @@ def parse_target(url: str) -> Target:
 
 
 def driver() -> Any:
-    """Return the module psycopg.
-
-    Raises:
-        StoreError: It is not installed; with the command that installs it.
-    """
+    """Return the module psycopg."""
     try:
         import psycopg
     except ImportError as error:
@@ -127,7 +113,9 @@ def driver() -> Any:
 
 
 class Session:
-    """A `Connection` to Postgres that can reconnect. Every statement commits unless the caller begins a transaction."""
+    """A `Connection` to Postgres that can reconnect."""
+
+    # Every statement commits unless the caller begins a transaction.
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -149,44 +137,24 @@ class Session:
         self._connection = self._connect()
 
     def close(self) -> None:
-        """Close the connection. Idempotent."""
+        """Close the connection."""
+
+        # Idempotent.
         with contextlib.suppress(driver().Error):
             self._connection.close()
 
     def execute(self, query: str, values: Sequence[Any] = (), /) -> psycopg.Cursor[Any]:
-        """Run a statement, or several without values.
-
-        Args:
-            query: The SQL text.
-            values: Its values.
-
-        Returns:
-            The cursor of the result.
-        """
+        """Run a statement, or several without values."""
         # Several statements in one text are possible only without values and with results as text.
         return self._connection.execute(to_postgres_dialect(query), values or None, binary=bool(values))
 
     def count(self, query: str, values: Sequence[Any], *, planned: bool) -> int:
-        """Run a statement and count the rows that it has written.
-
-        Args:
-            query: The SQL text.
-            values: Its values.
-            planned: Whether one plan is right for all values.
-
-        Returns:
-            The number of rows.
-        """
+        """Run a statement and count the rows that it has written."""
         cursor = self._connection.cursor(binary=True)
         return cursor.execute(to_postgres_dialect(query), values, prepare=None if planned else False).rowcount
 
     def executemany(self, query: str, rows: Iterable[Sequence[Any]], /) -> None:
-        """Run a statement for each row.
-
-        Args:
-            query: The SQL text.
-            rows: The values of each row.
-        """
+        """Run a statement for each row."""
         # Not the driver's executemany: its final Flush makes the server forget PAUSE.
         for row in rows:
             self.count(query, row, planned=True)
@@ -257,11 +225,11 @@ def notify_all(session: Session, target: Target, news: list[News]) -> None:
 
 
 class Listener:
-    """Receives the news of a store. Public methods are safe from any thread.
+    """Receives the news of a store."""
 
-    Callbacks run on the listener's thread, the first time maybe on that of the caller of `add`. They must be short and
-    raise nothing.
-    """
+    # Public methods are safe from any thread.
+    # Callbacks run on the listener's thread, the first time maybe on that of the caller of `add`. They must be short
+    # and raise nothing.
 
     def __init__(self, target: Target, failures: tuple[type[Exception], ...]) -> None:
         self._target, self._failures = target, failures
@@ -288,7 +256,9 @@ class Listener:
             self._callbacks = tuple(listener for listener in self._callbacks if listener != callback)
 
     def close(self) -> None:
-        """Stop the thread. Further calls have no effect."""
+        """Stop the thread."""
+
+        # Further calls have no effect.
         self._is_closed = True
         self._wake_sender.close()
         if self._thread is not threading.current_thread():
@@ -359,13 +329,9 @@ _BACKEND_PID: Final = "SELECT pg_backend_pid()"
 
 
 def check_pooler(session: Session, target: Target, backend: int) -> None:
-    """Raise StoreError when a pooler in front of the server does not keep sessions.
+    """Raise StoreError when a pooler in front of the server does not keep sessions."""
 
-    Args:
-        session: A session that is not in a transaction.
-        target: The store it belongs to.
-        backend: The server process that answered this session's last statement.
-    """
+    # `session`: A session that is not in a transaction.
     # PgBouncer and its like invent the process id that they announce to a client; a server announces its own.
     if session.raw.backend_pid == backend:
         return

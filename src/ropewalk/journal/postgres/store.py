@@ -52,11 +52,7 @@ _MIN_VERSION: Final = 130000
 
 
 def prepare_schema(session: Session, target: Target) -> None:
-    """Check the database, and create the tables of the store or migrate them.
-
-    Raises:
-        StoreError: The database or its schema cannot hold a store; nothing was changed.
-    """
+    """Check the database, and create the tables of the store or migrate them."""
     version, encoding, backend = fetch(
         session,
         "SELECT CAST(current_setting('server_version_num') AS integer), current_setting('server_encoding'),"
@@ -312,12 +308,7 @@ class PostgresWriter(Writer):
         return not isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) or _is_disk_full(error)
 
     def _retry(self, session: Callable[[], Session | None], work: Callable[[], T]) -> T:
-        """Call `work` until it succeeds, fails for good, or the patience with the server is over.
-
-        Args:
-            session: Returns the session that `work` uses; None if it has not begun.
-            work: A function that may run several times.
-        """
+        """Call `work` until it succeeds, fails for good, or the patience with the server is over."""
         began, pause = 0.0, 0.02
         renew: Session | None = None
         while True:
@@ -345,7 +336,9 @@ class PostgresWriter(Writer):
 
 
 def _split_into_statements(rows: list[Row]) -> Iterator[list[Row]]:
-    """Split rows into statements, in order. One statement cannot write the same row twice."""
+    """Split rows into statements, in order."""
+
+    # One statement cannot write the same row twice.
     some: list[Row] = []
     keys: set[tuple[int, str, str]] = set()
     size = 0
@@ -394,13 +387,7 @@ def store_error(name: str, error: Exception) -> StoreError:
 
 
 class PostgresStore(SqlStore):
-    """Definitions and runs in a Postgres database.
-
-    Args:
-        url: `postgresql://user:password@host:port/database`.
-        lease: Seconds that an owner on another host may be silent.
-        poll: Seconds between two checks for stop requests of other processes.
-    """
+    """Definitions and runs in a Postgres database."""
 
     remote = True
 
@@ -415,18 +402,7 @@ class PostgresStore(SqlStore):
 
 
 def examine(url: str, limit: float | None = None) -> tuple[str, list[str]]:
-    """Read a whole store.
-
-    Args:
-        url: The address of the store.
-        limit: Seconds after which reading stops; None for no limit.
-
-    Returns:
-        The address without its password, with the version of the server; and the damage, one sentence each.
-
-    Raises:
-        Unfinished: The limit was reached.
-    """
+    """Read a whole store."""
     target = parse_target(url)
     deadline = None if limit is None else time.monotonic() + limit
     try:

@@ -61,33 +61,23 @@ _RESERVE_CALL_SLOT: Final = f"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRow:
-    """A row of the table `worker`.
-
-    Args:
-        id: The worker's id.
-        owner: The process of the worker, in the words of `Owner.dump`: leases name it as their owner.
-        silent: Seconds since its last heartbeat.
-        began: When the worker registered, in seconds since the epoch.
-        about: What the worker says about itself: its queues, its concurrency, its version.
-        beat: The last heartbeat by the server's clock, in seconds since the epoch; 0 if its process is known dead.
-    """
+    """A row of the table `worker`."""
 
     id: str
+    # The process of the worker, in the words of `Owner.dump`: leases name it as their owner.
     owner: str
+    # Seconds since its last heartbeat.
     silent: float
+    # When the worker registered, in seconds since the epoch.
     began: float
+    # What the worker says about itself: its queues, its concurrency, its version.
     about: dict[str, Any]
+    # The last heartbeat by the server's clock, in seconds since the epoch; 0 if its process is known dead.
     beat: float = 0.0
 
 
 class WorkerRegistry:
-    """The workers of one store, on a connection of its own.
-
-    Args:
-        target: The database and schema of the store.
-        lease: Seconds that a worker may be silent before others take its runs over.
-        recoveries: Deaths of workers without progress that a run may survive; after one more it is parked.
-    """
+    """The workers of one store, on a connection of its own."""
 
     def __init__(self, target: Target, lease: float = 2.5, recoveries: int = 5) -> None:
         self.target, self.lease, self.recoveries = target, lease, recoveries
@@ -100,16 +90,7 @@ class WorkerRegistry:
     # --- workers --------------------------------------------------------------------------
 
     def record_heartbeat(self, id: str, about: str) -> str:
-        """Record that this worker is alive.
-
-        Args:
-            id: The worker's id.
-            about: What others may know about it, as JSON.
-
-        Returns:
-            When its row was made. If that changes, others have given the worker up meanwhile. Unlike an answer that
-            says so once, it is still known if the answer to one heartbeat is lost.
-        """
+        """Record that this worker is alive."""
         [(began,)] = self._fetch(RECORD_HEARTBEAT, id, this_process().dump(), about)
         return str(began)
 
@@ -133,26 +114,18 @@ class WorkerRegistry:
         return [worker for worker in self.list_workers() if worker.silent <= self.lease and not _is_dead(worker)]
 
     def reap_dead_workers(self) -> list[str]:
-        """Remove the workers that are dead, and release their runs.
+        """Remove the workers that are dead, and release their runs."""
 
-        A worker is dead when its process is known to be gone, or when it was silent for a lease while this process
-        read the heartbeats. Silence during an outage of the database does not count. After an outage each worker has
-        two leases to reconnect. Call it several times per lease.
-
-        Returns:
-            The ids of the workers that this call removed.
-        """
+        # A worker is dead when its process is known to be gone, or when it was silent for a lease while this process
+        # read the heartbeats. Silence during an outage of the database does not count. After an outage each worker has
+        # two leases to reconnect. Call it several times per lease.
         workers = self.list_workers()
         silent = self._silence.observe({worker.id: worker.beat for worker in workers}, self._connection)
         dead = [worker for worker in workers if silent[worker.id] > self.lease or _is_dead(worker)]
         return [worker.id for worker in dead if self.run_in_transaction(partial(self._remove_dead_worker, worker))]
 
     def _remove_dead_worker(self, worker: WorkerRow, session: Session) -> bool:
-        """Delete the row of a dead worker, release its runs, and count the death for each.
-
-        Returns:
-            True if this call deleted the row, rather than another process.
-        """
+        """Delete the row of a dead worker, release its runs, and count the death for each."""
         # Of several processes that see it dead one deletes the row. A worker that wrote a heartbeat meanwhile stays.
         dead = fetch(
             session,
@@ -168,14 +141,7 @@ class WorkerRegistry:
     # --- runs -----------------------------------------------------------------------------
 
     def release_orphaned_runs(self, finder: OrphanFinder) -> list[Owner]:
-        """Release the runs of processes that have died and were not workers.
-
-        Args:
-            finder: Finds and releases them; it remembers what it has seen between calls.
-
-        Returns:
-            The processes that have died.
-        """
+        """Release the runs of processes that have died and were not workers."""
 
         def work(session: Session) -> list[Owner]:
             released = finder.release(session, self._connection)
@@ -210,16 +176,7 @@ class WorkerRegistry:
     # --- limits ---------------------------------------------------------------------------
 
     def reserve_call_slot(self, name: str, per_second: float, burst: int) -> float:
-        """Reserve the next call under a rate limit that all processes of the store share.
-
-        Args:
-            name: The name of the limit.
-            per_second: Calls per second, on average.
-            burst: Calls that may begin at once after a pause.
-
-        Returns:
-            Seconds until the call may begin; 0 or less for now.
-        """
+        """Reserve the next call under a rate limit that all processes of the store share."""
         [(seconds,)] = self._fetch(_RESERVE_CALL_SLOT, name, 1 / per_second, burst)
         return float(seconds)
 
@@ -230,11 +187,7 @@ class WorkerRegistry:
         return self.run_in_transaction(lambda session: fetch(session, query, values))
 
     def run_in_transaction(self, work: Callable[[Session], T]) -> T:
-        """Call `work` in a transaction, and a second time on a new connection if the first was lost.
-
-        Raises:
-            psycopg.Error: The server refuses or cannot be reached.
-        """
+        """Call `work` in a transaction, and a second time on a new connection if the first was lost."""
         with self._lock:
             try:
                 return self._try_transaction(work)

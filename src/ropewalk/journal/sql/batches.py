@@ -26,26 +26,13 @@ class Batches:
         self._times = 1
 
     def size(self, first: int) -> int:
-        """Return how many rows the next transaction takes.
+        """Return how many rows the next transaction takes."""
 
-        Args:
-            first: Rows of the first transaction.
-
-        Returns:
-            A multiple of `first`.
-        """
+        # `first`: Rows of the first transaction.
         return first * self._times
 
     def run(self, writer: Writer, work: Callable[[Connection], T]) -> T:
-        """Call a function in a transaction of its own, then leave the store to others for a while.
-
-        Args:
-            writer: The store's writer.
-            work: A function of a connection.
-
-        Returns:
-            Its result.
-        """
+        """Call a function in a transaction of its own, then leave the store to others for a while."""
         began = 0.0
 
         def timed(connection: Connection) -> T:
@@ -58,11 +45,9 @@ class Batches:
         return result
 
     def observe(self, seconds: float) -> None:
-        """Adapt the size of the next batch, and pause.
+        """Adapt the size of the next batch, and pause."""
 
-        Args:
-            seconds: Duration of the last transaction.
-        """
+        # `seconds`: Duration of the last transaction.
         if seconds > TARGET_SECONDS:
             self._times = max(1, self._times // 2)
         elif seconds < TARGET_SECONDS / 3:

@@ -28,25 +28,23 @@ _WORTH_COMPRESSING: Final = 0.85
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """A large value.
+    """A large value."""
 
-    Attributes:
-        hash: BLAKE2b of its JSON; SHA-256 of content.
-        codec: 0 for JSON, 1 for deflated JSON, CONTENT for content.
-        size: Bytes before compression.
-        data: The bytes that are stored.
-        contents: The hashes of the content that the value refers to.
-    """
-
+    # BLAKE2b of its JSON; SHA-256 of content.
     hash: bytes
+    # 0 for JSON, 1 for deflated JSON, CONTENT for content.
     codec: int
     size: int
+    # The bytes that are stored.
     data: bytes
+    # The hashes of the content that the value refers to.
     contents: tuple[str, ...] = ()
 
     @property
     def ref(self) -> bytes:
-        """The reference that replaces the value in a row. JSON never begins with its zero byte."""
+        """The reference that replaces the value in a row."""
+
+        # JSON never begins with its zero byte.
         return b"\0" + self.hash
 
 
@@ -54,11 +52,7 @@ Packed: TypeAlias = bytes | Blob | None
 
 
 def dump(value: Json, place: str) -> bytes | None:
-    """Return the JSON of a checked value; None for null.
-
-    Raises:
-        InvalidValue: The JSON has more than 100 MB.
-    """
+    """Return the JSON of a checked value; None for null."""
     if value is None:
         return None
     try:
@@ -71,7 +65,9 @@ def dump(value: Json, place: str) -> bytes | None:
 
 
 def pack(raw: bytes | None, inline: int = INLINE) -> Packed:
-    """Return `raw` itself if it is small, otherwise a blob. Compressing is slow: call this off the event loop."""
+    """Return `raw` itself if it is small, otherwise a blob."""
+
+    # Compressing is slow: call this off the event loop.
     if raw is None or len(raw) <= inline:
         return raw
     name = hashlib.blake2b(raw, digest_size=_HASH_BYTES).digest()
@@ -86,16 +82,7 @@ def is_ref(data: bytes | None) -> bool:
 
 
 def unpack(ref: bytes, stored: tuple[int, bytes] | None, place: str) -> bytes:
-    """Return the bytes behind a reference.
-
-    Args:
-        ref: The reference.
-        stored: The codec and the data of the blob; None if it is missing.
-        place: The place of the reference, for messages.
-
-    Raises:
-        StoreError: The blob is missing or damaged.
-    """
+    """Return the bytes behind a reference."""
     if stored is not None:
         codec, data = stored
         if codec == CONTENT:

@@ -36,11 +36,10 @@ _ENTRIES: Final = """
 
 @dataclass(slots=True)
 class Copied:
-    """The numbers of copied definitions, of copied runs, and of copied runs that are parts of others.
+    """The numbers of copied definitions, of copied runs, and of copied runs that are parts of others."""
 
-    `existing_definitions` and `existing_runs`, not counting parts, were in the target already. `live` has the ids of
-    runs that are in progress, which are not copied.
-    """
+    # `existing_definitions` and `existing_runs`, not counting parts, were in the target already. `live` has the ids of
+    # runs that are in progress, which are not copied.
 
     definitions: int = 0
     runs: int = 0
@@ -51,19 +50,7 @@ class Copied:
 
 
 def copy(source: Store, target: Store, on_progress: Callable[[Copied], None] | None = None) -> Copied:
-    """Copy the definitions and runs of a store that the target does not have yet.
-
-    Args:
-        source: The store to read.
-        target: The store to write.
-        on_progress: Called after each run.
-
-    Returns:
-        How many definitions and runs were copied, and how many existed.
-
-    Raises:
-        StoreError: A store is in memory.
-    """
+    """Copy the definitions and runs of a store that the target does not have yet."""
     if not isinstance(source, SqlStore) or not isinstance(target, SqlStore):
         raise StoreError("a store in memory cannot be copied; name a file or a database")
     source_db, target_db, counts = source._writer, target._writer, Copied()

@@ -43,16 +43,12 @@ _LAST_SIGNALS: Final = f"SELECT run, max(seq) FROM signal WHERE run {AMONG} GROU
 
 
 class LeaseWatcher:
-    """The runs that are open in one store object. The writer calls `tick`, and holds its lock.
+    """The runs that are open in one store object."""
 
-    The watcher is also the process's `Lease` for calling tools. Until the time `until`, by the clock `boottime`, this
-    process owns all these runs. A process that was paused for longer calls `renewed` for each run before it continues.
-
-    Args:
-        writer: The writer of the store.
-        lease: Seconds that an owner may be silent before others can take its runs over.
-        poll: Seconds between two looks at what other processes have done.
-    """
+    # The writer calls `tick`, and holds its lock.
+    # The watcher is also the process's `Lease` for calling tools. Until the time `until`, by the clock `boottime`, this
+    # process owns all these runs. A process that was paused for longer calls `renewed` for each run before it
+    # continues.
 
     def __init__(self, writer: LeaseWriter, lease: float, poll: float) -> None:
         self._writer, self._lease, self._poll = writer, lease, poll
@@ -64,20 +60,20 @@ class LeaseWatcher:
         self.until = 0.0
 
     def begin_opening(self, seq: int, epoch: int, loop: asyncio.AbstractEventLoop) -> None:
-        """Keep a claim that is committed until its caller has opened the log. Safe from any thread.
+        """Keep a claim that is committed until its caller has opened the log."""
 
-        The caller is a task of `loop`. If that loop is closed before the task receives the claim or has read the
-        journal, nobody can open or release the run, so the watcher releases it.
-        """
+        # Safe from any thread.
+        # The caller is a task of `loop`. If that loop is closed before the task receives the claim or has read the
+        # journal, nobody can open or release the run, so the watcher releases it.
         self._opening[seq, epoch] = loop
         self._writer.wake_regularly()
 
     def give_back(self, seq: int, epoch: int) -> None:
-        """Release a claim whose caller is gone. Safe from any thread.
+        """Release a claim whose caller is gone."""
 
-        The writer thread does it as soon as it can, and repeats it until it succeeds: otherwise nobody else could take
-        the run as long as this process lives.
-        """
+        # Safe from any thread.
+        # The writer thread does it as soon as it can, and repeats it until it succeeds: otherwise nobody else could
+        # take the run as long as this process lives.
         self._unclaimed.append((seq, epoch))
         self._opening.pop((seq, epoch), None)
         self._writer.wake_once()
@@ -101,11 +97,7 @@ class LeaseWatcher:
             self._linger = time.monotonic() + _LINGER
 
     async def renewed(self, run_id: str) -> None:
-        """Renew the lease of one run now.
-
-        Raises:
-            Fenced: Another process owns the run, or it is not open here.
-        """
+        """Renew the lease of one run now."""
         for log in list(self._logs.values()):
             if log.run.id == run_id:
                 await log.renew()
@@ -127,7 +119,9 @@ class LeaseWatcher:
         return list(self._logs)
 
     def look_soon(self) -> None:
-        """Look soon, because something was done to a run. Safe from any thread."""
+        """Look soon, because something was done to a run."""
+
+        # Safe from any thread.
         self._next_look = 0.0
         self._writer.wake_once()
 
@@ -245,14 +239,12 @@ class _Observation:
 
 
 class Silence:
-    """Measure the silence of many processes.
+    """Measure the silence of many processes."""
 
-    Args:
-        gap: Longest time between two looks, in seconds. After a longer one all observations start again.
-        grace: Extra seconds that a process gets when observations start, or start again after an interruption. It may
-            need longer than the observer to reconnect.
-        clock: Seconds, monotonic.
-    """
+    # `gap`: Longest time between two looks, in seconds. After a longer one all observations start again.
+    # `grace`: Extra seconds that a process gets when observations start, or start again after an interruption. It may
+    # need longer than the observer to reconnect.
+    # `clock`: Seconds, monotonic.
 
     def __init__(self, gap: float, grace: float = 0.0, clock: Callable[[], float] = boottime) -> None:
         self._gap, self._grace, self._clock = gap, grace, clock
@@ -261,15 +253,7 @@ class Silence:
         self._connection = 0
 
     def observe(self, beats: Mapping[str, float], connection: int = 0) -> dict[str, float]:
-        """Record the latest heartbeat of each process.
-
-        Args:
-            beats: Latest heartbeat by process, in any unit.
-            connection: Number of the database connection that the heartbeats were read on.
-
-        Returns:
-            Observed silence of each process, in seconds. It is negative while the grace lasts.
-        """
+        """Record the latest heartbeat of each process."""
         now = self._clock()
         # At the first look, too: it may come right after an outage.
         interrupted = self._last_look is None or now - self._last_look > self._gap or connection != self._connection
@@ -299,15 +283,12 @@ _RELEASE_RUN: Final = "UPDATE lease SET owner = NULL WHERE run = ? AND owner = ?
 
 
 class OrphanFinder:
-    """Finds, for one worker, the runs that a process other than a worker left when it died.
+    """Finds, for one worker, the runs that a process other than a worker left when it died."""
 
-    A worker that dies is noticed by its own heartbeat (`worker_registry.py`). Any other process is judged as if
-    somebody reopened its run: on this host at once, elsewhere when all its leases have been silent for a whole lease.
-
-    Args:
-        lease: Seconds that an owner on another host may be silent.
-        clock: Seconds, monotonic.
-    """
+    # A worker that dies is noticed by its own heartbeat (`worker_registry.py`). Any other process is judged as if
+    # somebody reopened its run: on this host at once, elsewhere when all its leases have been silent for a whole lease.
+    #
+    # `clock`: Seconds, monotonic.
 
     def __init__(self, lease: float, clock: Callable[[], float] = boottime) -> None:
         self._lease = lease
@@ -315,15 +296,9 @@ class OrphanFinder:
         self._examined: dict[str, float] = {}  # last heartbeat of each dead owner that left nothing to workers
 
     def release(self, session: Connection, connection: int = 0) -> dict[Owner, list[int]]:
-        """Release the runs of processes that are gone.
+        """Release the runs of processes that are gone."""
 
-        Args:
-            session: Where to read and write, within a transaction.
-            connection: Number of the session's connection; silence on an earlier one does not count.
-
-        Returns:
-            Each process that is gone, with the row numbers of its runs that workers can execute.
-        """
+        # `session`: Where to read and write, within a transaction.
         released: dict[Owner, list[int]] = {}
         owners: dict[str, float] = dict(fetch(session, _OWNERS_WITHOUT_WORKER))
         silent = self._silence.observe(owners, connection)
@@ -351,14 +326,10 @@ class OrphanFinder:
 
 
 def runnable_by_any_worker(context: Any) -> bool:
-    """Return True if any worker can run this run.
+    """Return True if any worker can run this run."""
 
-    A worker can rebuild the tools of a run that was queued, or that came from a project directory. It cannot when a
-    function of the starting process executes the tools.
-
-    Args:
-        context: The run's context, as JSON.
-    """
+    # A worker can rebuild the tools of a run that was queued, or that came from a project directory. It cannot when a
+    # function of the starting process executes the tools.
     if not isinstance(context, dict) or context.get("executor"):
         return False
     return bool(context.get("project") or "queue" in context)

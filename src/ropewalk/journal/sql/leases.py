@@ -29,20 +29,16 @@ from ...fast_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """The identity of a process.
+    """The identity of a process."""
 
-    Attributes:
-        host: The name of its host.
-        boot: The id of the host's boot; "" if the system has none.
-        space: The pid namespace; "" if the system has none.
-        pid: The process id.
-        started: The start time in a unit of the system. It differs for a later process with the same pid.
-    """
-
+    # The name of its host.
     host: str
+    # The id of the host's boot; "" if the system has none.
     boot: str
+    # The pid namespace; "" if the system has none.
     space: str
     pid: int
+    # The start time in a unit of the system. It differs for a later process with the same pid.
     started: str
 
     def __str__(self) -> str:
@@ -53,15 +49,7 @@ class Owner:
 
     @staticmethod
     def load(text: str, run: str = "a run") -> Owner:
-        """Read an owner as `dump` writes it.
-
-        Args:
-            text: The stored owner.
-            run: The run, for messages.
-
-        Raises:
-            StoreError: The text is damaged.
-        """
+        """Read an owner as `dump` writes it."""
         try:
             return Owner(**orjson.loads(text))
         except (orjson.JSONDecodeError, TypeError) as error:
@@ -103,10 +91,9 @@ def stored_owner_state(text: str | None) -> Literal["live", "dead", "unknown"]:
 
 
 def start_time_of(pid: int) -> str | None:
-    """Return when a process started, in a unit of the system; None if it is not running.
+    """Return when a process started, in a unit of the system; None if it is not running."""
 
-    A zombie is not running: it will never write again, and its parent may never reap it.
-    """
+    # A zombie is not running: it will never write again, and its parent may never reap it.
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
             stat = file.read()

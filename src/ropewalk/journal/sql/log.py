@@ -85,35 +85,28 @@ _OUTCOME: Final = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A run that this process owns now; or one that has ended, which nobody owns.
-
-    Args:
-        seq: Its row number.
-        epoch: The epoch of the lease, which each claim increases by 1.
-        is_new: Whether this claim created the run.
-        has_ended: Whether the run had ended before.
-    """
+    """A run that this process owns now; or one that has ended, which nobody owns."""
 
     seq: int
+    # The epoch of the lease, which each claim increases by 1.
     epoch: int
+    # Whether this claim created the run.
     is_new: bool = False
+    # Whether the run had ended before.
     has_ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class UncertainOwner:
-    """An owner on another host that may be alive: it is as long as its heartbeat changes.
+    """An owner on another host that may be alive: it is as long as its heartbeat changes."""
 
-    Args:
-        owner: The process, for messages.
-        epoch: The epoch of its lease.
-        beat: Its last heartbeat, in seconds since the epoch by its own clock.
-        is_recent: Whether that heartbeat is within the lease by the wall clock of this host.
-    """
-
+    # The process, for messages.
     owner: str
+    # The epoch of its lease.
     epoch: int
+    # Its last heartbeat, in seconds since the epoch by its own clock.
     beat: float
+    # Whether that heartbeat is within the lease by the wall clock of this host.
     is_recent: bool
 
 
@@ -127,10 +120,9 @@ class PackedValues:
 
 
 class Timestamps:
-    """Wall-clock times of which no two in this process are equal.
+    """Wall-clock times of which no two in this process are equal."""
 
-    A claim is recognized by the heartbeat that it writes when it is sent again because its answer was lost.
-    """
+    # A claim is recognized by the heartbeat that it writes when it is sent again because its answer was lost.
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -147,15 +139,9 @@ timestamps: Final = Timestamps()
 
 
 def create_run(connection: Connection, run: NewRun, large: PackedValues, beat_at: float, lease: float) -> Claim | None:
-    """Create a run and own it; return None if its id is taken.
+    """Create a run and own it; return None if its id is taken."""
 
-    Args:
-        connection: A transaction.
-        run: The run.
-        large: Its large values, packed.
-        beat_at: The first heartbeat of its lease, from `timestamps`.
-        lease: Seconds that the owner of a run that it undoes may be silent.
-    """
+    # `connection`: A transaction.
     if run.undoes is not None:
         begin_undo(connection, run, lease)
     started = run.started_at or time.time()
@@ -185,24 +171,9 @@ def create_run(connection: Connection, run: NewRun, large: PackedValues, beat_at
 def claim_run(
     connection: Connection, id: str, lease: float, restart: bool, silent_owner: UncertainOwner | None, beat_at: float
 ) -> Claim | UncertainOwner:
-    """Own an existing run.
+    """Own an existing run."""
 
-    Args:
-        connection: A transaction.
-        id: The run's id.
-        lease: Seconds that an owner on another host may be silent.
-        restart: Whether to set an ended run running once more.
-        silent_owner: What an earlier call returned, if that owner has been silent for a whole lease since.
-        beat_at: The first heartbeat of the new lease, from `timestamps`.
-
-    Returns:
-        The claim; or the owner whose silence the caller has to observe first.
-
-    Raises:
-        NotFound: There is no such run.
-        RunBusy: A living process executes the run.
-        RunUndone: It is to run once more, but it is undone.
-    """
+    # `connection`: A transaction.
     rows = fetch(
         connection, "SELECT seq, status, owner, epoch, beat, undo FROM run JOIN lease ON run = seq WHERE id = ?", (id,)
     )
@@ -309,12 +280,7 @@ class SqlLog:
         return self._dropped or self._batch.loop.is_closed()
 
     def write_into(self, seq: int, past: dict[Key, Entry]) -> None:
-        """Append from now on to another run, under the lease of this one.
-
-        Args:
-            seq: Row number of the other run.
-            past: The entries that the other run has.
-        """
+        """Append from now on to another run, under the lease of this one."""
         self.target_seq, self.fence, self.past = seq, (self.seq,), past
 
     @property
@@ -460,20 +426,24 @@ class SqlLog:
         return time.time(), self.node, self.elapsed(), self.seq, self.epoch
 
     def stop_soon(self) -> None:
-        """Have `on_stop` called once on the event loop. Safe from any thread."""
+        """Have `on_stop` called once on the event loop."""
+
+        # Safe from any thread.
         if not self._stop_seen:
             self._stop_seen = True
             self._batch.call_soon(self._call_on_stop)
 
     def signal_soon(self) -> None:
-        """Have `on_signal` called on the event loop. Safe from any thread."""
+        """Have `on_signal` called on the event loop."""
+
+        # Safe from any thread.
         self._batch.call_soon(lambda: self.on_signal() if self.on_signal is not None else None)
 
     def not_written(self, row: Row, *, owned_elsewhere: bool) -> None:
-        """Keep an entry that could not be written, to send it again. Called on the loop.
+        """Keep an entry that could not be written, to send it again."""
 
-        When another process owns the run, the entry is dropped and the run stops.
-        """
+        # Called on the loop.
+        # When another process owns the run, the entry is dropped and the run stops.
         if owned_elsewhere:
             self._owned_elsewhere = True
             self._writer.watch.remove(self)
@@ -532,7 +502,9 @@ class SqlLog:
 
 
 async def packed_value(value: Json, place: str, inline: int = INLINE) -> Packed:
-    """Return a value ready for its row. A large one is compressed in another thread."""
+    """Return a value ready for its row."""
+
+    # A large one is compressed in another thread.
     raw = dump(value, place)
     if raw is None or len(raw) <= inline:
         return raw

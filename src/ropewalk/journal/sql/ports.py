@@ -42,19 +42,11 @@ class OpenRun(Protocol):
         ...
 
     def elapsed(self) -> float:
-        """Measure the run.
-
-        Returns:
-            The seconds that it has executed so far.
-        """
+        """Measure the run."""
         ...
 
     def lease_values(self) -> tuple[float | str, ...]:
-        """Collect the values of a heartbeat.
-
-        Returns:
-            The values of the statements BEAT and RELEASE.
-        """
+        """Collect the values of a heartbeat."""
         ...
 
     async def renew(self) -> None:
@@ -62,20 +54,19 @@ class OpenRun(Protocol):
         ...
 
     def stop_soon(self) -> None:
-        """Have `on_stop` called once on the run's event loop. Safe from any thread."""
+        """Have `on_stop` called once on the run's event loop."""
+
+        # Safe from any thread.
         ...
 
     def signal_soon(self) -> None:
-        """Have `on_signal` called on the run's event loop. Safe from any thread."""
+        """Have `on_signal` called on the run's event loop."""
+
+        # Safe from any thread.
         ...
 
     def not_written(self, row: Row, *, owned_elsewhere: bool) -> None:
-        """Take back an entry that could not be written.
-
-        Args:
-            row: The row of the entry.
-            owned_elsewhere: Whether the run belongs to another process.
-        """
+        """Take back an entry that could not be written."""
         ...
 
 
@@ -93,41 +84,21 @@ class LeaseWriter(Protocol):
         ...
 
     def transaction(self, work: Callable[[Connection], T]) -> T:
-        """Call a function in one transaction. The caller holds the writer's lock.
+        """Call a function in one transaction."""
 
-        Args:
-            work: The function.
-
-        Returns:
-            Its result.
-        """
+        # The caller holds the writer's lock.
         ...
 
     def retry_transient(self, work: Callable[[], T]) -> T:
-        """Call a function, and again while the obstacle may pass.
-
-        Args:
-            work: The function.
-
-        Returns:
-            Its result.
-        """
+        """Call a function, and again while the obstacle may pass."""
         ...
 
     def version(self) -> int | None:
-        """Read the version of the database.
-
-        Returns:
-            A number that changes when another process writes; None if the database has none.
-        """
+        """Read the version of the database."""
         ...
 
     def listens_for_changes(self) -> bool:
-        """Ask the database for announcements.
-
-        Returns:
-            True if it announces changes, so that looking seldom is enough.
-        """
+        """Ask the database for announcements."""
         ...
 
     def check_location(self) -> None:

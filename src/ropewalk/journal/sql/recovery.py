@@ -60,18 +60,9 @@ _PARK: Final = "UPDATE run SET status = 'parked', ended_at = ?, error = ? WHERE 
 def count_death_and_park(
     connection: Connection, run_rows: Sequence[int], owner: Owner | str, recoveries: int, *, isolates: bool = True
 ) -> dict[int, int]:
-    """Count the death of a process for its runs, and park what is to blame.
+    """Count the death of a process for its runs, and park what is to blame."""
 
-    Args:
-        connection: A transaction.
-        run_rows: The row numbers of the runs that the process owned.
-        owner: The process.
-        recoveries: Deaths without progress that a run may survive.
-        isolates: Whether suspects are executed apart from others. If not, every run of the process is blamed.
-
-    Returns:
-        How many processes died on each run since it last recorded something.
-    """
+    # `connection`: A transaction.
     if not run_rows:
         return {}
     among = json_list(run_rows)
@@ -120,28 +111,14 @@ _MARK_HANDED_BACK: Final = """
 
 
 class RecoverableRun(NamedTuple):
-    """An unfinished run that a server may resume without a person.
-
-    Args:
-        row: The run, without its large values.
-        has_died: Whether its process died while it executed the run; if not, a server handed the run back.
-    """
+    """An unfinished run that a server may resume without a person."""
 
     row: RunRow
     has_died: bool
 
 
 def find_recoverable(connection: Connection, lease: float, limit: int) -> list[RecoverableRun]:
-    """List the unfinished runs that a server may resume, oldest first.
-
-    Args:
-        connection: A connection to the store.
-        lease: Seconds that an owner on another host may be silent.
-        limit: The greatest number of runs to give.
-
-    Returns:
-        The runs.
-    """
+    """List the unfinished runs that a server may resume, oldest first."""
     orphans = find_orphans(connection, lease, limit)
     dead = [
         RecoverableRun(row, True) for row in orphans if row.status == "running" and row.owner and row.parent is None
@@ -157,16 +134,9 @@ def hand_back(connection: Connection, run_id: str) -> None:
 
 
 def hand_back_dead_run(connection: Connection, row: RunRow, recoveries: int) -> int | None:
-    """Take a run from its dead process and hand it back, for one server to resume; park it after too many deaths.
+    """Take a run from its dead process and hand it back, for one server to resume; park it after too many deaths."""
 
-    Args:
-        connection: A transaction.
-        row: The run, with its owner.
-        recoveries: Deaths without progress that a run may survive.
-
-    Returns:
-        How many processes died on it since it last recorded something; None when somebody else was faster.
-    """
+    # `connection`: A transaction.
     freed = fetch(
         connection,
         "UPDATE lease SET owner = NULL WHERE run = (SELECT seq FROM run WHERE id = ? AND status = 'running')"

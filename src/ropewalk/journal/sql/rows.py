@@ -27,11 +27,7 @@ class Rows(Protocol):
     """The result of a query."""
 
     def fetchall(self) -> list[Any]:
-        """Read the result.
-
-        Returns:
-            All rows, as tuples.
-        """
+        """Read the result."""
         ...
 
 
@@ -39,27 +35,11 @@ class Connection(Protocol):
     """A connection to a database, as SQLite's and Postgres's drivers have it."""
 
     def execute(self, query: str, values: Sequence[Any] = ..., /) -> Rows:
-        """Run a statement.
-
-        Args:
-            query: The SQL text, with a `?` for each value.
-            values: The values.
-
-        Returns:
-            The result.
-        """
+        """Run a statement."""
         ...
 
     def executemany(self, query: str, rows: Iterable[Sequence[Any]], /) -> object:
-        """Run a statement for each row.
-
-        Args:
-            query: The SQL text.
-            rows: The values of each row.
-
-        Returns:
-            Whatever the driver returns.
-        """
+        """Run a statement for each row."""
 
 
 def fetch(connection: Connection, query: str, values: Sequence[Any] = ()) -> list[Any]:
@@ -147,7 +127,9 @@ def why_not_written(connection: Connection, row: Row) -> Exception | None:
 
 
 def forget_chunks(connection: Connection, run_id: str) -> None:
-    """Delete the chunks of a run, because their results depend on forgotten entries. Their calls stay recorded."""
+    """Delete the chunks of a run, because their results depend on forgotten entries."""
+
+    # Their calls stay recorded.
     chunks = fetch(connection, "DELETE FROM run WHERE parent = ? AND kind = ? RETURNING seq", (run_id, CHUNK))
     for table in ("lease", "held"):
         connection.executemany(f"DELETE FROM {table} WHERE run = ?", chunks)
@@ -163,13 +145,9 @@ def keep_blob(connection: Connection, blob: Blob, run: int) -> None:
 
 
 def keep_contents(connection: Connection, items: Iterable[tuple[str, bytes | None]], run: int) -> None:
-    """Store content unless it exists, and note that the run holds it.
+    """Store content unless it exists, and note that the run holds it."""
 
-    Args:
-        connection: The connection.
-        items: SHA-256 and bytes of each content; None for content that this process has no bytes of.
-        run: The number of the run.
-    """
+    # `items`: SHA-256 and bytes of each content; None for content that this process has no bytes of.
     for name, data in items:
         hash = bytes.fromhex(name)
         if data is not None:
@@ -184,11 +162,7 @@ def contents_in(hashes: Iterable[str]) -> list[tuple[str, bytes | None]]:
 
 
 def load_content(connection: Connection, hash: str) -> bytes | None:
-    """Return content by its SHA-256; None if the store has none.
-
-    Raises:
-        StoreError: The content is damaged.
-    """
+    """Return content by its SHA-256; None if the store has none."""
     name = bytes.fromhex(hash)
     rows = fetch(connection, "SELECT codec, data FROM blob WHERE hash = ? AND codec = ?", (name, CONTENT))
     return unpack(b"\0" + name, rows[0], "content") if rows else None
@@ -206,16 +180,9 @@ def keep(connection: Connection, value: Packed, run: int) -> bytes | None:
 
 
 def load(connection: Connection, data: bytes | None, place: str = "a value of the store") -> Json:
-    """Return the value of a column.
+    """Return the value of a column."""
 
-    Args:
-        connection: The connection.
-        data: The bytes of the column.
-        place: The place of the value, for messages.
-
-    Raises:
-        StoreError: The value is damaged.
-    """
+    # `data`: The bytes of the column.
     if data is None:
         return None
     if is_ref(data):
@@ -235,11 +202,7 @@ def entries(connection: Connection, seq: int) -> list[Entry]:
 
 @gc_disabled
 def entries_of(connection: Connection, seq: int, rows: list[Any]) -> list[Entry]:
-    """Return the entries in rows of a run.
-
-    Raises:
-        StoreError: An entry is damaged.
-    """
+    """Return the entries in rows of a run."""
     loads = orjson.loads
     try:
         return [
@@ -339,10 +302,9 @@ def _run(
 def _load_error_and_owner(
     connection: Connection, id: str, error: bytes | None, owner: str | None, *, light: bool
 ) -> tuple[Json, str, str]:
-    """Return a run's error, its owner's name, and the damage of these.
+    """Return a run's error, its owner's name, and the damage of these."""
 
-    Damage raises a StoreError, except in lists (`light`), so that one damaged row does not fail a whole list.
-    """
+    # Damage raises a StoreError, except in lists (`light`), so that one damaged row does not fail a whole list.
     try:
         failure = load(connection, error, f"run {id}: its error")
         return failure, str(Owner.load(owner, f"run {id}")) if owner else "", ""

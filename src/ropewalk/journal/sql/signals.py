@@ -25,11 +25,7 @@ MAX_NAME_LENGTH: Final = 1_000
 
 
 def new_signal(name: str, payload: Json, id: str | None) -> Signal:
-    """Return a signal to send, with a random id if `id` is None.
-
-    Raises:
-        InvalidValue: The name or the id is empty or too long, or the payload is not JSON or too large.
-    """
+    """Return a signal to send, with a random id if `id` is None."""
     _check_text("the name of a signal", name)
     if id is not None:
         _check_text("the id of a signal", id)
@@ -56,10 +52,9 @@ def check_same_signal(run_id: str, old: Signal, new: Signal) -> None:
 
 
 def wakes_run(name: str, waits: Iterable[Entry]) -> bool:
-    """Return True if a waiting run continues for a signal of this name.
+    """Return True if a waiting run continues for a signal of this name."""
 
-    A run that has recorded no waits wakes for any signal: another process knows what it waits for.
-    """
+    # A run that has recorded no waits wakes for any signal: another process knows what it waits for.
     names = {signal_name(wait) for wait in waits}
     return not names or name in names
 
@@ -98,11 +93,7 @@ def pending_signals(connection: Connection) -> dict[str, list[Signal]]:
 
 
 def store_signal(connection: Connection, run_id: str, signal: Signal, payload: Packed) -> tuple[int, bool]:
-    """Keep a signal for a run, and set the run running if it waits for it.
-
-    Returns:
-        The run's row number, and whether this call sent the signal: False if an earlier one did.
-    """
+    """Keep a signal for a run, and set the run running if it waits for it."""
     rows = fetch(connection, _LOCK.format("id"), (run_id,))
     if not rows:
         raise NotFound("run", run_id)
@@ -128,17 +119,10 @@ def _recorded_waits(connection: Connection, seq: int) -> list[Entry]:
 
 
 def deliver_signals(connection: Connection, seq: int, waits: Sequence[OpenWait], taken_at: float) -> list[Entry]:
-    """Deliver kept signals to waits and record them.
+    """Deliver kept signals to waits and record them."""
 
-    Args:
-        connection: A transaction that holds the run's lease.
-        seq: The run's row number.
-        waits: The open waits, in the order in which they began.
-        taken_at: Marks the signals that one call takes, in seconds since the epoch.
-
-    Returns:
-        The recorded entries.
-    """
+    # `connection`: A transaction that holds the run's lease.
+    # `taken_at`: Marks the signals that one call takes, in seconds since the epoch.
     # The answer of an earlier transaction of this very call was lost.
     already_taken = {signal.taken: signal for signal in signals(connection, seq, "AND mark = ?", taken_at)}
     if already_taken:
@@ -160,11 +144,7 @@ def deliver_signals(connection: Connection, seq: int, waits: Sequence[OpenWait],
 
 
 def set_waiting(connection: Connection, seq: int, due: float | None, names: Collection[str]) -> bool:
-    """Set a run waiting unless a signal with one of these names is kept; the caller clears the lease.
-
-    Returns:
-        True if the run waits.
-    """
+    """Set a run waiting unless a signal with one of these names is kept; the caller clears the lease."""
     status = fetch(connection, _LOCK.format("seq"), (seq,))[0][1]
     if status != "running":
         return bool(status == "waiting")  # Parked by this very call, sent again.

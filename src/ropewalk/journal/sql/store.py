@@ -119,14 +119,7 @@ class OwnedRun(NamedTuple):
 
 
 class SqlStore(SqlToolUsage):
-    """A store in a SQL database; implements `Store`.
-
-    Args:
-        writer: The write side of the database.
-        lease: Seconds that an owner on another host may be silent; later its runs can be taken over. Read it as
-            `patience`.
-        poll: Seconds between two looks at what other processes have done.
-    """
+    """A store in a SQL database; implements `Store`."""
 
     durable = True
     remote = False
@@ -325,11 +318,7 @@ class SqlStore(SqlToolUsage):
     # --- owning a run ---------------------------------------------------------------------
 
     def owned_but_not_open(self) -> list[OwnedRun]:
-        """Return the runs that this process owns although none of its stores has them open.
-
-        Returns:
-            The runs.
-        """
+        """Return the runs that this process owns although none of its stores has them open."""
         owned = self._writer.read(lambda c: fetch(c, OWNED_BY, (this_process().dump(),)))
         return [OwnedRun(seq, id, epoch) for seq, id, epoch in owned if not is_open_in_process(self._writer.name, seq)]
 
@@ -364,14 +353,7 @@ class SqlStore(SqlToolUsage):
     # --- recovery without a person --------------------------------------------------------
 
     def recoverable(self, limit: int = 1000) -> list[recovery.RecoverableRun]:
-        """Return the unfinished runs that a server may resume, oldest first.
-
-        Args:
-            limit: Maximum number of runs.
-
-        Returns:
-            The runs, without their large values.
-        """
+        """Return the unfinished runs that a server may resume, oldest first."""
         return self._writer.read(lambda c: recovery.find_recoverable(c, self.patience, limit))
 
     def hand_back(self, run_id: str) -> None:
@@ -379,15 +361,7 @@ class SqlStore(SqlToolUsage):
         self._writer.run(lambda c: recovery.hand_back(c, run_id))
 
     def hand_back_dead_run(self, row: RunRow, recoveries: int) -> int | None:
-        """Take a run from its dead process and hand it back; park it after too many deaths.
-
-        Args:
-            row: The run, with its owner.
-            recoveries: Deaths without progress that a run may survive.
-
-        Returns:
-            How many processes died on the run since it last recorded something; None if another process was faster.
-        """
+        """Take a run from its dead process and hand it back; park it after too many deaths."""
         return self._writer.run(lambda c: recovery.hand_back_dead_run(c, row, recoveries))
 
     def release_parked(self, run_id: str) -> bool:
@@ -409,8 +383,10 @@ class SqlStore(SqlToolUsage):
     # --- inside ---------------------------------------------------------------------------
 
     async def _claim_and_open(self, id: str, claim: ClaimFunction, new: NewRun | None = None) -> SqlLog:
-        """Claim a run and open its log. Release the claim if the caller is cancelled or the journal is unreadable:
-        this process would own a run that it does not execute."""
+        """Claim a run and open its log."""
+
+        # Release the claim if the caller is cancelled or the journal is unreadable: this process would own a run that
+        # it does not execute.
         writer = self._writer
         writer.check()
         silent_owner: UncertainOwner | None = None
@@ -453,11 +429,10 @@ class SqlStore(SqlToolUsage):
             raise
 
     async def _wait_for_silence(self, id: str, uncertain: UncertainOwner) -> UncertainOwner:
-        """Wait until an owner on another host has been silent for a whole lease; raise RunBusy if it lives.
+        """Wait until an owner on another host has been silent for a whole lease; raise RunBusy if it lives."""
 
-        Clocks of two hosts may differ, and jump. So a recent heartbeat is believed, but an old one only when no other
-        comes for a whole lease in which the store could be read.
-        """
+        # Clocks of two hosts may differ, and jump. So a recent heartbeat is believed, but an old one only when no other
+        # comes for a whole lease in which the store could be read.
         if uncertain.is_recent:
             raise RunBusy(id, uncertain.owner)
         silence = Silence(gap=self.patience / 2 + self._poll)
@@ -514,12 +489,16 @@ class _ClaimRequest:
         return self._claim(connection, self._silent_owner, self._now)
 
     def hand_over(self, result: Claim | UncertainOwner, loop: asyncio.AbstractEventLoop) -> None:
-        """Keep what was claimed until its caller, a task of `loop`, has opened it. The write batch calls it."""
+        """Keep what was claimed until its caller, a task of `loop`, has opened it."""
+
+        # The write batch calls it.
         if isinstance(result, Claim) and not result.has_ended:
             self._watch.begin_opening(result.seq, result.epoch, loop)
 
     def give_back(self, result: Claim | UncertainOwner) -> None:
-        """Release what was claimed for a caller that is gone. The write batch calls it."""
+        """Release what was claimed for a caller that is gone."""
+
+        # The write batch calls it.
         _release_claim(self._watch, result)
 
 

@@ -27,18 +27,9 @@ _DUE: Final = f"""
 
 
 def begin_undo(connection: Connection, run: NewRun, lease: float) -> None:
-    """Mark the run that a new run undoes, and take it from its owner.
+    """Mark the run that a new run undoes, and take it from its owner."""
 
-    Args:
-        connection: The transaction that creates `run`.
-        run: The run with `undoes`.
-        lease: Seconds that an owner on another host may be silent.
-
-    Raises:
-        NotFound: There is no run to undo.
-        RunBusy: A living process executes it, or it was continued since its journal was read.
-        RunUndone: Another run undoes it already.
-    """
+    # `connection`: The transaction that creates `run`.
     id = str(run.undoes)
     rows = fetch(connection, _TARGET, (id,))
     if not rows:
@@ -73,13 +64,7 @@ _MARK: Final = f"""
 
 
 def _require_unmarked(connection: Connection, run: NewRun, calls: UndoneCalls) -> int:
-    """Return the row number of the run that made some calls to undo.
-
-    Raises:
-        NotFound: That run was deleted.
-        RunBusy: It was continued since its journal was read.
-        RunUndone: Another run undoes one of the calls.
-    """
+    """Return the row number of the run that made some calls to undo."""
     rows = fetch(connection, _MAKER, (calls.run,))
     if not rows:
         raise NotFound("run", calls.run)
@@ -95,12 +80,7 @@ def _require_unmarked(connection: Connection, run: NewRun, calls: UndoneCalls) -
 
 
 def undone_calls(connection: Connection, seq: int) -> dict[str, str]:
-    """Return which run undoes each undone call of a run, by the path of the call.
-
-    Args:
-        connection: The connection.
-        seq: The row number of the run.
-    """
+    """Return which run undoes each undone call of a run, by the path of the call."""
     rows = fetch(connection, f"SELECT path, data FROM entry WHERE run = ? AND kind = '{UNDONE}'", (seq,))
     marks: dict[str, Any] = {path: load(connection, data, f"the mark of the undone {path}") for path, data in rows}
     return {path: str(mark["undo"]) for path, mark in marks.items()}

@@ -70,13 +70,7 @@ _BYTES_OF_BLOBS: Final = """
 
 
 def find_orphans(connection: Connection, lease: float, limit: int) -> list[RunRow]:
-    """Return orphaned runs, oldest first: running with a dead or silent owner, or waiting with a due time.
-
-    Args:
-        connection: The connection.
-        lease: Seconds that an owner on another host may be silent.
-        limit: Maximum number of runs.
-    """
+    """Return orphaned runs, oldest first: running with a dead or silent owner, or waiting with a due time."""
     rows = fetch(
         connection, "SELECT seq, owner, beat FROM run JOIN lease ON run = seq WHERE status = 'running' ORDER BY seq"
     )
@@ -102,11 +96,10 @@ def find_orphans(connection: Connection, lease: float, limit: int) -> list[RunRo
 def prune(
     writer: Writer, before: float | None, keep: int | None, status: Sequence[str], dry: bool, most: int | None
 ) -> Pruned:
-    """Delete old runs in small transactions with pauses, so that live runs are never held up for long; then give
-    the space back to the disk.
+    """Delete old runs in small transactions with pauses, so that live runs are never held up for long; then give the
+    space back to the disk."""
 
-    The row of a run goes first, and its lease last. The next call deletes the rest of an interrupted one.
-    """
+    # The row of a run goes first, and its lease last. The next call deletes the rest of an interrupted one.
     if before is None and keep is None:
         return Pruned(runs=0, bytes=0)
     if not dry:
@@ -149,7 +142,9 @@ class _OldRuns:
     def find(
         cls, connection: Connection, before: float | None, keep: int | None, status: Sequence[str]
     ) -> _OldRuns | None:
-        """Return None when no run is too old or too many. How many are kept is counted once, not per transaction."""
+        """Return None when no run is too old or too many."""
+
+        # How many are kept is counted once, not per transaction.
         where, values = _IS_PRUNABLE, list[str | float](status)
         if status:
             where += f" AND status IN ({', '.join('?' * len(status))})"
@@ -268,10 +263,9 @@ def _delete(connection: Connection, selection: tuple[str]) -> None:
 
 
 def take_turn(connection: Connection, name: str, every: float, now: float) -> bool:
-    """Take a turn; return False if a process took it within the last `every` seconds.
+    """Take a turn; return False if a process took it within the last `every` seconds."""
 
-    A turn in the future, after a clock was set back, counts as old.
-    """
+    # A turn in the future, after a clock was set back, counts as old.
     return bool(
         fetch(
             connection,
@@ -290,19 +284,13 @@ class Migrations:
         self.newest = max(self._files)
 
     def version(self, connection: Connection) -> int:
-        """Return the number of the last applied migration; 0 for none. The table `migration` must exist."""
+        """Return the number of the last applied migration; 0 for none."""
+
+        # The table `migration` must exist.
         return int(fetch(connection, "SELECT max(number) FROM migration")[0][0] or 0)
 
     def check(self, connection: Connection, name: str) -> int:
-        """Return the version of the store.
-
-        Args:
-            connection: The connection.
-            name: The name of the store, for messages.
-
-        Raises:
-            StoreError: A newer Ropewalk wrote the store.
-        """
+        """Return the version of the store."""
         version = self.version(connection)
         if version > self.newest:
             raise StoreError(

@@ -28,32 +28,18 @@ class BatchWriter(Protocol):
     """The writer of a store, as its batches use it."""
 
     def commit_on_loop(self, batch: WriteBatch, items: list[Item]) -> bool:
-        """Write a batch on the thread of its event loop if that is quick.
-
-        Args:
-            batch: The batch of the event loop.
-            items: Its items.
-
-        Returns:
-            True if the batch is settled, or will be; False if `put` must write it.
-        """
+        """Write a batch on the thread of its event loop if that is quick."""
         ...
 
     def put(self, batch: WriteBatch, items: list[Item]) -> None:
-        """Queue items for the thread that writes.
-
-        Args:
-            batch: The batch that gets their results.
-            items: The items.
-        """
+        """Queue items for the thread that writes."""
         ...
 
 
 class WriteBatch:
-    """The items that one event loop wants to write.
+    """The items that one event loop wants to write."""
 
-    Used on its loop only, except for `set_results_soon`, `call_soon` and `take`.
-    """
+    # Used on its loop only, except for `set_results_soon`, `call_soon` and `take`.
 
     def __init__(self, writer: BatchWriter, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -72,15 +58,9 @@ class WriteBatch:
             self.loop.call_soon(self._flush)
 
     def submit(self, work: Callable[[Connection], Any], log: OpenRun | None = None) -> asyncio.Future[Any]:
-        """Call a function in a transaction, after everything that was added before it.
+        """Call a function in a transaction, after everything that was added before it."""
 
-        Args:
-            work: The function of a connection. The writer may call it twice.
-            log: The open run that it belongs to, whose lease must still be valid.
-
-        Returns:
-            The future of its result.
-        """
+        # `log`: The open run that it belongs to, whose lease must still be valid.
         future = self.loop.create_future()
         self.add((future, log, work))
         return future
@@ -134,7 +114,9 @@ class WriteBatch:
     # --- from any thread ------------------------------------------------------------------
 
     def set_results_soon(self, items: list[Item], outcomes: Outcomes) -> None:
-        """Set the results of items in one wake-up of the loop. Called by the writer's thread."""
+        """Set the results of items in one wake-up of the loop."""
+
+        # Called by the writer's thread.
         # A loop that is closed before its next turn drops the call, and with it the results.
         _hand_over_results(items, outcomes, self.loop)
         try:
@@ -144,7 +126,9 @@ class WriteBatch:
                 _return_unclaimed(work, outcome)
 
     def call_soon(self, callback: Callable[[], None]) -> None:
-        """Call a function on the loop. Safe from any thread."""
+        """Call a function on the loop."""
+
+        # Safe from any thread.
         with contextlib.suppress(RuntimeError):  # the loop is closed: no caller waits
             self.loop.call_soon_threadsafe(callback)
 

@@ -43,10 +43,10 @@ _MAX_ITEMS: Final = 5000
 
 
 class Writer(ABC):
-    """The write side of one store. Public methods are safe from any thread.
+    """The write side of one store."""
 
-    `name` is the name of the store in messages. `failures` are the exceptions of the database and its driver.
-    """
+    # Public methods are safe from any thread.
+    # `name` is the name of the store in messages. `failures` are the exceptions of the database and its driver.
 
     connection: Connection
 
@@ -72,162 +72,74 @@ class Writer(ABC):
 
     @abstractmethod
     def transaction(self, work: Callable[[Connection], T]) -> T:
-        """Call `work` in one transaction.
-
-        Args:
-            work: A function of a connection. It may run twice.
-
-        Returns:
-            Its result.
-        """
+        """Call `work` in one transaction."""
 
     @abstractmethod
     def exclusive_transaction(self, work: Callable[[Connection], T]) -> T:
-        """Call `work` in one transaction, while nobody claims a run or stores a big value.
-
-        Args:
-            work: A function of a connection. It may run twice.
-
-        Returns:
-            Its result.
-        """
+        """Call `work` in one transaction, while nobody claims a run or stores a big value."""
 
     @abstractmethod
     def retry_transient(self, work: Callable[[], T]) -> T:
-        """Call `work`, and again while the obstacle may pass. It may run twice.
+        """Call `work`, and again while the obstacle may pass."""
 
-        Args:
-            work: A function without arguments.
-
-        Returns:
-            Its result.
-        """
+        # It may run twice.
 
     @abstractmethod
     def read_once(self, work: Callable[[Connection], T]) -> T:
-        """Call `work` on the connection for reading; one call at a time.
-
-        Args:
-            work: A function of a connection, which only reads.
-
-        Returns:
-            Its result.
-        """
+        """Call `work` on the connection for reading; one call at a time."""
 
     @abstractmethod
     def insert(self, rows: list[Row]) -> Outcomes:
-        """Write entries whose run is still at their epoch; return None if all of them are.
-
-        Args:
-            rows: Rows of entries.
-
-        Returns:
-            For each row None or the error that refused it; None instead of the list if no row was refused.
-        """
+        """Write entries whose run is still at their epoch; return None if all of them are."""
 
     @abstractmethod
     def failure(self, error: Exception) -> StoreError:
-        """Return the error for the user of one of `failures`, with what to do.
-
-        Args:
-            error: An instance of one of `failures`.
-
-        Returns:
-            The error, with what to do in its text.
-        """
+        """Return the error for the user of one of `failures`, with what to do."""
 
     @abstractmethod
     def columns(self, connection: Connection, table: str) -> list[str]:
-        """Return the names of a table's columns.
-
-        Args:
-            connection: The connection.
-            table: Name of the table.
-
-        Returns:
-            The names, in the order of the table.
-        """
+        """Return the names of a table's columns."""
 
     @abstractmethod
     def connections(self) -> Iterable[Any]:
-        """Return all open connections.
-
-        Returns:
-            Connections of the driver.
-        """
+        """Return all open connections."""
 
     def is_fault_of_one_item(self, error: Exception) -> bool:
-        """Return True if the other items of a failed batch can be written without the one that failed.
-
-        Args:
-            error: The failure of the batch.
-
-        Returns:
-            False if every item would fail.
-        """
+        """Return True if the other items of a failed batch can be written without the one that failed."""
         return False
 
     def commit_on_loop(self, batch: WriteBatch, items: list[Item]) -> bool:
-        """Write a batch on the thread of its event loop if that is quick.
-
-        Args:
-            batch: The batch of the event loop.
-            items: Its items.
-
-        Returns:
-            True if the batch is settled, or will be; False if the writer's thread must write it.
-        """
+        """Write a batch on the thread of its event loop if that is quick."""
         return False
 
     def withdraw_batches(self) -> list[QueuedBatch]:
-        """Return the batches that `commit_on_loop` has in progress, so that closing can write them.
-
-        Returns:
-            The batches with their items.
-        """
+        """Return the batches that `commit_on_loop` has in progress, so that closing can write them."""
         return []
 
     def announce(self, connection: Connection, news: News) -> None:  # noqa: B027 - not every database can
-        """Announce news to other processes when the transaction commits.
+        """Announce news to other processes when the transaction commits."""
 
-        Args:
-            connection: The connection in its transaction.
-            news: The news.
-        """
+        # `connection`: The connection in its transaction.
 
     def announce_soon(self, news: News) -> None:  # noqa: B027 - not every database can
-        """Announce committed news to other processes. Safe from any thread.
+        """Announce committed news to other processes."""
 
-        Args:
-            news: The news.
-        """
+        # Safe from any thread.
 
     def hear(self, callback: NewsCallback) -> Callable[[], None] | None:
-        """Call `callback` with the news of other processes.
+        """Call `callback` with the news of other processes."""
 
-        Args:
-            callback: A function of the news, called on another thread.
-
-        Returns:
-            The function that ends this; None if the database announces nothing.
-        """
+        # `callback`: A function of the news, called on another thread.
         return None
 
     def listens_for_changes(self) -> bool:
-        """Return True if the database announces changes, so that `watch.look_soon` is called for each. Called after
-        each look.
+        """Return True if the database announces changes, so that `watch.look_soon` is called for each."""
 
-        Returns:
-            False if only polling notices changes.
-        """
+        # Called after each look.
         return False
 
     def version(self) -> int | None:
-        """Return a number that changes when another process writes; None if the database has none.
-
-        Returns:
-            The number, or None.
-        """
+        """Return a number that changes when another process writes; None if the database has none."""
         return None
 
     def check_location(self) -> None:  # noqa: B027 - a server sees to it itself
@@ -238,14 +150,7 @@ class Writer(ABC):
         """Called by the thread after each round."""
 
     def shrink(self, pages: int) -> bool:
-        """Give back at most the given number of pages that pruning has freed; return True while there are more.
-
-        Args:
-            pages: The number of pages.
-
-        Returns:
-            False if nothing is left to give back.
-        """
+        """Give back at most the given number of pages that pruning has freed; return True while there are more."""
         return False
 
     # --- from event loops -----------------------------------------------------------------
@@ -262,12 +167,7 @@ class Writer(ABC):
         return batch
 
     def put(self, batch: WriteBatch, items: list[Item]) -> None:
-        """Queue a batch for the writer's thread, and start the thread if necessary.
-
-        Args:
-            batch: The batch.
-            items: Its items.
-        """
+        """Queue a batch for the writer's thread, and start the thread if necessary."""
         with self._start_lock:  # Not after `close` has looked for the last time.
             if self.refusal:
                 batch.set_results_soon(items, [StoreError(f"{self.name}: {self.refusal}")] * len(items))
@@ -290,17 +190,9 @@ class Writer(ABC):
     # --- from any thread ------------------------------------------------------------------
 
     def run(self, work: Callable[[Connection], T]) -> T:
-        """Call a function in a write transaction, now. It must be short.
+        """Call a function in a write transaction, now."""
 
-        Args:
-            work: A function of a connection. It may run twice.
-
-        Returns:
-            Its result.
-
-        Raises:
-            StoreError: The store is closed, or the database failed.
-        """
+        # It must be short.
         return self._run(lambda: self.transaction(work))
 
     def _run(self, work: Callable[[], T]) -> T:
@@ -316,17 +208,7 @@ class Writer(ABC):
         return self._run(lambda: self.exclusive_transaction(work))
 
     def read(self, work: Callable[[Connection], T]) -> T:
-        """Read what is committed.
-
-        Args:
-            work: A function of a connection, which only reads.
-
-        Returns:
-            Its result.
-
-        Raises:
-            StoreError: The store is closed, or the database failed.
-        """
+        """Read what is committed."""
         self.check()
         with self._read_lock:
             try:
@@ -335,16 +217,14 @@ class Writer(ABC):
                 raise self.failure(error) from error
 
     def check(self) -> None:
-        """Refuse further use of a store that is closed or lost.
-
-        Raises:
-            StoreError: The store accepts nothing more.
-        """
+        """Refuse further use of a store that is closed or lost."""
         if self.refusal:
             raise StoreError(f"{self.name}: {self.refusal}")
 
     def close(self) -> None:
-        """Write what is waiting, release the runs, close the file. Idempotent."""
+        """Write what is waiting, release the runs, close the file."""
+
+        # Idempotent.
         with self._start_lock:
             if self.refusal:
                 return
@@ -441,10 +321,9 @@ class Writer(ABC):
             start = end
 
     def _mark_failed_runs(self, items: list[Item], outcomes: list[Any]) -> list[Any]:
-        """Note the failure at each run that has one; return the outcomes.
+        """Note the failure at each run that has one; return the outcomes."""
 
-        Nothing more of such a run is written until its event loop knows: it will send the lost entry again first.
-        """
+        # Nothing more of such a run is written until its event loop knows: it will send the lost entry again first.
         for (_, log, work), outcome in zip(items, outcomes, strict=True):
             if log is not None and isinstance(outcome, StoreError) and type(work) is tuple:
                 log.failure = outcome
@@ -483,7 +362,9 @@ class Writer(ABC):
         return failure
 
     def write(self, items: list[Item], blobs: list[tuple[Blob, int]]) -> Outcomes:
-        """Write a batch in one commit. The lock is held."""
+        """Write a batch in one commit."""
+
+        # The lock is held.
         if not blobs and all(type(work) is tuple for _, _, work in items):
             return self.insert_in_one_commit([row for _, _, row in items])
         return self.transaction(lambda connection: self._apply(connection, items, blobs))
@@ -493,8 +374,9 @@ class Writer(ABC):
         return self.transaction(lambda _: self.insert(rows))
 
     def _apply(self, connection: Connection, items: list[Item], blobs: list[tuple[Blob, int]]) -> Outcomes:
-        """Write a batch in order. A refused item is an exception among the outcomes; nothing of it
-        is written and the others stand."""
+        """Write a batch in order."""
+
+        # A refused item is an exception among the outcomes; nothing of it is written and the others stand.
         for blob, run in blobs:
             keep_blob(connection, blob, run)
         outcomes: list[Any] = []
@@ -530,15 +412,7 @@ def _pack_large_values(items: list[Item]) -> tuple[list[Item], list[tuple[Blob, 
 
 
 def is_open_in_process(store: str, seq: int) -> bool:
-    """Return True if any store object of this process has this run of this store open.
-
-    Args:
-        store: Name of the store.
-        seq: Row number of the run.
-
-    Returns:
-        False if only another process can have it open.
-    """
+    """Return True if any store object of this process has this run of this store open."""
     return any(writer.name == store and writer.watch.holds(seq) for writer in _open_writers())
 
 

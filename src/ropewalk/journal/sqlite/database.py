@@ -45,18 +45,7 @@ class Moved(apsw.Error):
 
 
 def open_database(path: Path, sync: Literal["normal", "full"]) -> apsw.Connection:
-    """Open the store at `path` for writing; create it if it does not exist.
-
-    Args:
-        path: The database file.
-        sync: "normal" survives the death of the process, "full" also a power cut.
-
-    Returns:
-        The connection, with all migrations applied.
-
-    Raises:
-        StoreError: The file is damaged, is not a store of this version, or cannot be opened.
-    """
+    """Open the store at `path` for writing; create it if it does not exist."""
     _check_file(path)
     try:
         connection = connect(path)
@@ -82,15 +71,7 @@ def open_database(path: Path, sync: Literal["normal", "full"]) -> apsw.Connectio
 
 
 def connect(path: Path, *, create: bool = False) -> apsw.Connection:
-    """Connect to a database, with a timeout for locks.
-
-    Args:
-        path: The database file.
-        create: Whether to create a missing file; otherwise it is an error.
-
-    Returns:
-        The connection.
-    """
+    """Connect to a database, with a timeout for locks."""
     _check_size(path)
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
     connection = apsw.Connection(str(path), flags=flags)
@@ -110,13 +91,7 @@ def columns(connection: Connection, table: str) -> list[str]:
 
 
 def store_error(path: Path, error: Exception, *, opening: bool = False) -> StoreError:
-    """Return the error for people about a failure of SQLite, with what to do.
-
-    Args:
-        path: The database file.
-        error: The failure.
-        opening: True if the store was being opened, so that nothing has been written.
-    """
+    """Return the error for people about a failure of SQLite, with what to do."""
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
         problem = "this is not a SQLite database" if isinstance(error, apsw.NotADBError) else str(error)
         return damage_error(path, problem, _UNCHANGED if opening else _CHANGED)
@@ -143,7 +118,9 @@ def store_error(path: Path, error: Exception, *, opening: bool = False) -> Store
 
 
 def _is_full(path: Path) -> bool:
-    """Return True if the disk is full. SQLite reports an I/O error instead if the index of the log cannot grow."""
+    """Return True if the disk is full."""
+
+    # SQLite reports an I/O error instead if the index of the log cannot grow.
     try:
         disk = os.statvfs(path.parent)
     except (AttributeError, OSError):  # Windows has no such call; a missing directory is not a full disk.
@@ -152,25 +129,15 @@ def _is_full(path: Path) -> bool:
 
 
 def damage_error(path: Path, problem: str, changed: str = _UNCHANGED) -> StoreError:
-    """Make the error for a damaged file.
-
-    Args:
-        path: The file.
-        problem: What is wrong with it.
-        changed: What happened to the file so far.
-
-    Returns:
-        The error, to be raised.
-    """
+    """Make the error for a damaged file."""
     return StoreError(f"{path} is damaged ({problem}); {changed}").with_remedy(Action.EXAMINE_STORE)
 
 
 def _check_file(path: Path) -> None:
-    """Refuse a path that cannot be a store, and create a missing file.
+    """Refuse a path that cannot be a store, and create a missing file."""
 
-    Only SQLite opens an existing file: closing any other descriptor of it would drop the locks that all connections of
-    this process hold on it.
-    """
+    # Only SQLite opens an existing file: closing any other descriptor of it would drop the locks that all connections
+    # of this process hold on it.
     try:
         if path.is_dir():
             raise StoreError(f"{path} is a directory; name a file in it, such as {path / 'ropewalk.db'}")
@@ -245,16 +212,7 @@ def _use_log(connection: apsw.Connection, path: Path) -> None:
 
 
 def check_store(connection: apsw.Connection, path: Path, why: str) -> None:
-    """Check that a store that cannot be written has this version.
-
-    Args:
-        connection: A connection to it.
-        path: The database file, for messages.
-        why: The reason why it cannot be written, for messages.
-
-    Raises:
-        StoreError: It is a database of another program or has another version.
-    """
+    """Check that a store that cannot be written has this version."""
     _check_owner(connection, path)
     if not connection.table_exists(None, "migration"):
         raise StoreError(f"{path} is not a store yet and cannot become one: {why}")
@@ -294,17 +252,7 @@ _NO_LOCKS: Final = "unix-none" if os.name == "posix" else "win32-none"
 
 
 def unwritable(path: Path) -> str:
-    """Find out why this process cannot write to a store.
-
-    Args:
-        path: The database file.
-
-    Returns:
-        The reason; "" if it can write, or if the file does not exist.
-
-    Raises:
-        StoreError: The system cannot tell if the file exists.
-    """
+    """Find out why this process cannot write to a store."""
     file, log = Path(os.path.realpath(path)), wal_check.wal_path(path)
     try:
         if not file.is_file():
@@ -333,7 +281,9 @@ def _index(log: Path) -> Path:
 
 
 class SqliteReader(Writer):
-    """Reads a store that cannot be written. Every write raises a StoreError with the reason, `why`."""
+    """Reads a store that cannot be written."""
+
+    # Every write raises a StoreError with the reason, `why`.
 
     run_column = "+run"
 
@@ -419,17 +369,7 @@ class SqliteReader(Writer):
 
 
 def connect_to_read(path: Path) -> tuple[apsw.Connection, bool]:
-    """Connect to a database without changing any file.
-
-    Args:
-        path: The database file.
-
-    Returns:
-        The connection, and True if it reads under locks.
-
-    Raises:
-        StoreError: The log is damaged.
-    """
+    """Connect to a database without changing any file."""
     _check_size(path)
     log = wal_check.wal_path(path)
     has_log = wal_check.is_non_empty(log)

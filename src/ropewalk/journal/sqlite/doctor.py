@@ -35,18 +35,15 @@ _ROWS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """A damaged value.
+    """A damaged value."""
 
-    Attributes:
-        message: The value and its damage, for people.
-        run: The number of its run in the store, if it belongs to one.
-        definition: Kind and id of its definition, if it belongs to one.
-        blob: The hash of a large value.
-    """
-
+    # The value and its damage, for people.
     message: str
+    # The number of its run in the store, if it belongs to one.
     run: int | None = None
+    # Kind and id of its definition, if it belongs to one.
     definition: tuple[str, str] | None = None
+    # The hash of a large value.
     blob: bytes | None = None
 
 
@@ -59,15 +56,10 @@ class Unfinished(Exception):
 
 
 def bad_values(connection: Connection, deadline: float | None = None) -> Iterator[Bad]:
-    """Yield every damaged value. A large value is also reported where it is used. One run at a time is in memory.
+    """Yield every damaged value."""
 
-    Args:
-        connection: A connection to the store.
-        deadline: When to stop, by `time.monotonic`; None for no limit.
-
-    Raises:
-        Unfinished: The deadline was reached.
-    """
+    # A large value is also reported where it is used. One run at a time is in memory.
+    # `deadline`: When to stop, by `time.monotonic`; None for no limit.
     # Large values first: the other values refer to them.
     intact: set[bytes] = set()
     for (hash,) in fetch(connection, "SELECT hash FROM blob"):
@@ -134,11 +126,7 @@ _INTERRUPTED = "interrupted"
 
 
 def examine(path: str | Path) -> list[str]:
-    """Read a whole store and return its damage, one sentence each; [] if it is sound.
-
-    Args:
-        path: The database file. A process that uses it should have ended.
-    """
+    """Read a whole store and return its damage, one sentence each; [] if it is sound."""
     path = Path(path)
     if not path.exists():
         return [f"{path}: file does not exist"]
@@ -154,18 +142,7 @@ def examine(path: str | Path) -> list[str]:
 
 
 def examine_open(path: Path, limit: float | None = None) -> list[str]:
-    """Examine a store that can be opened and may be in use: as it is at this moment, where it is.
-
-    Args:
-        path: The file of the store.
-        limit: Seconds after which examining stops. None: read everything.
-
-    Returns:
-        A sentence for each thing that is damaged.
-
-    Raises:
-        Unfinished: The limit came first.
-    """
+    """Examine a store that can be opened and may be in use: as it is at this moment, where it is."""
     damage: list[str] = []
     deadline = None if limit is None else time.monotonic() + limit
     try:
@@ -195,18 +172,9 @@ def _without_remedy(error: StoreError) -> str:
 
 
 def salvage(path: str | Path, to: str | Path) -> tuple[int, list[str]]:
-    """Save the readable part of a store to a new, sound store. Damaged runs and definitions are left out.
+    """Save the readable part of a store to a new, sound store."""
 
-    Args:
-        path: The database file. A process that uses it should have ended.
-        to: The new file.
-
-    Returns:
-        The number of runs that were saved, and the damage, one sentence each.
-
-    Raises:
-        StoreError: The store cannot be read, or `to` exists.
-    """
+    # Damaged runs and definitions are left out.
     path, to = Path(path), Path(to)
     try:
         os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))  # Like a store: for its owner only.

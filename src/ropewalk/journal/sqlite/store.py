@@ -55,7 +55,9 @@ _INSERT, _INSERT_TOGETHER = _insert(1), _insert(_TOGETHER)
 
 
 def _place(path: Path) -> tuple[int, int] | None:
-    """Return the identity of the file at a path. SQLite would write to a deleted file."""
+    """Return the identity of the file at a path."""
+
+    # SQLite would write to a deleted file.
     try:
         status = os.stat(path)
     except OSError:  # the file or its directory is missing
@@ -218,17 +220,10 @@ class SqliteWriter(Writer):
 
 
 class SqliteStore(SqlStore):
-    """Definitions and runs in one SQLite file.
+    """Definitions and runs in one SQLite file."""
 
-    If this process may not write to the file, the store is read-only. `unwritable` is the reason, and every write
-    raises a StoreError with it.
-
-    Args:
-        path: The file. It is created if its directory exists.
-        sync: "normal" survives the death of the process, "full" also that of the machine.
-        lease: Seconds that an owner on another host may be silent.
-        poll: Seconds between two checks for stop requests of other processes.
-    """
+    # If this process may not write to the file, the store is read-only. `unwritable` is the reason, and every write
+    # raises a StoreError with it.
 
     def __init__(
         self, path: str | Path, sync: Literal["normal", "full"] = "normal", *, lease: float = 10.0, poll: float = 0.2

@@ -33,16 +33,17 @@ class _Frame:
 
 
 def wal_path(path: Path) -> Path:
-    """Return the path of the log of a database. It is next to the target of a link."""
+    """Return the path of the log of a database."""
+
+    # It is next to the target of a link.
     return Path(os.path.realpath(path) + "-wal")
 
 
 def orphan_wal(path: Path) -> str | None:
-    """Return what to do about a log at `path` without a database; None if there is no such log.
+    """Return what to do about a log at `path` without a database; None if there is no such log."""
 
-    A new store writes its first page to the database before it writes to the log. Looking at the log first therefore
-    reports no orphan while another process creates a store.
-    """
+    # A new store writes its first page to the database before it writes to the log. Looking at the log first therefore
+    # reports no orphan while another process creates a store.
     wal = wal_path(path)
     if not is_non_empty(wal) or is_non_empty(path):
         return None
@@ -61,12 +62,7 @@ def is_non_empty(path: Path) -> bool:
 
 
 def wal_damage(wal: Path, valid: int) -> str | None:
-    """Return the damage of a log that can lose acknowledged commits; None if there is none.
-
-    Args:
-        wal: The log. No process may write to it during the check.
-        valid: The number of frames that SQLite accepts.
-    """
+    """Return the damage of a log that can lose acknowledged commits; None if there is none."""
     try:
         file = wal.open("rb")
     except FileNotFoundError:
@@ -85,10 +81,9 @@ def wal_damage(wal: Path, valid: int) -> str | None:
 
 
 def valid_frames(wal: Path) -> int:
-    """Return the number of frames that SQLite accepts, without using SQLite.
+    """Return the number of frames that SQLite accepts, without using SQLite."""
 
-    These are the frames up to the last commit before the first frame that does not continue its predecessor.
-    """
+    # These are the frames up to the last commit before the first frame that does not continue its predecessor.
     with wal.open("rb") as file:
         header = file.read(_HEADER)
         if len(header) < _HEADER:

@@ -393,17 +393,11 @@ Jump: TypeAlias = tuple[str, Lit]
 
 
 def line_gates(body: list[ChainNode], nodes: tuple[Node, ...], report: Report) -> tuple[Node, ...]:
-    """Return the nodes of a sequence with gates for their jumps.
+    """Return the nodes of a sequence with gates for their jumps."""
 
-    `onSuccess` and `onError` name a later node to continue with; the nodes between are skipped. A gate lists the
-    jumps that pass its node. If these are many, it refers to the node before instead, so that all gates together grow
-    with the number of nodes, not with its square.
-
-    Args:
-        body: The nodes as read.
-        nodes: The same nodes, compiled.
-        report: Collects the problems.
-    """
+    # `onSuccess` and `onError` name a later node to continue with; the nodes between are skipped. A gate lists the
+    # jumps that pass its node. If these are many, it refers to the node before instead, so that all gates together grow
+    # with the number of nodes, not with its square.
     position = {node.id: i for i, node in enumerate(body)}
     passing_jumps: dict[Jump, None] = {}  # the jumps that pass the current node, in order
     landing_jumps: dict[int, list[Jump]] = {}  # by position: the jumps to that node
@@ -443,11 +437,10 @@ def _none_taken(jumps: Iterable[Jump]) -> Expr:
 
 
 def _after_previous(before: str, own_jumps: list[Jump], landed: list[Jump]) -> Expr:
-    """Return the gate of `_none_taken`, expressed by the node before.
+    """Return the gate of `_none_taken`, expressed by the node before."""
 
-    The node before ran and did not jump, or a jump that was taken leads here. At most one jump is taken at a time,
-    because skipped nodes do not jump.
-    """
+    # The node before ran and did not jump, or a jump that was taken leads here. At most one jump is taken at a time,
+    # because skipped nodes do not jump.
     return any_of(
         [_none_taken([(before, DEAD), *own_jumps]), *(_status_is("==", id, outcome) for id, outcome in landed)]
     )
@@ -458,17 +451,10 @@ def _status_is(op: str, id: str, outcome: Lit) -> Expr:
 
 
 def dag_gates(body: list[ChainNode], nodes: tuple[Node, ...], strategy: str, report: Report) -> tuple[Node, ...]:
-    """Return the nodes of a DAG with gates for their dependencies and jumps.
+    """Return the nodes of a DAG with gates for their dependencies and jumps."""
 
-    A failed or unreached dependency keeps a node from running, a skipped one does not. A node that `onSuccess` or
-    `onError` names runs if one of the nodes that name it had that outcome.
-
-    Args:
-        body: The nodes as read.
-        nodes: The same nodes, compiled.
-        strategy: The error strategy of the chain.
-        report: Collects the problems.
-    """
+    # A failed or unreached dependency keeps a node from running, a skipped one does not. A node that `onSuccess` or
+    # `onError` names runs if one of the nodes that name it had that outcome.
     position = {node.id: i for i, node in enumerate(body)}
     routes: dict[str, list[Jump]] = {}
     for node in body:

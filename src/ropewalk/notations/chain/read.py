@@ -116,14 +116,7 @@ class ChainDocument:
 
 
 def read(config: Mapping[str, Json]) -> ChainDocument:
-    """Read a chain.
-
-    Args:
-        config: The document.
-
-    Returns:
-        The chain with defaults and an id; `problems` lists everything that is wrong with the document itself.
-    """
+    """Read a chain."""
     return ChainDocument(*read_document_with_nodes(config, CHAIN_FIELDS, "chain", DEFAULTS, _node))
 
 
@@ -234,14 +227,7 @@ class VariableRead:
 def unset_variable_warnings(
     body: Graph, reads: Iterable[VariableRead], state: Mapping[str, Channel], setters: Mapping[str, str]
 ) -> Iterator[Problem]:
-    """Yield a warning for each read of a variable that only later or concurrent nodes set.
-
-    Args:
-        body: The graph.
-        reads: The reads of variables.
-        state: The variables.
-        setters: By variable, the first node that sets it.
-    """
+    """Yield a warning for each read of a variable that only later or concurrent nodes set."""
     doubtful = [read for read in reads if read.node and read.name in setters and not state[read.name].present]
     if not doubtful:
         return
@@ -261,12 +247,7 @@ def unset_variable_warnings(
 
 
 def unseen_write_warnings(body: Graph, reads: Iterable[VariableRead]) -> dict[VariableRead, Problem]:
-    """Return warnings for reads of a variable that only other, concurrent iterations set.
-
-    Args:
-        body: The graph.
-        reads: The reads of variables.
-    """
+    """Return warnings for reads of a variable that only other, concurrent iterations set."""
     loops = [node for node in nodes_of(body) if isinstance(node.op, Map)]
     warnings: dict[VariableRead, Problem] = {}
     for loop in loops:

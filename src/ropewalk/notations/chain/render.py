@@ -19,26 +19,14 @@ def fits(document: Mapping[str, Json]) -> bool:
 
 
 def write(flow: Flow, losses: list[Problem] | None = None) -> dict[str, Json]:
-    """Write a flow as a chain.
-
-    Args:
-        flow: The flow.
-        losses: Collects what a chain cannot hold, instead of an error.
-
-    Raises:
-        InvalidFlow: A chain cannot hold the flow, and `losses` is None.
-    """
+    """Write a flow as a chain."""
     from .write import ChainWriter  # loaded late: reading a chain does not need it
 
     return ChainWriter.write(flow, losses)
 
 
 def compile_document(config: Mapping[str, Json]) -> Compiled:
-    """Read and compile a chain.
-
-    Raises:
-        InvalidFlow: The document is not valid; the error has every problem of it.
-    """
+    """Read and compile a chain."""
     chain = read(config)
     compiler = ChainCompiler(chain)
     flow = compiler.flow() if chain.nodes else None
@@ -57,10 +45,9 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
 
 
 class Rendering:
-    """Write an ending as an ExecutionResult.
+    """Write an ending as an ExecutionResult."""
 
-    `loop_id` is the id of the hidden node of a chain in loop mode; it fails if `until` does.
-    """
+    # `loop_id` is the id of the hidden node of a chain in loop mode; it fails if `until` does.
 
     def __init__(self, chain_id: str, loop_node: Node | None) -> None:
         self.chain_id, self.loop_id = chain_id, loop_node.id if loop_node is not None else None

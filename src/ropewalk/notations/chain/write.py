@@ -35,17 +35,7 @@ from .read import DEFAULTS
 
 
 def policy_fields(node: Node, needed: bool, refuse: Callable[[str], None]) -> dict[str, Any]:
-    """Return the policy of a node as fields, with times in milliseconds.
-
-    Args:
-        node: The node.
-        needed: True if other nodes of a dag wait for it.
-        refuse: Reports a part of the policy that chains do not have.
-
-    Returns:
-        `timeout`, `errorStrategy` and `fallback`, which is still an expression; the fields of a retry are under
-        `retry`.
-    """
+    """Return the policy of a node as fields, with times in milliseconds."""
     policy = node.policy
     fields: dict[str, Any] = {}
     if policy.timeout is not None:
@@ -294,7 +284,9 @@ class ChainWriter(FlowWriter[Around]):
         return self._loop_fields(node.id, op, around)
 
     def _computed_fields(self, value: Expr, around: Around) -> Fields:
-        """Return a transform, or a plain value. A macro that names its elements reads better as text."""
+        """Return a transform, or a plain value."""
+
+        # A macro that names its elements reads better as text.
         path = f"{around.path}value"
         transform = None
         if not isinstance(value, Each) or value.names[:1] == ("$item",):

@@ -95,7 +95,9 @@ class CompositionCompiler(Binder[Within]):
         )
 
     def region(self, body: list[ComposerNode], data: Expr) -> Graph:
-        """Compile nodes to an ordered region. Its value is the last output, or the data if there are no nodes."""
+        """Compile nodes to an ordered region."""
+
+        # Its value is the last output, or the data if there are no nodes.
         nodes: list[Node] = []
         certain = False
         for node in body:
@@ -223,7 +225,9 @@ class CompositionCompiler(Binder[Within]):
         return Compute(value=self.transform_value(node.type, config, node.path, Within(items)))
 
     def calls(self, node: ComposerNode, items: Expr, within: Within) -> Op:
-        """Compile one call per item. Its arguments are the item, for `reduce` with the previous result."""
+        """Compile one call per item."""
+
+        # Its arguments are the item, for `reduce` with the previous result.
         folds = node.type == "reduce"
         args: Expr = Obj((("acc", PREV), ("item", Ref("item")))) if folds else Ref("item")
         if node.get("inputMapping") is not None:
@@ -356,14 +360,7 @@ OPS: Final[dict[str, Callable[[CompositionCompiler, ComposerNode, Within], Op]]]
 
 
 def data_after(last: Node, data: Expr, certain: bool) -> Expr:
-    """Return the data that reaches the node after `last`.
-
-    Args:
-        last: The node.
-        data: The data that `last` got.
-        certain: True if some node of the list has certainly run. Then it is the output of the last one that ran.
-            Otherwise a skipped node passes its own data on.
-    """
+    """Return the data that reaches the node after `last`."""
     if certain:
         return PREV
     return Fn("?:", (Fn("==", (Ref("status", (last.id,)), Lit("skipped"))), data, output_ref(last.id)))

@@ -170,10 +170,9 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class ComposerNode:
-    """A node as read: its fields in the documented spelling.
+    """A node as read: its fields in the documented spelling."""
 
-    `bodies` has its nodes under `then`, `otherwise` and `nodes`; `arms` has those under `branches`.
-    """
+    # `bodies` has its nodes under `then`, `otherwise` and `nodes`; `arms` has those under `branches`.
 
     path: str
     fields: dict[str, Json]
@@ -230,11 +229,10 @@ class CompositionDocument:
 
 
 def is_composition(document: Mapping[str, Json]) -> bool:
-    """Return True if a document without `kind` has the shape of a composition.
+    """Return True if a document without `kind` has the shape of a composition."""
 
-    It has an output schema, or nodes of types or with fields that only compositions have, and nothing that only
-    chains have.
-    """
+    # It has an output schema, or nodes of types or with fields that only compositions have, and nothing that only
+    # chains have.
     nodes = document.get("nodes")
     if not isinstance(nodes, list) or not _OF_CHAINS.isdisjoint(map(camel, filter(_is_text, document))):
         return False
@@ -251,14 +249,7 @@ def _is_text(key: Any) -> bool:
 
 
 def read(config: Mapping[str, Json]) -> CompositionDocument:
-    """Read a composition.
-
-    Args:
-        config: The document.
-
-    Returns:
-        The composition with defaults and an id; `problems` lists everything that is wrong with the document itself.
-    """
+    """Read a composition."""
     return CompositionDocument(*read_document_with_nodes(config, FIELDS, "composition", DEFAULTS, _node))
 
 
@@ -284,10 +275,9 @@ def _node(value: Json, path: str, report: Report, depth: int) -> ComposerNode:
 
 
 def looks_like_nodes(value: Json) -> bool:
-    """Return True if the value of `then` or `otherwise` is a node or a list of nodes, not plain data.
+    """Return True if the value of `then` or `otherwise` is a node or a list of nodes, not plain data."""
 
-    A node is an object with the type of a node, or with both an id and a type.
-    """
+    # A node is an object with the type of a node, or with both an id and a type.
     if isinstance(value, list):
         return any(isinstance(item, Mapping) and looks_like_nodes(item) for item in value)
     if not isinstance(value, Mapping) or not isinstance(value.get("type"), str):

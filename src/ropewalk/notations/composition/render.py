@@ -18,26 +18,14 @@ def fits(document: Mapping[str, Json]) -> bool:
 
 
 def write(flow: Flow, losses: list[Problem] | None = None) -> dict[str, Json]:
-    """Write a flow as a composition.
-
-    Args:
-        flow: The flow.
-        losses: Collects what a composition cannot hold, instead of an error.
-
-    Raises:
-        InvalidFlow: A composition cannot hold the flow, and `losses` is None.
-    """
+    """Write a flow as a composition."""
     from .write import CompositionWriter  # loaded late: reading a composition does not need it
 
     return CompositionWriter.write(flow, losses)
 
 
 def compile_document(config: Mapping[str, Json]) -> Compiled:
-    """Read and compile a composition.
-
-    Raises:
-        InvalidFlow: The document is not valid; the error has every problem of it.
-    """
+    """Read and compile a composition."""
     from .compile import CompositionCompiler  # loaded late: most processes use no compositions
 
     document = read(config)
@@ -119,11 +107,10 @@ def failed_result(
 
 
 def error_entry(message: str, *, path: str = "", keyword: str | None = None, **more: Json) -> dict[str, Json]:
-    """Return one entry of `errors`.
+    """Return one entry of `errors`."""
 
-    A mismatch has the path in the value and the keyword of the schema. Any other failure has the id of its node as
-    path.
-    """
+    # A mismatch has the path in the value and the keyword of the schema. Any other failure has the id of its node as
+    # path.
     return {"path": path, "message": message, "keyword": keyword, "nodeId": None, "tool": None, **more}
 
 

@@ -65,11 +65,7 @@ ROUND_SUFFIX: Final = ".round"  # of the id of the node that a for_each repeats
 
 
 class ExperienceCompiler:
-    """Compiles one experience.
-
-    Args:
-        document: The document as read. Its `problems` and `warnings` grow while it is compiled.
-    """
+    """Compiles one experience."""
 
     def __init__(self, document: ExperienceDocument) -> None:
         self.document = document
@@ -168,10 +164,9 @@ class ExperienceCompiler:
     # --- regions ------------------------------------------------------------------------------
 
     def _region(self, ids: list[str], edges: list[Edge], groups: dict[str, Node]) -> tuple[Node, ...]:
-        """Return the nodes of a region in the order of `ids`, each after the hidden nodes of its conditions.
+        """Return the nodes of a region in the order of `ids`, each after the hidden nodes of its conditions."""
 
-        `groups` are the loops and pipelines of the region, compiled already.
-        """
+        # `groups` are the loops and pipelines of the region, compiled already.
         nodes: list[Node] = []
         entries = node_entries(ids, edges, self._may_skip, self._edge_condition, self.problems)
         for id in ids:
@@ -184,7 +179,9 @@ class ExperienceCompiler:
         return tuple(nodes)
 
     def _may_skip(self, id: str) -> bool:
-        """Return True if a node can fail while the run continues. Of a for_each only an iteration can."""
+        """Return True if a node can fail while the run continues."""
+
+        # Of a for_each only an iteration can.
         node = self.nodes.get(id)
         return node is not None and not node.each and node.get("on_error", {}).get("policy") == "skip"
 
@@ -227,10 +224,9 @@ class ExperienceCompiler:
     # --- one node -----------------------------------------------------------------------------
 
     def _node(self, node: ExperienceNode, entry: NodeEntry, in_pipeline: bool = False) -> Node:
-        """Return the node, or the Map that repeats it for a for_each.
+        """Return the node, or the Map that repeats it for a for_each."""
 
-        The error policy of a for_each is that of an iteration: one that fails under `skip` does not stop the others.
-        """
+        # The error policy of a for_each is that of an iteration: one that fails under `skip` does not stop the others.
         id = f"{node.id}{ROUND_SUFFIX}" if node.each else node.id
         meta = Meta(
             source=node.path,
@@ -339,7 +335,9 @@ class ExperienceCompiler:
         return node.kind == "experience" and scope == "shared"
 
     def _shared_writes(self, node: ExperienceNode, id: str, names: list[str]) -> Expr:
-        """Write back each field of a shared state. The inner run began with it, so it is replaced, never merged."""
+        """Write back each field of a shared state."""
+
+        # The inner run began with it, so it is replaced, never merged.
         for i, name in enumerate(names):
             merge = self.document.schema.get(name, {}).get("merge", "last_wins")
             if merge != "last_wins":
@@ -353,11 +351,9 @@ class ExperienceCompiler:
     # --- values and expressions ---------------------------------------------------------------
 
     def edge_output(self, id: str) -> Ref:
-        """Return what `$output.ID` means and what successors get in `_edge_inputs`.
+        """Return what `$output.ID` means and what successors get in `_edge_inputs`."""
 
-        Args:
-            id: The id of a node, a loop or a pipeline.
-        """
+        # `id`: The id of a node, a loop or a pipeline.
         node = self.nodes.get(id)
         if node is None or node.each:
             return Ref("out", (id,))
@@ -374,7 +370,9 @@ class ExperienceCompiler:
         return None if problems else self._bind(expr)
 
     def expression(self, text: Json, path: str) -> Expr:
-        """Compile the text of a condition; `path` is its place. Problems are reported, and null replaces it."""
+        """Compile the text of a condition; `path` is its place."""
+
+        # Problems are reported, and null replaces it.
         if isinstance(text, bool):
             return Lit(text)
         if not isinstance(text, str) or not text.strip():

@@ -45,11 +45,7 @@ def is_file_path(prompt: Json) -> bool:
 
 
 def named_files(document: Json) -> Iterator[str]:
-    """Yield the path of each file whose text a document needs.
-
-    Args:
-        document: An experience as loaded; it need not be valid.
-    """
+    """Yield the path of each file whose text a document needs."""
     for node in _nodes_in(document):
         kind = str(node.get("kind")).replace("_", "-")
         if kind in ("agent", "cli-agent") and is_file_path(node.get("prompt")):
@@ -87,37 +83,15 @@ class ValueCompiler(Protocol):
     document: ExperienceDocument
 
     def value(self, value: Json, path: str) -> Expr:
-        """Compile JSON with references in it.
-
-        Args:
-            value: The JSON.
-            path: Its place in the document.
-
-        Returns:
-            The expression.
-        """
+        """Compile JSON with references in it."""
         ...
 
     def reference(self, text: str) -> Expr | None:
-        """Compile a text such as `$item.id`.
-
-        Args:
-            text: The text.
-
-        Returns:
-            The expression; None if the text is not a reference.
-        """
+        """Compile a text such as `$item.id`."""
         ...
 
     def edge_output(self, id: str) -> Expr:
-        """Return the expression of a node's output.
-
-        Args:
-            id: The id of the node.
-
-        Returns:
-            A reference to the output that other nodes see.
-        """
+        """Return the expression of a node's output."""
         ...
 
 
@@ -150,14 +124,7 @@ class PromptNames:
 
 
 def fill_placeholders(text: str, names: PromptNames, path: str, warnings: Report) -> Expr:
-    """Return a text with its placeholders replaced by their values.
-
-    Args:
-        text: The text of a prompt.
-        names: The names that placeholders may use.
-        path: The place of the prompt in the document, for warnings.
-        warnings: Collects a warning for each placeholder that stays as it is.
-    """
+    """Return a text with its placeholders replaced by their values."""
     parts: list[Expr] = []
     start = 0
     for match in _PLACEHOLDER.finditer(text):
@@ -217,11 +184,7 @@ def _select(value: Expr, path: Path) -> Expr:
 
 
 class ModelNodes:
-    """Compiles the nodes of one experience that ask a model.
-
-    Args:
-        compiler: The compiler of the experience; problems and warnings go to its document.
-    """
+    """Compiles the nodes of one experience that ask a model."""
 
     def __init__(self, compiler: ValueCompiler) -> None:
         self.compiler = compiler
@@ -231,13 +194,7 @@ class ModelNodes:
     # --- operations ---------------------------------------------------------------------------
 
     def compile_agent(self, node: ExperienceNode, id: str, predecessors: tuple[str, ...]) -> Loop:
-        """Return the loop of an `agent` or `skill` node, which fails if the model gives no final answer.
-
-        Args:
-            node: The node as read.
-            id: The id of the node in the graph; that of a for_each body differs from `node.id`.
-            predecessors: The ids of the nodes whose outputs the prompt may name.
-        """
+        """Return the loop of an `agent` or `skill` node, which fails if the model gives no final answer."""
         if node.kind == "skill":
             messages = self._skill_messages(node, predecessors)
         else:
@@ -336,16 +293,11 @@ class ModelNodes:
         return None if errors else schema
 
     def compile_writes(self, node: ExperienceNode, id: str) -> Expr | None:
-        """Return which part of the answer goes to which field of the state, None if nothing is written.
+        """Return which part of the answer goes to which field of the state, None if nothing is written."""
 
-        An answer without a schema goes to the one field as it is. Of an object, each property goes to the field of
-        its name. One field with another name gets the whole object if its type allows, else the only property that
-        fits its type.
-
-        Args:
-            node: The node as read.
-            id: The id of the node in the graph.
-        """
+        # An answer without a schema goes to the one field as it is. Of an object, each property goes to the field of
+        # its name. One field with another name gets the whole object if its type allows, else the only property that
+        # fits its type.
         names = [name for name in node.get("writes", ()) if name in self.document.schema]
         as_json = _answers_json(node)
         schema = self._schema(node) if as_json else None

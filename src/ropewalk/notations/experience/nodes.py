@@ -274,14 +274,7 @@ def list_of(value: Json, path: str, report: Report) -> Iterator[tuple[str, Json]
 
 
 def node_of(value: Json, path: str, report: Report, expected: str = "an object") -> ExperienceNode:
-    """Read one node.
-
-    Args:
-        value: The node as it is in the document.
-        path: Its place there.
-        report: Collects the problems.
-        expected: What a value of another type should have been, for the message.
-    """
+    """Read one node."""
     fields = read_object(value, NODE, path, report, required=("id", "kind"), nulls=("value",), expected=expected)
     if "on_error" in fields:
         fields["on_error"] = _read_on_error(fields["on_error"], join(path, "on_error"), report)

@@ -163,10 +163,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class ExperienceDocument:
-    """An experience as read; `problems` is empty if it is valid so far.
+    """An experience as read; `problems` is empty if it is valid so far."""
 
-    `schema` has the declaration of each state field: its JSON Schema with `merge`, `default` and `description`.
-    """
+    # `schema` has the declaration of each state field: its JSON Schema with `merge`, `default` and `description`.
 
     fields: dict[str, Json]
     schema: dict[str, dict[str, Json]]
@@ -199,17 +198,7 @@ class ExperienceDocument:
 
 
 def read(config: Mapping[str, Json]) -> ExperienceDocument:
-    """Read a document and collect its problems.
-
-    Args:
-        config: The document as loaded from YAML or JSON.
-
-    Returns:
-        The document with its keys in the documented spelling; `problems` says what is wrong with it.
-
-    Raises:
-        InvalidFlow: The document is not an object.
-    """
+    """Read a document and collect its problems."""
     report: Report = Problems()
     if not isinstance(config, Mapping):
         raise InvalidFlow([Problem(path="", message=f"an experience must be an object, not {f.type_name(config)}")])
@@ -351,12 +340,11 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class NodeEntry:
-    """How a node is reached.
+    """How a node is reached."""
 
-    `predecessors` are the ids at the other ends of its edges, `gate` is the condition under which it runs (None:
-    always), `label` the same in words. `conditions` are the hidden nodes that evaluate the `when` of its edges;
-    `after` are all nodes that it waits for, hidden ones included.
-    """
+    # `predecessors` are the ids at the other ends of its edges, `gate` is the condition under which it runs (None:
+    # always), `label` the same in words. `conditions` are the hidden nodes that evaluate the `when` of its edges;
+    # `after` are all nodes that it waits for, hidden ones included.
 
     predecessors: tuple[str, ...] = ()
     gate: Expr | None = None
@@ -368,19 +356,9 @@ class NodeEntry:
 def edges_by_region(
     parts: list[Part], owners: Mapping[str, Part | None], stages: Mapping[str, tuple[str, int]], report: Report
 ) -> dict[str, list[Edge]]:
-    """Return the edges of each region, and report those that lead nowhere.
+    """Return the edges of each region, and report those that lead nowhere."""
 
-    Args:
-        parts: The edges as read.
-        owners: The loop or pipeline around everything that has an id, None at the top.
-        stages: By id of a stage: the id of its pipeline and its position. An edge that names a stage connects the
-            pipeline.
-        report: Collects the problems.
-
-    Returns:
-        The edges by the path of their loop in the document, "" for the top region. The id of a loop would not do,
-        because another loop may have the same one.
-    """
+    # `owners`: The loop or pipeline around everything that has an id, None at the top.
     regions: dict[str, list[Edge]] = {}
     for part in parts:
         source, target = str(part.fields.get("from", "")), str(part.fields.get("to", ""))
@@ -408,10 +386,9 @@ def _has_known_ends(part: Part, source: str, target: str, owners: Mapping[str, A
 def _is_stage_order(
     part: Part, source: str, target: str, stages: Mapping[str, tuple[str, int]], report: Report
 ) -> bool:
-    """Return True for an edge between two stages of one pipeline, which adds nothing to their order.
+    """Return True for an edge between two stages of one pipeline, which adds nothing to their order."""
 
-    An edge that contradicts the order or has a condition is a problem.
-    """
+    # An edge that contradicts the order or has a condition is a problem.
     if source not in stages or target not in stages:
         return False
     (pipeline, source_index), (target_pipeline, target_index) = stages[source], stages[target]
@@ -454,18 +431,7 @@ def node_entries(
     condition: Callable[[Edge], Expr],
     report: Report,
 ) -> dict[str, NodeEntry]:
-    """Return how each node of a region is reached.
-
-    Args:
-        ids: The nodes of the region, in the order of the document.
-        edges: The edges between them.
-        may_skip: Says whether a node can fail while the run continues.
-        condition: Compiles the `when` of an edge.
-        report: Collects the problems: edges that form a cycle.
-
-    Returns:
-        The entries by id, without those of the nodes in a cycle.
-    """
+    """Return how each node of a region is reached."""
     incoming: dict[str, list[Edge]] = {id: [] for id in ids}
     for edge in edges:
         incoming[edge.target].append(edge)
@@ -551,16 +517,7 @@ _STATE_KEYS = frozenset(("merge", "default"))
 def input_and_seeds(
     document: ExperienceDocument, body: Graph, state: Mapping[str, Channel]
 ) -> tuple[Json, tuple[str, ...]]:
-    """Return the schema of the input, declared or inferred, and the state fields that begin with a member of it.
-
-    Args:
-        document: The document as read; a declared schema that contradicts the state is reported to it.
-        body: The compiled graph.
-        state: The channels of the state by name.
-
-    Returns:
-        The JSON Schema (None if the graph reads no input, or all of it), and the names of the fields.
-    """
+    """Return the schema of the input, declared or inferred, and the state fields that begin with a member of it."""
     declared = document.fields.get("inputSchema")
     if declared is not None:
         _check_input_types(document, declared)
@@ -637,11 +594,10 @@ def _all_reads(node: Node) -> set[str]:
 
 
 def _known_before(body: Graph, reads: Mapping[str, AbstractSet[str]]) -> dict[str, set[str]]:
-    """Return, for each node, which of the fields that it reads the nodes before it in its region write.
+    """Return, for each node, which of the fields that it reads the nodes before it in its region write."""
 
-    Fields are bits of an integer, since the sets of a long chain of writers would grow with its square. A node in a
-    cycle, which is a problem by itself, is missing.
-    """
+    # Fields are bits of an integer, since the sets of a long chain of writers would grow with its square. A node in a
+    # cycle, which is a problem by itself, is missing.
     writes = {node.id: _writes_of(node) for node in body.nodes}
     both = set[str]().union(*reads.values()) & set[str]().union(*writes.values())
     bits = {name: 1 << i for i, name in enumerate(both)}

@@ -30,26 +30,14 @@ def fits(document: Mapping[str, Json]) -> bool:
 
 
 def write(flow: Flow, losses: list[Problem] | None = None) -> dict[str, Json]:
-    """Write a flow as an experience.
-
-    Args:
-        flow: The flow.
-        losses: Collects what an experience cannot hold, instead of an error.
-
-    Raises:
-        InvalidFlow: An experience cannot hold the flow, and `losses` is None.
-    """
+    """Write a flow as an experience."""
     from .write import ExperienceWriter  # loaded late: reading an experience does not need it
 
     return ExperienceWriter.write(flow, losses)
 
 
 def compile_document(config: Mapping[str, Json]) -> Compiled:
-    """Read and compile an experience.
-
-    Raises:
-        InvalidFlow: The document is not valid; the error has every problem of it.
-    """
+    """Read and compile an experience."""
     document = read(config)
     flow = ExperienceCompiler(document).flow() if document.nodes else None
     if document.problems or flow is None:
@@ -156,16 +144,7 @@ def _unused(node: Node, fields: dict[str, Json], known: tuple[str, ...], owner: 
 
 
 def tally(calls: Iterable[tuple[Node, Json]], outputs: Mapping[str, Path]) -> tuple[dict[str, Json], list[Json]]:
-    """Return the sums of the metrics of all calls, and warnings about what their results have or lack.
-
-    Args:
-        calls: Each call's node and result, those of all iterations included.
-        outputs: The path of a node's output in its result, by the name of the node.
-
-    Returns:
-        The metrics, and a warning for each missing output, each key that nothing reads and each state field that a
-        node wrote without naming it in its `writes`.
-    """
+    """Return the sums of the metrics of all calls, and warnings about what their results have or lack."""
     metrics: dict[str, Json] = {}
     warnings: dict[str, None] = {}  # each once, in order
     for node, value in calls:

@@ -57,12 +57,7 @@ class Place:
 
 
 class GraphShaper:
-    """Turns the graph of one flow into nodes that wait for each other, without blocks and choices.
-
-    Args:
-        free: Returns an id that no other node has, made from the given one.
-        refuse: Reports, with its path, what has no such shape.
-    """
+    """Turns the graph of one flow into nodes that wait for each other, without blocks and choices."""
 
     def __init__(self, free: Callable[[str], str], refuse: Callable[[str, str], None]) -> None:
         self.unique_id, self.refuse = free, refuse

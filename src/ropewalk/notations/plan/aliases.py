@@ -31,18 +31,14 @@ class Place(NamedTuple):
 
 
 class Share(NamedTuple):
-    """A part of a name that the value of an expression contains.
+    """A part of a name that the value of an expression contains."""
 
-    `[users[0]]` contains `users` at the depth 1, inside its own depth 1.
-
-    Attributes:
-        name: The name.
-        depth: The depth of the part in the name.
-        inside: The depth of the part in the value.
-    """
+    # `[users[0]]` contains `users` at the depth 1, inside its own depth 1.
 
     name: str
+    # The depth of the part in the name.
     depth: int
+    # The depth of the part in the value.
     inside: int
 
 
@@ -109,16 +105,7 @@ class Aliases:
         function: ast.AST | None,
         lines: frozenset[int] | None = None,
     ) -> set[str]:
-        """Return the other names through which the object at a place may be seen.
-
-        Args:
-            place: The place.
-            window: The lines in which its name may have come to share the object; None for all lines.
-            line: The line that changes the object.
-            function: The local function around this line. An object that it creates in a call is
-                visible outside only after the call.
-            lines: The lines whose statements count; None for all lines.
-        """
+        """Return the other names through which the object at a place may be seen."""
         if function is not None:
             inside = _others(place, self._join_places(place, window, line, function.name, lines))  # type: ignore[attr-defined]
             own = stored(function.body) - {node.arg for node in walk(function) if isinstance(node, ast.arg)}  # type: ignore[attr-defined]
@@ -148,11 +135,10 @@ class Aliases:
     def _join_places(
         self, place: Place, window: range | None, at: int, function: str = "", lines: frozenset[int] | None = None
     ) -> Classes:
-        """Return the classes of places, as far as they may concern a place.
+        """Return the classes of places, as far as they may concern a place."""
 
-        Left out are joins of its name outside the lines of a window, joins in a block that never reaches the line `at`,
-        results of calls of `function`, and joins outside of `lines`.
-        """
+        # Left out are joins of its name outside the lines of a window, joins in a block that never reaches the line
+        # `at`, results of calls of `function`, and joins outside of `lines`.
         known = self._class_by_place.get(place)
         joins = []
         for join in known.joins if known is not None else ():
@@ -446,10 +432,9 @@ class _Context:
         return frozenset(line for line in lines if line <= node.lineno) if is_repeated else lines  # type: ignore[attr-defined]
 
     def is_read_later(self, name: str, node: ast.AST, *, is_exact_here: bool) -> bool:
-        """Return True if a name may be read after a node, also in a later iteration of a loop.
+        """Return True if a name may be read after a node, also in a later iteration of a loop."""
 
-        Readers in the piece of the node do not count if the name shares the value exactly there.
-        """
+        # Readers in the piece of the node do not count if the name shares the value exactly there.
         own, inside = self._pieces.get(id(node)), self._loops.get(id(node), frozenset())
         return any(
             (own is None or not is_exact_here or self._pieces.get(id(reader)) != own)
@@ -497,10 +482,10 @@ class _Windows:
                 self._visit(statement, part, here)
 
     def of(self, node: ast.AST, name: str) -> range | None:
-        """Return the lines from the assignment that gave `name` its value up to the node; None if that is not certain.
+        """Return the lines from the assignment that gave `name` its value up to the node; None if that is not
+        certain."""
 
-        With a loop between them, earlier iterations count, too: the lines then reach to the end of the loop.
-        """
+        # With a loop between them, earlier iterations count, too: the lines then reach to the end of the loop.
         last = int(getattr(node, "lineno", 1))
         for owner, block, index in reversed(self._paths.get(id(node), ())):
             for statement in reversed(block[:index]):
@@ -546,7 +531,9 @@ def _changes(program: Program) -> Iterator[tuple[ast.AST, Place]]:
 
 
 def _pieces(body: Sequence[ast.stmt], program: Program) -> dict[int, int]:
-    """Return the number of the piece that each node is in. Nodes outside of pieces are not listed."""
+    """Return the number of the piece that each node is in."""
+
+    # Nodes outside of pieces are not listed.
     numbers: dict[int, int] = {}
     count = 0
 

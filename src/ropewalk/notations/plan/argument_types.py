@@ -22,7 +22,9 @@ def _format_validator(name: str) -> Any:
 
 
 def fits_format(text: str, name: str) -> bool:
-    """Return True if a text has a format of JSON Schema, such as `date`. Every text has an unknown format."""
+    """Return True if a text has a format of JSON Schema, such as `date`."""
+
+    # Every text has an unknown format.
     return bool(_format_validator(name).is_valid(text))
 
 
@@ -34,11 +36,7 @@ class _Optional:
 
 
 class ArgumentCheck:
-    """Checks arguments, one after another.
-
-    Args:
-        report: Takes the place, the message, the suggestion, and whether it is a warning.
-    """
+    """Checks arguments, one after another."""
 
     def __init__(self, report: Callable[..., None]) -> None:
         self._report = report
@@ -47,15 +45,7 @@ class ArgumentCheck:
         self._fit = FitChecker(self._add_misfit, _Optional())  # type: ignore[arg-type]
 
     def check(self, name: str, parameter: str, node: ast.expr, known: Type, target: Sub) -> None:
-        """Report where an argument of a tool can never fit.
-
-        Args:
-            name: The tool, as the program calls it.
-            parameter: The name of the parameter.
-            node: The argument.
-            known: Its type.
-            target: The schema of the parameter.
-        """
+        """Report where an argument of a tool can never fit."""
         self._argument, self._subject = node, f"argument '{parameter}'{{}} of {name}"
         variants = known.of if type(known) is Either else ()
         if variants and all(type(one) is Lit for one in variants):

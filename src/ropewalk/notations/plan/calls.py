@@ -36,15 +36,7 @@ WORLD_TOOLS: Final[dict[str, str]] = {
 
 
 def emit_effect(effect: Effect, node: ast.expr) -> Emitted:
-    """Emit an expression that is one effect with the nodes that it needs, or return simpler statements.
-
-    Args:
-        effect: Where the nodes go, and which name gets the value.
-        node: The expression.
-
-    Raises:
-        PlanError: The effect is outside the language.
-    """
+    """Emit an expression that is one effect with the nodes that it needs, or return simpler statements."""
     emitter, statement = effect.emitter, effect.statement
     world = emitter.program.world_call(node)
     if world is not None:
@@ -61,7 +53,9 @@ def emit_effect(effect: Effect, node: ast.expr) -> Emitted:
 
 
 def _emit_await(effect: Effect, call: ast.Call, name: str, awaited: bool) -> Emitted:
-    """Emit a call of asyncio, a local function, the language or a tool. Only local functions may lack `await`."""
+    """Emit a call of asyncio, a local function, the language or a tool."""
+
+    # Only local functions may lack `await`.
     emitter, statement = effect.emitter, effect.statement
     path = emitter.program.path(call.func)
     if path in ("asyncio.run", "asyncio.create_task", "asyncio.ensure_future") and call.args:
@@ -84,7 +78,9 @@ def _emit_await(effect: Effect, call: ast.Call, name: str, awaited: bool) -> Emi
 
 
 def _emit_call_with_pure_arguments(effect: Effect, call: ast.Call, path: str) -> Emitted:
-    """Emit an awaited call whose arguments have no effect. `path` is the name of the function with imports resolved."""
+    """Emit an awaited call whose arguments have no effect."""
+
+    # `path` is the name of the function with imports resolved.
     program = effect.emitter.program
     if path == "asyncio.sleep":
         return _emit_sleep(effect, call)
@@ -156,11 +152,7 @@ def _emit_wait(effect: Effect, call: ast.Call, path: str) -> Emitted:
 
 
 def emit_argument(effect: Effect, node: ast.expr) -> tuple[Expr, Exit | None]:
-    """Emit a pure argument of an effect: literals and names need no node, anything else is computed by a piece.
-
-    Returns:
-        The argument as JSON, and the exit that computing it may take.
-    """
+    """Emit a pure argument of an effect: literals and names need no node, anything else is computed by a piece."""
     literal = literal_value(node)
     if literal is not None:
         return literal, None
@@ -180,11 +172,7 @@ def as_json(value: Value, node: ast.expr) -> Expr:
 
 
 def literal_value(node: ast.expr) -> Lit | None:
-    """Return the JSON of a literal, which the check of the graph can see; None for anything else.
-
-    Raises:
-        PlanError: JSON cannot represent the literal.
-    """
+    """Return the JSON of a literal, which the check of the graph can see; None for anything else."""
     try:
         value = ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -236,11 +224,7 @@ def emit_tool_call(effect: Effect, name: str, call: ast.Call) -> Emitted:
 
 
 def named_arguments(name: str, tool: PlanTool, call: ast.Call) -> list[tuple[str | None, ast.expr]]:
-    """Return the arguments of a call by the name of the parameter; None stands for `**fields`.
-
-    Raises:
-        PlanError: The call does not fit the parameters.
-    """
+    """Return the arguments of a call by the name of the parameter; None stands for `**fields`."""
     from ...values import did_you_mean
 
     for part in call.args:
@@ -285,7 +269,9 @@ def is_text_literal(node: ast.expr | None) -> bool:
 
 
 def _emit_arguments(effect: Effect, named: list[tuple[str | None, ast.expr]]) -> tuple[Expr, Exit | None]:
-    """Return the object of arguments. Literals and names stand for themselves; the rest is computed in one piece."""
+    """Return the object of arguments."""
+
+    # Literals and names stand for themselves; the rest is computed in one piece.
     fields: dict[str, Expr] = {}
     computed: list[tuple[str | None, ast.expr]] = []
     for name, node in named:
@@ -339,10 +325,9 @@ def _emit_tool_node(effect: Effect, name: str, tool: PlanTool, args: Expr, call:
 
 
 def _approved_call(emitter: Emitter, name: str, op: Call, call: ast.Call) -> Block:
-    """Return a block that makes a call once a person approves these very arguments.
+    """Return a block that makes a call once a person approves these very arguments."""
 
-    The question holds the arguments and their digest. It is recorded, so that the approval fits no other arguments.
-    """
+    # The question holds the arguments and their digest. It is recorded, so that the approval fits no other arguments.
     inner = Region()
     question = Fn("py:question", (Lit(op.tool), op.args))
     emitter.node(inner, Wait(approval=question), f"approve_{name}", call)

@@ -13,15 +13,7 @@ from .types import Cards, TypeCheck
 
 
 def type_problems(document: Mapping[str, Any], cards: Cards) -> tuple[list[Problem], list[Problem]]:
-    """Return what can never fit in the program of a plan.
-
-    Args:
-        document: A document of kind `plan` that names its tools.
-        cards: Gives the schemas of a tool by its id, or None.
-
-    Returns:
-        The problems and the warnings, each in the order of the text; nothing for a text that Python cannot parse.
-    """
+    """Return what can never fit in the program of a plan."""
     code = document.get("code")
     if not isinstance(code, str):
         return [], []

@@ -27,11 +27,9 @@ MAX_CODE: Final = 200_000
 
 
 class Rejected(Exception):
-    """A program that cannot be compiled.
+    """A program that cannot be compiled."""
 
-    Attributes:
-        problems: Everything that is wrong with it, each with `path` "code", and its column in the whole text.
-    """
+    # `problems`: Everything that is wrong with it, each with `path` "code", and its column in the whole text.
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__("; ".join(problem.message for problem in problems))
@@ -40,11 +38,7 @@ class Rejected(Exception):
 
 @lru_cache(maxsize=32)
 def parse(code: str) -> ast.Module:
-    """Return the syntax of a program, which nobody changes.
-
-    Raises:
-        Rejected: The program is not valid Python, or too long.
-    """
+    """Return the syntax of a program, which nobody changes."""
     if len(code) > MAX_CODE:
         raise Rejected(
             [Problem(path="code", message=f"the program has {len(code):,} characters; the limit is {MAX_CODE:,}")]
@@ -76,23 +70,7 @@ def compile_program(
     inside: bool = False,
     parallel: str = "none",
 ) -> Flow:
-    """Compile a program to a flow.
-
-    Args:
-        name: The name of the flow.
-        code: The statements of the program. The value of the last expression, or of `return`, is the result.
-        tools: What the program may call, by name.
-        inputs: The names that the input gives.
-        inside: Whether the program is the body of a function.
-        parallel: Which calls may overlap where Python makes one after another: "none", "reads" (those of tools that
-            only read) or "all".
-
-    Returns:
-        The flow. Its value is the result; a program that prints gives `{"result": ..., "printed": text}`.
-
-    Raises:
-        Rejected: With every problem of the program.
-    """
+    """Compile a program to a flow."""
     tree = parse(code)
     program = Program(code, tree, tools, inputs, inside, parallel)
     # Collect all problems first, because emitting stops at one.

@@ -51,18 +51,9 @@ class GroupTask(NamedTuple):
 
 
 def keep_call(program: Program, node: ast.expr, place: ast.AST) -> KeptCall | None:
-    """Return what fixes the arguments of a call now, and the call to make where it is awaited.
+    """Return what fixes the arguments of a call now, and the call to make where it is awaited."""
 
-    `task = f(x)`, `tasks = [f(x) for x in xs]` and `[f(x), g(y)]` are such calls, with or without `create_task`.
-
-    Args:
-        program: Tells which calls have to be awaited.
-        node: The value that a name gets.
-        place: The statement.
-
-    Returns:
-        The statements that run now and the expression to await; None if the value is not a call that has to be awaited.
-    """
+    # `task = f(x)`, `tasks = [f(x) for x in xs]` and `[f(x), g(y)]` are such calls, with or without `create_task`.
     node = program.makes_task(node) or node
     if isinstance(node, ast.Call) and program.is_coroutine(node):
         path = program.path(node.func)
@@ -144,13 +135,9 @@ def kept_loop(program: Program, node: ast.For) -> list[ast.stmt] | None:
 
 
 def completed_loop(program: Program, node: ast.For) -> list[ast.stmt] | None:
-    """Return the statements for `for task in asyncio.as_completed(tasks)`: the calls end, then the loop takes each.
+    """Return the statements for `for task in asyncio.as_completed(tasks)`: the calls end, then the loop takes each."""
 
-    The order in which calls end is open in Python, too. Here it is the order of the list.
-
-    Raises:
-        PlanError: The task is used other than in `await task`.
-    """
+    # The order in which calls end is open in Python, too. Here it is the order of the list.
     call, target = node.iter, node.target
     if not isinstance(call, ast.Call) or program.path(call.func) != "asyncio.as_completed" or not call.args:
         return None
@@ -223,7 +210,9 @@ def emit_gather(effect: Effect, call: ast.Call) -> Emitted:
 
 
 def raise_unless_guarded(emitter: Emitter, exit: Exit, region: Region, context: Context, place: ast.AST) -> Exit | None:
-    """Return the exit of statements that ended together. Outside of a `try`, an exception fails the run here."""
+    """Return the exit of statements that ended together."""
+
+    # Outside of a `try`, an exception fails the run here.
     if context.guarded:
         return exit
     id = emitter.node(region, Compute(value=Fn("py:raise", (exit.expr,))), "raise", place)
@@ -351,7 +340,9 @@ def _emit_time_limit(
     context: Context,
     place: ast.stmt,
 ) -> Exit | None:
-    """Emit statements with a limit in time. Failures inside are values, so only the time can fail the node."""
+    """Emit statements with a limit in time."""
+
+    # Failures inside are values, so only the time can fail the node.
     limit = seconds.value if isinstance(seconds, ast.Constant) else None
     if type(limit) not in (int, float):
         raise PlanError(seconds, "a timeout is a number of seconds, such as 5 or 0.5")

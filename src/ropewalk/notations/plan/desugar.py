@@ -16,12 +16,7 @@ from .syntax import Rename, assign, at, load, store, stored
 
 
 class Hoister:
-    """Takes effects out of expressions.
-
-    Args:
-        program: Tells what an effect is, and makes names.
-        before: The statements that have to run first; more are added.
-    """
+    """Takes effects out of expressions."""
 
     def __init__(self, program: Program, before: list[ast.stmt]) -> None:
         self.program, self.before = program, before
@@ -217,10 +212,9 @@ class _Part:
 
 
 def _with_own_parts(node: ast.expr) -> tuple[ast.expr, list[_Part]]:
-    """Return a copy of an expression, and its parts in the order in which Python evaluates them.
+    """Return a copy of an expression, and its parts in the order in which Python evaluates them."""
 
-    The parts of the copy can be replaced while the expression itself stays as it is.
-    """
+    # The parts of the copy can be replaced while the expression itself stays as it is.
     node = derived(node)
     fields = node.__dict__
     parts: list[_Part] = []

@@ -44,16 +44,12 @@ MAX_NESTING: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Where the value of a name is.
+    """Where the value of a name is."""
 
-    Pieces encode values that JSON does not have, such as sets and dates (`expr/python/values.pack`).
-
-    Attributes:
-        expr: The value.
-        raw: Whether it comes from outside the program, and so holds no encoded values.
-    """
+    # Pieces encode values that JSON does not have, such as sets and dates (`expr/python/values.pack`).
 
     expr: Expr
+    # Whether it comes from outside the program, and so holds no encoded values.
     raw: bool = False
 
     @property
@@ -73,14 +69,11 @@ Environment: TypeAlias = dict[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """Where the exit of some statements is, and which kinds of exit there can be; see the text of this module.
+    """Where the exit of some statements is, and which kinds of exit there can be; see the text of this module."""
 
-    Attributes:
-        expr: The exit; null where the statements came to their end.
-        kinds: Any of `return`, `raise`, `break` and `continue`.
-    """
-
+    # The exit; null where the statements came to their end.
     expr: Expr
+    # Any of `return`, `raise`, `break` and `continue`.
     kinds: frozenset[str]
 
 
@@ -92,16 +85,13 @@ A list holds simpler statements that mean the same, to emit instead; then no nod
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Where statements are.
+    """Where statements are."""
 
-    Attributes:
-        guarded: Whether a failure becomes an exit, as inside a `try`.
-        handled: The exception that an enclosing `except` handles.
-        deferred: Whether such an exit fails the run later, because no `try` is around the statements.
-    """
-
+    # Whether a failure becomes an exit, as inside a `try`.
     guarded: bool = False
+    # The exception that an enclosing `except` handles.
     handled: Expr | None = None
+    # Whether such an exit fails the run later, because no `try` is around the statements.
     deferred: bool = False
 
     def collecting(self) -> Context:
@@ -142,13 +132,7 @@ def output(id: str, *path: str) -> Ref:
 
 
 class Emitter:
-    """Emits the statements of one program.
-
-    Args:
-        program: What the statements may use.
-        emit_statement: Emits a statement with an effect, or returns simpler statements that mean the same.
-        emit_overlap: Emits the statements from a position on whose calls overlap; returns the position after them.
-    """
+    """Emits the statements of one program."""
 
     def __init__(self, program: Program, emit_statement: EmitStatement, emit_overlap: EmitOverlap) -> None:
         self.program, self.emit_statement, self._emit_overlap = program, emit_statement, emit_overlap
@@ -156,15 +140,7 @@ class Emitter:
         self._depth = 0
 
     def node(self, region: Region, op: Op, hint: str, place: ast.AST | int, **more: object) -> str:
-        """Add a node to a region and return its id.
-
-        Args:
-            region: Where it goes.
-            op: What it does.
-            hint: The beginning of its id.
-            place: The syntax that it comes from, or a line.
-            more: Further fields of the node.
-        """
+        """Add a node to a region and return its id."""
         line = place if isinstance(place, int) else getattr(place, "lineno", 1)
         id = self.program.node_id(hint.replace(".", "_"), line)
         # Values that can be computed again are neither journaled nor shown.
@@ -174,7 +150,9 @@ class Emitter:
         return id
 
     def graph(self, region: Region, result: Expr) -> Graph:
-        """Return the finished region. Its nodes run in the order of the program."""
+        """Return the finished region."""
+
+        # Its nodes run in the order of the program.
         return Graph(nodes=tuple(region.nodes), ordered=True, result=result)
 
     # --- blocks --------------------------------------------------------------------------------
@@ -226,7 +204,9 @@ class Emitter:
         place: ast.AST,
         hint: str = "if",
     ) -> Exit | None:
-        """Emit a choice. Every arm works on a copy of the environment; names that differ afterwards come out of it."""
+        """Emit a choice."""
+
+        # Every arm works on a copy of the environment; names that differ afterwards come out of it.
         if self._depth >= MAX_NESTING:
             raise PlanError(place, f"blocks nest more than {MAX_NESTING} deep; split the program into functions")
         emitted: list[EmittedArm] = []
@@ -381,16 +361,13 @@ def _is_literal(node: ast.expr) -> bool:
 
 
 class Effect:
-    """An effect to emit, such as the call of a tool, with everything that its nodes depend on.
+    """An effect to emit, such as the call of a tool, with everything that its nodes depend on."""
 
-    Attributes:
-        emitter: The emitter of the program.
-        target: The name that gets the value, if any.
-        env: The variables at this point.
-        region: Gets the nodes.
-        context: Whether the statement is in a `try`, and the exception being handled.
-        statement: The statement that contains the effect.
-    """
+    # `emitter`: The emitter of the program.
+    # `target`: The name that gets the value, if any.
+    # `env`: The variables at this point.
+    # `context`: Whether the statement is in a `try`, and the exception being handled.
+    # `statement`: The statement that contains the effect.
 
     def __init__(
         self,

@@ -27,18 +27,16 @@ _MATCHES: Final = (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)
 
 
 class Facts:
-    """The facts about a piece of syntax.
+    """The facts about a piece of syntax."""
 
-    Attributes:
-        awaits: Whether it awaits, outside of inner functions.
-        calls: The calls of named functions in it, outside of inner functions.
-        scope_names: The names that occur in it outside of inner functions.
-        names: The names that occur in it.
-        bound: The names that it binds in its own function.
-        changes: The names through which it may change values, each with the depths at which they change.
-        returns: Whether it returns, outside of inner functions.
-        reraises: Whether it has a bare `raise`, outside of inner functions.
-    """
+    # `awaits`: Whether it awaits, outside of inner functions.
+    # `calls`: The calls of named functions in it, outside of inner functions.
+    # `scope_names`: The names that occur in it outside of inner functions.
+    # `names`: The names that occur in it.
+    # `bound`: The names that it binds in its own function.
+    # `changes`: The names through which it may change values, each with the depths at which they change.
+    # `returns`: Whether it returns, outside of inner functions.
+    # `reraises`: Whether it has a bare `raise`, outside of inner functions.
 
     __slots__ = ("awaits", "bound", "calls", "changes", "names", "reraises", "returns", "scope_names")
 
@@ -66,10 +64,9 @@ class Facts:
 
 
 def parts_of(node: ast.AST) -> list[ast.AST]:
-    """Return the direct parts of a node in the order of the text, without contexts and operators.
+    """Return the direct parts of a node in the order of the text, without contexts and operators."""
 
-    Annotations do not count: they are not evaluated, so the names in them need not be defined.
-    """
+    # Annotations do not count: they are not evaluated, so the names in them need not be defined.
     kind = type(node)
     fields = _fields_of.get(kind)
     if fields is None:

@@ -29,19 +29,7 @@ _LEAVING: Final = (ast.Return, ast.Raise, ast.Assert, ast.Break, ast.Continue)
 def emit_overlap(
     emitter: Emitter, todo: list[ast.stmt], start: int, env: Environment, region: Region, context: Context
 ) -> tuple[int, Exit | None]:
-    """Emit the longest run of statements whose calls may overlap.
-
-    Args:
-        emitter: Emits the statements.
-        todo: The statements of a block. Those that hide a call in an expression are replaced by simpler ones.
-        start: The position of the statement with the first call.
-        env: The names.
-        region: The region of the block.
-        context: Where the statements are.
-
-    Returns:
-        The position after the run and the exit that it may take; `start` if fewer than two calls may overlap.
-    """
+    """Emit the longest run of statements whose calls may overlap."""
     end = _end_of_overlap(emitter, todo, start, env, region, context)
     if end == start:
         return start, None
@@ -133,14 +121,12 @@ def _may_leave(node: ast.stmt) -> bool:
 
 
 class _Step:
-    """A call, or a run of statements without a call, in the order of the program.
+    """A call, or a run of statements without a call, in the order of the program."""
 
-    Attributes:
-        exit: The expression of its failure, null where it succeeded.
-        names: The names that it binds or changes, with their values.
-        needs: The steps before it whose values it reads, directly or through others.
-        is_call: Whether it is a call, which binds nothing when it fails.
-    """
+    # `exit`: The expression of its failure, null where it succeeded.
+    # `names`: The names that it binds or changes, with their values.
+    # `needs`: The steps before it whose values it reads, directly or through others.
+    # `is_call`: Whether it is a call, which binds nothing when it fails.
 
     def __init__(self, exit: Expr, names: dict[str, Value], needs: set[int], is_call: bool) -> None:
         self.exit, self.names, self.needs, self.is_call = exit, names, needs, is_call

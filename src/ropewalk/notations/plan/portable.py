@@ -43,14 +43,7 @@ def _has_python(expr: Expr) -> bool:
 
 
 def portable(flow: Flow) -> tuple[Flow, list[Problem]]:
-    """Return a flow without the Python of plans.
-
-    Args:
-        flow: The graph of a plan.
-
-    Returns:
-        The flow, in which each piece that cannot be expressed gives null; and a problem for each of these.
-    """
+    """Return a flow without the Python of plans."""
     rewriter = _Rewriter(flow)
     rewritten = replace(flow, body=rewriter.region(flow.body, "", {}), program=None)
     # A program that asks for the answer goes on after a rejection; a flow that does not read it fails.
@@ -60,7 +53,9 @@ def portable(flow: Flow) -> tuple[Flow, list[Problem]]:
 
 
 class _Rewriter:
-    """Rewrites one flow. `problems` grow as it goes."""
+    """Rewrites one flow."""
+
+    # `problems` grow as it goes.
 
     def __init__(self, flow: Flow) -> None:
         self.problems: list[Problem] = []
@@ -74,13 +69,7 @@ class _Rewriter:
         self.required = schema.get("required") or ()
 
     def region(self, body: Graph, prefix: str, around: Mapping[str, Portable]) -> Graph:
-        """Return a region with its nodes and its value rewritten.
-
-        Args:
-            body: The region.
-            prefix: The path of the node around it, with a slash.
-            around: The values of nodes that are expressions now, by id.
-        """
+        """Return a region with its nodes and its value rewritten."""
         known = dict(around)
         nodes = []
         for node in body.nodes:
@@ -184,11 +173,7 @@ class _Rewriter:
     # --- expressions ------------------------------------------------------------------------------
 
     def expr(self, expr: Expr, known: Mapping[str, Portable]) -> Portable:
-        """Return an expression without the Python of plans.
-
-        Raises:
-            NotPortable: A part of it has no equal.
-        """
+        """Return an expression without the Python of plans."""
         if isinstance(expr, Lit):
             return Portable(expr, of_value(expr.value))
         if isinstance(expr, Ref):

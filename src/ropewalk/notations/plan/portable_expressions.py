@@ -59,7 +59,9 @@ _WRITTEN: Final = {
 
 
 class NotPortable(Exception):
-    """The expression language has no equal. `line` is the line of the program; 0 if it is not known."""
+    """The expression language has no equal."""
+
+    # `line` is the line of the program; 0 if it is not known.
 
     def __init__(self, node: ast.AST, reason: str) -> None:
         super().__init__(reason)
@@ -80,15 +82,7 @@ WRITTEN: Final = Portable(Lit("function of a written plan"), Certain(frozenset((
 
 
 def translate(node: ast.expr, names: Mapping[str, Portable]) -> Portable:
-    """Return an expression of Python in the expression language.
-
-    Args:
-        node: The expression.
-        names: The values of names.
-
-    Raises:
-        NotPortable: It has no equal.
-    """
+    """Return an expression of Python in the expression language."""
     function = _TRANSLATORS.get(type(node))
     if function is None:
         _refuse(node, "it has no equal in the expression language")
@@ -97,11 +91,7 @@ def translate(node: ast.expr, names: Mapping[str, Portable]) -> Portable:
 
 
 def condition(node: ast.expr, names: Mapping[str, Portable]) -> Expr:
-    """Return the truth of a value as a boolean.
-
-    Raises:
-        NotPortable: The truth of such a value is another one in the expression language.
-    """
+    """Return the truth of a value as a boolean."""
     value = translate(node, names)
     expr, certain = value.expr, value.certain
     if certain.is_a("bool"):

@@ -69,22 +69,19 @@ class PlanError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTool:
-    """The facts that a plan needs to call a tool.
+    """The facts that a plan needs to call a tool."""
 
-    Attributes:
-        id: Its id in the toolbox.
-        parameters: The names of its parameters, in order.
-        required: The parameters without which it cannot be called.
-        reads: Whether a trusted hint says that it only reads.
-        approve: Whether each call waits for an approval that shows its arguments.
-        closed: Whether it takes no other parameters, though it may have none.
-    """
-
+    # Its id in the toolbox.
     id: str
+    # The names of its parameters, in order.
     parameters: tuple[str, ...]
+    # The parameters without which it cannot be called.
     required: tuple[str, ...] = ()
+    # Whether a trusted hint says that it only reads.
     reads: bool = False
+    # Whether each call waits for an approval that shows its arguments.
     approve: bool = False
+    # Whether it takes no other parameters, though it may have none.
     closed: bool = False
 
     @classmethod
@@ -106,17 +103,15 @@ class Checkpoint(NamedTuple):
 
 
 class Program:
-    """A program while it is compiled.
+    """A program while it is compiled."""
 
-    Attributes:
-        tools: Each tool by the name that programs use (`search`, `git.git_log`).
-        functions: The local functions that are defined so far.
-        imports: For each imported name the module, or `module.member`.
-        names: Every name that the program binds somewhere.
-        kept: Names that hold calls which are awaited later, with the call to make then (`concurrency.py`).
-        semaphores: For each name of a semaphore how many calls it lets through at once.
-        parallel: Which calls may overlap: "none", "reads" or "all".
-    """
+    # `tools`: Each tool by the name that programs use (`search`, `git.git_log`).
+    # `functions`: The local functions that are defined so far.
+    # `imports`: For each imported name the module, or `module.member`.
+    # `names`: Every name that the program binds somewhere.
+    # `kept`: Names that hold calls which are awaited later, with the call to make then (`concurrency.py`).
+    # `semaphores`: For each name of a semaphore how many calls it lets through at once.
+    # `parallel`: Which calls may overlap: "none", "reads" or "all".
 
     def __init__(
         self,

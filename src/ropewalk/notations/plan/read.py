@@ -39,14 +39,10 @@ FIELDS: Final[dict[str, Checker]] = {
 
 
 def input_schema(code: str, document: Mapping[str, Json]) -> dict[str, Json] | None:
-    """Return the JSON Schema of the input: the declared one, and the names that the program declares.
+    """Return the JSON Schema of the input: the declared one, and the names that the program declares."""
 
-    A program declares an input by an annotation without a value: `department: str`. Names in `inputs` may have any
-    value.
-
-    Raises:
-        Rejected: The program is not valid Python.
-    """
+    # A program declares an input by an annotation without a value: `department: str`. Names in `inputs` may have any
+    # value.
     declared = document.get("input")
     schema: dict[str, Any] = dict(declared) if isinstance(declared, Mapping) else {}
     properties = dict(schema.get("properties") or {})

@@ -24,18 +24,7 @@ def fits(document: Mapping[str, Json]) -> bool:
 
 
 def write(flow: Flow, losses: list[Problem] | None = None) -> dict[str, Json]:
-    """Write a flow as a plan.
-
-    Args:
-        flow: The flow.
-        losses: Collects what a plan cannot hold, instead of an error.
-
-    Returns:
-        The author's own document if the flow was compiled from a plan and is unchanged, otherwise a written program.
-
-    Raises:
-        InvalidFlow: A plan cannot hold the flow, and `losses` is None.
-    """
+    """Write a flow as a plan."""
     own = _own_document(flow)
     if own is not None:
         return own
@@ -56,11 +45,7 @@ def _own_document(flow: Flow) -> dict[str, Json] | None:
 
 
 def compile_document(config: Mapping[str, Json]) -> Compiled:
-    """Read and compile a plan.
-
-    Raises:
-        InvalidFlow: With every problem; those of the program have their line and column.
-    """
+    """Read and compile a plan."""
     given, report = read_document(config, FIELDS, "plan")
     code = given.get("code")
     if not isinstance(code, str):

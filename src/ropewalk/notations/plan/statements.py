@@ -38,11 +38,7 @@ Statement: TypeAlias = Callable[[Emitter, Any, Environment, Region, Context], Em
 
 
 def emit_statement(emitter: Emitter, node: ast.stmt, env: Environment, region: Region, context: Context) -> Emitted:
-    """Emit one statement that is not part of a piece, or return simpler statements.
-
-    Raises:
-        PlanError: The statement is outside the language.
-    """
+    """Emit one statement that is not part of a piece, or return simpler statements."""
     emit = STATEMENTS.get(type(node))
     if emit is None:
         raise PlanError(node, f"{type(node).__name__} is not supported here")
@@ -285,19 +281,16 @@ class _MoreCarriedNames(Exception):
 
 
 class _LoopEmitter:
-    """One loop while it is emitted.
+    """One loop while it is emitted."""
 
-    Nodes cannot assign variables, so the names that the body changes are *carried*: the last node of an iteration gives
-    their values, and the first node of the next one reads them. The exit of an iteration ends the loop, except
-    `continue`.
-
-    Args:
-        emitter: The emitter of the program.
-        node: The loop.
-        target: The target of a `for` loop; None for a `while` loop.
-        items: The elements of a `for` loop; None for a `while` loop.
-        context: Where the loop is.
-    """
+    # Nodes cannot assign variables, so the names that the body changes are *carried*: the last node of an iteration
+    # gives their values, and the first node of the next one reads them. The exit of an iteration ends the loop, except
+    # `continue`.
+    #
+    # `node`: The loop.
+    # `target`: The target of a `for` loop; None for a `while` loop.
+    # `items`: The elements of a `for` loop; None for a `while` loop.
+    # `context`: Where the loop is.
 
     def __init__(
         self, emitter: Emitter, node: ast.For | ast.While, target: ast.expr | None, items: Expr | None, context: Context

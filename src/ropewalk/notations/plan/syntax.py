@@ -96,7 +96,9 @@ class Rename:
         self.names = names
 
     def renamed(self, node: N) -> N:
-        """Return a renamed copy. Parts without the names are shared with the node."""
+        """Return a renamed copy."""
+
+        # Parts without the names are shared with the node.
         facts = facts_of(node)
         if self.names.keys().isdisjoint(facts.names) and self.names.keys().isdisjoint(facts.bound):
             return node

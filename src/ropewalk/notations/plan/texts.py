@@ -19,12 +19,7 @@ _ODD: Final = re.compile("[\r\f]")
 
 
 class Source:
-    """The text of a program, from which its statements are copied.
-
-    Args:
-        code: The text.
-        statements: Its statements.
-    """
+    """The text of a program, from which its statements are copied."""
 
     def __init__(self, code: str, statements: Iterable[ast.stmt]) -> None:
         self.lines = [] if _ODD.search(code) else code.split("\n")
@@ -32,11 +27,7 @@ class Source:
         self._own = set(map(id, statements))
 
     def copy(self, node: ast.stmt) -> tuple[str, list[int]] | None:
-        """Return the text of a statement without its indentation, and the line of each of its lines.
-
-        Returns:
-            None if the statement is a made one, or if its lines cannot be moved to the left.
-        """
+        """Return the text of a statement without its indentation, and the line of each of its lines."""
         if id(node) not in self._own or not self.lines:
             return None
         first, last = node.lineno, node.end_lineno or node.lineno

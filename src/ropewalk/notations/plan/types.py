@@ -60,18 +60,10 @@ _MAX_CALLS: Final = 200
 
 
 class TypeCheck:
-    """Infer the types of one program and collect what can never fit.
+    """Infer the types of one program and collect what can never fit."""
 
-    Args:
-        program: The program.
-        cards: Gives the schemas of a tool by its id, or None.
-        inputs: The JSON Schema of the input, or None.
-        values: The JSON Schemas of values that other runs recorded, by `RUN/NODE`.
-
-    Attributes:
-        problems: What is wrong, each at its place.
-        warnings: What is probably wrong.
-    """
+    # `problems`: What is wrong, each at its place.
+    # `warnings`: What is probably wrong.
 
     def __init__(
         self,
@@ -169,7 +161,9 @@ class TypeCheck:
         self._join(env, arms or [then])
 
     def _after_test(self, test: ast.expr, env: Env) -> Env:
-        """Return the environment behind a test. A name that the test asks about may be of any type there."""
+        """Return the environment behind a test."""
+
+        # A name that the test asks about may be of any type there.
         return {**env, **dict.fromkeys(tested_names(test))}
 
     def _join(self, env: Env, arms: Sequence[Env]) -> None:
@@ -493,7 +487,9 @@ class TypeCheck:
         return function_result(path, args) if not isinstance(node.func, ast.Name) or node.func.id not in env else None
 
     def _arguments(self, node: ast.Call, env: Env) -> list[Type]:
-        """Return the types of the positional arguments. A lambda gets the elements of the list before it."""
+        """Return the types of the positional arguments."""
+
+        # A lambda gets the elements of the list before it.
         parts = [part.value if isinstance(part, ast.Starred) else part for part in node.args]
         others = [part for part in parts if not isinstance(part, ast.Lambda)]
         known = {id(part): self.type_of(part, env) for part in others}

@@ -97,17 +97,7 @@ class PlanWriter(LoopWriter):
     # --- regions ----------------------------------------------------------------------------------
 
     def region(self, body: Graph, here: Here, result: str, target: str | None = None) -> Typed:
-        """Write the nodes of a region and return its value.
-
-        Args:
-            body: The region.
-            here: Its surroundings; the names of its nodes are added.
-            result: The place of its result, for problems.
-            target: A variable that is going to have the value: the last node may set it itself.
-
-        Returns:
-            The expression of the value.
-        """
+        """Write the nodes of a region and return its value."""
         nodes, only_order = sorted_nodes(body)
         own = body.nodes[-1] if body.nodes and body.result == Ref("out", (body.nodes[-1].id,)) else None
         if only_order:
@@ -327,14 +317,7 @@ class PlanWriter(LoopWriter):
     # --- what a node does -------------------------------------------------------------------------
 
     def op(self, node: Node, path: str, here: Here, name: str | None) -> Certain:
-        """Write what a node does, and return what is certain about its value.
-
-        Args:
-            node: The node.
-            path: Its place in the flow.
-            here: Its surroundings.
-            name: The variable that gets the value; None if nothing reads it.
-        """
+        """Write what a node does, and return what is certain about its value."""
         op: Any = node.op
         if node.meta.hidden and "hidden" in node.meta.labels:
             pass  # a hidden node of another notation is an ordinary one here

@@ -62,10 +62,9 @@ def _sets_state_inside(node: Node) -> bool:
 
 
 def conflicts_of(body: Graph) -> list[Node]:
-    """Return the nodes that would see or leave another state in a plan than in the flow.
+    """Return the nodes that would see or leave another state in a plan than in the flow."""
 
-    In the flow a node sees only the writes of its ancestors, and updates are folded in the order of the document.
-    """
+    # In the flow a node sees only the writes of its ancestors, and updates are folded in the order of the document.
     reads = {node.id: _channels(node) for node in body.nodes}
     writes = {node.id: written_channels(node) for node in body.nodes}
     if not any(writes.values()):
@@ -97,13 +96,7 @@ def _channels(node: Node) -> set[str]:
 
 
 class ConcurrentNodes:
-    """Writes the nodes of one unordered region.
-
-    Args:
-        writer: Writes single nodes.
-        body: The region.
-        here: Its surroundings.
-    """
+    """Writes the nodes of one unordered region."""
 
     def __init__(self, writer: PlanWriter, body: Graph, here: Here) -> None:
         self.writer, self.body, self.here = writer, body, here

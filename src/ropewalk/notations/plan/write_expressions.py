@@ -70,10 +70,9 @@ _BOOLEAN: Final = frozenset(("&&", "||", "!", "==", "!=", "<", "<=", ">", ">=", 
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """An expression of Python, and what is certain about its value.
+    """An expression of Python, and what is certain about its value."""
 
-    One that `may_be_absent` is None also where the flow has no value at all, such as an input that is not given.
-    """
+    # One that `may_be_absent` is None also where the flow has no value at all, such as an input that is not given.
 
     node: ast.expr
     certain: Certain = UNKNOWN
@@ -85,14 +84,7 @@ Resolve = Callable[[Ref], tuple[Typed, tuple[str | int, ...]]]
 
 
 class ExpressionWriter:
-    """Writes expressions at one position.
-
-    Args:
-        resolve: Finds what references mean.
-        needed: Collects the names of the local functions that are used.
-        fresh: Makes names of variables.
-        names: The names of variables of macros.
-    """
+    """Writes expressions at one position."""
 
     def __init__(
         self,
@@ -104,11 +96,7 @@ class ExpressionWriter:
         self.resolve, self.needed, self.fresh, self.names = resolve, needed, fresh, dict(names or {})
 
     def value(self, expr: Expr) -> Typed:
-        """Return the value of an expression; a missing one is None.
-
-        Raises:
-            ExpressionError: Python cannot express it in the same meaning.
-        """
+        """Return the value of an expression; a missing one is None."""
         match expr:
             case Lit():
                 return Typed(literal(expr.value), of_value(expr.value))

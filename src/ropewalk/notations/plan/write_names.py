@@ -33,11 +33,7 @@ def is_name(text: str) -> bool:
 
 
 class Names:
-    """Makes the names of variables of one program, each once.
-
-    Args:
-        taken: Names that no variable may have.
-    """
+    """Makes the names of variables of one program, each once."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         self.taken = {*taken, *_RESERVED}

@@ -33,12 +33,7 @@ _FITTING: Final = {
 
 
 def written_channels(node: Node, *, inside: bool = False) -> set[str]:
-    """Return the channels that a node writes, including its regions.
-
-    Args:
-        node: The node.
-        inside: Leave out the writes of the node itself.
-    """
+    """Return the channels that a node writes, including its regions."""
     names = {name for body in bodies(node) for inner in body.nodes for name in written_channels(inner)}
     if not inside and isinstance(node.writes, Obj):
         names.update(name for name, _ in node.writes.fields)
@@ -46,17 +41,7 @@ def written_channels(node: Node, *, inside: bool = False) -> set[str]:
 
 
 def reduced(channel: Channel, current: Typed, update: Typed, needed: set[str]) -> Typed:
-    """Return the new value of a variable after an update.
-
-    Args:
-        channel: Its reducer and type.
-        current: Its value.
-        update: The update.
-        needed: Collects the names of the local functions that are used.
-
-    Raises:
-        ExpressionError: A plan has nothing that means the same.
-    """
+    """Return the new value of a variable after an update."""
     value = _checked(channel, update, needed)
     if channel.reduce == "last_wins":
         return value

@@ -12,11 +12,10 @@ from ...values import Json
 
 @dataclass(frozen=True, slots=True)
 class Certain:
-    """The facts about a value that hold in every run.
+    """The facts about a value that hold in every run."""
 
-    `kinds` are the names of Python's types that it may have, None for any. `fields` are members that it has for
-    certain, `items` describes each element of a list.
-    """
+    # `kinds` are the names of Python's types that it may have, None for any. `fields` are members that it has for
+    # certain, `items` describes each element of a list.
 
     kinds: frozenset[str] | None = None
     fields: Mapping[str, Certain] = field(default_factory=dict)

@@ -23,18 +23,16 @@ _KEYWORDS: Final = frozenset(keyword.kwlist)
 
 
 class Here:
-    """The surroundings of a node: what references mean there.
+    """The surroundings of a node: what references mean there."""
 
-    Attributes:
-        path: The path of the region in the flow.
-        names: The variables of nodes, by id.
-        prev: The value of the last node that ran.
-        item: The element of the nearest loop over items.
-        index: The position in the nearest loop over items.
-        round: The number of the iteration of the nearest loop.
-        error: True in a fallback whose failure is that of a call.
-        in_function: True inside a local function, which cannot set outer variables.
-    """
+    # `path`: The path of the region in the flow.
+    # `names`: The variables of nodes, by id.
+    # `prev`: The value of the last node that ran.
+    # `item`: The element of the nearest loop over items.
+    # `index`: The position in the nearest loop over items.
+    # `round`: The number of the iteration of the nearest loop.
+    # `error`: True in a fallback whose failure is that of a call.
+    # `in_function`: True inside a local function, which cannot set outer variables.
 
     def __init__(self) -> None:
         self.path = ""
@@ -70,17 +68,7 @@ class ValueWriter(FlowWriter[Here]):
         self.start(set(), [])
 
     def region(self, body: Graph, here: Here, result: str, target: str | None = None) -> Typed:
-        """Write the nodes of a region and return its value.
-
-        Args:
-            body: The region.
-            here: Its surroundings; the names of its nodes are added.
-            result: The place of its result, for problems.
-            target: A variable that is going to have the value: the last node may set it itself.
-
-        Returns:
-            The expression of the value.
-        """
+        """Write the nodes of a region and return its value."""
         raise NotImplementedError
 
     def start(self, needed: set[str], limits: list[int]) -> None:

@@ -46,24 +46,18 @@ class CliFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AgentRequest:
-    """A checked request to a program.
-
-    Attributes:
-        prompt: The prompt.
-        format: `text` or `json`.
-        timeout: Seconds.
-        model: The name of the model; None leaves the choice to the program.
-        workdir: The working directory, inside the directory of the definition; None is that directory.
-        extra: More arguments for the program.
-        schema: The JSON Schema of the answer, or None.
-    """
+    """A checked request to a program."""
 
     prompt: str
     format: str
     timeout: float
+    # The name of the model; None leaves the choice to the program.
     model: str | None
+    # The working directory, inside the directory of the definition; None is that directory.
     workdir: str | None
+    # More arguments for the program.
     extra: tuple[str, ...]
+    # The JSON Schema of the answer, or None.
     schema: Json
 
 
@@ -92,31 +86,13 @@ PROVIDERS: Final[dict[str, tuple[str, Callable[[AgentRequest], list[str]]]]] = {
 
 
 class CliAgents:
-    """Runs the programs for the definitions of one directory.
-
-    Args:
-        root: The directory.
-        env: Environment variables, in addition to those that every child process gets.
-    """
+    """Runs the programs for the definitions of one directory."""
 
     def __init__(self, root: Path, env: Mapping[str, str]) -> None:
         self._root, self._env = root, dict(env)
 
     async def ask(self, provider: str, args: Mapping[str, Json]) -> Json:
-        """Run the program of a provider once.
-
-        Args:
-            provider: A key of `PROVIDERS`.
-            args: `prompt`, `format` (`text` or `json`), `timeout_ms`, and perhaps `model`, `workdir`, `extra_args`
-                and the JSON `schema` of the answer.
-
-        Returns:
-            The text that the program wrote, or the JSON in it.
-
-        Raises:
-            CliFailed: The program is missing, failed, took too long, wrote too much or wrote something else.
-            PathError: The working directory is not inside the directory of the definition.
-        """
+        """Run the program of a provider once."""
         if provider not in PROVIDERS:
             raise CliFailed(f"unknown provider {provider!r}; use {', '.join(PROVIDERS)}", retryable=False)
         name, arguments = PROVIDERS[provider]
@@ -177,7 +153,9 @@ class _Output:
 
 
 async def _run_program(argv: list[str], env: Mapping[str, str], cwd: Path, timeout: float, name: str) -> str:
-    """Run a program and return its standard output. Its whole process group has ended when this returns or raises."""
+    """Run a program and return its standard output."""
+
+    # Its whole process group has ended when this returns or raises.
     output = _Output()
     try:
         child = await start(argv, env, str(cwd), on_output=output.add)

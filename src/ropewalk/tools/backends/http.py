@@ -86,7 +86,9 @@ def make_checked_transport(policy: AddressPolicy, connect_seconds: float) -> Any
 
 
 def _with_address(request: httpx2.Request, address: str) -> httpx2.Request:
-    """Return a request that goes to an IP address. `Host` header and TLS verification keep the original name."""
+    """Return a request that goes to an IP address."""
+
+    # `Host` header and TLS verification keep the original name.
     import httpx2
 
     return httpx2.Request(
@@ -99,7 +101,9 @@ def _with_address(request: httpx2.Request, address: str) -> httpx2.Request:
 
 
 async def _allowed_addresses(policy: AddressPolicy, host: str, port: int, seconds: float) -> list[str]:
-    """Resolve a name and return the addresses that the policy allows. Raises AddressRefused if there are none."""
+    """Resolve a name and return the addresses that the policy allows."""
+
+    # Raises AddressRefused if there are none.
     import httpx2
 
     try:
@@ -155,30 +159,27 @@ class InvalidRequest(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """An HTTP request.
+    """An HTTP request."""
 
-    Attributes:
-        method: The method, in upper case.
-        url: The address.
-        query: More query parameters.
-        headers: Headers; configured ones override them.
-        json: The JSON body, sent if `has_json`.
-        form: The fields of a form body, or None.
-        key: The idempotency key; its hash becomes the header Idempotency-Key.
-    """
-
+    # The method, in upper case.
     method: str
     url: str
     query: tuple[tuple[str, str], ...] = ()
+    # Headers; configured ones override them.
     headers: Mapping[str, str] = field(default_factory=dict)
+    # The JSON body, sent if `has_json`.
     json: Json = None
     has_json: bool = False
+    # The fields of a form body, or None.
     form: Mapping[str, Any] | None = None
+    # The idempotency key; its hash becomes the header Idempotency-Key.
     key: str | None = None
 
 
 def check_url(url: Any, place: str) -> str:
-    """Return an http or https URL without its trailing slash. Raises ConfigError for anything else."""
+    """Return an http or https URL without its trailing slash."""
+
+    # Raises ConfigError for anything else.
     if not isinstance(url, str):
         raise ConfigError(f"{place}: url must be a string, not {type(url).__qualname__}")
     try:
@@ -192,7 +193,9 @@ def check_url(url: Any, place: str) -> str:
 
 
 def check_base_url(url: Any, place: str) -> str:
-    """Return an http or https URL to which paths can be added. Raises ConfigError if it has a query or a fragment."""
+    """Return an http or https URL to which paths can be added."""
+
+    # Raises ConfigError if it has a query or a fragment.
     base = check_url(url, place)
     if "?" in base or "#" in base:
         raise ConfigError(f"{place}: the url {url!r} must end before its query and fragment; put keys into headers")
@@ -200,7 +203,9 @@ def check_base_url(url: Any, place: str) -> str:
 
 
 def check_headers(headers: Any, place: str) -> dict[str, str]:
-    """Return headers as a dict. Raises ConfigError unless names and values are valid strings."""
+    """Return headers as a dict."""
+
+    # Raises ConfigError unless names and values are valid strings.
     if headers is None:
         return {}
     if not isinstance(headers, dict) or not all(isinstance(x, str) for pair in headers.items() for x in pair):
@@ -217,15 +222,10 @@ def is_header_name(name: str) -> bool:
 
 
 class Http:
-    """The HTTP clients of one provider, one per event loop.
+    """The HTTP clients of one provider, one per event loop."""
 
-    Args:
-        headers: The configured headers, sent with every request. `${NAME}` is read at the first request.
-        place: The name of the caller, for errors.
-        base: Every request must have its scheme, host and port, and a path below its path; None allows any address.
-        policy: The addresses to which connections are allowed, if they come from data; None allows any.
-        max_bytes: The largest answer, in bytes.
-    """
+    # `base`: Every request must have its scheme, host and port, and a path below its path; None allows any address.
+    # `max_bytes`: The largest answer, in bytes.
 
     def __init__(
         self,
@@ -246,16 +246,7 @@ class Http:
         self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = weakref.WeakKeyDictionary()
 
     async def fetch(self, request: Request) -> Json:
-        """Send a request and return its answer.
-
-        Returns:
-            The JSON of the answer; null for an empty answer, a string if the content type is text.
-
-        Raises:
-            HttpFailure: An error status, a redirect, or an unusable answer.
-            InvalidRequest: The request is not valid, or leaves the base.
-            ConnectionError: The connection failed.
-        """
+        """Send a request and return its answer."""
         async with self._send(request) as response:
             body = await self._read(response)
         if not body:
@@ -362,7 +353,9 @@ class Http:
             yield redact_text(line, self._secrets.named)
 
     def _build(self, client: Any, request: Request, headers: dict[str, str]) -> Any:
-        """Build the request of httpx2. Raises InvalidRequest if its address is not below the base."""
+        """Build the request of httpx2."""
+
+        # Raises InvalidRequest if its address is not below the base.
         import httpx2
 
         extra: dict[str, Any] = {}
@@ -384,7 +377,9 @@ class Http:
         return built
 
     def _headers_of(self, request: Request) -> dict[str, str]:
-        """Return the headers of a request. Configured ones win; names are compared without case."""
+        """Return the headers of a request."""
+
+        # Configured ones win; names are compared without case.
         own = self._configured()
         headers = {**request.headers}
         if request.has_json:
@@ -401,7 +396,9 @@ class Http:
         return headers
 
     def _configured(self) -> dict[str, str]:
-        """Return the configured headers. Variables are read once, and their values are masked from then on."""
+        """Return the configured headers."""
+
+        # Variables are read once, and their values are masked from then on.
         if self._configured_headers is None:
             read: dict[str, dict[str, str]] = {name: {} for name in self._header_settings}
             try:
@@ -457,12 +454,7 @@ WaitTurn: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class RateLimiter:
-    """Delays calls so that they stay within the limits of a project.
-
-    Args:
-        rates: The limits by pattern of tool ids.
-        line: Enters the queue of a limit.
-    """
+    """Delays calls so that they stay within the limits of a project."""
 
     def __init__(self, rates: Mapping[str, Rate], line: QueueTurn) -> None:
         self._rates, self._take_turn = rates, line

@@ -102,17 +102,7 @@ def register_backend(kind: BackendKind) -> BackendKind:
 
 
 def backend_kind(name: str) -> BackendKind:
-    """Return the kind of this name: registered, or named by an installed package.
-
-    Args:
-        name: The name of the kind.
-
-    Returns:
-        The kind.
-
-    Raises:
-        ConfigError: The kind is unknown; the message lists the known ones.
-    """
+    """Return the kind of this name: registered, or named by an installed package."""
     known = _kinds.get(name) if isinstance(name, str) else None
     if known is not None:
         return known
@@ -138,11 +128,7 @@ def backend_kinds() -> Iterator[BackendKind]:
 
 
 def registered_kinds() -> tuple[str, ...]:
-    """Return the names of the kinds that are registered so far; asks no installed package.
-
-    Returns:
-        The names, built-in ones first.
-    """
+    """Return the names of the kinds that are registered so far; asks no installed package."""
     return tuple(_kinds)
 
 

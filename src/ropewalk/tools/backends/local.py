@@ -50,11 +50,9 @@ class _Job:
 
 
 class Threads:
-    """A pool of daemon threads. An abandoned thread no longer counts and ends when its call does.
+    """A pool of daemon threads."""
 
-    Args:
-        max_threads: The largest number of threads.
-    """
+    # An abandoned thread no longer counts and ends when its call does.
 
     def __init__(self, max_threads: int = MAX_THREADS) -> None:
         self._max_threads = max_threads
@@ -68,11 +66,10 @@ class Threads:
         self._pid = os.getpid()
 
     async def run(self, call: Call) -> Any:
-        """Return the result of `call()` in a thread, with the caller's context variables.
+        """Return the result of `call()` in a thread, with the caller's context variables."""
 
-        If the caller is cancelled, the thread is abandoned. An exception that would end the event loop (SystemExit,
-        StopIteration, CancelledError) is raised as a RuntimeError.
-        """
+        # If the caller is cancelled, the thread is abandoned. An exception that would end the event loop (SystemExit,
+        # StopIteration, CancelledError) is raised as a RuntimeError.
         job = _Job(call)
         self._submit(job)
         try:
@@ -140,27 +137,12 @@ threads = Threads()
 
 
 async def maybe_await(value: Any) -> Any:
-    """Await a value if it is awaitable.
-
-    Args:
-        value: The result of a function that may be sync or async.
-
-    Returns:
-        The value.
-    """
+    """Await a value if it is awaitable."""
     return await value if inspect.isawaitable(value) else value
 
 
 async def collect(events: Any, on_progress: Callable[[ProgressEvent], None] | None) -> Any:
-    """Read a stream to its end and return one result: the data of its `done`, or the list of its chunks.
-
-    Args:
-        events: An async iterator of StreamEvents and plain values, which are chunks.
-        on_progress: Gets progress events, and chunks as well if it is a Listener.
-
-    Raises:
-        Exception: The failure in an error event.
-    """
+    """Read a stream to its end and return one result: the data of its `done`, or the list of its chunks."""
     chunks: list[Any] = []
     on_chunk = on_progress.chunk if isinstance(on_progress, Listener) else None
     try:

@@ -56,7 +56,9 @@ class PathTemplate:
         return frozenset(self.parts[1::2])
 
     def fill(self, values: Mapping[str, str]) -> str:
-        """Return the path with its values encoded. Raises InvalidRequest for a missing value or one that climbs."""
+        """Return the path with its values encoded."""
+
+        # Raises InvalidRequest for a missing value or one that climbs.
         encoded: list[str] = []
         for i, part in enumerate(self.parts):
             if i % 2 == 0:
@@ -94,7 +96,9 @@ def _climbs(value: str) -> bool:
 
 
 def path_template(path: str) -> PathTemplate:
-    """Parse the path of an operation. Raises InvalidTool if it is not allowed."""
+    """Parse the path of an operation."""
+
+    # Raises InvalidTool if it is not allowed.
     parts = _PARAMETER_PATTERN.split(path)
     text = _PARAMETER_PATTERN.sub("x", path)  # values contain no slash, so any letter can represent them
     if not path.startswith("/"):
@@ -137,7 +141,9 @@ _SCHEMA_MAPS: Final = frozenset(("properties", "patternProperties", "$defs", "de
 
 
 class Components:
-    """Resolves the references of one document. An invalid one raises InvalidTool for the operation that needs it."""
+    """Resolves the references of one document."""
+
+    # An invalid one raises InvalidTool for the operation that needs it.
 
     def __init__(self, document: dict[str, Json]) -> None:
         self._document = document
@@ -210,7 +216,9 @@ class Components:
 
 
 def read_document(source: Json | Path, place: str) -> dict[str, Json]:
-    """Return a document from an object, a JSON or YAML file, or its text. Raises ConfigError if it is not readable."""
+    """Return a document from an object, a JSON or YAML file, or its text."""
+
+    # Raises ConfigError if it is not readable.
     from ...source.load import load
 
     try:
@@ -221,7 +229,9 @@ def read_document(source: Json | Path, place: str) -> dict[str, Json]:
 
 
 def parse_fetched(body: bytes, address: str, place: str) -> dict[str, Json]:
-    """Parse a fetched JSON or YAML document. Raises ConfigError with the place of the error."""
+    """Parse a fetched JSON or YAML document."""
+
+    # Raises ConfigError with the place of the error.
     from ...source.load import decoded, load
 
     try:
@@ -305,41 +315,33 @@ _UNSAFE_CHARACTERS: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """A parameter of an operation.
+    """A parameter of an operation."""
 
-    Attributes:
-        argument: The argument of the tool that has the value.
-        name: The name in the request.
-        where: path, query, header or cookie.
-        explode: Write the elements of a list or object separately.
-        style: The style of OpenAPI, such as `form` or `deepObject`.
-    """
-
+    # The argument of the tool that has the value.
     argument: str
+    # The name in the request.
     name: str
+    # path, query, header or cookie.
     where: str
+    # Write the elements of a list or object separately.
     explode: bool
+    # The style of OpenAPI, such as `form` or `deepObject`.
     style: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """The request of one tool.
+    """The request of one tool."""
 
-    Attributes:
-        method: The method, in lower case.
-        base: The address of the server.
-        path: The path as the document writes it.
-        template: The parsed path.
-        parameters: The parameters.
-        body: `json`, `form`, or None.
-    """
-
+    # The method, in lower case.
     method: str
+    # The address of the server.
     base: str
+    # The path as the document writes it.
     path: str
     template: PathTemplate
     parameters: tuple[Parameter, ...]
+    # `json`, `form`, or None.
     body: str | None
 
     @property
@@ -348,7 +350,9 @@ class Operation:
         return self.base + self.path
 
     def request(self, args: dict[str, Json], key: str | None, accept: str) -> Request:
-        """Build the request for a call. Raises InvalidRequest if a value cannot be part of a path or a query."""
+        """Build the request for a call."""
+
+        # Raises InvalidRequest if a value cannot be part of a path or a query.
         steps: dict[str, str] = {}
         query: list[tuple[str, str]] = []
         headers: dict[str, str] = {"Accept": accept}
@@ -381,7 +385,9 @@ class Operation:
         )
 
     def _query_pairs(self, parameter: Parameter, value: Json) -> list[tuple[str, str]]:
-        """Return a query parameter as pairs. Raises InvalidRequest if an object's key is another parameter's name."""
+        """Return a query parameter as pairs."""
+
+        # Raises InvalidRequest if an object's key is another parameter's name.
         pairs = _query_pairs(parameter, value)
         other_names = {other.name for other in self.parameters if other.where == "query"} - {parameter.name}
         if ambiguous := [name for name, _ in pairs if name in other_names]:
@@ -393,18 +399,14 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
-    """The tools of a document.
+    """The tools of a document."""
 
-    Attributes:
-        base: The address of the server.
-        tools: The tools.
-        operations: The operations by tool name.
-        skipped: The operations that are not tools, each with the reason.
-    """
-
+    # The address of the server.
     base: str
     tools: tuple[Tool, ...]
+    # The operations by tool name.
     operations: Mapping[str, Operation]
+    # The operations that are not tools, each with the reason.
     skipped: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -432,7 +434,9 @@ class OpenApiProvider:
         ]
 
     async def call_tool(self, tool_id: str, args: dict[str, Json], *, key: str | None = None) -> Json:
-        """Call an operation and return its JSON. Raises HttpFailure for an error status."""
+        """Call an operation and return its JSON."""
+
+        # Raises HttpFailure for an error status.
         return await self._http.fetch(
             self._find_operation(tool_id).request(args, key, "application/json, text/*;q=0.5")
         )
@@ -464,22 +468,7 @@ def read_openapi(
     headers: Iterable[str] = (),
     read_only: Iterable[str] = (),
 ) -> Api:
-    """Read a document as the tools of a provider.
-
-    Args:
-        source: An object, or the path of a JSON or YAML file.
-        name: The provider.
-        url: The address of the server; it replaces that of the document.
-        annotations: Annotations of every tool.
-        headers: The names of configured headers. Parameters with these names are left out.
-        read_only: Names of operations, or patterns such as `get_*`, that change nothing.
-
-    Returns:
-        The tools. An operation that cannot be one, or that would leave the address, is in `skipped`.
-
-    Raises:
-        ConfigError: The document is not OpenAPI 3.x, it names no absolute server, or `read_only` names no operation.
-    """
+    """Read a document as the tools of a provider."""
     place = f"provider {name!r}: openapi"
     document = read_document(source, place)
     version = document.get("openapi")
@@ -518,7 +507,9 @@ def read_openapi(
 
 
 def _annotations(label: str, read_only: tuple[str, ...]) -> dict[str, Json]:
-    """Return the annotations of an operation. Its method does not count: a GET may change things, too."""
+    """Return the annotations of an operation."""
+
+    # Its method does not count: a GET may change things, too.
     return {"readOnlyHint": True} if any(fnmatchcase(label, pattern) for pattern in read_only) else {}
 
 
@@ -596,7 +587,9 @@ def _read_operation(
 
 
 def _is_argument(where: str, name: str, configured: frozenset[str]) -> bool:
-    """Return True if arguments may set a parameter. Raises InvalidTool for one that no request may have."""
+    """Return True if arguments may set a parameter."""
+
+    # Raises InvalidTool for one that no request may have.
     if where not in ("header", "cookie"):
         return True
     if not is_header_name(name):

@@ -30,32 +30,11 @@ class HttpProvider:
         self._http = Http(headers, place=place, base=self._base)
 
     async def call_tool(self, tool_id: str, args: dict[str, Json], *, key: str | None = None) -> Json:
-        """Call a tool and return its JSON.
-
-        Args:
-            tool_id: The id of the tool at the provider.
-            args: The arguments.
-            key: The idempotency key, sent as a header.
-
-        Returns:
-            The parsed body of the answer.
-
-        Raises:
-            HttpFailure: The answer has an error status.
-        """
+        """Call a tool and return its JSON."""
         return await self._http.fetch(self._request(tool_id, args, key, "application/json"))
 
     async def call_tool_stream(self, tool_id: str, args: dict[str, Json], *, key: str | None = None) -> Any:
-        """Call a tool and return its events; None if the answer is not a stream.
-
-        Args:
-            tool_id: The id of the tool at the provider.
-            args: The arguments.
-            key: The idempotency key, sent as a header.
-
-        Returns:
-            An async generator of events.
-        """
+        """Call a tool and return its events; None if the answer is not a stream."""
         request = self._request(tool_id, args, key, "text/event-stream, application/x-ndjson")
         return await open_events(self._http, request)
 
@@ -69,18 +48,7 @@ class HttpProvider:
 
 
 async def open_events(http: Http, request: Request) -> AsyncGenerator[StreamEvent, None] | None:
-    """Send a request and return the events of its answer.
-
-    Args:
-        http: The client.
-        request: The request.
-
-    Returns:
-        The events; None if the answer is not a stream.
-
-    Raises:
-        HttpFailure: The answer has an error status.
-    """
+    """Send a request and return the events of its answer."""
     async with AsyncExitStack() as stack:
         kind, lines = await stack.enter_async_context(http.lines(request))
         if kind == _SSE:

@@ -32,14 +32,9 @@ _ACCEPT: Final = "application/json, application/yaml;q=0.9, */*;q=0.5"
 
 
 class Providers:
-    """The providers by id.
+    """The providers by id."""
 
-    Args:
-        policy: The addresses to which connections are allowed, if a fetched OpenAPI document names them.
-
-    Attributes:
-        skipped: The operations of documents that are not tools, each with the reason.
-    """
+    # `skipped`: The operations of documents that are not tools, each with the reason.
 
     def __init__(self, policy: AddressPolicy | None = None) -> None:
         self._policy = AddressPolicy() if policy is None else policy
@@ -53,18 +48,7 @@ class Providers:
         return [*self._providers, *(name for name in self._unfetched if name not in self._providers)]
 
     def add(self, name: str, config: Any) -> list[Tool]:
-        """Add a provider.
-
-        Args:
-            name: The id of the provider.
-            config: Its configuration, or an object with `call_tool`.
-
-        Returns:
-            Its tools, each with its backend; empty until a remote document is fetched.
-
-        Raises:
-            ConfigError: The configuration or the document is invalid.
-        """
+        """Add a provider."""
         place = f"provider {name!r}"
         if name in self._providers:
             raise ConfigError(f"{place} exists already; choose another name")
@@ -129,7 +113,9 @@ class Providers:
         return provider.definitions() if isinstance(provider, OpenApiProvider) else []
 
     async def fetch(self) -> dict[str, list[Tool] | str]:
-        """Fetch remote documents. Return the tools by provider, or the reason for the failure."""
+        """Fetch remote documents."""
+
+        # Return the tools by provider, or the reason for the failure.
         names = list(self._unfetched)
         results = await asyncio.gather(*(self._unfetched[name]() for name in names), return_exceptions=True)
         answers: dict[str, list[Tool] | str] = {}
@@ -193,7 +179,9 @@ class Providers:
         timeout: float | None = None,
         on_progress: Callable[..., Any] | None = None,
     ) -> Any:
-        """Call a tool of a provider. `key` is sent as the header Idempotency-Key; `timeout` is in seconds."""
+        """Call a tool of a provider."""
+
+        # `key` is sent as the header Idempotency-Key; `timeout` is in seconds.
         provider = self._find(provider_id)
         if isinstance(provider, (HttpProvider, OpenApiProvider)):
             return await provider.call_tool(tool_id, args, key=key)

@@ -46,17 +46,7 @@ class ToolReported(Exception):
 
 
 def normalise_mcp(result: Any) -> tuple[Any, Any]:
-    """Return (value, raw result) for an MCP result, otherwise the same as `normalise_other`.
-
-    Args:
-        result: The result of an MCP call.
-
-    Returns:
-        The value, and the result for MCP clients.
-
-    Raises:
-        ToolReported: The result says that it is an error.
-    """
+    """Return (value, raw result) for an MCP result, otherwise the same as `normalise_other`."""
     if not _is_mcp(result):
         return normalise_other(result)
     if get_field(result, "isError", "is_error") is True:
@@ -68,17 +58,7 @@ def normalise_mcp(result: Any) -> tuple[Any, Any]:
 
 
 def normalise_other(result: Any) -> tuple[Any, Any]:
-    """Return (value, raw MCP result or None) for the result of a handler or a provider.
-
-    Args:
-        result: The value of a Python function.
-
-    Returns:
-        The value, and None or a result for MCP clients.
-
-    Raises:
-        ToolReported: The result says that it is an error.
-    """
+    """Return (value, raw MCP result or None) for the result of a handler or a provider."""
     if isinstance(result, ToolExecutionResult):
         if not result.success:
             raise ToolReported(result.error or "the tool reported an error", result)
@@ -95,11 +75,10 @@ def _is_mcp(result: Any) -> bool:
 
 
 def _from_content(content: Any) -> Json:
-    """Convert content blocks to one value.
+    """Convert content blocks to one value."""
 
-    No block gives null, one text its JSON or the text, several texts a list of those that are not empty. With
-    an image, audio, a link or a resource, the value is a list of the texts and these blocks.
-    """
+    # No block gives null, one text its JSON or the text, several texts a list of those that are not empty. With an
+    # image, audio, a link or a resource, the value is a list of the texts and these blocks.
     parts = list(content) if isinstance(content, (list, tuple)) else []
     if any(get_field(part, "type") in CONTENT for part in parts):
         values = [from_mcp(plain(part)) for part in parts]
@@ -129,10 +108,9 @@ def plain(part: Any) -> dict[str, Any]:
 
 
 def _parse_text(text: str) -> Json:
-    """Return the JSON value of a text; the text itself if it is not JSON, or a number that we cannot keep exactly.
+    """Return the JSON value of a text; the text itself if it is not JSON, or a number that we cannot keep exactly."""
 
-    Invalid values inside a list or an object are reported later, as they are in `structuredContent`.
-    """
+    # Invalid values inside a list or an object are reported later, as they are in `structuredContent`.
     try:
         value = parse_json(text)
     except orjson.JSONDecodeError:
@@ -187,40 +165,24 @@ class MissingHandler(LookupError):
 
 
 class McpExecutor(Protocol):
-    """Calls tools of MCP servers. It may also take the keywords `key`, `timeout` (seconds) and `on_progress`.
+    """Calls tools of MCP servers."""
 
-    With a method `may_wait(server_name)` that returns True, a durable run waits for answers to questions of the server,
-    which the executor asks with `tools.mcp.questions.QUESTIONS`.
-    """
+    # It may also take the keywords `key`, `timeout` (seconds) and `on_progress`.
+    # With a method `may_wait(server_name)` that returns True, a durable run waits for answers to questions of the
+    # server, which the executor asks with `tools.mcp.questions.QUESTIONS`.
 
     def call_tool(self, server_name: str, tool_name: str, args: Args, /) -> Any:
-        """Call a tool; sync or async.
-
-        Args:
-            server_name: The server.
-            tool_name: The name of the tool at the server.
-            args: The arguments.
-
-        Returns:
-            A CallToolResult, or a value.
-        """
+        """Call a tool; sync or async."""
         ...
 
 
 class ProviderExecutor(Protocol):
-    """Calls tools of providers. It may also take the keywords `key`, `timeout` (seconds) and `on_progress`."""
+    """Calls tools of providers."""
+
+    # It may also take the keywords `key`, `timeout` (seconds) and `on_progress`.
 
     def call_tool(self, provider_id: str, tool_id: str, args: Args, /) -> Any:
-        """Call a tool; sync or async.
-
-        Args:
-            provider_id: The provider.
-            tool_id: The id of the tool at the provider.
-            args: The arguments.
-
-        Returns:
-            A value, or a ToolExecutionResult.
-        """
+        """Call a tool; sync or async."""
         ...
 
 
@@ -228,48 +190,38 @@ class LocalRegistry(Protocol):
     """Finds local handlers by name."""
 
     def get(self, name: str, /) -> Any:
-        """Find a handler; sync or async.
-
-        Args:
-            name: The name.
-
-        Returns:
-            The handler, or None.
-        """
+        """Find a handler; sync or async."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """The way to one executor.
+    """The way to one executor."""
 
-    Attributes:
-        send: Calls the executor and returns the raw result.
-        normalise: Converts the raw result to (value, raw MCP result or None).
-        direct: The coroutine handler itself; None for all other executors.
-        open: Returns the stream of a call, or None if there is none.
-        keeps_time: The executor knows the timeout and may raise TimeoutError for it.
-        strict: The executor does not change its arguments, and `normalise` returns checked JSON, so nothing is
-            copied or checked again.
-        timeout: Seconds per call if the tool sets none.
-        per_attempt: Each attempt of a node needs an idempotency key of its own.
-        checked: The result is known to fit the output schema, as that of a flow is.
-        waits: The call may wait for a person: a flow for its events and approvals, a server for answers.
-        integer_arguments: The arguments that must be an `int`; JSON Schema also calls 2.0 an integer.
-        repeatable: A call that took effect may be repeated; None leaves this to the tool's annotations.
-    """
-
+    # Calls the executor and returns the raw result.
     send: Send
+    # Converts the raw result to (value, raw MCP result or None).
     normalise: Callable[[Any], tuple[Any, Any]] = normalise_other
+    # The coroutine handler itself; None for all other executors.
     direct: Callable[..., Awaitable[Any]] | None = None
+    # Returns the stream of a call, or None if there is none.
     open: OpenStream | None = None
+    # The executor knows the timeout and may raise TimeoutError for it.
     keeps_time: bool = False
+    # The executor does not change its arguments, and `normalise` returns checked JSON, so nothing is copied or checked
+    # again.
     strict: bool = False
+    # Seconds per call if the tool sets none.
     timeout: float | None = None
+    # Each attempt of a node needs an idempotency key of its own.
     per_attempt: bool = False
+    # The result is known to fit the output schema, as that of a flow is.
     checked: bool = False
+    # The call may wait for a person: a flow for its events and approvals, a server for answers.
     waits: bool = False
+    # The arguments that must be an `int`; JSON Schema also calls 2.0 an integer.
     integer_arguments: tuple[str, ...] = ()
+    # A call that took effect may be repeated; None leaves this to the tool's annotations.
     repeatable: bool | None = None
 
 
@@ -277,27 +229,12 @@ class Routed:
     """A handler that makes its own Route."""
 
     def route(self, get_engine: EngineGetter | None, /) -> Route:
-        """Return the route of a call.
-
-        Args:
-            get_engine: Returns the engine of the calling run; None for a call that comes from no run.
-
-        Returns:
-            The route.
-        """
+        """Return the route of a call."""
         raise NotImplementedError
 
 
 def handler_route(handler: Handler, get_engine: EngineGetter | None = None) -> Route:
-    """Return the route to a Python callable, which gets the arguments by name.
-
-    Args:
-        handler: The callable.
-        get_engine: Returns the engine for flows that are called as tools, or None.
-
-    Returns:
-        The route.
-    """
+    """Return the route to a Python callable, which gets the arguments by name."""
     if isinstance(handler, Routed):
         return handler.route(get_engine)
     route = _callable_route(handler)
@@ -370,13 +307,7 @@ def registry_route(registry: LocalRegistry | None, name: str, get_engine: Engine
 
 
 def executor_route(kind: BackendKind, executor: Any, target: tuple[Any, ...]) -> Route:
-    """Return the route to a tool that an executor calls.
-
-    Args:
-        kind: The backend's kind, which decides whether calls use the content blocks of MCP.
-        executor: An object with `call_tool`; without one, every call raises ConfigError.
-        target: The first arguments of `call_tool`: where the tool is, and its name there.
-    """
+    """Return the route to a tool that an executor calls."""
     if not kind.has_mcp_results:
         return _call_tool_route(executor, kind.name, target, normalise_other)
     route = _call_tool_route(executor, kind.name.upper(), target, normalise_mcp)
@@ -431,14 +362,7 @@ def _call_tool_route(
 
 
 def executor_extras(function: Callable[..., Any]) -> frozenset[str]:
-    """Return which of the arguments `key`, `timeout` and `on_progress` an executor's method accepts.
-
-    Args:
-        function: The function of the user.
-
-    Returns:
-        The names of the extra arguments.
-    """
+    """Return which of the arguments `key`, `timeout` and `on_progress` an executor's method accepts."""
     known = frozenset(("key", "timeout", "on_progress"))
     try:
         parameters = inspect.signature(function).parameters.values()

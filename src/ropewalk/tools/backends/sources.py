@@ -70,17 +70,7 @@ class Sources:
         return name in self._open and name not in self._unlisted
 
     def add(self, kind_name: str, name: str, settings: Mapping[str, Json]) -> list[Tool]:
-        """Open a source and return its tools; none yet if they must be fetched.
-
-        Args:
-            kind_name: The name of a registered kind of backend.
-            name: The name of the source; the namespace of its tools.
-            settings: What the kind's `open` gets, after a check against its schema.
-
-        Raises:
-            ConfigError: The kind is unknown, the settings do not fit, or opening the source failed.
-            InvalidTool: A tool of the source is not usable.
-        """
+        """Open a source and return its tools; none yet if they must be fetched."""
         kind = backend_kind(kind_name)
         if kind.open is None:
             raise ConfigError(f"a {kind.name} backend is configured in [{kind.section}], not in [backends.{name}]")
@@ -108,7 +98,9 @@ class Sources:
         return self._check_tools(name, source.tools())
 
     async def fetch(self) -> dict[str, list[Tool] | str]:
-        """List the tools of sources that have not listed them. Return them by source, or the reason for the failure."""
+        """List the tools of sources that have not listed them."""
+
+        # Return them by source, or the reason for the failure.
         answers: dict[str, list[Tool] | str] = {}
         for name in sorted(self._unlisted):
             try:

@@ -29,12 +29,7 @@ _METHODS: Final = ("GET", "POST")
 
 
 class Datasets:
-    """Reads the datasets of one directory.
-
-    Args:
-        root: The directory.
-        index: The Toolbox with the MCP servers of resources and the network policy of URLs; None for neither.
-    """
+    """Reads the datasets of one directory."""
 
     def __init__(self, root: Path, index: Any = None) -> None:
         self._root, self._index = root, index
@@ -42,13 +37,7 @@ class Datasets:
         self._policy = network if isinstance(network, AddressPolicy) else AddressPolicy()
 
     async def read(self, source: Json) -> Json:
-        """Read a source and return its rows, or any other JSON.
-
-        Raises:
-            DatasetFailed: The source is invalid or cannot be read.
-            PathError: A file does not exist or is outside of the directory.
-            ConfigError: A variable of the configuration is not set.
-        """
+        """Read a source and return its rows, or any other JSON."""
         if type(source) is not dict or len(kinds := source.keys() & SOURCES.keys()) != 1:
             raise DatasetFailed(f"a dataset needs exactly one of {', '.join(SOURCES)}; this is {source!r:.200}")
         kind = kinds.pop()
@@ -120,7 +109,9 @@ SOURCES: Final[dict[str, Callable[[Datasets, dict[str, Any]], Awaitable[Json]]]]
 
 
 def source_problem(root: Path, source: Json) -> tuple[str, str] | None:
-    """Return the problem with a source's files and formats as (key, message), or None. Nothing is read."""
+    """Return the problem with a source's files and formats as (key, message), or None."""
+
+    # Nothing is read.
     if type(source) is not dict:
         return None
     for key in ("file", "sqlite"):
@@ -165,7 +156,9 @@ _BUSY_TIMEOUT_MS: Final = 5000
 
 
 class Query:
-    """One SQLite query. Run it in a thread; another thread can `stop` it."""
+    """One SQLite query."""
+
+    # Run it in a thread; another thread can `stop` it.
 
     def __init__(self, file: Path, display: str, sql: str) -> None:
         self._file, self._display, self._sql = file, display, sql
@@ -180,7 +173,9 @@ class Query:
             self._connection.interrupt()
 
     def rows(self) -> Json:
-        """Return the rows as objects by column name. Raises DatasetFailed if the query fails."""
+        """Return the rows as objects by column name."""
+
+        # Raises DatasetFailed if the query fails.
         try:
             # Links were followed already; a link created since then is refused.
             flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW

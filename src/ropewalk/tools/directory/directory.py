@@ -171,12 +171,9 @@ _SHARED_ARGS: Final = frozenset(("_state", "_edge_inputs"))
 
 
 def check_files(nodes: Iterable[Any], root: str) -> Iterator[Problem]:
-    """Yield a problem for each file or directory that a node names and may not have. Nothing is imported.
+    """Yield a problem for each file or directory that a node names and may not have."""
 
-    Args:
-        nodes: Nodes whose op is a Call.
-        root: The directory of the definition.
-    """
+    # Nothing is imported.
     for node in nodes:
         kind, _, path = node.op.tool.partition(":")
         field: str = "impl"
@@ -240,12 +237,7 @@ def _literal(expr: Any) -> Any:
 
 
 def directories_of(nodes: Iterable[Any], root: str) -> Iterator[tuple[Any, Path]]:
-    """Yield each node that runs the experience of another directory, with that directory, if it is there.
-
-    Args:
-        nodes: Nodes whose op is a Call.
-        root: The directory of the definition.
-    """
+    """Yield each node that runs the experience of another directory, with that directory, if it is there."""
     for node in nodes:
         kind, _, path = node.op.tool.partition(":")
         if kind == "experience" and _experience_problem(root, path) is None:
@@ -253,11 +245,7 @@ def directories_of(nodes: Iterable[Any], root: str) -> Iterator[tuple[Any, Path]
 
 
 def check_no_directory(nodes: Iterable[Any]) -> Iterator[Problem]:
-    """Yield a problem for each node that needs a directory, for a definition that came from none.
-
-    Args:
-        nodes: Nodes whose op is a Call.
-    """
+    """Yield a problem for each node that needs a directory, for a definition that came from none."""
     for node in nodes:
         if node.op.tool.startswith(LOCAL):
             field = node.meta.labels.get("tool", "tool")

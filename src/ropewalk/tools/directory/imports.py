@@ -30,7 +30,9 @@ FileStamp = tuple[int, int, int, int]
 
 
 class Package:
-    """The modules of one directory. `files` has the imported files, with their stamps at that time."""
+    """The modules of one directory."""
+
+    # `files` has the imported files, with their stamps at that time.
 
     def __init__(self, root: Path, name: str) -> None:
         self.root, self.name = root, name
@@ -49,7 +51,9 @@ class Package:
         return any(file_stamp(file) != mark for file, mark in self.files.items())
 
     def forget(self) -> None:
-        """Remove the modules from `sys.modules`. Functions in progress continue to run."""
+        """Remove the modules from `sys.modules`."""
+
+        # Functions in progress continue to run.
         for name in [name for name in sys.modules if name == self.name or name.startswith(f"{self.name}.")]:
             del sys.modules[name]
 
@@ -62,12 +66,7 @@ class Package:
         return base if base.is_dir() else None
 
     def locate(self, importer: Mapping[str, Any], top_name: str) -> str | None:
-        """Return the package in which a module finds `top_name`: its own folder, or the directory itself.
-
-        Args:
-            importer: The globals of the importing module.
-            top_name: The first part of the imported name.
-        """
+        """Return the package in which a module finds `top_name`: its own folder, or the directory itself."""
         for package in dict.fromkeys((importer.get("__package__") or self.name, self.name)):
             full_name = f"{package}.{top_name}"
             file = self.find(full_name) if full_name != importer.get("__name__") else None
@@ -99,10 +98,9 @@ class _Finder:
 
 
 class _Loader(SourceFileLoader):
-    """Reads, compiles and runs one file.
+    """Reads, compiles and runs one file."""
 
-    It writes no bytecode cache, which would be out of date for a file that is edited twice within a second.
-    """
+    # It writes no bytecode cache, which would be out of date for a file that is edited twice within a second.
 
     def __init__(self, name: str, file: str, package: Package) -> None:
         super().__init__(name, file)

@@ -51,7 +51,9 @@ _Frame = tuple[dict[str, Any], bytes]
 
 
 class NodeProcess:
-    """A running Node.js process. Many tasks may use `call` at once; `stop` leaves nothing behind."""
+    """A running Node.js process."""
+
+    # Many tasks may use `call` at once; `stop` leaves nothing behind.
 
     def __init__(
         self, child: Child, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, output: OutputLog
@@ -70,17 +72,7 @@ class NodeProcess:
 
     @classmethod
     async def start(cls, root: Path, env: Mapping[str, str], run: str, display: str) -> NodeProcess:
-        """Start Node.js and wait until it is ready.
-
-        Args:
-            root: The directory of the modules.
-            env: Environment variables, in addition to those that every child process gets.
-            run: The id of the run, for the log.
-            display: The module that needs the process, for the error.
-
-        Raises:
-            ModuleFailed: Node.js is missing, too old, or did not start.
-        """
+        """Start Node.js and wait until it is ready."""
         environment = {**inherited_environment(), **env}
         path = environment.get("PATH")
         node = shutil.which("node", path=path) or shutil.which("nodejs", path=path)
@@ -127,7 +119,9 @@ class NodeProcess:
             raise ModuleFailed(message, retryable=False)
 
     async def is_usable(self) -> bool:
-        """Return True if calls can be sent. Wait for the answer to a ping, or for the end to be explained."""
+        """Return True if calls can be sent."""
+
+        # Wait for the answer to a ping, or for the end to be explained.
         if self._ping is not None:
             await asyncio.shield(self._ping)
         if self._reader.at_eof() and self._listener is not None:
@@ -135,12 +129,7 @@ class NodeProcess:
         return not self._end_reason
 
     async def call(self, impl: Impl, args: dict[str, Any]) -> Any:
-        """Call the default export of a module and return its parsed result.
-
-        Raises:
-            ModuleFailed: The module raised, or the process ended; the text names the file.
-            UnusableResult: The module's result is not JSON.
-        """
+        """Call the default export of a module and return its parsed result."""
         # Values shared by many calls go by handle, all others with the call.
         shared: dict[str, Json] = {}
         plain: dict[str, Json] = {}
@@ -390,12 +379,7 @@ class OutputLog:
 
 
 class NodeProcesses:
-    """The Node.js processes of a directory, by run.
-
-    Args:
-        root: The directory of the modules.
-        env: Environment variables that the modules may see.
-    """
+    """The Node.js processes of a directory, by run."""
 
     def __init__(self, root: Path, env: Mapping[str, str]) -> None:
         self._root = root
@@ -404,20 +388,7 @@ class NodeProcesses:
         self._live_runs: set[str] = set()
 
     async def call(self, impl: Impl, args: dict[str, Any], key: str | None) -> Any:
-        """Call the default export of a module in the process of its run.
-
-        Args:
-            impl: The module.
-            args: Its arguments.
-            key: The idempotency key of the call; it says which run the call belongs to.
-
-        Returns:
-            The parsed result, unchecked.
-
-        Raises:
-            ModuleFailed: The module or its process failed; the text names the file.
-            PathError: The file is gone, or is a link that leads out of the directory now.
-        """
+        """Call the default export of a module in the process of its run."""
         find(self._root, impl.display)  # Node.js reads the file by its path: check again where it leads
         run = self._run_of(key or "")
         while True:

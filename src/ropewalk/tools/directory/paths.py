@@ -34,27 +34,19 @@ class PathError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Impl:
-    """An existing tool module.
+    """An existing tool module."""
 
-    Attributes:
-        file: The file, with all links followed.
-        display: The path for messages.
-        language: `python` or `javascript`.
-        function: The name after the colon, if there is one.
-    """
-
+    # The file, with all links followed.
     file: Path
+    # The path for messages.
     display: str
     language: str
+    # The name after the colon, if there is one.
     function: str | None = None
 
 
 def find_impl(root: Path, impl: object) -> Impl:
-    """Return the module that `impl` names, such as `./tools/x.py` or `./tools/x.py:function`.
-
-    Raises:
-        PathError: The module does not exist, or it cannot be one.
-    """
+    """Return the module that `impl` names, such as `./tools/x.py` or `./tools/x.py:function`."""
     path, function = impl, None
     if isinstance(impl, str):
         head, colon, name = impl.rpartition(":")
@@ -78,16 +70,7 @@ def find_impl(root: Path, impl: object) -> Impl:
 
 
 def find(root: Path, path: object, *, directory: bool = False) -> Path:
-    """Return a file or directory inside `root`, with every link followed.
-
-    Args:
-        root: The directory of the definition.
-        path: The path as the definition has it.
-        directory: Expect a directory instead of a file.
-
-    Raises:
-        PathError: The path is invalid, leads out of `root`, or is not of the expected kind.
-    """
+    """Return a file or directory inside `root`, with every link followed."""
     display = _check_path(path)
     home = root.resolve()
     unresolved = home / display
@@ -111,19 +94,7 @@ def find(root: Path, path: object, *, directory: bool = False) -> Path:
 
 
 def read(root: Path, path: object, max_bytes: int) -> bytes:
-    """Return the content of a file inside `root`.
-
-    Args:
-        root: The directory of the definition.
-        path: The path as the definition has it.
-        max_bytes: The largest file that is read.
-
-    Returns:
-        The bytes of the file.
-
-    Raises:
-        PathError: The file does not exist, is not allowed, or is too large.
-    """
+    """Return the content of a file inside `root`."""
     resolved = find(root, path)
     display = _check_path(path)
     try:
@@ -144,7 +115,9 @@ def read(root: Path, path: object, max_bytes: int) -> bytes:
 
 
 def _check_path(path: object) -> str:
-    """Return a path for messages, without `./`. Raises PathError if its text alone is not allowed."""
+    """Return a path for messages, without `./`."""
+
+    # Raises PathError if its text alone is not allowed.
     if not isinstance(path, str) or not path.strip():
         raise PathError(f"a path must be a string such as ./tools/name.py, not {path!r}")
     if "\0" in path or "\\" in path:

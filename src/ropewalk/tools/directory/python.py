@@ -43,11 +43,7 @@ class PythonModule:
         self._function: ToolFunction | None = None
 
     async def call(self, args: dict[str, Any]) -> Any:
-        """Call the function and return its result.
-
-        Raises:
-            ModuleFailed: The function failed; the error names the file and the line.
-        """
+        """Call the function and return its result."""
         function = self._function or await self._load()
         try:
             if function.in_loop:
@@ -77,11 +73,7 @@ class PythonModule:
 
 
 def load_function(root: Path, impl: Impl) -> ToolFunction:
-    """Import a module and find the function that is the tool.
-
-    Raises:
-        ModuleFailed: The import failed, or there is no usable function; the error has the place.
-    """
+    """Import a module and find the function that is the tool."""
     try:
         module = current_package(root).module(impl.file)
     except SyntaxError as error:

@@ -40,16 +40,7 @@ class DatasetFailed(Exception):
 
 
 def choose_format(name: str, requested: Json = None, content_type: str = "") -> str | None:
-    """Return the format of a dataset; None if nothing shows it.
-
-    Args:
-        name: The name of the file or resource, for its suffix.
-        requested: The format that the definition sets; it wins.
-        content_type: The content type of a response; it wins over the suffix.
-
-    Raises:
-        DatasetFailed: The requested format does not exist.
-    """
+    """Return the format of a dataset; None if nothing shows it."""
     if requested is not None:
         if requested not in FORMATS:
             suggestion = did_you_mean(str(requested), FORMATS)
@@ -65,16 +56,7 @@ def choose_format(name: str, requested: Json = None, content_type: str = "") -> 
 
 
 def parse_rows(data: bytes, format: str, display: str) -> Json:
-    """Parse the content of a file or response: a list of rows, or any value for JSON.
-
-    Args:
-        data: The content, in UTF-8.
-        format: A key of `FORMATS`.
-        display: The name of the source, for messages.
-
-    Raises:
-        DatasetFailed: The content is invalid; the error has the line.
-    """
+    """Parse the content of a file or response: a list of rows, or any value for JSON."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -153,17 +135,7 @@ FORMATS: Final[dict[str, Callable[[str, str], Json]]] = {"csv": _csv, "json": _j
 def argument_reader(
     tool: str, reads: Mapping[str, Convert], read_other: Convert | None, own_names: Collection[str]
 ) -> Callable[[dict[str, Json]], dict[str, Any]]:
-    """Make a function that converts call arguments to the types of a tool's function.
-
-    Args:
-        tool: The tool, for errors.
-        reads: The conversions by argument name.
-        read_other: Converts arguments without a parameter of their own (`**kwargs`); None leaves them as they are.
-        own_names: The arguments with a parameter of their own.
-
-    Returns:
-        The function. It raises ValidationFailed with every argument that its type refuses.
-    """
+    """Make a function that converts call arguments to the types of a tool's function."""
 
     def reader_of(name: str) -> Convert | None:
         return reads.get(name) if name in own_names else read_other

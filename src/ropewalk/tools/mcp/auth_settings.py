@@ -51,31 +51,22 @@ _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthSettings:
-    """How to authorize at one server. Texts are as written: `resolved_auth` reads their variables.
+    """How to authorize at one server."""
 
-    Attributes:
-        kind: `oauth`, `client_credentials`, `workload`, `enterprise` or `none`.
-        texts: The settings that are texts, by key.
-        redirect_port: The port to which the authorization server sends the browser back; 0 for any.
-        dpop: Bind tokens to a key of this process (RFC 9449).
-    """
+    # Texts are as written: `resolved_auth` reads their variables.
 
+    # `oauth`, `client_credentials`, `workload`, `enterprise` or `none`.
     kind: str = LOGIN
+    # The settings that are texts, by key.
     texts: Mapping[str, str] = field(default_factory=dict, repr=False)
+    # The port to which the authorization server sends the browser back; 0 for any.
     redirect_port: int = 0
+    # Bind tokens to a key of this process (RFC 9449).
     dpop: bool = False
 
 
 def auth_settings(what: str, value: Any) -> AuthSettings:
-    """Check the `auth` of a server.
-
-    Args:
-        what: Names the setting in errors.
-        value: The kind, or a table with its settings; None for the default.
-
-    Raises:
-        ConfigError: A setting is wrong.
-    """
+    """Check the `auth` of a server."""
     settings = {} if value is None else {"type": value} if isinstance(value, str) else value
     if not isinstance(settings, Mapping):
         kinds = ", ".join(_KEYS)
@@ -111,15 +102,7 @@ def auth_settings(what: str, value: Any) -> AuthSettings:
 
 
 def resolved_auth(where: str, auth: AuthSettings) -> tuple[dict[str, str], Secrets]:
-    """Return the texts with `${VAR}` and `${VAR:-default}` read from our environment, and the secrets among them.
-
-    Args:
-        where: Names the server in errors.
-        auth: The settings.
-
-    Raises:
-        ConfigError: A variable is not set, a file cannot be read, or an address is not safe.
-    """
+    """Return the texts with `${VAR}` and `${VAR:-default}` read from our environment, and the secrets among them."""
     read: dict[str, dict[str, str]] = {}
     texts = {
         key: read_variables(f"{where}: auth.{key}", text, read.setdefault(key, {})) for key, text in auth.texts.items()
@@ -132,16 +115,7 @@ def resolved_auth(where: str, auth: AuthSettings) -> tuple[dict[str, str], Secre
 
 
 def read_variables(what: str, text: str, used: dict[str, str]) -> str:
-    """Return a setting with its `${VAR}` and `${VAR:-default}` read from our environment.
-
-    Args:
-        what: Names the setting in errors.
-        text: The setting.
-        used: Gets the variables that were read, by name.
-
-    Raises:
-        ConfigError: A variable is not set.
-    """
+    """Return a setting with its `${VAR}` and `${VAR:-default}` read from our environment."""
     try:
         return fill_variables(text, os.environ, used)
     except KeyError as unset:
@@ -157,11 +131,7 @@ def unknown_key(key: Any, known: Iterable[str], of: str = "") -> str:
 
 
 def read_file(where: str, path: str) -> str:
-    """Return the text of a file with a key or an assertion; it is read at each use, because others replace it.
-
-    Raises:
-        ConfigError: The file cannot be read.
-    """
+    """Return the text of a file with a key or an assertion; it is read at each use, because others replace it."""
     try:
         with open(os.path.expanduser(path), encoding="utf-8") as file:
             text = file.read().strip()
@@ -172,11 +142,7 @@ def read_file(where: str, path: str) -> str:
 
 
 def require_safe_address(what: str, url: str) -> None:
-    """Refuse an address to which a secret must not be sent.
-
-    Raises:
-        ConfigError: The address is neither https nor on this machine.
-    """
+    """Refuse an address to which a secret must not be sent."""
     parts = urlsplit(url)
     if parts.scheme == "https" and parts.hostname:
         return

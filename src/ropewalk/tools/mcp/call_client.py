@@ -16,36 +16,21 @@ from ...values import Json
 
 
 class CallClient(Protocol):
-    """The client of one call.
+    """The client of one call."""
 
-    Attributes:
-        id: Equal for all calls of one client.
-        capabilities: What the client can be asked, as the protocol's ClientCapabilities.
-        log_level: The least severe log level that the client wants, or None.
-    """
-
+    # Equal for all calls of one client.
     id: object
+    # What the client can be asked, as the protocol's ClientCapabilities.
     capabilities: Mapping[str, Json]
+    # The least severe log level that the client wants, or None.
     log_level: str | None
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Ask the client, and return its answer.
-
-        Args:
-            method: `elicitation/create`, `sampling/createMessage` or `roots/list`.
-            params: The parameters of the request.
-
-        Raises:
-            MCPError: The client refused, or cannot be asked this.
-        """
+        """Ask the client, and return its answer."""
         ...
 
     def log(self, params: dict[str, Any]) -> None:
-        """Send the client a log message, if it wants messages of this level.
-
-        Args:
-            params: The parameters of `notifications/message`.
-        """
+        """Send the client a log message, if it wants messages of this level."""
         ...
 
 
@@ -61,14 +46,7 @@ CAPABILITY_OF: Final = {
 
 
 def announced_capabilities(client: CallClient | None) -> dict[str, Json]:
-    """Return what a handshake tells a server that a client can be asked.
-
-    Args:
-        client: The client, or None.
-
-    Returns:
-        Elicitation, sampling and roots, as far as the client has them. Changes of roots are not passed on.
-    """
+    """Return what a handshake tells a server that a client can be asked."""
     if client is None:
         return {}
     known = {name: client.capabilities[name] for name in CAPABILITY_OF.values() if name in client.capabilities}
@@ -76,29 +54,13 @@ def announced_capabilities(client: CallClient | None) -> dict[str, Json]:
 
 
 def only_client(clients: Iterable[CallClient | None]) -> CallClient | None:
-    """Return the client that all these calls belong to; None if there is none, or more than one.
-
-    Args:
-        clients: The clients of the calls in progress, None for a call without one.
-    """
+    """Return the client that all these calls belong to; None if there is none, or more than one."""
     by_id = {None if client is None else client.id: client for client in clients}
     return next(iter(by_id.values())) if len(by_id) == 1 else None
 
 
 async def ask_client(client: CallClient | None, method: str, params: dict[str, Any]) -> dict[str, Any]:
-    """Ask the client of a call, if it can be asked.
-
-    Args:
-        client: The client, or None if it is not known.
-        method: The method of the request.
-        params: The parameters of the request.
-
-    Returns:
-        The result of the client.
-
-    Raises:
-        MCPError: There is no such client, or it does not have the capability.
-    """
+    """Ask the client of a call, if it can be asked."""
     from mcp import MCPError
     from mcp_types import INVALID_REQUEST, METHOD_NOT_FOUND
 
@@ -110,13 +72,7 @@ async def ask_client(client: CallClient | None, method: str, params: dict[str, A
 
 
 def can_ask(capabilities: Mapping[str, Json], method: str, params: Mapping[str, Any]) -> bool:
-    """Return True if a client with these capabilities can be asked this.
-
-    Args:
-        capabilities: The client's.
-        method: The method of the request.
-        params: The parameters of the request.
-    """
+    """Return True if a client with these capabilities can be asked this."""
     capability = capabilities.get(CAPABILITY_OF.get(method, ""))
     if not isinstance(capability, Mapping):
         return False

@@ -31,13 +31,13 @@ _BREAKS: Final = re.compile(r"[\0\r\n]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
-    """One server. Exactly one of `command` and `url` is set; times are in seconds.
+    """One server."""
 
-    `env` and `headers` are as written, `${VAR}` unread: `resolved` reads them at each connect. `roots` are the
-    directories that the server may ask for; with `sampling` it may ask the program's model, within these limits.
-    `questions` says what a durable run does with a question that nobody answers at once: "wait" or "refuse"; None
-    waits only for a server of the 2026-07-28 revision, where the call does not stay open meanwhile.
-    """
+    # Exactly one of `command` and `url` is set; times are in seconds.
+    # `env` and `headers` are as written, `${VAR}` unread: `resolved` reads them at each connect. `roots` are the
+    # directories that the server may ask for; with `sampling` it may ask the program's model, within these limits.
+    # `questions` says what a durable run does with a question that nobody answers at once: "wait" or "refuse"; None
+    # waits only for a server of the 2026-07-28 revision, where the call does not stay open meanwhile.
 
     name: str
     command: str = ""
@@ -60,18 +60,7 @@ class ServerConfig:
 
 
 def server_config(name: str, config: Mapping[str, Any]) -> ServerConfig:
-    """Check the settings of one server.
-
-    Args:
-        name: The name of the server.
-        config: Its table of settings.
-
-    Returns:
-        The settings, with defaults.
-
-    Raises:
-        ConfigError: A setting is wrong; the message names the key and a valid value.
-    """
+    """Check the settings of one server."""
     if not isinstance(name, str) or not name:
         raise ConfigError(f"an MCP server needs a name, not {name!r}")
     where = f"MCP server {name!r}"
@@ -91,18 +80,7 @@ def server_config(name: str, config: Mapping[str, Any]) -> ServerConfig:
 
 
 def resolved(config: ServerConfig, key: str) -> tuple[dict[str, str], Secrets]:
-    """Fill in the `${VAR}` and `${VAR:-default}` of a setting from the present environment.
-
-    Args:
-        config: The settings of the server.
-        key: `env` or `headers`.
-
-    Returns:
-        The values by name, and the secrets in them, which no message may show.
-
-    Raises:
-        ConfigError: A variable is not set, or a value contains a line break or NUL.
-    """
+    """Fill in the `${VAR}` and `${VAR:-default}` of a setting from the present environment."""
     read: dict[str, dict[str, str]] = {}
     values: dict[str, str] = {}
     for name, text in getattr(config, key).items():

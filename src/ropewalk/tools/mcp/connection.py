@@ -89,11 +89,10 @@ def attribute_sdk_logs(source: str) -> None:
 
 
 class SdkLogFilter(logging.Filter):
-    """Replaces log records of the SDK with short lines that name the server, at most five a minute per server.
+    """Replaces log records of the SDK with short lines that name the server, at most five a minute per server."""
 
-    The SDK warns about each message that it cannot use, with a traceback: a server that floods us
-    would fill disks. Records about other clients in this process pass unchanged.
-    """
+    # The SDK warns about each message that it cannot use, with a traceback: a server that floods us would fill disks.
+    # Records about other clients in this process pass unchanged.
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,25 +132,12 @@ _sdk_log_filter: Final = SdkLogFilter()
 
 
 class Connection:
-    """A connection that opens when `start` is called and lives until `stop` or its death.
+    """A connection that opens when `start` is called and lives until `stop` or its death."""
 
-    Args:
-        config: The server to connect to.
-        era: The protocol era that an earlier connection agreed on, or None.
-        judge: Says which tools may not be called; as a `listing.Judge`.
-        first_schemas: The input schema that each tool had first, shared by all connections of a server.
-        on_tools: Called with the connection and its tools at each listing.
-        on_death: Called once, with the connection and the reason.
-        relay: Gets the notifications for clients. With it, the server may also ask the client of a call.
-        local: Answers the server for calls that have no client of their own.
-        announced: The capabilities of the client that answers the server where a call has none of its own.
-
-    Attributes:
-        opened: Set once the connection is usable or has failed.
-        error: Why it cannot be used any more, or None.
-        is_ready: True once it was usable.
-        is_leaving: True when its end was requested by us.
-    """
+    # `opened`: Set once the connection is usable or has failed.
+    # `error`: Why it cannot be used any more, or None.
+    # `is_ready`: True once it was usable.
+    # `is_leaving`: True when its end was requested by us.
 
     def __init__(
         self,
@@ -203,10 +189,9 @@ class Connection:
         self._inbox.put_nowait(request)
 
     def turn(self) -> contextlib.AbstractAsyncContextManager[Any]:
-        """Return the context of one tool call: one at a time, if a run may have to know whose question it gets.
+        """Return the context of one tool call: one at a time, if a run may have to know whose question it gets."""
 
-        Only the 2026-07-28 revision says to which call a question belongs.
-        """
+        # Only the 2026-07-28 revision says to which call a question belongs.
         return self._one_call if self.config.questions == WAIT and self.era == LEGACY else contextlib.nullcontext()
 
     @property
@@ -309,10 +294,10 @@ class Connection:
                 await self._child.stop(hurried=is_busy)
 
     async def _handshake(self, session: ClientSession) -> Exception | None:
-        """Agree on the era and list the tools. Return the failure, or None.
+        """Agree on the era and list the tools."""
 
-        The failure is not raised, because the SDK's task groups would change its shape.
-        """
+        # Return the failure, or None.
+        # The failure is not raised, because the SDK's task groups would change its shape.
         import anyio
 
         try:
@@ -389,7 +374,9 @@ class Connection:
         return await self._call_tool(session, request)
 
     async def _call_tool(self, session: ClientSession, request: Request) -> Any:
-        """Send one tools/call. `Client.call_tool` cannot be used: it validates results with Python `re`."""
+        """Send one tools/call."""
+
+        # `Client.call_tool` cannot be used: it validates results with Python `re`.
         import mcp_types as types
         from mcp import MCPError
 
@@ -644,10 +631,9 @@ def _is_lost(error: MCPError) -> bool:
 
 
 def copy_error(error: Exception) -> Exception:
-    """Return a new exception of the same kind, data and cause.
+    """Return a new exception of the same kind, data and cause."""
 
-    One object raised in many tasks would collect the tracebacks of all of them.
-    """
+    # One object raised in many tasks would collect the tracebacks of all of them.
     copy = type(error)(str(error))
     copy.__dict__.update(error.__dict__)
     copy.__cause__ = error.__cause__

@@ -29,11 +29,7 @@ _BEARER: Final = "Bearer "
 
 
 class ProofKey:
-    """The key of one login.
-
-    Args:
-        pem: The private key; None makes a new one.
-    """
+    """The key of one login."""
 
     def __init__(self, pem: str | None = None) -> None:
         if pem is None:
@@ -74,11 +70,7 @@ class ProofKey:
         request.headers[_HEADER] = jwt.encode(claims, self._key, algorithm="ES256", headers=header)
 
     def unwrap(self, response: httpx2.Response, body: bytes) -> httpx2.Response:
-        """Return the answer of a token endpoint in the form that the SDK reads: it knows no other type than Bearer.
-
-        Raises:
-            ValueError: The token is not bound to the key.
-        """
+        """Return the answer of a token endpoint in the form that the SDK reads: it knows no other type than Bearer."""
         import httpx2
 
         token = orjson.loads(body)

@@ -31,21 +31,7 @@ _WAIT_REMEDY: Final = 'with questions = "wait" a run waits for the answer'
 async def answer_input_requests(
     request: Request, result: Any, client: CallClient | None, server: str
 ) -> dict[str, Any] | None:
-    """Answer the input requests of a call's result.
-
-    Args:
-        request: The call.
-        result: The InputRequiredResult of the SDK.
-        client: Answers what it can be asked; None if there is no client.
-        server: The name of the server.
-
-    Returns:
-        The results by the server's key; None if nobody answers at once. The questions for a person are then open
-        questions of the call, if its run records them.
-
-    Raises:
-        MCPError: The client refused.
-    """
+    """Answer the input requests of a call's result."""
     responses: dict[str, Any] = {}
     questions: dict[str, Elicitation] = {}
     for key, item in (result.input_requests or {}).items():
@@ -71,15 +57,11 @@ async def answer_input_requests(
 
 
 def begins_again(request: Request, error: MCPError) -> bool:
-    """Return True if a server refuses the state that it gave an earlier call, so that the call begins from the start.
+    """Return True if a server refuses the state that it gave an earlier call, so that the call begins from the
+    start."""
 
-    A server forgets the state when it starts again, or after some time, and has not executed the call then. The run
-    has its answers, so nobody is asked again.
-
-    Args:
-        request: The call.
-        error: The error of the server.
-    """
+    # A server forgets the state when it starts again, or after some time, and has not executed the call then. The run
+    # has its answers, so nobody is asked again.
     from mcp_types import INVALID_PARAMS
 
     questions = request.questions
@@ -90,26 +72,13 @@ def begins_again(request: Request, error: MCPError) -> bool:
 
 
 def call_of_run(requests: Iterable[Request]) -> Request | None:
-    """Return the call that a question of an older server belongs to, if its run records questions.
-
-    Args:
-        requests: The requests in progress. There is one call at a time where runs wait for older servers.
-    """
+    """Return the call that a question of an older server belongs to, if its run records questions."""
     calls = [request for request in requests if request.sent and request.tool]
     return calls[0] if len(calls) == 1 and calls[0].questions is not None else None
 
 
 async def ask_run(request: Request, params: dict[str, Any], server: str) -> dict[str, Any]:
-    """Return the answer that a run has recorded for a question of an older server, or end the call.
-
-    Args:
-        request: The call during which the server asks.
-        params: The parameters of `elicitation/create`.
-        server: The name of the server.
-
-    Raises:
-        MCPError: There is no answer yet.
-    """
+    """Return the answer that a run has recorded for a question of an older server, or end the call."""
     from mcp import MCPError
     from mcp_types import INVALID_REQUEST
 
@@ -127,12 +96,7 @@ async def ask_run(request: Request, params: dict[str, Any], server: str) -> dict
 
 
 def nobody_answers(config: ServerConfig, params: dict[str, Any]) -> MCPError:
-    """Return what a question of an older server is answered with, where nobody can be asked.
-
-    Args:
-        config: The settings of the server.
-        params: The parameters of `elicitation/create`.
-    """
+    """Return what a question of an older server is answered with, where nobody can be asked."""
     from mcp import MCPError
     from mcp_types import INVALID_REQUEST
 
@@ -142,11 +106,7 @@ def nobody_answers(config: ServerConfig, params: dict[str, Any]) -> MCPError:
 
 
 def elicitation_remedy(message: str) -> str:
-    """Return what to add to an error of a server that could not ask its question; "" for any other error.
-
-    Args:
-        message: The message of the server.
-    """
+    """Return what to add to an error of a server that could not ask its question; "" for any other error."""
     # A server of the Python SDK that asks during the call cannot do so in the 2026-07-28 revision.
     if "elicitation/create" in message and "no back-channel" in message:
         return f'; with mode = "legacy" the server can ask, and {_WAIT_REMEDY}'
@@ -154,12 +114,7 @@ def elicitation_remedy(message: str) -> str:
 
 
 def unanswered_requests(request: Request, result: Any) -> str:
-    """Word the error for a result that asks for input, where nobody answers.
-
-    Args:
-        request: The call.
-        result: The InputRequiredResult of the SDK.
-    """
+    """Word the error for a result that asks for input, where nobody answers."""
     items = (result.input_requests or {}).values()
     data = [item.model_dump(by_alias=True, mode="json", exclude_none=True) for item in items]
     messages = [str((item.get("params") or {}).get("message") or item["method"]) for item in data]
@@ -170,11 +125,5 @@ def unanswered_requests(request: Request, result: Any) -> str:
 
 
 def unanswered(tool: str, questions: list[str], lacking: str = _NOBODY) -> str:
-    """Word the error for a tool that asks for input, where nobody answers.
-
-    Args:
-        tool: The name of the tool.
-        questions: Its questions.
-        lacking: Why nobody answers.
-    """
+    """Word the error for a tool that asks for input, where nobody answers."""
     return f"tool {tool!r} asks for input, and {lacking}: {'; '.join(questions)}"

@@ -31,13 +31,7 @@ _MAX_PAGES: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """One tool as its server describes it; schemas and annotations are JSON, as sent.
-
-    Attributes:
-        request: The method and address of an operation of an OpenAPI document.
-        icons: For the index. No model sees `icons` and `meta`, so they are not part of a pin.
-        meta: The `_meta` of MCP, for the index.
-    """
+    """One tool as its server describes it; schemas and annotations are JSON, as sent."""
 
     name: str
     description: str = ""
@@ -45,8 +39,11 @@ class Definition:
     output_schema: Json = None
     annotations: Json = None
     title: str | None = None
+    # The method and address of an operation of an OpenAPI document.
     request: str | None = None
+    # For the index. No model sees `icons` and `meta`, so they are not part of a pin.
     icons: Json = None
+    # The `_meta` of MCP, for the index.
     meta: Json = None
 
     def to_dict(self) -> dict[str, Json]:
@@ -55,11 +52,7 @@ class Definition:
 
     @classmethod
     def from_dict(cls, name: str, data: dict[str, Json]) -> Definition:
-        """Build a definition from the result of `to_dict`; other keys are ignored.
-
-        Raises:
-            KeyError: The description or the input schema is missing.
-        """
+        """Build a definition from the result of `to_dict`; other keys are ignored."""
         return cls(
             name=name,
             title=data.get("title"),
@@ -89,12 +82,7 @@ class Definition:
 
 
 async def list_definitions(session: ClientSession) -> tuple[Definition, ...]:
-    """Return every tool of a server, from all pages; none if the server has no tools.
-
-    Raises:
-        ServerRefused: The list is too long, endless or circular.
-        MCPError: The server answered with a protocol error.
-    """
+    """Return every tool of a server, from all pages; none if the server has no tools."""
     from mcp import MCPError
     from mcp_types import METHOD_NOT_FOUND, PaginatedRequestParams
 
@@ -144,14 +132,7 @@ GONE: Final = "its server no longer offers it"
 
 
 class Listing:
-    """The tools that a server lists.
-
-    Args:
-        config: The server.
-        judge: Says which tools may not be called.
-        first_schemas: The input schema that each tool had first, over all connections of the server.
-        publish: Called with the tools after each listing.
-    """
+    """The tools that a server lists."""
 
     def __init__(
         self,
@@ -199,18 +180,7 @@ class Listing:
                 log.warning("%s: its tools changed and could not be listed again: %s", self._config, error)
 
     async def admit(self, session: ClientSession, tool: str, args: Mapping[str, Json]) -> None:
-        """Return when a call may go out.
-
-        Args:
-            session: The session, to list again.
-            tool: The tool's name.
-            args: The arguments of the call.
-
-        Raises:
-            ToolNotApproved: The tool is not what was approved, or is gone.
-            ValidationFailed: The tool has changed since its first listing, and does not take these arguments.
-            Exception: The tools could not be listed again.
-        """
+        """Return when a call may go out."""
         if self._refused is not None and self._config.url:
             self.doubt()
         await self._refresh(session)

@@ -30,16 +30,7 @@ OnSample: TypeAlias = Callable[[str, dict[str, Any]], Any]
 
 
 class LocalClient:
-    """The program itself, as the client of the calls of one server.
-
-    Args:
-        server: The server's name.
-        on_elicit: Asks the user, or None.
-        on_sample: Asks a model, or None.
-        roots: The directories that the server may use.
-        limits: How much the server may ask the model.
-        samples: Counts the requests to the model by server.
-    """
+    """The program itself, as the client of the calls of one server."""
 
     log_level: str | None = None
 
@@ -65,15 +56,7 @@ class LocalClient:
         self.capabilities: Mapping[str, Json] = capabilities
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Answer a request of the server.
-
-        Args:
-            method: `elicitation/create`, `sampling/createMessage` or `roots/list`.
-            params: The parameters of the request.
-
-        Raises:
-            MCPError: The answer of the program does not fit.
-        """
+        """Answer a request of the server."""
         if method == "roots/list":
             return {"roots": [{"uri": Path(root).as_uri(), "name": Path(root).name} for root in self._roots]}
         if method == "elicitation/create":

@@ -36,15 +36,9 @@ _PAGE: Final = (
 
 
 class Loopback:
-    """Waits for the browser of one login.
+    """Waits for the browser of one login."""
 
-    Args:
-        port: The port to listen on; 0 takes a free one.
-        may_differ: Take a free port if another program has this one.
-
-    Attributes:
-        uri: The address to which the authorization server sends the browser.
-    """
+    # `uri`: The address to which the authorization server sends the browser.
 
     def __init__(self, port: int = 0, *, may_differ: bool = False) -> None:
         self._port, self._may_differ = port, may_differ
@@ -76,11 +70,7 @@ class Loopback:
         self._state = parse_qs(urlsplit(address).query).get("state", [""])[0]
 
     def receive(self, target: str) -> str | None:
-        """Take the address, or its path and query, with which the browser came back.
-
-        Returns:
-            The fault of the address; None if the login can continue.
-        """
+        """Take the address, or its path and query, with which the browser came back."""
         from mcp.client.auth import AuthorizationCodeResult
 
         parts = urlsplit(target.strip())
@@ -101,11 +91,7 @@ class Loopback:
         return None
 
     async def result(self) -> AuthorizationCodeResult:
-        """Wait for the browser.
-
-        Raises:
-            ConfigError: The authorization server refuses the login.
-        """
+        """Wait for the browser."""
         return await self._result
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -140,17 +126,7 @@ Show = Callable[[str, Loopback], Awaitable[None] | None]
 
 
 async def log_in(config: ServerConfig, show: Show, *, scope: str | None = None, challenge: str = "") -> None:
-    """Log in at a server, and keep the login.
-
-    Args:
-        config: The server.
-        show: Shows the address to the person, for example in a browser; plain or async.
-        scope: Rights to request, separated by spaces, in addition to those of the login that there is.
-        challenge: The WWW-Authenticate header with which the server refused a request.
-
-    Raises:
-        ConfigError: The server has no logins, or the authorization server refuses this one.
-    """
+    """Log in at a server, and keep the login."""
     import httpx2
     from mcp.client.auth import OAuthFlowError
     from pydantic import ValidationError
@@ -183,11 +159,7 @@ async def log_in(config: ServerConfig, show: Show, *, scope: str | None = None, 
 
 
 async def log_out(config: ServerConfig) -> bool:
-    """Delete the login at a server; return False if there was none.
-
-    Raises:
-        ConfigError: The server has no logins, or its login cannot be deleted.
-    """
+    """Delete the login at a server; return False if there was none."""
     _require_login(config)
     return await LoginStore(config.name, config.url).delete()
 

@@ -20,15 +20,9 @@ class Reason(str):
 
 
 class LoginRequired(RopewalkError):
-    """An MCP server refuses a request until somebody logs in, or logs in with more rights.
+    """An MCP server refuses a request until somebody logs in, or logs in with more rights."""
 
-    Args:
-        message: What the server refused.
-        server: The name of the server.
-        scope: The rights that it asks for, separated by spaces; None if it names none.
-
-    `challenge` is the header with which the server refused the request; logins start with it.
-    """
+    # `challenge` is the header with which the server refused the request; logins start with it.
 
     retryable = False
     challenge = ""

@@ -38,11 +38,7 @@ class LoginFiles:
         return str(self._directory)
 
     def read(self, key: str) -> bytes | None:
-        """Return the data of a key, or None.
-
-        Raises:
-            ConfigError: The file is a link, belongs to another user, or others can read it.
-        """
+        """Return the data of a key, or None."""
         path = self._path(key)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -57,11 +53,7 @@ class LoginFiles:
             return file.read(_MAX_FILE)
 
     def write(self, key: str, data: bytes) -> None:
-        """Replace the data of a key in one step; a reader sees the old or the new data.
-
-        Raises:
-            ConfigError: The file cannot be written.
-        """
+        """Replace the data of a key in one step; a reader sees the old or the new data."""
         path = self._path(key)
         draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         try:
@@ -92,11 +84,10 @@ class LoginFiles:
 
 
 class KeyringEntries:
-    """Keeps each login in the system's keyring.
+    """Keeps each login in the system's keyring."""
 
-    A file without content says that there is an entry: reading a locked keyring asks the person for its password,
-    which must not happen for servers without a login.
-    """
+    # A file without content says that there is an entry: reading a locked keyring asks the person for its password,
+    # which must not happen for servers without a login.
 
     def __init__(self, backend: Any, directory: Path) -> None:
         self._backend = backend
@@ -106,22 +97,14 @@ class KeyringEntries:
         return "the system's keyring"
 
     def read(self, key: str) -> bytes | None:
-        """Return the data of a key, or None.
-
-        Raises:
-            ConfigError: The keyring cannot be read.
-        """
+        """Return the data of a key, or None."""
         if not self._mark(key).exists():
             return None
         text = self._ask("get_password", key)
         return None if text is None else str(text).encode()
 
     def write(self, key: str, data: bytes) -> None:
-        """Replace the data of a key.
-
-        Raises:
-            ConfigError: The keyring cannot be written.
-        """
+        """Replace the data of a key."""
         self._ask("set_password", key, data.decode())
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -164,31 +147,18 @@ def login_keeper() -> LoginFiles | KeyringEntries:
 
 
 class LoginStore:
-    """The login of one server.
-
-    Args:
-        name: The server's name.
-        url: Its address.
-    """
+    """The login of one server."""
 
     def __init__(self, name: str, url: str) -> None:
         self._key = f"{name} {url}"
         self._keeper = login_keeper()
 
     async def load(self) -> bytes | None:
-        """Return the login; None if nobody has logged in.
-
-        Raises:
-            ConfigError: The login cannot be read.
-        """
+        """Return the login; None if nobody has logged in."""
         return await asyncio.to_thread(self._keeper.read, self._key)
 
     async def save(self, login: bytes) -> None:
-        """Replace the login.
-
-        Raises:
-            ConfigError: The login cannot be written.
-        """
+        """Replace the login."""
         await asyncio.to_thread(self._keeper.write, self._key, login)
 
     async def delete(self) -> bool:
@@ -197,10 +167,9 @@ class LoginStore:
 
     @contextlib.asynccontextmanager
     async def lock(self) -> AsyncIterator[None]:
-        """Hold the login against other processes and connections, so that one of them refreshes its token.
+        """Hold the login against other processes and connections, so that one of them refreshes its token."""
 
-        Authorization servers accept a refresh token once. A second use may end the login.
-        """
+        # Authorization servers accept a refresh token once. A second use may end the login.
         path = _state_directory() / f"{_file_name(self._key)}.lock"
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -31,14 +31,7 @@ _ID_JAG: Final = "urn:ietf:params:oauth:token-type:id-jag"
 
 
 class MachineAuth(ServerAuth):
-    """Authorizes requests with the credentials of a machine, which gets a new token whenever it needs one.
-
-    Args:
-        config: The server, whose settings name a kind for machines.
-
-    Raises:
-        ConfigError: The settings read a variable that is not set, or name an address that is not safe.
-    """
+    """Authorizes requests with the credentials of a machine, which gets a new token whenever it needs one."""
 
     def __init__(self, config: ServerConfig) -> None:
         require_safe_address(f"{config}: url", config.url)

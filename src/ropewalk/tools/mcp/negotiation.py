@@ -36,18 +36,7 @@ class LegacyOnly(Exception):
 
 
 async def negotiate(session: ClientSession, mode: str, known: str | None, *, hangs_up: bool) -> str:
-    """Start a session, and return the era that it uses.
-
-    Args:
-        session: The session.
-        mode: An era, or "auto" for the one that the server speaks.
-        known: The era that an earlier connection used, if any.
-        hangs_up: A closed connection during the probe means that the server does not know the probe.
-
-    Raises:
-        LegacyOnly: The server hung up on the probe.
-        MCPError: The server refuses the session.
-    """
+    """Start a session, and return the era that it uses."""
     import anyio
     from mcp import MCPError
     from mcp_types import CONNECTION_CLOSED, UNSUPPORTED_PROTOCOL_VERSION
@@ -78,15 +67,9 @@ async def negotiate(session: ClientSession, mode: str, known: str | None, *, han
 
 
 async def follow_changes(session: ClientSession, listing: Listing, for_clients: bool = False) -> None:
-    """Announce to `listing` each change that a 2026-07-28 server announces, and each gap in its announcements.
+    """Announce to `listing` each change that a 2026-07-28 server announces, and each gap in its announcements."""
 
-    Older servers announce changes to the session's message handler.
-
-    Args:
-        session: The session.
-        listing: Lists the tools again.
-        for_clients: Also listen to changes of prompts and resources. The dispatcher hands them on.
-    """
+    # Older servers announce changes to the session's message handler.
     from mcp import MCPError
     from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, ToolsListChanged, listen
 

@@ -49,22 +49,19 @@ Receive = Callable[[], Awaitable[AuthorizationCodeResult]]
 
 
 class Login(BaseModel):
-    """A login at one server.
+    """A login at one server."""
 
-    Attributes:
-        tokens: The answer of the token endpoint.
-        expires_at: When the access token expires, in seconds since 1970; None if that is unknown.
-        client: The client as the authorization server registered it.
-        server: The metadata of the authorization server.
-        resource: The metadata of the MCP server.
-        key: The private key that the tokens are bound to, as PEM.
-    """
-
+    # The answer of the token endpoint.
     tokens: OAuthToken | None = None
+    # When the access token expires, in seconds since 1970; None if that is unknown.
     expires_at: float | None = None
+    # The client as the authorization server registered it.
     client: OAuthClientInformationFull | None = None
+    # The metadata of the authorization server.
     server: OAuthMetadata | None = None
+    # The metadata of the MCP server.
     resource: ProtectedResourceMetadata | None = None
+    # The private key that the tokens are bound to, as PEM.
     key: str | None = None
 
     def secrets(self) -> frozenset[str]:
@@ -76,11 +73,7 @@ class Login(BaseModel):
 
 
 async def load_login(store: LoginStore) -> Login:
-    """Return the login that is kept; an empty one if nobody has logged in, or if the kept one is damaged.
-
-    Raises:
-        ConfigError: The login cannot be read.
-    """
+    """Return the login that is kept; an empty one if nobody has logged in, or if the kept one is damaged."""
     data = await store.load()
     try:
         login = Login() if data is None else Login.model_validate_json(data)
@@ -91,19 +84,13 @@ async def load_login(store: LoginStore) -> Login:
 
 
 class ServerAuth(httpx2.Auth):
-    """Sends a request with the token that there is; only a refused one starts a flow of the SDK, which stores here.
+    """Sends a request with the token that there is; only a refused one starts a flow of the SDK, which stores here."""
 
-    The SDK's flow holds a lock until a server begins to answer. With it, calls of a server would run one by one.
+    # The SDK's flow holds a lock until a server begins to answer. With it, calls of a server would run one by one.
+    #
+    # `key`: Binds the tokens, or None.
 
-    Args:
-        config: The server.
-        issuer: The only authorization server that may be used; None for the one that the server names.
-
-    Attributes:
-        provider: The SDK's flow; a subclass sets it, with this object as its storage.
-        key: Binds the tokens, or None.
-    """
-
+    # The SDK's flow; a subclass sets it, with this object as its storage.
     provider: httpx2.Auth
 
     def __init__(self, config: ServerConfig, issuer: str | None = None) -> None:
@@ -170,13 +157,7 @@ class ServerAuth(httpx2.Auth):
                 return
 
     async def refresh(self, request: httpx2.Request, sent: str | None, response: httpx2.Response | None) -> str | None:
-        """Return a new token in place of one that has expired or was refused, if the authorization server gives one.
-
-        Args:
-            request: The request that needs the token.
-            sent: The token that the request had.
-            response: The refusal; None if the request was not sent.
-        """
+        """Return a new token in place of one that has expired or was refused, if the authorization server gives one."""
         return None
 
     async def authorize(self, request: httpx2.Request, sent: str | None, response: httpx2.Response) -> str | None:
@@ -186,12 +167,7 @@ class ServerAuth(httpx2.Auth):
     # --- the requests to the authorization server
 
     async def run_flow(self, request: httpx2.Request, refusal: httpx2.Response | None) -> None:
-        """Run the SDK's flow up to where it would send the request (again).
-
-        Args:
-            request: The request that needs a token.
-            refusal: The answer to the request. None ends the flow before the request, when it has refreshed the token.
-        """
+        """Run the SDK's flow up to where it would send the request (again)."""
         async with (
             httpx2.AsyncClient(timeout=self.config.connect_timeout) as client,
             contextlib.aclosing(self.provider.async_auth_flow(request)) as flow,
@@ -205,12 +181,7 @@ class ServerAuth(httpx2.Auth):
                 outgoing = await flow.asend(response)
 
     async def send(self, client: httpx2.AsyncClient, request: httpx2.Request) -> httpx2.Response:
-        """Send a request of the flow, and return the answer in the form that the SDK reads.
-
-        Raises:
-            ConfigError: The address is not safe.
-            OAuthFlowError: The address belongs to another authorization server than `issuer`, or does not answer.
-        """
+        """Send a request of the flow, and return the answer in the form that the SDK reads."""
         # The server chose the address, and gets the login or a secret.
         require_safe_address(f"{self.config}: authorization", str(request.url))
         context: OAuthContext | None = getattr(self.provider, "context", None)
@@ -243,15 +214,7 @@ class ServerAuth(httpx2.Auth):
 
 
 class LoginAuth(ServerAuth):
-    """Authorizes requests with the login of a person; without one it raises LoginRequired.
-
-    Args:
-        config: The server.
-        redirect_uri: Where the authorization server sends the browser back.
-        show: Shows an address to the person who logs in.
-        receive: Waits until the browser has come back.
-        scope: Rights to request in addition to those that the server names.
-    """
+    """Authorizes requests with the login of a person; without one it raises LoginRequired."""
 
     provider: OAuthClientProvider
 
@@ -329,16 +292,7 @@ class LoginAuth(ServerAuth):
         raise error
 
     async def log_in(self, challenge: str, *, more: bool) -> None:
-        """Take the person through the authorization server, and keep the tokens.
-
-        Args:
-            challenge: The WWW-Authenticate header with which the server refused a request; may be empty.
-            more: Keep the rights of the login that there is.
-
-        Raises:
-            OAuthFlowError: The authorization failed.
-            ConfigError: An address is not safe.
-        """
+        """Take the person through the authorization server, and keep the tokens."""
         require_safe_address(f"{self.config}: url", self.config.url)
         await self._load()
         context = self._context
@@ -411,11 +365,7 @@ class LoginAuth(ServerAuth):
 
 
 def refusal_for_scope(challenge: str) -> httpx2.Response:
-    """Return a refusal that asks for more rights: only then does the SDK request those that the client wants itself.
-
-    Args:
-        challenge: The WWW-Authenticate header of the server's own refusal; may be empty.
-    """
+    """Return a refusal that asks for more rights: only then does the SDK request those that the client wants itself."""
     return httpx2.Response(403, headers={"www-authenticate": f'Bearer error="insufficient_scope", {challenge}'})
 
 

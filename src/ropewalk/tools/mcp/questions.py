@@ -54,12 +54,7 @@ class Elicitation:
 
 
 def read_question(server: str, params: Mapping[str, Any]) -> Elicitation:
-    """Return the question in the parameters of `elicitation/create`.
-
-    Args:
-        server: The name of the server.
-        params: The parameters.
-    """
+    """Return the question in the parameters of `elicitation/create`."""
     is_form = params.get("mode", "form") == "form"
     return Elicitation(
         server=server,
@@ -70,31 +65,21 @@ def read_question(server: str, params: Mapping[str, Any]) -> Elicitation:
 
 
 class OpenQuestions(NamedTuple):
-    """The questions that a server asks before it continues a call.
+    """The questions that a server asks before it continues a call."""
 
-    Attributes:
-        questions: The questions without an answer, by the server's key.
-        responses: What a repeated call returns to the server in addition to the answers, by the server's key; None for
-            a server that asks again when the call is made again.
-        state: The state that the server wants back with the answers.
-    """
-
+    # The questions without an answer, by the server's key.
     questions: dict[str, Elicitation]
+    # What a repeated call returns to the server in addition to the answers, by the server's key; None for a server that
+    # asks again when the call is made again.
     responses: dict[str, Any] | None
+    # The state that the server wants back with the answers.
     state: str | None
 
 
 class CallQuestions:
-    """The questions of one call, and the answers that its run has recorded.
+    """The questions of one call, and the answers that its run has recorded."""
 
-    Args:
-        answers: Digests of questions and the results of their elicitations, in the order in which they were asked.
-        responses: The results for the input requests of the call before, by the server's key; None for a first call.
-        state: The state that the server has sent with these requests.
-
-    Attributes:
-        open: The questions that ended the call; None if none did.
-    """
+    # `open`: The questions that ended the call; None if none did.
 
     def __init__(
         self,
@@ -112,11 +97,7 @@ class CallQuestions:
         self.responses, self._next = None, 0
 
     def find_answer(self, question: Elicitation) -> dict[str, Any] | None:
-        """Return the recorded result of a question, each one once and in order; None if a person must be asked.
-
-        Args:
-            question: The question.
-        """
+        """Return the recorded result of a question, each one once and in order; None if a person must be asked."""
         wanted = question.digest
         for place in range(self._next, len(self._answers)):
             if self._answers[place][0] == wanted:
@@ -130,12 +111,7 @@ QUESTIONS: ContextVar[CallQuestions | None] = ContextVar("ropewalk_mcp_questions
 
 
 def elicitation_result(question: Mapping[str, Any], answer: Json) -> dict[str, Any]:
-    """Return an answer as the result of the elicitation, with the server's defaults for fields that are left out.
-
-    Args:
-        question: The question, as `Elicitation.to_json` gives it.
-        answer: An answer without `answer_problems`.
-    """
+    """Return an answer as the result of the elicitation, with the server's defaults for fields that are left out."""
     if answer in (DECLINE, CANCEL):
         return {"action": answer}
     if "url" in question:
@@ -145,16 +121,7 @@ def elicitation_result(question: Mapping[str, Any], answer: Json) -> dict[str, A
 
 
 def answer_problems(question: Mapping[str, Any], answer: Json, place: str) -> list[Problem]:
-    """Return why an answer does not fit a question; none if it does.
-
-    Args:
-        question: The question, as `Elicitation.to_json` gives it.
-        answer: The answer.
-        place: The beginning of the paths of the problems.
-
-    Returns:
-        Problems, whose paths or messages name the field.
-    """
+    """Return why an answer does not fit a question; none if it does."""
     if answer in (DECLINE, CANCEL):
         return []
     if "url" in question:

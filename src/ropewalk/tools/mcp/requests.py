@@ -51,13 +51,11 @@ class NoAnswer(TimeoutError):
 
 
 class ServerRefused(Exception):
-    """The server answered with a protocol error, or with something that is not a tool result.
+    """The server answered with a protocol error, or with something that is not a tool result."""
 
-    Attributes:
-        code: The JSON-RPC code as the server sent it; None for an answer that is not a tool result.
-        data: What the server sent with the code.
-        retryable: False when the server would refuse the same request again.
-    """
+    # `code`: The JSON-RPC code as the server sent it; None for an answer that is not a tool result.
+    # `data`: What the server sent with the code.
+    # `retryable`: False when the server would refuse the same request again.
 
     def __init__(self, message: str, *, code: int | None = None, data: Json = None) -> None:
         self.code, self.data = code, data
@@ -77,26 +75,14 @@ SessionQuery: TypeAlias = Callable[["ClientSession"], Awaitable[Any]]
 
 
 class Request:
-    """One call of a tool, or any other query of the SDK's session.
+    """One call of a tool, or any other query of the SDK's session."""
 
-    Args:
-        tool: The tool's name; empty for a query.
-        args: The arguments of the tool.
-        key: Names the call for a server that recognizes repeated calls.
-        wants_progress: Ask the server for progress notifications.
-        query: What to ask the session, in place of a tool call.
-        input_responses: Answers to the input requests of an earlier result of this call.
-        request_state: The state that this earlier result had.
-        passes_input: Return a result that asks for input as it is, in place of asking the client.
-
-    Attributes:
-        client: The client on whose behalf the call is made, if any.
-        questions: The questions of the call that its run records, if it does.
-        over: Set once the request is not served any more.
-        sent: True once the request may have reached the server.
-        cancelled: True once the caller gave it up without an outcome.
-        context: The caller's context variables, so that the request belongs to the caller's trace.
-    """
+    # `client`: The client on whose behalf the call is made, if any.
+    # `questions`: The questions of the call that its run records, if it does.
+    # `over`: Set once the request is not served any more.
+    # `sent`: True once the request may have reached the server.
+    # `cancelled`: True once the caller gave it up without an outcome.
+    # `context`: The caller's context variables, so that the request belongs to the caller's trace.
 
     __slots__ = (
         "_outcome", "_progress", "_scope", "_wake", "args", "cancelled", "client", "context", "input_responses", "key",
@@ -139,15 +125,9 @@ class Request:
     # --- the caller's side
 
     async def events(self, deadline: float) -> AsyncGenerator[ProgressEvent | CallToolResult, None]:
-        """Yield the progress in order, then the result. Leaving early cancels the request.
+        """Yield the progress in order, then the result."""
 
-        Args:
-            deadline: When to give up, on the clock of the event loop.
-
-        Raises:
-            TimeoutError: The deadline has passed; the error has no text.
-            Exception: The failure of the request.
-        """
+        # Leaving early cancels the request.
         try:
             while True:
                 if self._outcome is None and not self._progress:
@@ -214,11 +194,9 @@ OnNotification: TypeAlias = Callable[[str, Mapping[str, Any]], None]
 
 
 class MalformedTools:
-    """Collects the tools of a server's lists that the protocol does not allow.
+    """Collects the tools of a server's lists that the protocol does not allow."""
 
-    Attributes:
-        version: Returns the protocol version that the session has agreed on, or None.
-    """
+    # `version`: Returns the protocol version that the session has agreed on, or None.
 
     def __init__(self) -> None:
         self.version: Callable[[], str | None] = lambda: None
@@ -263,18 +241,9 @@ class MalformedTools:
 
 
 class ServerDispatcher:
-    """The SDK's dispatcher of a session with a server, and what Ropewalk does differently from it.
+    """The SDK's dispatcher of a session with a server, and what Ropewalk does differently from it."""
 
-    It tells the server what can be asked during each request, and hands the server's requests on as JSON.
-
-    Args:
-        read: The stream of messages from the server.
-        write: The stream of messages to the server.
-        malformed: Takes the malformed tools out of lists.
-        announced: The capabilities of the client that answers the server where a call has none of its own.
-        ask: Answers a request of the server; takes its method and parameters.
-        relay: Gets the notifications that a gateway passes on. Without it they are dropped.
-    """
+    # It tells the server what can be asked during each request, and hands the server's requests on as JSON.
 
     def __init__(
         self,
@@ -345,10 +314,10 @@ class ServerDispatcher:
         return result
 
     def _with_capabilities(self, params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        """Return the parameters of a 2026-07-28 request with what can be asked during it, and the client's log level.
+        """Return the parameters of a 2026-07-28 request with what can be asked during it, and the client's log
+        level."""
 
-        Older revisions state both once per session.
-        """
+        # Older revisions state both once per session.
         from mcp_types import CLIENT_CAPABILITIES_META_KEY, LOG_LEVEL_META_KEY
 
         meta = params.get("_meta") if params is not None else None
@@ -401,11 +370,10 @@ class OpenRequests:
             self._ids.discard((message.params or {}).get("requestId", ""))
 
     def received(self, message: Any) -> Any:
-        """Note a message that has arrived, and return it.
+        """Note a message that has arrived, and return it."""
 
-        An error with the id null answers a request that the server could not read. If only one
-        request is open, the error must belong to it: the returned message has its id.
-        """
+        # An error with the id null answers a request that the server could not read. If only one request is open, the
+        # error must belong to it: the returned message has its id.
         from mcp_types import JSONRPCError, JSONRPCResponse
 
         self._fragment = b""
@@ -420,12 +388,7 @@ class OpenRequests:
         return bool(self._fragment) or line.lstrip()[:1] == b"{"
 
     def failed(self, line: bytes, error: ValidationError) -> JSONRPCError | None:
-        """Return the error that answers the request which an unreadable line was meant for, or None.
-
-        Args:
-            line: The line that could not be parsed.
-            error: Why it could not be parsed.
-        """
+        """Return the error that answers the request which an unreadable line was meant for, or None."""
         message = self._join_lines(line)
         if message is None:
             return None

@@ -399,21 +399,15 @@ _Place: TypeAlias = tuple[asyncio.AbstractEventLoop, bytes]
 
 
 class ServerLink:
-    """One configured server and its connections: one per event loop.
+    """One configured server and its connections: one per event loop."""
 
-    In a gateway, a server of an older revision gets one for each set of capabilities that clients have, because it
-    learns them in the handshake only. The first one, which announced nothing, is closed when another takes over. A
-    dead connection is never opened again: the link makes a new one.
-
-    Args:
-        config: The server.
-        servers: The set of servers that it is one of.
-
-    Attributes:
-        definitions: The tools that the server listed last.
-        left_out: Why a tool that the server lists is not one of `definitions`, by tool name.
-        era: The protocol era that the server speaks, or None while it is unknown.
-    """
+    # In a gateway, a server of an older revision gets one for each set of capabilities that clients have, because it
+    # learns them in the handshake only. The first one, which announced nothing, is closed when another takes over. A
+    # dead connection is never opened again: the link makes a new one.
+    #
+    # `definitions`: The tools that the server listed last.
+    # `left_out`: Why a tool that the server lists is not one of `definitions`, by tool name.
+    # `era`: The protocol era that the server speaks, or None while it is unknown.
 
     def __init__(self, config: ServerConfig, servers: McpServers) -> None:
         self.config = config
@@ -436,19 +430,9 @@ class ServerLink:
         return any(not connection.opened.is_set() for connection in self._connections.values())
 
     async def connect(self, client: CallClient | None = None, *, now: bool = False) -> Connection:
-        """Return a usable connection of the running loop; concurrent callers share one attempt.
+        """Return a usable connection of the running loop; concurrent callers share one attempt."""
 
-        After a failed attempt the next one waits: 0.2 s, doubling, at most 5 s.
-
-        Args:
-            client: The client on whose behalf the request is made, if any.
-            now: Do not wait after a failed attempt.
-
-        Raises:
-            ConfigError: The configuration cannot be used, or the mcp package is missing.
-            ConnectionError: The server could not be reached, or died.
-            TimeoutError: The server did not finish the handshake in time.
-        """
+        # After a failed attempt the next one waits: 0.2 s, doubling, at most 5 s.
         loop = asyncio.get_running_loop()
         local = self._servers.local_client(self.config)
         announced = {**self._unattended, **announced_capabilities(local if client is None else client)}

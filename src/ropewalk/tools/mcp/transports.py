@@ -50,13 +50,11 @@ class Writer(Protocol):
 
 
 class StdioStreams:
-    """The two message streams of a session over a pair of pipes.
+    """The two message streams of a session over a pair of pipes."""
 
-    Attributes:
-        garbage: The beginning of the last line that was not a JSON-RPC message.
-        broken: Why we stopped reading, if it was not the end of the other side.
-        ended: Set when no further message will come.
-    """
+    # `garbage`: The beginning of the last line that was not a JSON-RPC message.
+    # `broken`: Why we stopped reading, if it was not the end of the other side.
+    # `ended`: Set when no further message will come.
 
     def __init__(self, reader: Reader, writer: Writer) -> None:
         self._reader, self._writer = reader, writer
@@ -187,14 +185,7 @@ _CONNECTION_CLOSED: Final = -32000  # the code the SDK gives to a closed connect
 async def http_streams(
     url: str, headers: Mapping[str, str], connect_timeout: float, auth: ServerAuth | None = None
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """Open the message streams (read, write) with a server.
-
-    Args:
-        url: Its address.
-        headers: Sent with every request.
-        connect_timeout: Seconds for each connection attempt.
-        auth: Authorizes each request; what it raises becomes the error of that request.
-    """
+    """Open the message streams (read, write) with a server."""
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
@@ -241,11 +232,7 @@ def _wanted(error: Exception) -> dict[str, Any] | None:
 
 
 def authorization(config: ServerConfig) -> ServerAuth | None:
-    """Return what authorizes the requests to a server, or None if its settings say how, or that nothing does.
-
-    Raises:
-        ConfigError: The settings read a variable that is not set, or name an address that is not safe.
-    """
+    """Return what authorizes the requests to a server, or None if its settings say how, or that nothing does."""
     if config.auth.kind == NO_AUTH or any(name.lower() == "authorization" for name in config.headers):
         return None
     if config.auth.kind == LOGIN:
@@ -303,15 +290,7 @@ def _is_courtesy(request: httpx2.Request) -> bool:
 
 
 async def spawn(config: ServerConfig) -> tuple[Child, Secrets]:
-    """Start the program of a server.
-
-    Returns:
-        The process, and the secrets in its environment.
-
-    Raises:
-        ConnectionError: The program could not be started; the text says why.
-        ConfigError: The environment of the program reads a variable that is not set.
-    """
+    """Start the program of a server."""
     env, secrets = child_environment(config)
     if config.cwd is not None and not os.path.isdir(config.cwd):  # noqa: ASYNC240 - one stat next to a fork
         raise ConnectionError(f"{config}: cwd {config.cwd!r} is not a directory")

@@ -1,0 +1,192 @@
+"""The messages between a machine and its host, in the process or through the pipe of a child.
+
+A program is a deterministic function from the sequence of deliveries to the sequence of requests. The host sends
+`Begin`. The machine then sends requests (`Call`, `Timer`, `Question`, `Cancel`, `Printed`) and ends each turn with
+`Blocked` or `Ended`. After `Blocked` the host sends `Delivery` messages; the machine takes one whenever every task is
+blocked, and skips those whose step the program has cancelled. `Clock` and `SchemaRequest` are answered at once, by
+`Reading` and `Schemas`, while the program computes.
+
+Values are JSON texts, so that both places pass copies of the same form. A message knows nothing about rows, tools or
+processes. The host trusts no field: `from_json` checks only that each has its type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field, fields
+from typing import Any, Final, TypeAlias
+
+from ..errors import InvalidValue
+from ..fast_dataclass import dataclass
+from ..values import Json
+
+# --- from the host to the machine ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A program to run: its text, its tools (name to parameters, null if unknown), inputs as JSON, and the seed."""
+
+    text: str
+    tools: dict[str, list[str] | None]
+    inputs: str
+    seed: int
+    function: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """The end of a step: its result as JSON, or the failure `{type, message, classes}` if `ok` is false."""
+
+    path: str
+    ok: bool
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The time that the clock showed, in seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Schemas:
+    """The schemas that were requested, by the name of the tool."""
+
+    schemas: dict[str, Json]
+
+
+# --- from the machine to the host ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a tool: `arguments` is a JSON object, `id` the short name that people type (`get_order-2`)."""
+
+    path: str
+    id: str
+    tool: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """A `sleep` or `timeout` of some seconds. It is delivered as null when it is due."""
+
+    path: str
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question to a person (`approve` with a text) or to another system (`event` with a name)."""
+
+    path: str
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """The program no longer waits for a step that it requested."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The program reads a clock: `now` or `monotonic`."""
+
+    path: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaRequest:
+    """The check needs the schemas of these tools."""
+
+    names: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """A text that the program printed. `number` counts from 0, so that a resumed run logs each text once."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """Every task waits: the host may deliver."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The program ended.
+
+    Attributes:
+        status: `completed`; `failed` by an exception; `stopped` at a limit; `invalid`, with `problems`; `unexpected`
+            if a delivery was for a step that the program had not requested.
+        result: The result as JSON.
+        error: The class of the exception.
+        message: Its text.
+        line: The line that raised it, from 1; 0 if there is none.
+        failed: The paths of the failed steps that the exception comes from.
+        problems: What is wrong with the text: `{line, column, message}`.
+    """
+
+    status: str
+    result: str = "null"
+    error: str = ""
+    message: str = ""
+    line: int = 0
+    failed: list[str] = field(default_factory=list)
+    problems: list[dict[str, Json]] = field(default_factory=list)
+
+
+Request: TypeAlias = Call | Timer | Question
+"""The steps that the host performs and delivers."""
+Message: TypeAlias = (
+    Begin | Delivery | Reading | Schemas | Request | Cancel | Clock | SchemaRequest | Printed | Blocked | Ended
+)
+
+_TYPES: Final[dict[str, type[Any]]] = {
+    kind.__name__.lower(): kind
+    for kind in [
+        *(Begin, Delivery, Reading, Schemas),
+        *(Call, Timer, Question, Cancel, Clock, SchemaRequest, Printed, Blocked, Ended),
+    ]
+}
+_FIELD_TYPES: Final[dict[str, tuple[type[Any], ...]]] = {
+    "str": (str,),
+    "int": (int,),
+    "bool": (bool,),
+    "float": (float, int),
+    "list": (list,),
+    "dict": (dict,),
+}
+
+
+def to_json(message: Message) -> dict[str, Json]:
+    """Return a message as a JSON object, with its kind as `is`."""
+    kind = type(message)
+    return {"is": kind.__name__.lower()} | {part.name: getattr(message, part.name) for part in fields(kind)}
+
+
+def from_json(value: Json) -> Message:
+    """Return the message of a JSON object. Raises InvalidValue if it is none, or a field has another type."""
+    kind = _TYPES.get(str(value.get("is"))) if isinstance(value, dict) else None
+    if kind is None:
+        raise InvalidValue("", "this is not a message of a program")
+    content = {key: item for key, item in value.items() if key != "is"}
+    for part in fields(kind):
+        wanted = _FIELD_TYPES[str(part.type).partition("[")[0]]
+        if part.name in content and type(content[part.name]) not in wanted:
+            raise InvalidValue("", f"the field {part.name} of the message {value['is']} has another type")
+    try:
+        message: Message = kind(**content)
+    except TypeError:
+        raise InvalidValue("", f"the message {value['is']} has other fields") from None
+    return message
