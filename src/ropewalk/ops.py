@@ -82,7 +82,8 @@ def _computed_elsewhere(value: Fn, site: Site) -> Step:
     """Compile a piece of a program to a request of a child process. Its inputs are evaluated here."""
     spec, inputs = value.args
     function = find_function(value.name)
-    assert isinstance(spec, Lit) and function is not None
+    assert isinstance(spec, Lit)
+    assert function is not None
     code, compute = spec.value, function.run
 
     async def run(values: Json) -> Json:

@@ -113,34 +113,15 @@ class Definitions:
         return lookup if isinstance(lookup, Loaded) else lookup.compile_answer(lookup.ask_store())
 
     async def prepare(self, document: Any) -> None:
-        """Let a child process read a plan that nobody vouches for, so that compiling it does not block the event loop.
-
-        Args:
-            document: Any definition; only such a plan is read.
-        """
+        """Let a child process read a document that is a plan of a model, so that compiling it blocks no event loop."""
         if isinstance(document, Mapping) and document.get("origin") is not None and "code" in document:
             from .plan_readers import prepare  # only plans of models need it
 
             await prepare(document, self.cards, self.effects)
 
     async def find_async(self, source: Source) -> Loaded:
-<<<<<<< HEAD
-        """Find a definition as `find` does, without blocking the event loop while the store is queried.
-
-        Args:
-            source: A definition as for `find`.
-
-        Returns:
-            The compiled definition.
-
-        Raises:
-            InvalidFlow: With every problem, each with its place.
-            NotFound: There is neither such a file nor such a stored definition.
-        """
-        await self.prepare(source)
-=======
         """Find a definition as `find` does, without blocking the event loop while the store is queried."""
->>>>>>> main
+        await self.prepare(source)
         try:
             lookup = self._look_up(source)
         except InvalidFlow as error:

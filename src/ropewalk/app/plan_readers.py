@@ -15,13 +15,12 @@ from ..errors import InvalidFlow, Problem
 from ..expr.ast import Fn, Lit
 from ..expr.function_registry import function
 from ..expr.operators import OverBudget
-from ..expr.python import functions as _functions  # registers what `compute_piece` replaces
 from ..expr.python.piece import ProgramFailed
 from ..expr.python.values import Refused, unpack
 from ..ir import Flow, Graph, Node, bodies, nodes_of, refs_inside
+from ..notations.pieces import ELSEWHERE, with_pieces_elsewhere
 from ..notations.registry import NOTATIONS, Compiled
 from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait
-from ..notations.pieces import ELSEWHERE, with_pieces_elsewhere
 from ..plans.boundary.pool import Conversation, ProgramStopped, pool
 from ..tools.reserved import OWN, WORLD
 from ..values import Json, check_json, digest

@@ -28,16 +28,7 @@ def with_tools(
 ) -> Mapping[str, Any]:
     """Return a plan with the tools that its names mean."""
 
-<<<<<<< HEAD
-    Args:
-        document: A document of kind `plan`.
-        toolbox: Where tools are looked for.
-        reader: Reads the text of the plan.
-        effects: What tools do, by id or pattern, where the project overrides their hints.
-    """
-=======
     # A document that names its tools already is returned unchanged.
->>>>>>> main
     code = document.get("code")
     if "tools" in document or not isinstance(code, str):
         return document
@@ -97,14 +88,8 @@ def with_types(
 ) -> tuple[list[Problem], list[Problem]]:
     """Add what the types of a plan show to its problems and warnings, in the order of the text."""
 
-<<<<<<< HEAD
-    The check of the graph sees some of the same mistakes, without their columns; those are left out.
-    """
-    wrong, doubtful = reader.types(document, cards)
-=======
     # The check of the graph sees some of the same mistakes, without their columns; those are left out.
-    wrong, doubtful = type_problems(document, cards)
->>>>>>> main
+    wrong, doubtful = reader.types(document, cards)
     if not wrong and not doubtful:
         return list(problems), list(warnings)
     code = str(document["code"])

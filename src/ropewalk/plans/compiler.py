@@ -52,7 +52,10 @@ def compile_plan(message: dict[str, Any], link: Link) -> Json:
     document = flow_to_json(compiled.flow)
     _fold(document, compiled.flow)
     # The parent has the text and the limits of the document already.
-    return {"flow": {name: document[name] for name in ("ropewalk", "body", "regions")}, "input": compiled.flow.input_schema}
+    return {
+        "flow": {name: document[name] for name in ("ropewalk", "body", "regions")},
+        "input": compiled.flow.input_schema,
+    }
 
 
 def _fold(document: dict[str, Any], flow: Flow) -> None:
@@ -128,7 +131,7 @@ def warm_up() -> None:
 _ENCODINGS: Final = ("ascii", "latin-1", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig", "cp1252", "idna")
 _CARD: Final = ToolCard({"type": "object", "properties": {"q": {"type": "string"}}}, {"type": "array"})
 _TOOLS: Final[dict[str, Json]] = {"search": {"id": "s:search", "parameters": ["q"], "approve": True}}
-_PROGRAM: Final = '''
+_PROGRAM: Final = """
 import asyncio
 from collections import Counter
 total: int
@@ -152,4 +155,4 @@ while total < 3:
         case _:
             print(total)
 return {"found": sorted(counts.items()), "text": re.sub("a", "b", "abc"), "mean": statistics.mean([1, 2])}
-'''
+"""

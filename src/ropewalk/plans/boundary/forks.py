@@ -12,7 +12,12 @@ import sys
 import time
 from typing import Final
 
-_START: Final = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from ropewalk.plans.boundary.helper import {0}; {0}(int(sys.argv[2]))"
+_START: Final = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from ropewalk.plans.boundary.helper import {0}
+{0}(int(sys.argv[2]))
+"""
 _CPU_CLOCK: Final = 2  # CPUCLOCK_SCHED: the processor time of all threads
 HAS_HELPER: Final = sys.platform == "linux" and hasattr(os, "pidfd_open") and hasattr(socket, "send_fds")
 """Whether children are forked by a helper."""

@@ -2,8 +2,7 @@
 
 It imports what children need once, and then waits for requests of its parent: one byte, with the connection of the new
 child attached. It never reads a program. When its parent dies, the request connection ends and so does the helper; then
-the kernel ends its children. A process that is not the helper may also be a child itself (`run_alone`), on systems whose
-kernel cannot do that.
+the kernel ends its children. Where the kernel cannot do that, each child is a process of its own (`run_alone`).
 """
 
 from __future__ import annotations
