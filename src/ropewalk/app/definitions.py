@@ -285,7 +285,12 @@ class Definitions:
         known = self._stored.get((definition.fingerprint, definition.id))
         if known is not None:
             return known
-        return self.mark_stored(self.compile_document({**definition.document, "kind": definition.kind}))
+        document = {**definition.document, "kind": definition.kind}
+        if definition.kind == "plan":
+            from .plan_readers import with_origin
+
+            document = with_origin(document)  # models save plans; earlier versions did not record it
+        return self.mark_stored(self.compile_document(document))
 
     def mark_stored(self, loaded: Loaded) -> Loaded:
         """Return the same definition as one that is stored under its own id."""

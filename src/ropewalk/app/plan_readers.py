@@ -1,7 +1,7 @@
-"""Who reads the text of a plan: this process for programs of people, a child process for programs of models.
+"""Readers of the text of a plan: this process for programs of people, a child process for programs of models.
 
 The document says where its text comes from (`origin`), so a recorded run, a saved plan and a correction are read by the
-same reader again. Both readers answer the same questions. What a child answers is judged here: which functions its flow
+same reader again. Both readers answer the same questions. This module judges the answers of a child: which functions its flow
 uses, which tools it calls, and that each call that needs an approval follows one.
 """
 
@@ -15,6 +15,7 @@ from ..errors import InvalidFlow, Problem
 from ..expr.ast import Fn, Lit
 from ..expr.function_registry import function
 from ..expr.operators import OverBudget
+from ..expr.python import functions  # noqa: F401 - registers what `compute_piece` replaces
 from ..expr.python.piece import ProgramFailed
 from ..expr.python.values import Refused, unpack
 from ..ir import Flow, Graph, Node, bodies, nodes_of, refs_inside
@@ -123,7 +124,13 @@ class ReaderElsewhere:
         wrong, doubtful = answer
         return list(map(_problem, wrong)), list(map(_problem, doubtful))
 
-    async def prepare_names(self, code: str) -> None:
+    def with_origin(document: Any) -> Any:
+    """Return a document that came over HTTP or MCP; a plan says so, whatever it said before."""
+    is_plan = isinstance(document, Mapping) and (document.get("kind") == "plan" or "code" in document)
+    return {**document, ORIGIN: MODEL} if is_plan else document
+
+
+async def prepare_names(self, code: str) -> None:
         """Ask for the names in a program without blocking the event loop; `names` and `values` know them then."""
         await self._ask_async({"service": "names", "code": code})
 

@@ -14,6 +14,7 @@ from ..values import Json
 
 HERE: Final = "py:piece"
 ELSEWHERE: Final = "py:elsewhere"
+_PIECES: Final = (HERE, ELSEWHERE)
 
 
 def with_pieces_elsewhere(document: Mapping[str, Json]) -> dict[str, Json]:
@@ -31,20 +32,29 @@ def with_pieces_elsewhere(document: Mapping[str, Json]) -> dict[str, Json]:
 def _region(region: Any) -> Any:
     if type(region) is not dict or type(region.get("nodes")) is not list:
         return region
-    region = {**region, "nodes": [_node(node) for node in region["nodes"]]}
-    _refuse_pieces(region)
-    return region
+    nodes = [_node(node) for node in region["nodes"]]
+    _refuse_pieces([_without_piece(node) for node in nodes])
+    _refuse_pieces({**region, "nodes": []})
+    return {**region, "nodes": nodes}
 
 
 def _node(node: Any) -> Any:
     op = node.get("op") if type(node) is dict else None
     value = op.get("value") if type(op) is dict else None
-    if op is None or op.get("kind") != "Compute" or type(value) is not dict or value.get("fn") != HERE:
+    if op is None or op.get("kind") != "Compute" or type(value) is not dict or value.get("fn") not in _PIECES:
         return node
-    arguments = value.get("args")
-    if type(arguments) is not list or len(arguments) != 2 or "lit" not in arguments[0]:
-        raise _wrong()
-    return {**node, "op": {**op, "value": {**value, "fn": ELSEWHERE}}}
+    match value.get("args"):
+        case [{"lit": str()}, _]:
+            return {**node, "op": {**op, "value": {**value, "fn": ELSEWHERE}}}
+    raise _wrong()
+
+
+def _without_piece(node: Any) -> Any:
+    """Return a node without the piece that is its value, but with the inputs of the piece."""
+    match node:
+        case {"op": {"value": {"fn": "py:elsewhere", "args": [_, inputs]}}}:
+            return {**node, "op": inputs}
+    return node
 
 
 def _refuse_pieces(region: Any) -> None:
@@ -54,7 +64,7 @@ def _refuse_pieces(region: Any) -> None:
         if type(part) is list:
             stack += part
         elif type(part) is dict and "lit" not in part:  # a literal is data, whatever it looks like
-            if part.get("fn") == HERE:
+            if part.get("fn") in _PIECES:
                 raise _wrong()
             stack += part.values()
 

@@ -52,10 +52,8 @@ def compile_plan(message: dict[str, Any], link: Link) -> Json:
     document = flow_to_json(compiled.flow)
     _fold(document, compiled.flow)
     # The parent has the text and the limits of the document already.
-    return {
-        "flow": {name: document[name] for name in ("ropewalk", "body", "regions")},
-        "input": compiled.flow.input_schema,
-    }
+    flow = {name: document[name] for name in ("body", "regions")}
+    return {"flow": flow, "input": compiled.flow.input_schema}
 
 
 def _fold(document: dict[str, Any], flow: Flow) -> None:

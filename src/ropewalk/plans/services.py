@@ -1,4 +1,4 @@
-"""What a child can do, by name. A service is a function of a message and the link to the parent."""
+"""The services of a child, by name. A service is a function of a message and the link to the parent."""
 
 from __future__ import annotations
 

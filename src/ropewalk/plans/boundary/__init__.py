@@ -9,8 +9,8 @@ what comes back: a child says what a program *asks for*, the parent decides what
 | `frames.py` | a message: JSON with its length before it, at most 16 MB |
 | `sandbox.py` | what a child gives up before it reads its first message |
 | `child.py` | the loop of a child, and the link over which a service may ask the parent |
-| `helper.py` | the process with one thread that forks children |
-| `forks.py` | how the parent gets a child: from the helper, or as a process of its own |
+| `forker.py` | the process with one thread that forks children |
+| `forks.py` | how the parent gets a child: from the forker, or as a process of its own |
 | `watch.py` | the thread that kills a child that exceeds its limits |
 | `pool.py` | the pool: leases of children, one program at a time in each |
 

@@ -1,4 +1,4 @@
-"""How the parent gets a child: the helper forks it, or it is a process of its own where the kernel is not Linux."""
+"""How the parent gets a child: the forker forks it, or it is a process of its own where the kernel is not Linux."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import Final
 _START: Final = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
-from ropewalk.plans.boundary.helper import {0}
+from ropewalk.plans.boundary.forker import {0}
 {0}(int(sys.argv[2]))
 """
 _CPU_CLOCK: Final = 2  # CPUCLOCK_SCHED: the processor time of all threads
 HAS_HELPER: Final = sys.platform == "linux" and hasattr(os, "pidfd_open") and hasattr(socket, "send_fds")
-"""Whether children are forked by a helper."""
+"""Whether children are forked by a forker."""
 
 
 class Process:
@@ -94,10 +94,10 @@ class Forks:
 
     def __init__(self) -> None:
         self._control: socket.socket | None = None
-        self._helper: subprocess.Popen[bytes] | None = None
+        self._forker: subprocess.Popen[bytes] | None = None
 
     def child(self) -> Process:
-        """Return a new child; the first one starts the helper."""
+        """Return a new child; the first one starts the forker."""
         ours, theirs = socket.socketpair()
         with theirs:
             if not HAS_HELPER:
@@ -106,7 +106,7 @@ class Forks:
             try:
                 pid, handle = self._fork(theirs)
             except OSError:
-                # The helper died, for example because memory ran out. A new one is as good.
+                # The forker died, for example because memory ran out. A new one is as good.
                 self.close()
                 pid, handle = self._fork(theirs)
         return Process(ours, pid, handle, None)
@@ -116,34 +116,34 @@ class Forks:
         if control is None:
             control, theirs = socket.socketpair()
             with theirs:
-                self._helper = _start("main", theirs)
+                self._forker = _start("main", theirs)
             self._control = control
             if control.recv(1) != b"r":
-                raise ConnectionError("the helper of the plans did not start")
+                raise ConnectionError("the forker of the plans did not start")
         socket.send_fds(control, [b"f"], [connection.fileno()])
         answer, descriptors, _, _ = socket.recv_fds(control, 8, 1)
         if len(answer) != 8 or not descriptors:
-            raise ConnectionError("the helper of the plans ended")
+            raise ConnectionError("the forker of the plans ended")
         return int.from_bytes(answer, "big"), descriptors[0]
 
     def close(self) -> None:
-        """End the helper, and with it its children. Idempotent."""
+        """End the forker, and with it its children. Idempotent."""
         if self._control is not None:
             self._control.close()
-        if self._helper is not None:
-            self._helper.kill()
-            self._helper.wait()
-        self._control = self._helper = None
+        if self._forker is not None:
+            self._forker.kill()
+            self._forker.wait()
+        self._control = self._forker = None
 
     def forget(self) -> None:
-        """Close the copies that a forked process has of another process's helper."""
+        """Close the copies that a forked process has of another process's forker."""
         if self._control is not None:
             self._control.close()
-        self._control = self._helper = None
+        self._control = self._forker = None
 
 
 def _start(function: str, connection: socket.socket) -> subprocess.Popen[bytes]:
-    """Start an interpreter without an environment that calls a function of `helper.py` with a connection."""
+    """Start an interpreter without an environment that calls a function of `forker.py` with a connection."""
     paths = json.dumps([os.path.abspath(path) for path in sys.path])
     command = [sys.executable, "-I", "-S", "-c", _START.format(function), paths, str(connection.fileno())]
     # In a session of its own, so that Ctrl-C reaches the parent alone, which then ends its children.

@@ -36,7 +36,7 @@ def encode(message: Mapping[str, Json]) -> bytes:
     return len(body).to_bytes(_LENGTH, "big") + body
 
 
-def _length(head: bytes) -> int:
+def _length(head: bytearray) -> int:
     length = int.from_bytes(head, "big")
     if length > MOST_BYTES:
         raise BadFrame(f"the message has {length:,} bytes; the limit is {MOST_BYTES:,}")

@@ -44,7 +44,7 @@ _REASONS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a program may take, in seconds. Time that it waits for its parent does not count.
+    """The limits of a program, in seconds. Time that it waits for its parent does not count.
 
     Attributes:
         cpu: Processor time of the child for one program.
@@ -296,7 +296,7 @@ class Pool:
         child.process.close()
 
     def close(self) -> None:
-        """End the helper and every child. The next lease starts them again."""
+        """End the forker and every child. The next lease starts them again."""
         with self._lock:
             children, self._idle = self._idle, []
         for child in children:

@@ -1,4 +1,4 @@
-"""What a child gives up before it reads its first message: descriptors, files, memory, its environment.
+"""The sandbox: a child gives up descriptors, files, memory and its environment before it reads a message.
 
 The child keeps what an interpreter needs: processor time, some memory, and the connection to its parent. Limits of time
 are not here, because the parent measures and kills. Refused here: hiding parts of the kernel (containers, seccomp).
@@ -61,8 +61,8 @@ def _close_all_but(descriptor: int) -> None:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     os.closerange(0, descriptor)
     os.closerange(descriptor + 1, max(most if most != resource.RLIM_INFINITY else 0, 65_536))
-    sys.stdin = sys.stdout = sys.stderr = None  # type: ignore[assignment]
-    sys.__stdin__ = sys.__stdout__ = sys.__stderr__ = None  # type: ignore[misc, assignment]
+    sys.stdin = sys.stdout = sys.stderr = None
+    sys.__stdin__ = sys.__stdout__ = sys.__stderr__ = None
 
 
 def _measure_address_space() -> int:

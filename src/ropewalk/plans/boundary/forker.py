@@ -1,7 +1,7 @@
-"""The helper: a process with one thread that forks children, so that a child costs milliseconds and not a start.
+"""The forker: a process with one thread that forks children, so that a child costs milliseconds and not a start.
 
 It imports what children need once, and then waits for requests of its parent: one byte, with the connection of the new
-child attached. It never reads a program. When its parent dies, the request connection ends and so does the helper; then
+child attached. It never reads a program. When its parent dies, the request connection ends and so does the forker; then
 the kernel ends its children. Where the kernel cannot do that, each child is a process of its own (`run_alone`).
 """
 
