@@ -1,12 +1,13 @@
 """Readers of the text of a plan: this process for programs of people, a child process for programs of models.
 
 The document says where its text comes from (`origin`), so a recorded run, a saved plan and a correction are read by the
-same reader again. Both readers answer the same questions. This module judges the answers of a child: which functions its flow
-uses, which tools it calls, and that each call that needs an approval follows one.
+same reader again. Both readers answer the same questions. This module judges the answers of a child: which functions
+its flow uses, which tools it calls, and that each call that needs an approval follows one.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -30,6 +31,8 @@ ORIGIN: Final = "origin"
 MODEL: Final = "model"
 """The origin of a program that a model wrote, or that came over HTTP or MCP."""
 _MOST_KNOWN: Final = 256
+_STOPPED_SECONDS: Final = 20.0
+"""How long a question whose program was stopped is not asked again."""
 _OPS: Final = (Block, Branch, Call, Compute, Loop, Map, Sleep, Wait)
 Types: TypeAlias = "tuple[list[Problem], list[Problem]]"
 
@@ -102,7 +105,7 @@ class ReaderElsewhere:
     """Reads programs of models, in children. Answers are kept, so that a question is asked once."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Any] = {}
+        self._known: dict[str, tuple[Any, float]] = {}
 
     def names(self, code: str) -> set[str]:
         return set(self._names(code)["names"])
@@ -124,13 +127,7 @@ class ReaderElsewhere:
         wrong, doubtful = answer
         return list(map(_problem, wrong)), list(map(_problem, doubtful))
 
-    def with_origin(document: Any) -> Any:
-    """Return a document that came over HTTP or MCP; a plan says so, whatever it said before."""
-    is_plan = isinstance(document, Mapping) and (document.get("kind") == "plan" or "code" in document)
-    return {**document, ORIGIN: MODEL} if is_plan else document
-
-
-async def prepare_names(self, code: str) -> None:
+    async def prepare_names(self, code: str) -> None:
         """Ask for the names in a program without blocking the event loop; `names` and `values` know them then."""
         await self._ask_async({"service": "names", "code": code})
 
@@ -143,18 +140,19 @@ async def prepare_names(self, code: str) -> None:
 
     def _ask(self, message: dict[str, Json], cards: Any = None) -> Any:
         key = _key(message, cards)
-        if key not in self._known:
+        known, answer = self._look_up(key)
+        if not known:
             try:
                 with pool().lease_sync() as child:
-                    answer: Any = child.converse_sync(_conversation(message, cards))
+                    answer = child.converse_sync(_conversation(message, cards))
             except ProgramStopped as error:
                 answer = error
             self._keep(key, answer)
-        return self._known[key]
+        return answer
 
     async def _ask_async(self, message: dict[str, Json], cards: Any = None) -> None:
         key = _key(message, cards)
-        if key in self._known:
+        if self._look_up(key)[0]:
             return
         try:
             async with pool().lease() as child:
@@ -163,10 +161,18 @@ async def prepare_names(self, code: str) -> None:
             answer = error
         self._keep(key, answer)
 
+    def _look_up(self, key: str) -> tuple[bool, Any]:
+        """Return whether the answer to a question is known, and the answer."""
+        answer, asked = self._known.get(key, (None, None))
+        # A machine that was busy may have time now.
+        is_old = isinstance(answer, ProgramStopped) and time.monotonic() - asked > _STOPPED_SECONDS
+        return asked is not None and not is_old, answer
+
     def _keep(self, key: str, answer: Any) -> None:
         if len(self._known) >= _MOST_KNOWN:
-            self._known.pop(next(iter(self._known)), None)
-        self._known[key] = answer
+            oldest, *_ = self._known  # in one step, because other threads may add entries
+            self._known.pop(oldest, None)
+        self._known[key] = answer, time.monotonic()
 
 
 def _question(service: str, document: Mapping[str, Any]) -> dict[str, Json]:
@@ -193,6 +199,15 @@ _ELSEWHERE: Final = ReaderElsewhere()
 def reader_of(document: Mapping[str, Any]) -> PlanReader:
     """Return the reader of a plan by its origin."""
     return HERE if document.get(ORIGIN) is None else _ELSEWHERE
+
+
+def with_origin(document: Any) -> Any:
+    """Return a document that came over HTTP or MCP, with its programs marked as those of a model."""
+    if not isinstance(document, Mapping):
+        return document
+    if document.get("kind") == "plan" or "code" in document:
+        return {**document, ORIGIN: MODEL}
+    return with_pieces_elsewhere(document) if "regions" in document else document
 
 
 async def prepare_names(code: str) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 from ..errors import InvalidFlow, Problem
 from ..ir import Flow
 from ..values import Json
-from .pieces import with_pieces_elsewhere
 from .registry import Compiled, failures
 
 
@@ -49,9 +48,7 @@ def compile_document(document: Mapping[str, Json]) -> Compiled:
     from ..codec import flow_from_json
 
     fields = {key: value for key, value in document.items() if key not in ("kind", "id")}
-    # Nobody vouches for code in a document, so a child process computes it.
-    document_of_flow = {key: value for key, value in fields.items() if key != "concurrency"}
-    flow = flow_from_json(with_pieces_elsewhere(document_of_flow))
+    flow = flow_from_json({key: value for key, value in fields.items() if key != "concurrency"})
     width = fields.get("concurrency")
     if width is not None:
         if flow.body.ordered or type(width) is not int or width < 1:

@@ -35,7 +35,8 @@ def write(flow: Flow, losses: list[Problem] | None = None) -> dict[str, Json]:
 
 def _own_document(flow: Flow) -> dict[str, Json] | None:
     """Return the plan that a flow was compiled from; None if there is none, or if the flow was changed since."""
-    if not isinstance(flow.program, Mapping):
+    # The program of a model is compiled in a child only, so nothing says here whether its flow was changed.
+    if not isinstance(flow.program, Mapping) or "origin" in flow.program:
         return None
     document = {"kind": "plan", "name": flow.name, **flow.program}
     try:

@@ -37,6 +37,7 @@ _REASONS: Final = {
     "depth": "its values or expressions are nested too deeply",
     "output": f"its answer has more than {frames.MOST_BYTES:,} bytes",
     "input": f"its input has more than {frames.MOST_BYTES:,} bytes",
+    "start": "its process did not start",
     "died": "it crashed the interpreter",
     "error": "it cannot be interpreted ({error})",
 }
@@ -274,7 +275,10 @@ class Pool:
 
     def _new(self) -> Child:
         with self._fork_lock:
-            child = Child(self._forks.child(), self._watch)
+            try:
+                child = Child(self._forks.child(), self._watch)
+            except OSError:
+                raise ProgramStopped("start", self.limits) from None
         with self._lock:
             self._all.add(child)
         return child
