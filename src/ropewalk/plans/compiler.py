@@ -7,6 +7,7 @@ parent's. Both go when programs are interpreted as a whole.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any, Final
 
 import orjson
@@ -119,6 +120,8 @@ def warm_up() -> None:
         names({"code": text}, Link(None))  # type: ignore[arg-type]
         compile_plan(message, Link(None))  # type: ignore[arg-type]
     type_problems(message["document"], lambda tool: _CARD)
+    for module in _LATE_MODULES:
+        import_module(module)
     for encoding in _ENCODINGS:
         "".encode(encoding)
     datetime_of_text = "import datetime\nx = datetime.datetime.strptime('2020', '%Y').strftime('%A %B')"
@@ -126,7 +129,12 @@ def warm_up() -> None:
     piece({"spec": orjson.dumps({**spec, "inside": False}).decode(), "inputs": {}}, Link(None))  # type: ignore[arg-type]
 
 
-_ENCODINGS: Final = ("ascii", "latin-1", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig", "cp1252", "idna")
+_ENCODINGS: Final = ("ascii", "latin-1", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "unicode_escape")
+_LATE_MODULES: Final = (
+    *("_strptime", "calendar", "csv", "decimal", "difflib", "email.utils", "fractions", "html", "jsonschema_rs"),
+    *("locale", "numbers", "pprint", "unicodedata", "zoneinfo"),
+)
+"""Modules that functions of the compiler and of Python import when they are called."""
 _CARD: Final = ToolCard({"type": "object", "properties": {"q": {"type": "string"}}}, {"type": "array"})
 _TOOLS: Final[dict[str, Json]] = {"search": {"id": "s:search", "parameters": ["q"], "approve": True}}
 _PROGRAM: Final = """

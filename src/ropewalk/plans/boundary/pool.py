@@ -189,7 +189,7 @@ class Pool:
         self.limits = limits
         self._forks, self._watch = Forks(), Watch()
         self._lock, self._fork_lock = threading.Lock(), threading.Lock()
-        self._free = most  # how many more leases may begin
+        self._most = self._free = most  # how many more leases may begin
         self._waiting: deque[Future[None]] = deque()
         self._idle: list[Child] = []
         self._all: set[Child] = set()
@@ -229,6 +229,11 @@ class Pool:
         finally:
             self._return(child)
             self._pass_turn()
+
+    @property
+    def leases(self) -> int:
+        """How many programs compute now."""
+        return self._most - self._free
 
     # --- turns ---------------------------------------------------------------------------------
 
