@@ -1,22 +1,33 @@
 """Measure the size of the source: files, lines, tokens of code, and the same per package.
 
+    python scripts/measure.py [FOLDER] [--worst 20]
+    python scripts/measure.py --check | --write
+
 A token of code is a name (keywords included), an operator or a number; strings, docstrings and
 comments do not count, so that explaining code never counts against it. `--worst N` lists the
 files with the most tokens per line.
 
-    python scripts/measure.py [FOLDER] [--worst 20]
+The price of a package is its tokens in [tool.ropewalk.tokens] of pyproject.toml. A package may exceed it by 3 %.
+`--check` prints the packages that exceed theirs. `--write` raises those figures, adds new packages, and lowers the
+figures of packages that shrank.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import re
 import statistics
+import sys
 import tokenize
+import tomllib
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
+PROJECT = Path(__file__).parents[1]
+TABLE = "[tool.ropewalk.tokens]"
+GROWTH = 0.03
 COUNTED = {tokenize.NAME, tokenize.OP, tokenize.NUMBER}
 
 
@@ -53,28 +64,82 @@ def row(name: str, sizes: list[Size]) -> str:
     )
 
 
-def main() -> None:
-    """Print the table of a source folder."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    default = Path(__file__).parents[1] / "src" / "ropewalk"
-    parser.add_argument("folder", nargs="?", type=Path, default=default)
-    parser.add_argument("--worst", type=int, default=0, help="list N files with the most tokens per line")
-    options = parser.parse_args()
-
-    files = sorted(p for p in options.folder.rglob("*.py") if "node_modules" not in p.parts)
-    sizes = [size_of(file) for file in files]
+def packages_of(folder: Path) -> dict[str, list[Size]]:
+    """Return the sizes of all files by package, which has at most two folders ("." for the files of the root)."""
     packages: dict[str, list[Size]] = defaultdict(list)
-    for size in sizes:
-        inside = size.file.relative_to(options.folder).parts
-        packages["/".join(inside[:-1][:2]) or "."].append(size)
+    for file in sorted(p for p in folder.rglob("*.py") if "node_modules" not in p.parts):
+        packages["/".join(file.relative_to(folder).parts[:-1][:2]) or "."].append(size_of(file))
+    return dict(sorted(packages.items()))
 
+
+def tokens_of(folder: Path) -> dict[str, int]:
+    """Return the tokens of each package."""
+    return {name: sum(size.tokens for size in sizes) for name, sizes in packages_of(folder).items()}
+
+
+def prices(settings: Path) -> dict[str, int]:
+    """Return the figures of pyproject.toml."""
+    return dict(tomllib.loads(settings.read_text("utf-8")).get("tool", {}).get("ropewalk", {}).get("tokens", {}))
+
+
+def over_price(folder: Path, settings: Path) -> list[str]:
+    """Return a message for each package that exceeds its figure, has none, or is gone."""
+    tokens, figures = tokens_of(folder), prices(settings)
+    found = []
+    for name, count in tokens.items():
+        figure = figures.get(name)
+        if figure is None:
+            found.append(f"{name}: {count:,} tokens and no figure; {_remedy('add it')}")
+        elif count > figure * (1 + GROWTH):
+            growth = f"{count / figure - 1:+.1%}" if figure else "new"
+            found.append(f"{name}: {count:,} tokens for {figure:,} ({growth}); delete some, or {_remedy('raise it')}")
+    return found + [f"{name}: has a figure and no files; {_remedy('remove it')}" for name in figures.keys() - tokens]
+
+
+def _remedy(action: str) -> str:
+    about = "" if action == "remove it" else ', and add a line to "For contributors" in CHANGELOG.md: what users got'
+    return f"run `python scripts/measure.py --write` to {action}{about}"
+
+
+def write_prices(folder: Path, settings: Path) -> list[str]:
+    """Bring the figures up to date and return a line for each change; growth within the limit changes nothing."""
+    tokens, figures = tokens_of(folder), prices(settings)
+    wanted = {
+        name: figures[name] if name in figures and figures[name] <= count <= figures[name] * (1 + GROWTH) else count
+        for name, count in tokens.items()
+    }
+    table = "\n".join([TABLE, *(f'"{name}" = {count}' for name, count in wanted.items())]) + "\n"
+    text = settings.read_text("utf-8")
+    pattern = re.compile(rf"^{re.escape(TABLE)}\n(?:\".*\n)*", re.MULTILINE)
+    settings.write_text(pattern.sub(table, text) if pattern.search(text) else f"{text}\n{table}", "utf-8")
+    names = sorted(figures.keys() | wanted.keys())
+    return [f"{n}: {figures.get(n)} -> {wanted.get(n)}" for n in names if figures.get(n) != wanted.get(n)]
+
+
+def main() -> int:
+    """Print the table of a source folder, or check or write the prices."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, default=PROJECT / "src" / "ropewalk")
+    parser.add_argument("--worst", type=int, default=0, help="list N files with the most tokens per line")
+    parser.add_argument("--check", action="store_true", help="print the packages over their price")
+    parser.add_argument("--write", action="store_true", help="write the prices to pyproject.toml")
+    options = parser.parse_args()
+    if options.check or options.write:
+        work = write_prices if options.write else over_price
+        lines = work(options.folder, PROJECT / "pyproject.toml")
+        print("\n".join(lines) or "Every package is within its price.")  # noqa: T201
+        return int(options.check and bool(lines))
+
+    packages = packages_of(options.folder)
+    sizes = [size for each in packages.values() for size in each]
     print(f"{'package':<22}{'files':>6}{'lines':>9}{'median':>8}{'tokens':>10}{'per line':>9}{'comments':>10}")  # noqa: T201
-    for name in sorted(packages):
-        print(row(name, packages[name]))  # noqa: T201
+    for name, each in packages.items():
+        print(row(name, each))  # noqa: T201
     print(row("all", sizes))  # noqa: T201
     for size in sorted(sizes, key=lambda s: -s.tokens / max(1, s.filled_lines))[: options.worst]:
         print(f"{size.tokens / size.filled_lines:6.1f} {size.lines:5} {size.file.relative_to(options.folder)}")  # noqa: T201
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -10,41 +10,37 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
 
+import closing
 import fork_server
 import second_try
 import tiers
 from claude import judged
 from claude.judged import pytest_sessionfinish, pytest_terminal_summary, pytest_testnodedown
 from faults import tally
-from faults.tally import counts, rounds
+from faults.tally import counts
 from postgres_server import NoPostgres, PostgresServer, fresh
+from tiers import scale, seed
 
-__all__ = ["counts", "rounds"]  # of the fault campaign
+__all__ = ["counts", "scale", "seed"]  # of the campaigns
 __all__ += ["pytest_sessionfinish", "pytest_terminal_summary", "pytest_testnodedown"]  # of judged requests
 
 # Children inherit it with another pid: files that change the process they are loaded in spare this one.
 os.environ["PYTEST_PROCESS"] = str(os.getpid())
 
-# Derandomised on CI, so that a red run is red again at home; searching further on demand.
-_SLOW_MACHINE = [HealthCheck.too_slow]
-settings.register_profile("ci", deadline=None, derandomize=True, suppress_health_check=_SLOW_MACHINE)
-settings.register_profile("home", deadline=None, suppress_health_check=_SLOW_MACHINE)
-settings.register_profile("long", deadline=None, max_examples=2000, suppress_health_check=_SLOW_MACHINE)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "home"))
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     tally.pytest_addoption(parser)
-    tiers.add_option(parser)
+    tiers.add_options(parser)
     second_try.pytest_addoption(parser)
+    closing.pytest_addoption(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     tally.pytest_configure(config)
-    config.pluginmanager.register(tiers.Tiers(config), "tiers")
+    tiers.configure(config)
     second_try.pytest_configure(config)
+    closing.pytest_configure(config)  # last, so that it writes last
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,13 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ropewalk.errors import InvalidFlow, NotFound, Place, Problem
 from ropewalk.source.document import render_problem, with_places
 from ropewalk.source.load import load
 from ropewalk.source.locations import Limits
+from tiers import examples
 
 
 def refused(text: str | Path, **options: object) -> list[tuple[int, int, str]]:
@@ -362,7 +363,7 @@ trees = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(trees)
 def test_json_text_reads_back_as_it_was_in_both_readers(value):
     for escaped in (True, False):
@@ -372,7 +373,7 @@ def test_json_text_reads_back_as_it_was_in_both_readers(value):
         assert load(text + "\n", name="a.yaml").data == value
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(trees, st.booleans(), st.sampled_from(["a.json", "a.yaml"]))
 def test_every_scalar_is_found_where_it_stands(value, pretty, name):
     text = json.dumps(value, indent=2 if pretty else None) + "\n"
@@ -395,7 +396,7 @@ def test_every_scalar_is_found_where_it_stands(value, pretty, name):
     look(value, "")
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.text(max_size=60))
 def test_any_text_is_read_or_refused_with_a_place(text):
     for name in ("a.json", "a.yaml"):

@@ -8,7 +8,7 @@ from pathlib import Path
 from textwrap import indent
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ropewalk import App, ExpressionError
@@ -17,6 +17,7 @@ from ropewalk.errors import InvalidFlow, Problem
 from ropewalk.expr import parse
 from ropewalk.source.document import render_problem
 from ropewalk.source.load import load
+from tiers import examples
 
 HEAD = "kind: chain\nname: c\nnodes:\n  - id: c\n    type: tool\n    tool: echo\n"
 HERE = "←"
@@ -138,7 +139,7 @@ def test_an_expression_alone_is_told_with_the_line_of_the_fault(breaks):
     assert (problem.place.line, problem.place.column, problem.place.text) == (2, 8, "\t'\u2028' + nope(3)")
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     st.lists(st.text("ab漢😀\xa0\u2028\"'\\", min_size=1, max_size=6).filter(str.strip), min_size=1, max_size=5),
     st.sampled_from(["|", "|-", "|+", '"']),

@@ -409,10 +409,13 @@ class Site(Protocol):
         """Compile a pause, which ends at a journaled absolute time."""
         ...
 
-    def wait(self, text: Expr, approval: bool, timeout: Expr | None, /) -> Step:
+    def wait(
+        self, text: Expr, approval: bool, timeout: Expr | None, call: Expr | None = None, made_by: str = "", /
+    ) -> Step:
         """Compile a wait; its purpose and its answer are journaled."""
 
-        # `timeout`: Maximum seconds; None for no limit.
+        # `timeout`: Maximum seconds; None for no limit. `call` is the call that an approval is for; the node `made_by`
+        # makes it.
         ...
 
     def remember(self, kind: str, decide: Getter, /) -> Getter:

@@ -128,12 +128,15 @@ class Wait:
     event: Expr | None = None
     approval: Expr | None = None
     timeout: Expr | None = None
+    # The call that the approval is for: `{tool, version, digest}`. The node `made_by` of the same region makes it.
+    call: Expr | None = None
+    made_by: str = ""
 
     def compile(self, site: Site, /) -> Step:
         """Compile to a wait for an event or an approval."""
         text = self.event if self.event is not None else self.approval
         assert text is not None
-        return site.wait(text, self.event is None, self.timeout)
+        return site.wait(text, self.event is None, self.timeout, self.call, self.made_by)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

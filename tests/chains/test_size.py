@@ -10,6 +10,7 @@ import pytest
 from chains.conftest import run
 from ropewalk.app.app import App
 from ropewalk.errors import InvalidFlow
+from tiers import Scale
 
 MOST = 10_000
 
@@ -31,34 +32,38 @@ def nodes(mode: str, count: int) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.campaign("sizes")
 @pytest.mark.parametrize("mode", ["sequential", "parallel", "dag", "loop"])
-def test_ten_thousand_nodes_in_a_few_seconds(address: str, mode: str) -> None:
+def test_ten_thousand_nodes_in_a_few_seconds(address: str, mode: str, scale: Scale) -> None:
     """DUR-6"""
+    count = scale(1_000, MOST)
 
     async def body() -> None:
         async with App(address) as app:
             start = time.process_time()
-            await app.chains.create_chain(id="c", mode=mode, timeout=0, nodes=nodes(mode, MOST), maxIterations=1)
+            await app.chains.create_chain(id="c", mode=mode, timeout=0, nodes=nodes(mode, count), maxIterations=1)
             result = await app.chains.execute_chain("c", None, give)
-            assert (result.status, len(result.results)) == ("completed", MOST)
-            assert (await app.chains.get_execution_status(result.execution_id)).result_count == MOST
+            assert (result.status, len(result.results)) == ("completed", count)
+            assert (await app.chains.get_execution_status(result.execution_id)).result_count == count
             assert time.process_time() - start < 20  # a few on an idle machine
 
     run(body(), 60)
 
 
-def test_a_dag_declared_backwards(address: str) -> None:
+@pytest.mark.campaign("sizes")
+def test_a_dag_declared_backwards(address: str, scale: Scale) -> None:
     """DUR-6"""
+    count = scale(600, 3000)
 
     async def body() -> None:
         async with App(address) as app:
-            made = nodes("parallel", 3000)
+            made = nodes("parallel", count)
             for i, node in enumerate(made):
                 node |= {"outputVar": "v", "dependsOn": [f"n{i - 1}"] if i else []}
             start = time.process_time()
             await app.chains.create_chain(id="c", mode="dag", timeout=0, nodes=made[::-1])
             result = await app.chains.execute_chain("c", None, give)
-            assert (result.status, result.variables) == ("completed", {"v": 2999})
+            assert (result.status, result.variables) == ("completed", {"v": count - 1})
             assert time.process_time() - start < 20
 
     run(body(), 60)

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import event, given, note
 from hypothesis import strategies as st
 
-from engine.lab import examples
 from ropewalk.check import ToolCard, check
 from ropewalk.check.inference import infer
 from ropewalk.errors import ExpressionError
@@ -20,6 +19,7 @@ from ropewalk.expr import compile_expr, parse
 from ropewalk.expr.ast import Expr, Ref, rebind
 from ropewalk.ir import Flow
 from ropewalk.schema import compile_schema
+from tiers import examples
 
 from .flows import Cards, call, flow, obj, ordered, schema
 

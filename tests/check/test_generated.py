@@ -15,6 +15,7 @@ from ropewalk.check import Checked, ToolCard, check
 from ropewalk.codec import fingerprint, flow_from_json, flow_to_json
 from ropewalk.draw import mermaid, svg, text
 from ropewalk.ir import Flow
+from tiers import examples
 
 from .flows import call, dag, flow, out
 from .generated import flows, json_values
@@ -38,7 +39,7 @@ schemas = st.recursive(
 )
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(examples(80), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(flows, schemas, schemas)
 def test_no_flow_and_no_schema_makes_the_check_raise(flow: Flow, takes: Any, gives: Any) -> None:
     found = check(flow, lambda name: ToolCard(takes, gives))
@@ -48,7 +49,7 @@ def test_no_flow_and_no_schema_makes_the_check_raise(flow: Flow, takes: Any, giv
     assert (again.problems, again.warnings) == (found.problems, found.warnings)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(flows)
 def test_every_flow_can_be_drawn_and_named(flow: Flow) -> None:
     ET.fromstring(svg(flow))
@@ -65,7 +66,7 @@ def test_junk_for_a_schema_is_no_reason_to_fail(junk: Any) -> None:
     assert {problem.path.partition("_schema")[0] for problem in found.problems} == {"input", "output"}
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(examples(150), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(flows)
 def test_a_flow_written_and_read_is_equal_with_meta_and_columns(flow: Flow) -> None:
     document = flow_to_json(flow)

@@ -32,7 +32,7 @@ class StrictApi:
         self.hold: threading.Event | None = None  # answers wait for it
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> StrictApi:

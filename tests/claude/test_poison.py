@@ -10,13 +10,14 @@ import base64
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ropewalk.agents import ClaudeClient, Completion, Settings, complete_json_with_tools, complete_with_tools
 from ropewalk.agents.model import Request
 from ropewalk.agents.request_checks import to_sendable_request
 from ropewalk.tools.tool import Tool
+from tiers import examples
 
 from .judge import judge
 from .judged import counted
@@ -418,7 +419,7 @@ def test_the_media_type_of_a_truncated_image_is_corrected() -> None:
 
 
 @given(MESSAGES, TOOLS, TEXTS, CHOICES)
-@settings(max_examples=150)
+@examples(150)
 def test_any_request_becomes_one_that_the_api_accepts(
     messages: list[Any], tools: list[Any], system: str, options: dict[str, Any]
 ) -> None:

@@ -61,7 +61,7 @@ class StandIn:
         self.content: list[dict[str, Any]] | None = None  # of the next answer, where aimock has no words for it
         self.proxy = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self.proxy.daemon_threads = True
-        threading.Thread(target=self.proxy.serve_forever, daemon=True).start()
+        threading.Thread(target=self.proxy.serve_forever, args=(0.01,), daemon=True).start()
         self.url = f"http://127.0.0.1:{self.proxy.server_port}"
 
     def answer(self, *responses: dict[str, Any], message: str | None = None) -> None:

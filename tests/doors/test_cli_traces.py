@@ -32,7 +32,7 @@ class Collector(BaseHTTPRequestHandler):
 def collector() -> Iterator[HTTPServer]:
     server = HTTPServer(("127.0.0.1", 0), Collector)
     server.got = []  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield server
     server.shutdown()

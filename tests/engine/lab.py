@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
 from patience import patience
 from ropewalk.check import check
@@ -59,11 +58,6 @@ def leaves_nothing() -> Iterator[None]:
     left = {task for task in asyncio.all_tasks() - tasks if not task.done() and not _closes_a_client(task)}
     assert not left, f"still running: {left}"
     assert me.cancelling() == count, "a cancellation is left over in the caller's task"
-
-
-def examples(count: int) -> settings:
-    """So many examples of a property; in the long campaign as many times more as its profile says."""
-    return settings(max_examples=count * settings().max_examples // 100)
 
 
 # --- flows -----------------------------------------------------------------------------------

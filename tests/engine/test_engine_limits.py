@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.lab import Way, call, each, every_way, examples, graph, line, lit, node, once
+from engine.lab import Way, call, each, every_way, graph, line, lit, node, once
 from ropewalk.ir import Graph
 from ropewalk.ops import Map
 from ropewalk.testing import ScriptedTools, gives, held
+from tiers import examples
 
 
 @every_way

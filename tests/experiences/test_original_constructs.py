@@ -105,7 +105,7 @@ def server() -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
             """Say nothing."""
 
     found = HTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=found.serve_forever, daemon=True).start()
+    Thread(target=found.serve_forever, args=(0.01,), daemon=True).start()
     yield f"http://127.0.0.1:{found.server_port}/rows", asked
     found.shutdown()
     found.server_close()

@@ -8,7 +8,7 @@ import json
 import threading
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ropewalk.errors import ExpressionError
@@ -30,6 +30,7 @@ from ropewalk.expr import (  # fmt: skip
 )
 from ropewalk.expr.operators import identity_key, is_equal
 from ropewalk.values import check_json
+from tiers import examples
 
 from .expr_scope import resolve
 
@@ -182,7 +183,7 @@ def test_a_condition_is_a_boolean_or_an_expression_error(tree, scope):
 
 
 @given(st.text(max_size=40) | st.text(alphabet="$.[]{}()?:!&|=<>+-*/% '\"\\ainput0,@e", max_size=40))
-@settings(max_examples=300)
+@examples(300)
 def test_any_text_parses_or_is_an_expression_error(text):
     with contextlib.suppress(ExpressionError):
         tree = parse(text)
@@ -190,7 +191,7 @@ def test_any_text_parses_or_is_an_expression_error(text):
 
 
 @given(JSON | st.text(alphabet="${}input. '\"\\a0[]", max_size=30))
-@settings(max_examples=300)
+@examples(300)
 def test_any_document_lifts_or_reports_problems(document):
     problems = []
     tree = lift(document, frozenset(NAMES), problems=problems)

@@ -1,7 +1,7 @@
 """What the campaign counts, and the table at the end of it.
 
-A test that takes part asks for `counts`. `--faults N` makes it N times as long, `--faults-json FILE` writes the
-table for machines. The hooks here are those of tests/conftest.py, so that they are there whatever is run.
+A test that takes part asks for `counts`. `--faults-json FILE` writes the table for machines. tests/conftest.py uses the
+hooks, so that they are there whatever is run.
 """
 
 from __future__ import annotations
@@ -48,14 +48,7 @@ def counts(request: pytest.FixtureRequest) -> Iterator[Counts]:
         request.node.user_properties.append((KEY, asdict(made)))
 
 
-@pytest.fixture
-def rounds(request: pytest.FixtureRequest) -> int:
-    """How many times the campaign is to be as long as on CI; 0 is the short form."""
-    return int(request.config.getoption("--faults"))
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--faults", type=int, default=0, metavar="N", help="the long fault campaign, N rounds of it")
     parser.addoption("--faults-json", metavar="FILE", help="write the counts of the fault campaign")
 
 

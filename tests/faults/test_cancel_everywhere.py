@@ -12,6 +12,7 @@ from faults.hands import Alone
 from faults.scene import BRIEF, STEPS, Scene
 from faults.tally import Counts
 from faults.verdict import check, ends_well
+from tiers import Scale
 
 ALONE = Alone()
 BETWEEN = 4  # Every fourth boundary in the short form, other ones on each store.
@@ -19,15 +20,16 @@ BETWEEN = 4  # Every fourth boundary in the short form, other ones on each store
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("how", ["cancelled", "stopped"])
+@pytest.mark.campaign("faults")
 def test_a_run_that_is_cancelled_or_stopped_at_any_boundary_leaves_nothing_running(
-    tmp_path: Path, store: str | None, how: str, counts: Counts, rounds: int
+    tmp_path: Path, store: str | None, how: str, counts: Counts, scale: Scale
 ) -> None:
     counts.item = f"{how} at every boundary: {'SQLite' if store is None else 'Postgres'}"
-    chain = STEPS if rounds else BRIEF
+    chain = scale(BRIEF, STEPS)
     sound = Scene(tmp_path / "sound", chain, store)
     whole = ALONE.run(sound, "run", f"{how}-sound")
     first = (store is None) == (how == "stopped")
-    for at in range(1 if rounds else 1 + 2 * first, len(sound.lines()) + 1, 1 if rounds else BETWEEN):
+    for at in range(scale(1 + 2 * first, 1), len(sound.lines()) + 1, scale(BETWEEN, 1)):
         _ended(Scene(tmp_path / str(at), chain, store), f"{how}-{at}", at, how, whole, counts)
     counts.clean()
 

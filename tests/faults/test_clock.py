@@ -13,6 +13,7 @@ from faults.hands import Alone, died
 from faults.scene import BRIEF, Scene
 from faults.tally import Counts
 from faults.verdict import check
+from tiers import Scale
 
 ALONE = Alone()
 JUMPS = [(3600.0, 0), (-3600.0, 0), (3600.0, signal.SIGKILL), (-3600.0, signal.SIGKILL)]
@@ -21,15 +22,16 @@ BETWEEN = 3  # Every third boundary in the short form.
 
 
 @pytest.mark.timeout(3600)
+@pytest.mark.campaign("faults")
 def test_a_clock_that_is_set_at_any_boundary_changes_nothing(
-    tmp_path: Path, store: str | None, counts: Counts, rounds: int
+    tmp_path: Path, store: str | None, counts: Counts, scale: Scale
 ) -> None:
     counts.item = f"clock set by an hour at every boundary: {'SQLite' if store is None else 'Postgres'}"
     sound = Scene(tmp_path / "sound", BRIEF, store)
     whole = ALONE.run(sound, "run", "sound")
     turns = cycle(JUMPS if store is None else JUMPS[::-1])
-    for at in range(1, len(sound.lines()) + 1, 1 if rounds else BETWEEN):
-        for jump, also in JUMPS if rounds else [next(turns)]:
+    for at in range(1, len(sound.lines()) + 1, scale(BETWEEN, 1)):
+        for jump, also in scale([next(turns)], JUMPS):
             _jumps(
                 Scene(tmp_path / f"{at}{jump:+}{also}", BRIEF, store),
                 f"{at}{jump:+}{also}",

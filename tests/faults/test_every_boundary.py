@@ -12,16 +12,18 @@ from faults.hands import Alone, died
 from faults.scene import BRIEF, STEPS, Scene
 from faults.tally import Counts
 from faults.verdict import check, ends_well
+from tiers import Scale
 
 ALONE = Alone()
 
 
 @pytest.mark.timeout(3600)
+@pytest.mark.campaign("faults")
 def test_a_run_killed_at_any_boundary_ends_as_if_it_had_been_left_alone(
-    tmp_path: Path, store: str | None, counts: Counts, rounds: int
+    tmp_path: Path, store: str | None, counts: Counts, scale: Scale
 ) -> None:
     counts.item = f"kill -9 at every boundary: {'SQLite' if store is None else 'Postgres'}"
-    for round, chain in enumerate([BRIEF, *[STEPS] * rounds]):
+    for round, chain in enumerate(scale([BRIEF], [BRIEF, STEPS])):
         _every_boundary(tmp_path / str(round), chain, store, counts)
     counts.clean()
 

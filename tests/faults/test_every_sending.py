@@ -17,6 +17,7 @@ from faults.tally import Counts
 from faults.verdict import check, ends_well
 from faults.wire import Wire
 from postgres_server import PostgresServer, fresh
+from tiers import Scale
 
 ALONE = Alone()
 HOWS = [("cut", False), ("kill", True), ("cut", True), ("kill", False)]
@@ -36,8 +37,9 @@ def wire(url: str) -> Iterator[Wire]:
 
 
 @pytest.mark.timeout(3600)
+@pytest.mark.campaign("faults")
 def test_a_connection_that_breaks_at_any_sending_costs_nothing(
-    tmp_path: Path, url: str, wire: Wire, counts: Counts, rounds: int
+    tmp_path: Path, url: str, wire: Wire, counts: Counts, scale: Scale
 ) -> None:
     counts.item = "connection cut, answer lost, kill -9 at every sending: Postgres"
     schema = parse_qs(urlsplit(url).query)["schema"][0]
@@ -47,7 +49,7 @@ def test_a_connection_that_breaks_at_any_sending_costs_nothing(
     at, met = 0, True
     while met:
         at += 1
-        some = HOWS if rounds else [next(turns)]
+        some = scale([next(turns)], HOWS)
         met = max([_breaks(tmp_path, through, url, wire, at, *how, whole, counts) for how in some])
     assert at > 20
     counts.clean()

@@ -17,6 +17,7 @@ from faults.tally import WITHIN, Counts
 from faults.verdict import check, check_woken
 from patience import patience
 from postgres_server import PostgresServer, fresh
+from tiers import Scale
 
 
 @pytest.fixture(scope="module", params=[1, 2, 3])
@@ -38,12 +39,9 @@ def sound(shift: Shift, name: str, chain: str = BRIEF) -> tuple[object, int]:
     return shift.results(name), len(shift.lines())
 
 
-def places(name: str, rounds: int, boundaries: int, few: int) -> Iterator[tuple[str, int]]:
-    """Ids of runs, and where something happens to each: everywhere, or at `few` boundaries in the short form."""
-    for round in range(rounds):
-        yield from ((f"{name}-{round}-{at}", at) for at in range(1, boundaries + 1))
-    if not rounds:
-        yield from ((f"{name}-{at}", at) for at in [boundaries * (turn + 1) // (few + 1) for turn in range(few)])
+def places(name: str, boundaries: int, few: int) -> Iterator[tuple[str, int]]:
+    """Ids of runs, and where something happens to each: at `few` of the boundaries, spread evenly."""
+    yield from ((f"{name}-{at}", at) for at in [(boundaries + 1) * (turn + 1) // (few + 1) for turn in range(few)])
 
 
 def ends_well(
@@ -59,13 +57,14 @@ def ends_well(
 
 
 @pytest.mark.timeout(36000)
+@pytest.mark.campaign("faults")
 def test_a_worker_killed_at_any_boundary_is_replaced_within_five_seconds(
-    shift: Shift, counts: Counts, rounds: int
+    shift: Shift, counts: Counts, scale: Scale
 ) -> None:
     workers = len(shift.workers)
     counts.item = f"kill -9 of a worker at every boundary: {workers} on Postgres"
     whole, boundaries = sound(shift, "unkilled")
-    for id, at in places("killed", rounds, boundaries, 2 if workers == 2 else 1):
+    for id, at in places("killed", boundaries, scale(2 if workers == 2 else 1, boundaries)):
         shift.give(id, fate=(at, signal.SIGKILL))
         if not shift.met(id):
             continue
@@ -85,15 +84,16 @@ def test_a_worker_killed_at_any_boundary_is_replaced_within_five_seconds(
 
 
 @pytest.mark.timeout(36000)
+@pytest.mark.campaign("faults")
 def test_a_worker_paused_beyond_its_lease_and_woken_does_nothing_more(
-    shift: Shift, counts: Counts, rounds: int
+    shift: Shift, counts: Counts, scale: Scale
 ) -> None:
     workers = len(shift.workers)
     counts.item = f"SIGSTOP of a worker beyond its lease, then woken: {workers} on Postgres"
     if workers == 1:
         return  # Nobody is there to replace it.
     whole, boundaries = sound(shift, "unpaused")
-    for id, at in places("paused", rounds, boundaries, 1):
+    for id, at in places("paused", boundaries, scale(1, boundaries)):
         shift.give(id, fate=(at, signal.SIGSTOP))
         if not shift.met(id):
             continue
@@ -118,13 +118,14 @@ def test_a_worker_paused_beyond_its_lease_and_woken_does_nothing_more(
 
 
 @pytest.mark.timeout(36000)
+@pytest.mark.campaign("faults")
 def test_runs_of_workers_go_on_when_their_server_is_restarted(
-    shift: Shift, counts: Counts, rounds: int, postgres_server: PostgresServer
+    shift: Shift, counts: Counts, scale: Scale, postgres_server: PostgresServer
 ) -> None:
     workers = len(shift.workers)
     counts.item = f"Postgres restarted in mid-run: {workers} worker{'s' * (workers > 1)}"
     whole, boundaries = sound(shift, "unshaken", STEPS)
-    for id, at in places("shaken", 0, boundaries, 4 * rounds or 1):
+    for id, at in places("shaken", boundaries, scale(1, 4)):
         shift.give(id, STEPS)
         shift.until(lambda at=at: len(shift.lines()) >= at)  # type: ignore[misc]
         counts.points += 1

@@ -16,6 +16,7 @@ from faults.hands import Alone, died
 from faults.scene import BRIEF, Scene
 from faults.tally import Counts
 from faults.verdict import check, ends_well
+from tiers import Scale
 
 ALONE = Alone()
 HOWS = [("full", 10**9), ("error", 10**9), ("kill", 1), ("full", 1), ("torn", 1), ("error", 1)]
@@ -24,8 +25,9 @@ HOWS = [("full", 10**9), ("error", 10**9), ("kill", 1), ("full", 1), ("torn", 1)
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("what", ["write", "sync"])
+@pytest.mark.campaign("faults")
 def test_a_disk_that_fails_at_any_position_costs_nothing_acknowledged(
-    tmp_path: Path, what: str, counts: Counts, rounds: int
+    tmp_path: Path, what: str, counts: Counts, scale: Scale
 ) -> None:
     counts.item = f"disk full, I/O errors, kill -9 at every {what}: SQLite"
     whole = ALONE.run(Scene(tmp_path / "sound", BRIEF), "run", "sound")
@@ -33,11 +35,11 @@ def test_a_disk_that_fails_at_any_position_costs_nothing_acknowledged(
     turns = cycle(hows)
     at, met = 0, True  # In the short form at every second write.
     while met:
-        some = hows if rounds else [next(turns)]
+        some = scale([next(turns)], hows)
         met = max(
             [_fails(tmp_path / f"{at}-{how}-{times}", what, at, how, times, whole, counts) for how, times in some]
         )
-        at += 1 if rounds or what == "sync" else 2
+        at += scale(1 if what == "sync" else 2, 1)
     assert at > (20 if what == "write" else 8)
     counts.clean()
 

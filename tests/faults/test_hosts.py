@@ -18,6 +18,7 @@ from faults.test_every_worker import ends_well, places, sound
 from faults.verdict import check_woken
 from patience import patience
 from postgres_server import PostgresServer, fresh
+from tiers import Scale
 
 
 @pytest.fixture
@@ -56,15 +57,16 @@ def begin(shift: Shift, network: Network, host: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.timeout(36000)
+@pytest.mark.campaign("faults")
 def test_a_worker_that_is_cut_off_loses_its_runs_to_the_others_and_writes_nothing_more(
-    shift: Shift, network: Network, counts: Counts, rounds: int
+    shift: Shift, network: Network, counts: Counts, scale: Scale
 ) -> None:
     counts.item = "a host cut off and joined again: 2 workers on Postgres, each on a host"
     workers = {host: begin(shift, network, host) for host in network.hosts}
     for worker in workers.values():
         shift.ready(worker)
     whole, boundaries = sound(shift, "whole")
-    for id, at in places("cut", rounds, boundaries, 1):
+    for id, at in places("cut", boundaries, scale(1, boundaries)):
         shift.give(id, fate=(at, signal.SIGSTOP))
         if not shift.met(id):
             continue

@@ -3,7 +3,6 @@ was left alone, and nothing that was recorded is called again."""
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 import time
@@ -15,8 +14,9 @@ import pytest
 from faults.scene import Scene, ended, kill
 from faults.tally import Counts
 from faults.verdict import check
+from tiers import Scale
 
-KILLS, MORE = 5, 50  # in the short form, and per round of the long one
+KILLS, MORE = 5, 50  # in the slice, and in the campaign
 AT_ONCE = 5  # calls that may be under way when a process dies: two of `many`, two of `both`, one of `rounds`
 
 
@@ -38,13 +38,14 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
 
 
 @pytest.mark.timeout(3600)
+@pytest.mark.campaign("faults")
 def test_a_run_killed_again_and_again_ends_as_if_it_had_been_left_alone(
-    tmp_path: Path, undisturbed: dict[str, object], store: str | None, counts: Counts, rounds: int
+    tmp_path: Path, undisturbed: dict[str, object], store: str | None, counts: Counts, scale: Scale, seed: int
 ) -> None:
     counts.item = f"kill -9 of the command at random: {'SQLite' if store is None else 'Postgres'}"
-    chance = random.Random(os.environ.get("ROPEWALK_SEED", "kill"))
+    chance = random.Random(f"kill {seed}")
     kills = number = 0
-    while kills < (MORE * rounds or KILLS):
+    while kills < scale(KILLS, MORE):
         number += 1
         id = f"x{number}"
         scene = Scene(tmp_path / f"p{number}", store=store)

@@ -17,6 +17,7 @@ from faults.scene import BRIEF, Scene
 from faults.tally import Counts
 from faults.verdict import check, check_woken
 from ropewalk.journal.address import is_postgres
+from tiers import Scale
 
 ALONE = Alone()
 LEASE = 0.3
@@ -24,15 +25,16 @@ STRIDE = 6  # Every sixth boundary in the short form, the first of them another 
 
 
 @pytest.mark.timeout(3600)
+@pytest.mark.campaign("faults")
 def test_an_owner_that_was_paused_and_replaced_changes_nothing(
-    tmp_path: Path, store: str | None, counts: Counts, rounds: int
+    tmp_path: Path, store: str | None, counts: Counts, scale: Scale
 ) -> None:
     counts.item = f"SIGSTOP beyond the lease, then woken: {'SQLite' if store is None else 'Postgres'}"
     whole = ALONE.run(Scene(tmp_path / "sound", BRIEF, store), "run", "sound")
     at, more = 1 if store is None else 3, True
     while more:
         more = _paused(Scene(tmp_path / str(at), BRIEF, store), f"x{at}", at, whole, counts)
-        at += 1 if rounds else STRIDE
+        at += scale(STRIDE, 1)
     counts.clean()
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from postgres_server import PostgresServer
+from tiers import Scale
 
 BENCH = Path(__file__).parents[2] / "bench"
 SHORT = ["--steps", "600", "--outages", "1", "--pauses", "1", "--kills", "0", "--workers", "2"]
@@ -19,18 +20,18 @@ LONG = ["--steps", "105000", "--outages", "36", "--pauses", "36", "--kills", "12
 
 
 @pytest.mark.timeout(7200)
+@pytest.mark.campaign("reliability")
 def test_workers_lose_and_repeat_nothing_in_outages_and_pauses(
-    postgres_server: PostgresServer, tmp_path: Path, rounds: int
+    postgres_server: PostgresServer, tmp_path: Path, scale: Scale, seed: int
 ) -> None:
-    """Also here to skip where no server can be started. `--faults N` makes it the long form, with N seeds."""
-    for seed in range(1, max(1, rounds) + 1):
-        words = [*(LONG if rounds else SHORT), "--seed", str(seed), "--json", str(tmp_path / "counts.json")]
-        done = subprocess.run([sys.executable, BENCH / "reliability.py", *words], capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-        counts = json.loads((tmp_path / "counts.json").read_text())
-        plan, did = counts["plan"], counts["done"]
-        assert (did["outage"], did["pause"], did["kill"]) == (plan["outages"], plan["pauses"], plan["kills"])
-        assert counts["counts"]["acknowledged"] >= plan["steps"]
+    """The fixture of the server skips it where none can be started."""
+    words = [*scale(SHORT, LONG), "--seed", str(seed), "--json", str(tmp_path / "counts.json")]
+    done = subprocess.run([sys.executable, BENCH / "reliability.py", *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    counts = json.loads((tmp_path / "counts.json").read_text())
+    plan, did = counts["plan"], counts["done"]
+    assert (did["outage"], did["pause"], did["kill"]) == (plan["outages"], plan["pauses"], plan["kills"])
+    assert counts["counts"]["acknowledged"] >= plan["steps"]
 
 
 # --- the judge ----------------------------------------------------------------------------

@@ -1,24 +1,28 @@
-"""The fuzzers with fixed seeds, as many cases as CI has time for. For longer: `python tests/fuzz/run.py --help`."""
+"""The fuzzers, with as many cases as their slice or the campaign has. `tests/fuzz/run.py` runs them alone."""
 
 from __future__ import annotations
 
 import pytest
 
+from tiers import Scale
+
 from .run import FUZZERS, fuzz
 
-CASES = {"expressions": 4000, "documents": 700, "costs": 6}
+CASES = {"expressions": (1500, 40_000), "documents": (250, 7000), "costs": (2, 60)}
 
 
 def test_every_fuzzer_has_its_number_of_cases() -> None:
     assert set(CASES) == set(FUZZERS)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.campaign("fuzz")
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", sorted(FUZZERS))
-def test_nothing_is_found(name: str, seed: int) -> None:
-    count, found = fuzz(name, seed, seconds=600, most=CASES[name])
+def test_nothing_is_found(name: str, scale: Scale, seed: int) -> None:
+    most = scale(*CASES[name])
+    count, found = fuzz(name, seed, seconds=3600, most=most)
     assert list(map(str, found.values())) == []
-    assert count == CASES[name]
+    assert count == most
 
 
 def test_the_same_seed_gives_the_same_cases() -> None:

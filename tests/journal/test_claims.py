@@ -21,11 +21,11 @@ from ropewalk.journal.sql.leases import Owner
 from ropewalk.journal.sql.rows import fetch
 from ropewalk.journal.sql.store import SqlStore
 from ropewalk.journal.sqlite.store import SqliteStore
+from tiers import Scale
 
 pytestmark = pytest.mark.anyio
 
 CLAIMS = 60
-LONG = 400
 PAUSES = (0, 0, 0.0005, 0.001, 0.002)
 
 
@@ -60,9 +60,10 @@ def opened(url: str) -> SqlStore:
 
 
 @pytest.mark.parametrize("way", ["open", "reopen"])
-async def test_a_claim_that_is_cancelled_is_given_back(url: str, way: str, rounds: int) -> None:
-    store, chance = opened(url), random.Random(way)
-    count = CLAIMS + LONG * rounds
+@pytest.mark.campaign("claims")
+async def test_a_claim_that_is_cancelled_is_given_back(url: str, way: str, scale: Scale, seed: int) -> None:
+    store, chance = opened(url), random.Random(f"{way} {seed}")
+    count = scale(CLAIMS, 400)
     new = [NewRun(id=f"r{i}", kind="chain", name="x", document={}) for i in range(count)]
     if way == "reopen":
         for one in new:
@@ -95,10 +96,13 @@ async def test_a_claim_whose_journal_cannot_be_read_is_given_back(url: str) -> N
 
 
 @pytest.mark.parametrize("way", ["open", "reopen"])
-def test_a_claim_is_given_back_when_its_event_loop_is_closed_at_any_turn(url: str, way: str, rounds: int) -> None:
+@pytest.mark.campaign("claims")
+def test_a_claim_is_given_back_when_its_event_loop_is_closed_at_any_turn(
+    url: str, way: str, scale: Scale, seed: int
+) -> None:
     """The answer of the store comes before, while and after the loop ends; its task is cancelled or left pending."""
-    store, chance = opened(url), random.Random(way)
-    new = [NewRun(id=f"r{i}", kind="chain", name="x", document={}) for i in range(60 + LONG * rounds)]
+    store, chance = opened(url), random.Random(f"{way} {seed}")
+    new = [NewRun(id=f"r{i}", kind="chain", name="x", document={}) for i in range(scale(CLAIMS, 400))]
 
     async def create() -> None:
         for run in new:
@@ -194,8 +198,9 @@ CHAIN = {
 
 
 @pytest.mark.parametrize("way", ["resume", "retry", "upgrade"])
-async def test_a_run_whose_resume_was_cancelled_can_be_resumed(url: str, way: str, rounds: int) -> None:
-    chance = random.Random(way)
+@pytest.mark.campaign("claims")
+async def test_a_run_whose_resume_was_cancelled_can_be_resumed(url: str, way: str, scale: Scale, seed: int) -> None:
+    chance = random.Random(f"{way} {seed}")
     more = {**CHAIN["nodes"][0], "id": "b"}  # type: ignore[index]
     changed = {**CHAIN, "nodes": [*CHAIN["nodes"], more]}  # type: ignore[misc]
     async with App(url, tools=[one]) as app:
@@ -204,7 +209,7 @@ async def test_a_run_whose_resume_was_cancelled_can_be_resumed(url: str, way: st
             "upgrade": lambda id: app.resume(id, changed, upgrade=True),
             "retry": lambda id: app.runs.retry(id, ["a"]),
         }[way]
-        ids = [f"r{i}" for i in range(15 + 40 * rounds)]
+        ids = [f"r{i}" for i in range(scale(15, 55))]
         for id in ids:
             if way == "retry":
                 await app.run(CHAIN, run_id=id)

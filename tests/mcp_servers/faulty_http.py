@@ -110,7 +110,7 @@ def serving() -> Iterator[str]:
     """The address that faults are appended to."""
     Handler.ended.clear()
     server = Server(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}/"

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import currently_in_test_context, given, note
 from hypothesis import strategies as st
 
-from engine.lab import examples
 from properties.made_flows import flows
 from properties.test_prop_chain_write import built_flows
 from properties.test_prop_convert import MAKERS, at_once, played, value_of
@@ -23,6 +22,7 @@ from ropewalk.expr.ast import NULL, Expr, Lit, Ref, rebind
 from ropewalk.ir import Flow, Graph, Node
 from ropewalk.notations.writing import ConvertedDocument
 from ropewalk.values import canonical
+from tiers import examples
 
 FIGURES: Counter[str] = Counter()
 """How often each kind of source was the same, or refused; printed by the long form."""

@@ -11,7 +11,6 @@ from typing import Any
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from engine.lab import examples
 from properties.made_flows import FLAKY, answer
 from ropewalk import flow
 from ropewalk.app.app import App
@@ -21,6 +20,7 @@ from ropewalk.notations.chain.render import compile_document as compile_chain
 from ropewalk.notations.chain.write import ChainWriter
 from ropewalk.source.load import dump
 from ropewalk.values import canonical
+from tiers import examples
 
 TEXTS = ("", "$5", "${x}", "a $${b}", "$input.n", "plain")
 

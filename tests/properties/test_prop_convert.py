@@ -12,7 +12,6 @@ import pytest
 from hypothesis import currently_in_test_context, given, note
 from hypothesis import strategies as st
 
-from engine.lab import examples
 from properties import documents
 from properties.made_flows import answer
 from properties.test_prop_chain_write import built_flows
@@ -24,6 +23,7 @@ from ropewalk.notations.registry import NOTATIONS, value_in
 from ropewalk.ops import Block, Map
 from ropewalk.source.load import dump
 from ropewalk.values import canonical
+from tiers import examples
 
 KINDS = ("chain", "composition", "composite", "experience", "runchain", "flow")
 MAKERS: dict[str, Callable[[random.Random], dict[str, Any]]] = {

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given, note
 from hypothesis import strategies as st
 
-from engine.lab import examples, job, resumed
+from engine.lab import job, resumed
 from properties.made_flows import World, brief, flows
 from properties.reference import Reference
 from ropewalk.engine.engine import Engine
@@ -23,6 +23,7 @@ from ropewalk.journal.memory import MemoryStore
 from ropewalk.journal.protocol import Entry, Store
 from ropewalk.journal.sqlite.store import SqliteStore
 from ropewalk.testing import DyingStore
+from tiers import examples
 
 INPUT = {"n": 2}
 pytestmark = pytest.mark.timeout(1800)  # a failing example takes its time to be made small

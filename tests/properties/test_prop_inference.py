@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, event, given, note
 from hypothesis import strategies as st
 
-from engine.lab import examples, once
+from engine.lab import once
 from properties.made_flows import World, brief, flows
 from ropewalk.check import ToolCard, check
 from ropewalk.check.export import Exporter
@@ -20,6 +20,7 @@ from ropewalk.expr.calls import RUNNERS
 from ropewalk.expr.function_registry import FUNCTIONS
 from ropewalk.ir import Flow, Graph
 from ropewalk.schema import compile_schema, schema_errors
+from tiers import examples
 
 INPUT = {"n": 2}
 GIVES: dict[str, Any] = {

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import assume, given, note
 from hypothesis import strategies as st
 
-from engine.lab import call, compute, examples, flow, graph, job, line, lit, node, obj, once, out
+from engine.lab import call, compute, flow, graph, job, line, lit, node, obj, once, out
 from properties.made_flows import World, brief, flows
 from properties.reference import Reference
 from ropewalk.check import check
@@ -27,6 +27,7 @@ from ropewalk.ir import Flow, Graph, Node, node_parts
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.ops import Compute, Loop, Map
 from ropewalk.testing import ScriptedTools, held
+from tiers import examples
 
 INPUT = {"n": 2}
 pytestmark = pytest.mark.timeout(1800)

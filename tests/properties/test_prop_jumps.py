@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from engine.lab import examples
 from ropewalk.app.app import App
 from ropewalk.expr.ast import refs
 from ropewalk.notations.chain.compile import MAX_LISTED_JUMPS
 from ropewalk.notations.chain.render import compile_document
+from tiers import examples
 
 Fields = dict[str, Any]
 ROUNDS = 2

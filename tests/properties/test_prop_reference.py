@@ -9,12 +9,13 @@ import pytest
 from hypothesis import event, given, note
 from hypothesis import strategies as st
 
-from engine.lab import examples, job, leaves_nothing, once, resumed
+from engine.lab import job, leaves_nothing, once, resumed
 from properties.made_flows import World, brief, flows
 from properties.reference import Reference
 from ropewalk.engine.engine import Engine
 from ropewalk.ir import Flow
 from ropewalk.journal.memory import MemoryStore
+from tiers import examples
 
 INPUT = {"n": 2}
 pytestmark = pytest.mark.timeout(1800)  # a failing example takes its time to be made small

@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import assume, given, note
 from hypothesis import strategies as st
 
-from engine.lab import examples, job
+from engine.lab import job
 from properties.made_flows import FLAKY, World, answer, brief, flows, spoil
 from properties.reference import Reference
 from ropewalk.app.runs.instances import Instances
@@ -26,6 +26,7 @@ from ropewalk.journal.protocol import Entry
 from ropewalk.ops import Branch, Call
 from ropewalk.tools.backends.route import Route
 from ropewalk.tools.bound_call import Bound, Rules, bind_route
+from tiers import examples
 
 INPUT = {"n": 2}
 

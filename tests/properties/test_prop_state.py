@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from engine.lab import examples, lit, obj, once, out
+from engine.lab import lit, obj, once, out
 from properties.made_flows import World, brief
 from properties.reference import Reference
 from ropewalk.expr.ast import Arr, Fn, Ref
 from ropewalk.ir import Channel, Flow, Graph, Node, OnError, Policy
 from ropewalk.ops import Block, Call, Compute
+from tiers import examples
 
 pytestmark = pytest.mark.timeout(1800)
 STATE = {"last": Channel(initial=0), "list": Channel(reduce="array_append", initial=[])}

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, event, given, note
 from hypothesis import strategies as st
 
-from engine.lab import block, call, examples, flow, graph, job, leaves_nothing, line, lit, node, obj
+from engine.lab import block, call, flow, graph, job, leaves_nothing, line, lit, node, obj
 from properties.made_flows import brief
 from properties.timed_flows import actions, limits, timed_flows
 from properties.timed_reference import Outcome, TimedReference
@@ -22,6 +22,7 @@ from ropewalk.engine.run import Ending
 from ropewalk.ir import Flow, Node, Policy, Retry
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.ops import Loop
+from tiers import examples
 
 INPUT = {"n": 2}
 pytestmark = pytest.mark.timeout(400)  # a failing example takes its time to be made small

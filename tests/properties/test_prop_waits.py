@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from engine.lab import block, call, each, examples, flow, graph, job, line, lit, node, out, resumed
+from engine.lab import block, call, each, flow, graph, job, line, lit, node, out, resumed
 from ropewalk.engine.engine import Engine
 from ropewalk.errors import StoreError
 from ropewalk.events import Event
@@ -24,6 +24,7 @@ from ropewalk.journal.protocol import Store
 from ropewalk.journal.sqlite.store import SqliteStore
 from ropewalk.ops import Wait
 from ropewalk.testing import DyingStore, ScriptedTools
+from tiers import examples
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import assume, event, given, note
 from hypothesis import strategies as st
 
-from engine.lab import examples
 from properties.test_prop_chain_write import Here, Maker, played
 from ropewalk import flow
 from ropewalk.builder.flow import Built
 from ropewalk.errors import InvalidFlow
 from ropewalk.notations.registry import NOTATIONS
 from ropewalk.source.load import dump
+from tiers import examples
 
 RESULT = {"composition": "data", "composite": "result"}
 

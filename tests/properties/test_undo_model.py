@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ropewalk import App, tool
+from tiers import examples
 
 Node = tuple[str, Any]
 leaves = st.sampled_from([("order", None), ("read", None), ("fail", None)])
@@ -88,7 +89,7 @@ async def undone(flow: list[Node]) -> tuple[list[str], list[str]]:
     return made, cancelled
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(nodes, min_size=1, max_size=6))
 def test_an_undo_is_the_run_backwards(flow: list[Node]) -> None:
     expected: list[str] = []

@@ -84,7 +84,7 @@ class Web(BaseHTTPRequestHandler):
 def web() -> Iterator[HTTPServer]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Web)
     server.got = {}  # type: ignore[attr-defined]
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield server
     server.shutdown()
     server.server_close()

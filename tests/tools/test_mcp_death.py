@@ -240,7 +240,7 @@ class _Refuses(BaseHTTPRequestHandler):
 
 def test_http_refusal_tells_the_status() -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), _Refuses) as web:
-        Thread(target=web.serve_forever, daemon=True).start()
+        Thread(target=web.serve_forever, args=(0.01,), daemon=True).start()
 
         async def case() -> None:
             async with servers(odd={"url": f"http://user:pa55word@127.0.0.1:{web.server_port}/mcp?key=abc"}) as mcp:

@@ -11,13 +11,14 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ropewalk import App, Toolbox, tool
 from ropewalk.errors import ConfigError, ExecutionFailed, ValidationFailed
 from ropewalk.tools.backends.openapi import read_openapi
 from ropewalk.tools.runner import Runner
+from tiers import examples
 from tools.raw_server import RawServer, raw_server
 
 SECRET = "AKIA-very-secret-9999"
@@ -124,7 +125,7 @@ def test_a_value_changes_only_its_own_bytes(server: RawServer, place: str) -> No
     before, found, after = template.partition(MARKER.encode())
     assert found
 
-    @settings(max_examples=60, deadline=None)
+    @examples(60)
     @given(texts)
     @example(HOSTILE[0])
     def check(value: str) -> None:
@@ -146,7 +147,7 @@ def test_a_key_changes_only_its_hash(server: RawServer) -> None:
     template = sent(server, box, "p:json", {"body": 1}, key=MARKER)
     assert template is not None
 
-    @settings(max_examples=60, deadline=None)
+    @examples(60)
     @given(texts)
     @example("${AWS_SECRET_ACCESS_KEY}")
     @example("r-${NOT_THERE}")
@@ -236,7 +237,7 @@ def test_a_path_that_leaves_the_base_is_no_tool(path: str) -> None:
 
 
 def test_no_path_of_a_document_leaves_the_base(server: RawServer) -> None:
-    @settings(max_examples=150, deadline=None)
+    @examples(150)
     @given(st.lists(st.one_of(st.sampled_from(pieces), st.text(max_size=3)), max_size=6).map("".join), st.booleans())
     @example("/a;b/c~'é", False)
     @example("/a%20b", False)

@@ -55,7 +55,7 @@ class Answers(BaseHTTPRequestHandler):
 def model() -> Iterator[Model]:
     server = Model(("127.0.0.1", 0), Answers)
     server.turns = [CALL, None, {"type": "text", "text": "That one."}]
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield server
     server.shutdown()
     server.server_close()

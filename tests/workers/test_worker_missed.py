@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from postgres_server import PostgresServer, fresh
+from tiers import Scale
 
 from .crew import Crew
 from .test_worker_schedules import ONE
@@ -42,15 +43,16 @@ def started(scene: Crew, name: str) -> set[str]:
 
 
 @pytest.mark.timeout(36000)
+@pytest.mark.campaign("faults")
 def test_due_times_in_an_outage_are_handled_as_the_schedule_says(
-    crew_of_two: Crew, postgres_server: PostgresServer, rounds: int
+    crew_of_two: Crew, postgres_server: PostgresServer, scale: Scale
 ) -> None:
-    """Each due time has a run or is listed. `--faults N` makes it N times ten outages."""
+    """Each due time has a run or is listed."""
     scene = crew_of_two
     workers = [scene.start("worker", "--log", "json") for _ in range(2)]
     scene.workers += workers
     scene.until(lambda: all(len(scene.pids(policy, "end")) >= 2 for policy in POLICIES), most=60)
-    for _ in range(10 * rounds or 1):
+    for _ in range(scale(1, 10)):
         postgres_server.down(signal.SIGQUIT)
         time.sleep(9)
         begun = {policy: len(scene.pids(policy, "end")) for policy in POLICIES}

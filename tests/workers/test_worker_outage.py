@@ -16,6 +16,7 @@ import pytest
 from postgres_server import PostgresServer, fresh
 from ropewalk import App
 from ropewalk.journal.postgres.session import Session, parse_target
+from tiers import Scale
 
 from .crew import Crew, kill
 from .cut import Cable
@@ -90,13 +91,14 @@ def mishaps(scene: Crew) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.timeout(36000)
+@pytest.mark.campaign("faults")
 def test_outages_longer_than_the_lease_repeat_no_call_and_count_no_death(
-    crews: Callable[..., Crew], postgres_server: PostgresServer, rounds: int
+    crews: Callable[..., Crew], postgres_server: PostgresServer, scale: Scale
 ) -> None:
-    """Every worker lives, so every call is made once. `--faults N` makes it N times eight outages of 4 s, and one of
-    75 s, which is longer than other processes wait for the server."""
-    scene = crews(NAPS, "" if rounds else "[workers]\nlease = 1.0\n")
-    outages, pause = ([4.0] * 8 * rounds + [75.0], 4.0) if rounds else ([2.5, 2.5], 0.7)
+    """Every worker lives, so every call is made once. In the campaign the last outage is longer than other processes
+    wait for the server."""
+    scene = crews(NAPS, scale("[workers]\nlease = 1.0\n", ""))
+    outages, pause = scale(([2.5, 2.5], 0.7), ([4.0] * 8 + [75.0], 4.0))
     scene.hire(2, "--concurrency", "1")
     ids, ms = ["n0", "n1"], round((sum(outages) + len(outages) * (pause + 2)) * 1000)
     for id in ids:

@@ -18,6 +18,7 @@ from patience import patience
 from postgres_server import PostgresServer, fresh
 from ropewalk import App
 from ropewalk.journal.postgres.session import parse_target
+from tiers import Scale
 
 from .crew import Crew
 
@@ -143,8 +144,9 @@ def waiting_for(line: Crew) -> int:
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("how", ["pause", "server"])
-def test_every_queued_run_ends(line: Crew, postgres_server: PostgresServer, how: str, rounds: int) -> None:
-    many, times, chance = (2500 * rounds, 6 * rounds, random.Random(how)) if rounds else (150, 2, random.Random(how))
+@pytest.mark.campaign("faults")
+def test_every_queued_run_ends(line: Crew, postgres_server: PostgresServer, how: str, scale: Scale, seed: int) -> None:
+    many, times, chance = scale(150, 2500), scale(2, 6), random.Random(f"{how} {seed}")
 
     async def submit() -> None:
         async with App.open(str(line.folder), store=line.url) as app:
@@ -159,7 +161,7 @@ def test_every_queued_run_ends(line: Crew, postgres_server: PostgresServer, how:
     asyncio.run(submit())
     line.hire(2)
     for _ in range(times):
-        time.sleep(chance.uniform(0.1, 1.2 if rounds else 0.4))
+        time.sleep(chance.uniform(0.1, scale(0.4, 1.2)))
         if how == "pause":
             worker = chance.choice(line.workers)
             os.kill(worker.pid, signal.SIGSTOP)

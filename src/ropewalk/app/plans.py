@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import orjson
@@ -25,6 +25,7 @@ from ..notations.plan.program import python_name
 from ..notations.records import Outcome, outcome
 from ..source.document import replace_invisible, shorten
 from ..tools.stubs import stub
+from ..tools.version import tool_version
 from ..values import Json, check_json
 from .facts import facts_of_definition, facts_of_tool
 from .pinned_definition import pinned_definition, require_run
@@ -172,8 +173,9 @@ class Plans:
             document["values"] = await run_sync_in_thread(self.context.store, lambda: self._schemas_of(places))
         asked = _ASKED[self.approve if approve is None else approve]
         for entry in document["tools"].values():
-            if facts_of_tool(self.context, entry["id"]).effect in asked:
-                entry["approve"] = True
+            tool = toolbox.get(entry["id"])
+            if tool is not None and facts_of_tool(self.context, tool.id).effect in asked:
+                entry.update(approve=True, version=tool_version(tool))
         try:
             await self.context.definitions.prepare(document)
             # `loaded` suggests tools of the toolbox for unknown names.
@@ -331,9 +333,10 @@ class Plans:
             message = "must be {approved: true or false} or {event, payload}"
             raise InvalidInput([Problem(path="decision", message=message)])
         node, note, mark = (decision.get(key) for key in ("node", "note", "digest"))
-        # The digest names the question that the person saw, even if node ids repeat.
+        # The digest names the call that the person saw, even if node ids repeat. A question has none in any case.
         if mark is not None:
-            marked_waits = [wait for wait in self._runs.waiting(row.id) if f"[{mark}]" in str(wait.get("approval"))]
+            waits: list[dict[str, Any]] = self._runs.waiting(row.id)
+            marked_waits = [wait for wait in waits if (wait.get("call") or {}).get("digest") == mark]
             if not marked_waits:
                 raise InvalidInput([Problem(path="decision.digest", message="no question of this run has this digest")])
             node = marked_waits[0]["path"]
@@ -362,18 +365,17 @@ class Plans:
         context: Any = row.context or {}
         limits = {**(context.get("plan") or {}), "corrects": row.id}
         answer = await self.start(loaded, input, new_id, limits, on_event)
-        answered = await run_sync_in_thread(store, lambda: _approvals(self.context.history(row.id)))
-        # What a person approved for the same arguments is not asked again.
+        spent = await run_sync_in_thread(store, lambda: spent_approvals(self.context.history(row.id)))
+        # The record answers a call that was approved and made, so nobody is asked for it. An approval is taken once.
         while answer["status"] == "waiting":
             waits: Any = answer["waitingFor"]
-            same = [(wait, answered[wait["approval"]]) for wait in waits if wait.get("approval") in answered]
-            if not same:
+            asked = next((wait for wait in waits if "call" in wait and spent.get(wait["call"]["digest"])), None)
+            if asked is None:
                 break
-            wait, decision = same[0]
+            decision = spent[asked["call"]["digest"]].pop(0)
             corrected = str(answer["runId"])
-            path, who, note = str(wait["path"]), decision.get("by"), decision.get("note")
-            self._runs.approve(corrected, path, approved=True, by=who, note=note)
-            answer = await self.resume_run(corrected, on_event=on_event)
+            given = {"node": asked["path"], **{name: decision.get(name) for name in ("approved", "note")}}
+            answer = await self.resume_run(corrected, given, by=decision.get("by"), on_event=on_event)
         return {**answer, "corrects": row.id}
 
     def _approve_of(self, document: Mapping[str, Any]) -> Approve | None:
@@ -531,16 +533,23 @@ class Plans:
         return {} if report is None else {"undo": report}
 
 
-def _approvals(history: list[Entry]) -> dict[str, dict[str, Any]]:
-    """Return the answers to approved questions of a run, by the text of the question."""
-    questions = {entry.path: entry.data.get("approval") for entry in history if entry.kind == "wait"}
-    answers: dict[str, dict[str, Any]] = {}
-    for entry in history:
+def spent_approvals(history: Iterable[Entry]) -> dict[str, list[dict[str, Any]]]:
+    """Return the approvals of a run whose calls it made with success, by the digest of the call."""
+    # Approvals of calls that failed are spent too, and the record does not answer these calls.
+    entries = list(history)
+    calls = {entry.path: entry.data.get("call") for entry in entries if entry.kind == "wait"}
+    made = {_region_of(entry.path) for entry in entries if entry.kind == "call"}
+    approvals: dict[str, list[dict[str, Any]]] = {}
+    for entry in entries:
         answer = entry.data.get("value") if entry.kind == "signal" and isinstance(entry.data, dict) else None
-        text = questions.get(entry.path)
-        if isinstance(answer, dict) and answer.get("approved") is True and text is not None:
-            answers[str(text)] = answer
-    return answers
+        call: Any = calls.get(entry.path)
+        if isinstance(answer, dict) and answer.get("approved") is True and call and _region_of(entry.path) in made:
+            approvals.setdefault(str(call["digest"]), []).append(answer)
+    return approvals
+
+
+def _region_of(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 def _line(source: str) -> int | None:

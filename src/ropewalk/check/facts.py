@@ -7,7 +7,7 @@ a tool.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import Any, Final, Literal, TypeAlias
 
@@ -128,11 +128,31 @@ def facts_of(flow: Flow, known: Known) -> Facts:
     reader = _Reader(known)
     # This walk also collects loops and undos, so it comes before everything that reads them.
     calls = reader.region(flow.body)
+    return facts_from(
+        calls,
+        known,
+        undo_of=reader.undo_of,
+        loops=reader.loops,
+        secrets=sorted(set(_secrets(flow.body))),
+        waits=_waits(flow.body),
+    )
+
+
+def facts_from(
+    calls: Mapping[str, int | None],
+    known: Known,
+    *,
+    undo_of: Callable[[str], str | None],
+    loops: Iterable[dict[str, Json]],
+    waits: Iterable[dict[str, Json]],
+    secrets: Iterable[str] = (),
+) -> Facts:
+    """Return the facts of a flow whose calls, loops and waits somebody has read."""
     tools: tuple[dict[str, Json], ...] = tuple(
         {
             "tool": tool,
             "effect": known(tool).effect,
-            "undo": reader.undo_of(tool),
+            "undo": undo_of(tool),
             "isFlow": known(tool).flow is not None,
             "known": known(tool).known,
             "calls": calls[tool],
@@ -142,11 +162,16 @@ def facts_of(flow: Flow, known: Known) -> Facts:
     return Facts(
         tools=tools,
         max_calls=_sum(calls.values()),
-        loops=tuple(reader.loops),
-        secrets=tuple(sorted(set(_secrets(flow.body)))),
-        waits=tuple(_waits(flow.body)),
+        loops=tuple(loops),
+        secrets=tuple(secrets),
+        waits=tuple(waits),
         _effects={tool: known(tool).effect for tool in calls},
     )
+
+
+def calls_of_tool(tool: str, known: Known) -> dict[str, int | None]:
+    """Return the most calls that one call of a tool makes: itself, and those of the flow that it may be."""
+    return _Reader(known).call(tool)
 
 
 _Calls: TypeAlias = dict[str, int | None]
@@ -191,7 +216,7 @@ class _Reader:
         if isinstance(op, Call):
             undo = self.known(op.tool).undo if op.undo is None else op.undo.tool
             self._undos.setdefault(op.tool, set()).add(undo)
-            return _times(self._call(op.tool), attempts)
+            return _times(self.call(op.tool), attempts)
         if isinstance(op, Loop) and (limit := _agent_limit(op)) is not None:
             return _times(self._agent(op, limit), attempts)
         inner = [self.region(body) for body in bodies(node)]
@@ -215,7 +240,8 @@ class _Reader:
                 calls |= _times(self._node(node), op.limit)
         return calls
 
-    def _call(self, tool: str) -> _Calls:
+    def call(self, tool: str) -> _Calls:
+        """Return the most calls that one call of a tool makes, those of inner flows included."""
         known = self.known(tool)
         calls: _Calls = {tool: None if known.runs_programs else 1}
         flow = known.flow
@@ -321,20 +347,21 @@ def _waits(body: Graph) -> Iterator[dict[str, Json]]:
         if isinstance(node.op, Wait):
             name = node.meta.name or node.id
             if name.startswith(_APPROVAL_OF_AGENT):
-                yield {"node": name, "approval": _before_each_call(name.removeprefix(_APPROVAL_OF_AGENT))}
+                yield {"node": name, "approval": before_each_call(name.removeprefix(_APPROVAL_OF_AGENT))}
             elif node.op.approval is not None:
                 yield {"node": name, "approval": _words(node.op.approval)}
             elif node.op.event is not None:
                 yield {"node": name, "event": _words(node.op.event)}
 
 
-def _before_each_call(tool: str) -> str:
+def before_each_call(tool: str) -> str:
+    """Return the words of the approval that every call of a tool waits for."""
     return f"before each call of {tool}, with its arguments"
 
 
 def _words(expr: Expr) -> str:
     if isinstance(expr, Fn) and expr.name == "py:question" and isinstance(expr.args[0], Lit):
-        return _before_each_call(str(expr.args[0].value))
+        return before_each_call(str(expr.args[0].value))
     if isinstance(expr, Lit):
         return str(expr.value)
     try:

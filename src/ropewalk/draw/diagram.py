@@ -323,7 +323,7 @@ class _Chart:
         bodies = [(label, body, j) for j, (label, body) in enumerate(node.bodies) if body.nodes]
         drawn = [entry for entry in bodies if id(entry[1]) in opened]
         closed = sum(size_of(body) for _, body, _ in bodies) - sum(size_of(body) for _, body, _ in drawn)
-        lines = [_escape(line) for line in (node.id, node.title, *node.conditions) if line]
+        lines = [escape_label(line) for line in (node.id, node.title, *node.conditions) if line]
         if closed:
             lines.append(f"({closed} nodes inside)")
         label = "<br/>".join(lines)
@@ -335,7 +335,7 @@ class _Chart:
             if len(node.bodies) == 1:
                 self._region(body, (*at, j), depth + 1, opened)
                 continue
-            self.lines.append(f'{indent}  subgraph {_name((*at, j))}g["{_escape(region_label) or " "}"]')
+            self.lines.append(f'{indent}  subgraph {_name((*at, j))}g["{escape_label(region_label) or " "}"]')
             self._region(body, (*at, j), depth + 2, opened)
             self.lines.append(f"{indent}  end")
         self.lines.append(f"{indent}end")
@@ -345,7 +345,7 @@ def _name(at: tuple[int, ...]) -> str:
     return "n" + "_".join(map(str, at))
 
 
-def _escape(text: str) -> str:
+def escape_label(text: str) -> str:
     """Return text for a quoted label: letters and digits unchanged, everything else by number."""
     cut = text if len(text) <= _MAX_LABEL else text[: _MAX_LABEL - 1] + "…"
     return "".join(c if c.isalnum() or c in _PLAIN else "" if not c.isprintable() else f"#{ord(c)};" for c in cut)
@@ -385,7 +385,7 @@ def text(flow: Flow) -> str:
 
     Control characters in names are escaped, so that they cannot control a terminal.
     """
-    lines = [_visible(flow.name)]
+    lines = [visible(flow.name)]
     _region_tree(flow.body, "", lines, 0)
     return "\n".join(lines) + "\n"
 
@@ -404,22 +404,22 @@ def _region_tree(graph: Graph, indent: str, lines: list[str], depth: int) -> Non
         words = [node.title, *node.conditions, *node.details]
         if after.get(i):
             words.append(f"after {', '.join(after[i])}")
-        lines.append(f"{indent}{'└─' if last else '├─'} {_visible(node.id)}  {_visible(' · '.join(words))}")
+        lines.append(f"{indent}{'└─' if last else '├─'} {visible(node.id)}  {visible(' · '.join(words))}")
         inner = indent + ("   " if last else "│  ")
         if node.agent is not None:  # no author wrote the nodes of its loop
             calls = node.agent.calls
             ends = ["├─"] * (len(calls) - 1) + ["└─"]
-            lines += [f"{inner}{end} {_visible(call)}" for end, call in zip(ends, calls, strict=False)]
+            lines += [f"{inner}{end} {visible(call)}" for end, call in zip(ends, calls, strict=False)]
             continue
         for j, (label, body) in enumerate(node.bodies):
             if not label:
                 _region_tree(body, inner, lines, depth + 1)
                 continue
             end = j == len(node.bodies) - 1
-            lines.append(f"{inner}{'└─' if end else '├─'} {_visible(label)}")
+            lines.append(f"{inner}{'└─' if end else '├─'} {visible(label)}")
             _region_tree(body, inner + ("   " if end else "│  "), lines, depth + 1)
     if result:
-        lines.append(f"{indent}└─ = {_visible(result)}")
+        lines.append(f"{indent}└─ = {visible(result)}")
 
 
 def _start_after(graph: Graph, view: View) -> dict[int, list[str]]:
@@ -431,5 +431,6 @@ def _start_after(graph: Graph, view: View) -> dict[int, list[str]]:
     return ids
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
+    """Return text with control characters escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -116,6 +116,11 @@ class FlowTool(Routed):
         return self.source.flow
 
     @property
+    def fingerprint(self) -> str:
+        """The digest of the flow's definition."""
+        return self.source.fingerprint
+
+    @property
     def kind(self) -> str:
         """The notation of the flow."""
         return self.source.kind

@@ -61,7 +61,7 @@ def _enclosing(path: str) -> list[str]:
 def wait_to_json(entry: Entry) -> dict[str, Json]:
     """Return a `wait` entry as JSON for people, with times in ISO 8601."""
     kind = "approval" if "approval" in entry.data else "event"
-    question = {"question": entry.data["question"]} if "question" in entry.data else {}
+    question = {name: entry.data[name] for name in ("question", "call") if name in entry.data}
     return {
         "path": entry.path,
         "node": entry.data.get("node", entry.node),

@@ -71,7 +71,9 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """A `sleep` or `timeout` of some seconds. It is delivered as null when it is due."""
+    """A `sleep` or `timeout` of some seconds."""
+
+    # It is delivered as null when it is due.
 
     path: str
     name: str
@@ -111,7 +113,9 @@ class SchemaRequest:
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """A text that the program printed. `number` counts from 0, so that a resumed run logs each text once."""
+    """A text that the program printed."""
+
+    # `number` counts from 0, so that a resumed run logs each text once.
 
     number: int
     text: str
@@ -124,25 +128,21 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The program ended.
+    """The program ended."""
 
-    Attributes:
-        status: `completed`; `failed` by an exception; `stopped` at a limit; `invalid`, with `problems`; `unexpected`
-            if a delivery was for a step that the program had not requested.
-        result: The result as JSON.
-        error: The class of the exception.
-        message: Its text.
-        line: The line that raised it, from 1; 0 if there is none.
-        failed: The paths of the failed steps that the exception comes from.
-        problems: What is wrong with the text: `{line, column, message}`.
-    """
-
+    # `completed`; `failed` by an exception; `stopped` at a limit; `invalid`, with `problems`; `unexpected` if a
+    # delivery was for a step that the program had not requested.
     status: str
+    # The result as JSON.
     result: str = "null"
+    # The class of the exception.
     error: str = ""
     message: str = ""
+    # The line that raised it, from 1; 0 if there is none.
     line: int = 0
+    # The paths of the failed steps that the exception comes from.
     failed: list[str] = field(default_factory=list)
+    # What is wrong with the text: `{line, column, message}`.
     problems: list[dict[str, Json]] = field(default_factory=list)
 
 
@@ -176,7 +176,9 @@ def to_json(message: Message) -> dict[str, Json]:
 
 
 def from_json(value: Json) -> Message:
-    """Return the message of a JSON object. Raises InvalidValue if it is none, or a field has another type."""
+    """Return the message of a JSON object."""
+
+    # Raises InvalidValue if it is none, or a field has another type.
     kind = _TYPES.get(str(value.get("is"))) if isinstance(value, dict) else None
     if kind is None:
         raise InvalidValue("", "this is not a message of a program")

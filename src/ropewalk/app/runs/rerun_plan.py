@@ -43,6 +43,11 @@ class RerunPlan:
     def rerun(self, instance: Instance) -> None:
         """Repeat a node from its first attempt, with all that depends on it."""
         self.redo.add(instance.base)
+        # An approval answers one call: who repeats the call asks again.
+        region, id = instance.region, instance.node.id
+        for node in region.graph.nodes:
+            if isinstance(node.op, Wait) and node.op.made_by == id:
+                self.redo.add(region.prefix + node.id)
         self._rerun_later_nodes(instance)
 
     def continue_attempt(self, attempt: Attempt) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
+from ...app.client_documents import internal_tool
 from ...app.lookup import can_be
 from ...app.plan_readers import with_origin
 from ...check import SECRET, check
@@ -176,6 +177,14 @@ class Question(Open):
     url: str = Field("", description="The address to open; empty for a form.")
 
 
+class ApprovedCall(BaseModel):
+    """The call that an approval is for. The approval fits no other call."""
+
+    tool: str
+    version: str | None = Field(None, description="The version of the tool.")
+    digest: str = Field(description="A digest of the tool, its version and the arguments.")
+
+
 class Wait(Open):
     """An `event` or an `approval` that a run waits for. With `question`, the event answers an MCP server."""
 
@@ -186,6 +195,7 @@ class Wait(Open):
     event: str = Field("", description="The name of the event; empty for an approval.")
     approval: str = Field("", description="The question of the approval; empty for an event.")
     question: Question | None = Field(None, description="A question of an MCP server; null for any other wait.")
+    call: ApprovedCall | None = Field(None, description="The call that an approval is for; null for a question.")
     since: str
     due: str | None
 
@@ -414,7 +424,7 @@ def read(app: App, document: Document) -> Loaded:
             raise wrong from None
     else:
         loaded = app.loaded(with_origin(document))
-    own = own_tool(loaded.document)
+    own = internal_tool(loaded)
     if own is not None:
         message = f"{own} is a part of agents and cannot be called alone; send an agent instead"
         raise InvalidFlow([Problem(path="", message=message)])
@@ -439,22 +449,3 @@ def _check_secrets(app: App, loaded: Loaded) -> None:
             replace(item, message=f"{item.message.partition(' ')[0]}: {message}", suggestion=None) for item in refused
         ]
         raise InvalidFlow(with_places(reported, loaded.file))
-
-
-_DATA = frozenset(("params", "inputMapping", "args", "variables", "input", "inputSchema", "outputSchema", "value"))
-"""Fields that hold data, in which anything may be called `tool`."""
-
-
-def own_tool(document: Any) -> str | None:
-    """Return the first tool of agents' own that a node or step of a document names; None where none does."""
-    rest = [document]
-    while rest:
-        part = rest.pop()
-        if isinstance(part, dict):
-            tool = part.get("tool")
-            if isinstance(tool, str) and tool.startswith(OWN):
-                return tool
-            rest += [inside for key, inside in part.items() if key not in _DATA]
-        elif isinstance(part, list):
-            rest += part
-    return None

@@ -18,6 +18,7 @@ from ...expr.scope import SecretsOf
 from ...ir import Getter, Graph, Step, Yield, whole
 from ...ops import Call, in_milliseconds
 from ...redaction import Redaction
+from ...tools.version import tool_version
 from ...values import Json
 from ..frame import (
     FIRST,
@@ -368,12 +369,24 @@ class CompileContext:
 
         return Step(whole, pause)
 
-    def wait(self, text: Expr, approval: bool, timeout: Expr | None, /) -> Step:
+    def wait(
+        self, text: Expr, approval: bool, timeout: Expr | None, call: Expr | None = None, made_by: str = "", /
+    ) -> Step:
         seconds = _seconds(self.expr(timeout)) if timeout is not None else None
         looked_at = approval and self.node_slot.node.id in self.builder.approvals
-        from .waits import wait  # imported only by flows that wait
+        from .waits import ApprovedCall, wait  # imported only by flows that wait
 
-        return wait(_require_text(self.expr(text)), approval, seconds, self.node_slot, self.builder.durable, looked_at)
+        approved = None if call is None else ApprovedCall(self.expr(call), made_by, self._tool_version)
+        what = _require_text(self.expr(text))
+        return wait(what, approval, seconds, self.node_slot, self.builder.durable, looked_at, approved)
+
+    def _tool_version(self, tool_id: str) -> str | None:
+        """Return the version of a tool as it is now; None if there is no such tool."""
+        try:
+            tool = self.builder.bind(tool_id).tool
+        except ToolError:
+            return None
+        return None if tool is None else tool_version(tool)
 
     def call(
         self, tool: str, args: Expr, unrecorded: Expr | None = None, content: bool = False, undo: Any = None, /

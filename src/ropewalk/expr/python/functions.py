@@ -70,10 +70,22 @@ def _json(value: Json, name: Json, line: Json) -> Json:
         raise Refused(f"line {line}: {error}") from None
 
 
-@function("py:question", 2, returns="string")
-def _question(tool: Json, arguments: Json) -> Json:
-    """Return what a person is asked before a call: the tool, its arguments, and their digest."""
-    return f"Call {tool} with {json.dumps(arguments, ensure_ascii=False)}? [{digest([tool, arguments])[:16]}]"
+@function("py:question", 2, 3, returns="string")
+def _question(tool: Json, arguments: Json, version: Json = None) -> Json:
+    """Return what a person is asked before a call: the tool, its arguments, and the digest of the call."""
+    mark = _call_digest(tool, arguments, version)
+    return f"Call {tool} with {json.dumps(arguments, ensure_ascii=False)}? [{mark}]"
+
+
+@function("py:approved_call", 2, 3)
+def _approved_call(tool: Json, arguments: Json, version: Json = None) -> Json:
+    """Return the call that an approval is for, so that it fits no other call and no question of `approve`."""
+    return {"tool": tool, "version": version, "digest": _call_digest(tool, arguments, version)}
+
+
+def _call_digest(tool: Json, arguments: Json, version: Json) -> str:
+    # Runs that began without versions keep the digest that a person has seen.
+    return digest([tool, arguments] if version is None else ["call", tool, version, arguments])[:16]
 
 
 @function("py:raw", 1)

@@ -298,7 +298,7 @@ class ExperienceCompiler:
             if key in node.fields:
                 texts[key] = self.value(node.get(key), join(node.path, key))
         timeout = node.get("timeout")
-        return Wait(**texts, timeout=Lit(timeout / 1000) if timeout else None)
+        return Wait(event=texts["event"], approval=texts["approval"], timeout=Lit(timeout / 1000) if timeout else None)
 
     def _policy(self, node: ExperienceNode) -> Policy:
         on_error = node.get("on_error") or {}

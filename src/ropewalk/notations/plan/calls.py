@@ -304,7 +304,7 @@ def _emit_tool_node(effect: Effect, name: str, tool: PlanTool, args: Expr, call:
     emitter, env, region, target = effect.emitter, effect.env, effect.region, effect.target
     op: Call | Block = Call(tool=tool.id, args=args)
     if tool.approve:
-        op = _approved_call(emitter, name, Call(tool=tool.id, args=args), call)
+        op = _approved_call(emitter, name, Call(tool=tool.id, args=args), call, tool.version)
     if not effect.context.guarded:
         id = emitter.node(region, op, name, call)
         effect.bind(Value(output(id), raw=True))
@@ -324,14 +324,16 @@ def _emit_tool_node(effect: Effect, name: str, tool: PlanTool, args: Expr, call:
     return Exit(exit, frozenset(("raise",)))
 
 
-def _approved_call(emitter: Emitter, name: str, op: Call, call: ast.Call) -> Block:
+def _approved_call(emitter: Emitter, name: str, op: Call, call: ast.Call, version: str) -> Block:
     """Return a block that makes a call once a person approves these very arguments."""
 
-    # The question holds the arguments and their digest. It is recorded, so that the approval fits no other arguments.
+    # The recorded wait describes the call: the approval fits no other arguments and no other version of the tool.
     inner = Region()
-    question = Fn("py:question", (Lit(op.tool), op.args))
-    emitter.node(inner, Wait(approval=question), f"approve_{name}", call)
+    about = (Lit(op.tool), op.args, *((Lit(version),) if version else ()))
+    approval = Wait(approval=Fn("py:question", about), call=Fn("py:approved_call", about))
+    emitter.node(inner, approval, f"approve_{name}", call)
     made = emitter.node(inner, op, name, call)
+    inner.nodes[0] = replace(inner.nodes[0], op=replace(approval, made_by=made))
     return Block(body=emitter.graph(inner, output(made)))
 
 

@@ -83,6 +83,8 @@ class PlanTool:
     approve: bool = False
     # Whether it takes no other parameters, though it may have none.
     closed: bool = False
+    # The version of the tool that approvals of its calls name; "" for none.
+    version: str = ""
 
     @classmethod
     def read(cls, entry: Mapping[str, Json]) -> PlanTool:
@@ -90,7 +92,8 @@ class PlanTool:
         names = tuple(str(name) for name in entry.get("parameters") or ())
         required = tuple(str(name) for name in entry.get("required") or ())
         flags = {flag: entry.get(flag) is True for flag in ("reads", "approve", "closed")}
-        return cls(id=str(entry["id"]), parameters=names, required=required, **flags)
+        version = str(entry.get("version") or "")
+        return cls(id=str(entry["id"]), parameters=names, required=required, version=version, **flags)
 
 
 class Checkpoint(NamedTuple):

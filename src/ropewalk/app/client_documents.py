@@ -1,0 +1,66 @@
+"""Which tools a definition that a client sends may call: those that a search for tools offers.
+
+The tools that Ropewalk itself is made of (`ropewalk:store_plan`, `ropewalk:model`) are left to the notations that use
+them. The check reads the calls of the compiled flow, however the document is written. It searches the document as well:
+the loop of an agent calls `ropewalk:model`, but its list of tools may not name this tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from ..notations.agent import APPROVAL, PLAN_OPERATIONS
+from ..ops import MODEL, Call, calls_of
+from ..tools.reserved import LOCAL, OWN, WORLD
+
+if TYPE_CHECKING:
+    from .loaded import Loaded
+
+_LOOP: Final = frozenset((MODEL, APPROVAL))
+_WORLD: Final = frozenset(f"{OWN}:{name}" for name in WORLD)
+_DATA: Final = frozenset(
+    ("params", "inputMapping", "args", "variables", "input", "inputSchema", "outputSchema", "value")
+)
+"""Fields that hold data, in which anything may be called `tool`."""
+
+
+def internal_tool(loaded: Loaded) -> str | None:
+    """Return the first tool of a definition that a client may not call; None if there is none."""
+    calls: list[Call] = [node.op for node in calls_of(loaded.flow.body)]
+    called = {op.tool for op in calls} | {op.undo.tool for op in calls if op.undo is not None}
+    for id in [*_named_in(loaded.document), *sorted(called - _made_by_notation(loaded))]:
+        if id.startswith(f"{OWN}:") or (id.startswith(LOCAL) and not loaded.compiled.local):
+            return id
+    return None
+
+
+def _made_by_notation(loaded: Loaded) -> frozenset[str]:
+    """Return the internal tools that the notation of a definition calls without naming them in the document."""
+    if loaded.kind == "plan":
+        return _WORLD
+    if loaded.kind == "agent":
+        return _LOOP | frozenset(PLAN_OPERATIONS if loaded.document.get("plans") is True else ())
+    return _LOOP if loaded.kind == "experience" else frozenset()
+
+
+def _named_in(document: Any) -> Iterator[str]:
+    """Yield the tools that the nodes, steps, undos and lists of tools of a document name."""
+    rest = [document]
+    while rest:
+        part = rest.pop()
+        if isinstance(part, dict):
+            yield from (name for key in ("tool", "undo") if isinstance(name := part.get(key), str))
+            yield from _listed(part.get("tools"))
+            rest += [inside for key, inside in part.items() if key not in _DATA]
+        elif isinstance(part, list):
+            rest += part
+
+
+def _listed(tools: Any) -> Iterator[str]:
+    """Yield the tools of a list of ids, or of a plan's object of `{id}` by name."""
+    if isinstance(tools, list):
+        yield from (id for id in tools if isinstance(id, str))
+    elif isinstance(tools, dict):
+        entries = tools.values()
+        yield from (id for entry in entries if isinstance(entry, dict) and isinstance(id := entry.get("id"), str))
