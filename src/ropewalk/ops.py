@@ -79,7 +79,7 @@ class Compute:
 
 
 def _computed_elsewhere(value: Fn, site: Site) -> Step:
-    """Compile a piece of a program to a request of a child process. Its inputs are evaluated here."""
+    """Compile a piece of a program to a request of a child process."""
     spec, inputs = value.args
     function = find_function(value.name)
     assert isinstance(spec, Lit)

@@ -49,7 +49,7 @@ class PlanReader(Protocol):
         ...
 
     def compile(self, document: Mapping[str, Any]) -> Compiled:
-        """Compile a document. Raises InvalidFlow."""
+        """Compile a document."""
         ...
 
     def types(self, document: Mapping[str, Any], cards: Any) -> Types:
@@ -59,14 +59,7 @@ class PlanReader(Protocol):
 
 @function(ELSEWHERE, 2)
 async def compute_piece(spec: str, inputs: Json) -> Json:
-    """Compute a piece of a program in a child.
-
-    Raises:
-        ProgramStopped: It exceeded a limit.
-        ProgramFailed: It raised an exception.
-        Refused: It gives what cannot be kept.
-        OverBudget: It takes more steps or bytes than an evaluation may.
-    """
+    """Compute a piece of a program in a child."""
     async with pool().lease() as child:
         answer = await child.request({"service": "piece", "spec": spec, "inputs": inputs})
     if "value" in answer:
@@ -102,7 +95,7 @@ class ReaderHere:
 
 
 class ReaderElsewhere:
-    """Reads programs of models, in children. Answers are kept, so that a question is asked once."""
+    """Reads programs of models, in children."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[Any, float]] = {}
@@ -163,10 +156,12 @@ class ReaderElsewhere:
 
     def _look_up(self, key: str) -> tuple[bool, Any]:
         """Return whether the answer to a question is known, and the answer."""
-        answer, asked = self._known.get(key, (None, None))
+        if key not in self._known:
+            return False, None
+        answer, asked = self._known.get(key, (None, 0.0))
         # A machine that was busy may have time now.
         is_old = isinstance(answer, ProgramStopped) and time.monotonic() - asked > _STOPPED_SECONDS
-        return asked is not None and not is_old, answer
+        return not is_old, answer
 
     def _keep(self, key: str, answer: Any) -> None:
         if len(self._known) >= _MOST_KNOWN:
@@ -244,15 +239,7 @@ def _stopped(error: ProgramStopped) -> Problem:
 
 
 def compiled_from(document: Mapping[str, Any], answer: Any) -> Compiled:
-    """Return what a child compiled, as far as this process may use it.
-
-    Args:
-        document: The document that the child was given.
-        answer: The answer of the child.
-
-    Raises:
-        InvalidFlow: The program is wrong, or was stopped.
-    """
+    """Return what a child compiled, as far as this process may use it."""
     if isinstance(answer, ProgramStopped):
         raise InvalidFlow([_stopped(answer)])
     if "problems" in answer:
@@ -266,7 +253,7 @@ def compiled_from(document: Mapping[str, Any], answer: Any) -> Compiled:
 
 
 def _judge(flow: Flow, document: Mapping[str, Any]) -> None:
-    """Refuse a flow that does what no program can ask for. Raises InvalidFlow."""
+    """Refuse a flow that does what no program can ask for."""
     entries: Any = document.get("tools") or {}
     asked = {str(entry["id"]): entry.get("approve") is True for entry in entries.values()}
     known = asked.keys() | {f"{OWN}:{name}" for name in WORLD}

@@ -18,11 +18,7 @@ _PIECES: Final = (HERE, ELSEWHERE)
 
 
 def with_pieces_elsewhere(document: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the JSON of a flow whose pieces are computed in children.
-
-    Raises:
-        InvalidFlow: A piece is not the whole value of a node.
-    """
+    """Return the JSON of a flow whose pieces are computed in children."""
     regions: Any = document.get("regions")
     if type(regions) is not list:
         return dict(document)  # the codec says what is wrong with it

@@ -70,7 +70,7 @@ def _fold(document: dict[str, Any], flow: Flow) -> None:
 
 
 def types(message: dict[str, Any], link: Link) -> Json:
-    """Return what can never fit in a program: its problems and warnings. Asks the parent for schemas by name."""
+    """Return what can never fit in a program: its problems and warnings."""
     cards: dict[str, ToolCard | None] = {}
 
     def card(tool: str) -> ToolCard | None:

@@ -88,7 +88,8 @@ def deepest(tree: ast.Module) -> tuple[int, int]:
     """Return the line and column of the part of a program that nests deepest."""
     place, level = (1, 1), [*ast.iter_child_nodes(tree)]
     while level:
-        place = next(((part.lineno, part.col_offset + 1) for part in level if hasattr(part, "lineno")), place)
+        parts = [part for part in level if isinstance(part, (ast.stmt, ast.expr))]
+        place = (parts[0].lineno, parts[0].col_offset + 1) if parts else place
         level = [inner for part in level for inner in ast.iter_child_nodes(part)]
     return place
 

@@ -68,13 +68,7 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
 
 
 def compiled_plan(given: Mapping[str, Json], flow: Flow, schema: Json) -> Compiled:
-    """Return a compiled plan.
-
-    Args:
-        given: The fields of its document.
-        flow: The flow of its program.
-        schema: The JSON Schema of its input.
-    """
+    """Return a compiled plan."""
     name = str(given.get("name", given.get("id", "plan")))
     # Documents count milliseconds, the engine seconds. The variable still holds milliseconds.
     seconds: Any = given.get("timeout")

@@ -24,12 +24,7 @@ HAS_HELPER: Final = sys.platform == "linux" and hasattr(os, "pidfd_open") and ha
 
 
 class Process:
-    """A child process, as its parent sees it.
-
-    Attributes:
-        connection: The parent's end of the connection.
-        pid: The id of the process.
-    """
+    """A child process, as its parent sees it."""
 
     def __init__(self, connection: socket.socket, pid: int, handle: int | None, popen: subprocess.Popen[bytes] | None):
         self.connection, self.pid = connection, pid
@@ -56,7 +51,7 @@ class Process:
             return False
 
     def close(self) -> None:
-        """End the process and close everything that leads to it. Idempotent."""
+        """End the process and close everything that leads to it."""
         self.kill()
         self.connection.close()
         if self._handle is not None:
@@ -90,7 +85,7 @@ class Process:
 
 
 class Forks:
-    """Makes children. Not safe for several threads at once."""
+    """Makes children."""
 
     def __init__(self) -> None:
         self._control: socket.socket | None = None
@@ -127,7 +122,7 @@ class Forks:
         return int.from_bytes(answer, "big"), descriptors[0]
 
     def close(self) -> None:
-        """End the forker, and with it its children. Idempotent."""
+        """End the forker, and with it its children."""
         if self._control is not None:
             self._control.close()
         if self._forker is not None:

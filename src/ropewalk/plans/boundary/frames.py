@@ -26,7 +26,7 @@ class Closed(Exception):
 
 
 def encode(message: Mapping[str, Json]) -> bytes:
-    """Return a message with its length before it. Raises BadFrame if it is too long or is not JSON."""
+    """Return a message with its length before it."""
     try:
         body = orjson.dumps(message)
     except TypeError as error:
@@ -54,7 +54,7 @@ def _decode(body: bytes | bytearray) -> dict[str, Any]:
 
 
 def read(connection: socket.socket) -> dict[str, Any]:
-    """Return the next message of a blocking connection. Raises BadFrame and Closed."""
+    """Return the next message of a blocking connection."""
     return _decode(_exactly(connection, _length(_exactly(connection, _LENGTH))))
 
 
@@ -72,7 +72,7 @@ def _exactly(connection: socket.socket, count: int) -> bytearray:
 
 
 def write(connection: socket.socket, message: Mapping[str, Json]) -> None:
-    """Send a message over a blocking connection. Raises BadFrame and Closed."""
+    """Send a message over a blocking connection."""
     data = encode(message)
     try:
         connection.sendall(data)
@@ -81,7 +81,7 @@ def write(connection: socket.socket, message: Mapping[str, Json]) -> None:
 
 
 async def read_async(connection: socket.socket) -> dict[str, Any]:
-    """Return the next message of a connection that does not block. Raises BadFrame and Closed."""
+    """Return the next message of a connection that does not block."""
     return _decode(await _exactly_async(connection, _length(await _exactly_async(connection, _LENGTH))))
 
 
@@ -99,7 +99,7 @@ async def _exactly_async(connection: socket.socket, count: int) -> bytearray:
 
 
 async def write_async(connection: socket.socket, message: Mapping[str, Json]) -> None:
-    """Send a message over a connection that does not block. Raises BadFrame and Closed."""
+    """Send a message over a connection that does not block."""
     data = encode(message)
     try:
         await asyncio.get_running_loop().sock_sendall(connection, data)

@@ -45,23 +45,14 @@ _REASONS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits of a program, in seconds. Time that it waits for its parent does not count.
+    """The limits of a program, in seconds."""
 
-    Attributes:
-        cpu: Processor time of the child for one program.
-        wall: Seconds from a message to the next one of the child.
-    """
-
-    cpu: float = 3.0
-    wall: float = 8.0
+    cpu: float = 3.0  # processor time of the child for one program
+    wall: float = 8.0  # from a message to the next one of the child; it includes no waiting for the parent
 
 
 class ProgramStopped(ExpressionError):
-    """A program was ended because it exceeded a limit or crashed its child; no handler of a program catches it.
-
-    Attributes:
-        reason: The limit: `cpu`, `wall`, `memory`, `depth`, `output`, `input`, `died` or `error`.
-    """
+    """A program was ended because it exceeded a limit or crashed its child; no handler of a program catches it."""
 
     def __init__(self, reason: str, limits: Limits, error: str = "") -> None:
         self.reason = reason
@@ -74,11 +65,7 @@ Conversation: TypeAlias = Generator[Mapping[str, Json], dict[str, Any], None]
 
 
 class Child:
-    """A child while it is leased, for one program.
-
-    Attributes:
-        pid: The id of the process.
-    """
+    """A child while it is leased, for one program."""
 
     def __init__(self, process: Process, watch: Watch) -> None:
         self.process, self.pid, self._watch = process, process.pid, watch
@@ -95,28 +82,24 @@ class Child:
     # --- asyncio -------------------------------------------------------------------------------
 
     async def send(self, message: Mapping[str, Json]) -> None:
-        """Send a message to the child. Raises ProgramStopped."""
+        """Send a message to the child."""
         with self._computing():
             self.process.connection.setblocking(False)
             await frames.write_async(self.process.connection, message)
 
     async def receive(self) -> dict[str, Any]:
-        """Return the next message of the child, which computes until then. Raises ProgramStopped."""
+        """Return the next message of the child, which computes until then."""
         with self._computing():
             self.process.connection.setblocking(False)
             return self._checked(await frames.read_async(self.process.connection))
 
     async def request(self, message: Mapping[str, Json]) -> Any:
-        """Send a message and return the value of the answer. Raises ProgramStopped."""
+        """Send a message and return the value of the answer."""
         await self.send(message)
         return self._value(await self.receive())
 
     async def converse(self, conversation: Conversation) -> Any:
-        """Send each message of a conversation, give it the child's next one, and return the value of the last one.
-
-        Raises:
-            ProgramStopped: The child exceeded a limit, or died.
-        """
+        """Send each message of a conversation, give it the child's next one, and return the value of the last one."""
         message = next(conversation)
         while True:
             await self.send(message)
@@ -179,11 +162,7 @@ class Child:
 
 
 class Pool:
-    """The children of this process.
-
-    Attributes:
-        limits: The limits of a program.
-    """
+    """The children of this process."""
 
     def __init__(self, most: int = MOST_CHILDREN, limits: Limits = Limits()) -> None:  # noqa: B008 - frozen
         self.limits = limits
@@ -196,7 +175,7 @@ class Pool:
 
     @asynccontextmanager
     async def lease(self) -> AsyncIterator[Child]:
-        """Lease a child for one program. Leaving the block by an exception, or a cancellation, kills the child."""
+        """Lease a child for one program."""
         await self._take_turn()
         child = None
         try:
@@ -305,7 +284,7 @@ class Pool:
         child.process.close()
 
     def close(self) -> None:
-        """End the forker and every child. The next lease starts them again."""
+        """End the forker and every child."""
         with self._lock:
             children, self._idle = self._idle, []
         for child in children:

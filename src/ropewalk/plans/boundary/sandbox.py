@@ -22,13 +22,7 @@ _libc: Any = ctypes.CDLL(None, use_errno=True)
 
 
 def enter(descriptor: int, memory: int, parent: int) -> None:
-    """Give up everything but one descriptor. Exits at once if the parent is dead already.
-
-    Args:
-        descriptor: The connection to the parent.
-        memory: Bytes of address space that the child may take beyond what it has now.
-        parent: The id of the process whose death ends this one.
-    """
+    """Give up everything but one descriptor."""
     if _IS_LINUX:
         # The kernel kills the child with its parent, even while a C function holds the interpreter.
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -62,7 +56,6 @@ def _close_all_but(descriptor: int) -> None:
     os.closerange(0, descriptor)
     os.closerange(descriptor + 1, max(most if most != resource.RLIM_INFINITY else 0, 65_536))
     sys.stdin = sys.stdout = sys.stderr = None
-    sys.__stdin__ = sys.__stdout__ = sys.__stderr__ = None
 
 
 def _measure_address_space() -> int:
