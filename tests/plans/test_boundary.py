@@ -289,16 +289,19 @@ def call(tool: str = "s:f", **more: Any) -> dict[str, Any]:
 
 
 QUESTION = {"fn": "py:question", "args": [{"lit": "s:f"}, {"obj": []}]}
+APPROVAL = {"kind": "Wait", "approval": QUESTION, "call": {**QUESTION, "fn": "py:approved_call"}, "made_by": "n1"}
 FORGED = {
+    "an approval without a call": answer(APPROVAL),
+    "a call and another approval": answer(APPROVAL, call(), call()),
     "a tool that the program does not name": answer(call("s:other")),
     "a tool of the house": answer(call("ropewalk:store_plan")),
     "a call without its approval": answer(call()),
     "an approval of another tool": answer(
-        {"kind": "Wait", "approval": {"fn": "py:question", "args": [{"lit": "s:g"}, {"obj": []}]}}, call()
+        {**APPROVAL, "approval": {"fn": "py:question", "args": [{"lit": "s:g"}, {"obj": []}]}}, call()
     ),
-    "hidden arguments": answer({"kind": "Wait", "approval": QUESTION}, call(also={"obj": []})),
+    "hidden arguments": answer(APPROVAL, call(also={"obj": []})),
     "an approval that is read": answer(
-        {"kind": "Wait", "approval": QUESTION},
+        APPROVAL,
         {**call(), "args": {"obj": [["x", {"ref": ["out", "n0", "approved"]}]]}},
     ),
     "a secret": answer({"kind": "Compute", "value": {"ref": ["secret", "KEY"]}}),
@@ -319,7 +322,7 @@ def test_the_parent_refuses_what_no_program_can_ask_for(name: str) -> None:
 
 def test_the_parent_accepts_an_approved_call() -> None:
     asked = document("", tools={"f": {"id": "s:f", "approve": True}})
-    flow = compiled_from(asked, answer({"kind": "Wait", "approval": QUESTION}, call())).flow
+    flow = compiled_from(asked, answer(APPROVAL, call())).flow
     assert [type(node.op).__name__ for node in flow.body.nodes] == ["Wait", "Call"]
 
 

@@ -8,7 +8,7 @@ its flow uses, which tools it calls, and that each call that needs an approval f
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 from ..codec import flow_from_json
@@ -21,6 +21,7 @@ from ..expr.python.piece import ProgramFailed
 from ..expr.python.values import Refused, unpack
 from ..ir import Flow, Graph, Node, bodies, nodes_of, refs_inside
 from ..notations.pieces import ELSEWHERE, with_pieces_elsewhere
+from ..notations.plan.program import PlanTool
 from ..notations.registry import NOTATIONS, Compiled
 from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait
 from ..plans.boundary.pool import Conversation, ProgramStopped, pool
@@ -255,32 +256,41 @@ def compiled_from(document: Mapping[str, Any], answer: Any) -> Compiled:
 def _judge(flow: Flow, document: Mapping[str, Any]) -> None:
     """Refuse a flow that does what no program can ask for."""
     entries: Any = document.get("tools") or {}
-    asked = {str(entry["id"]): entry.get("approve") is True for entry in entries.values()}
-    known = asked.keys() | {f"{OWN}:{name}" for name in WORLD}
+    named = [PlanTool.read(entry) for entry in entries.values()]
+    known = {tool.id for tool in named} | {f"{OWN}:{name}" for name in WORLD}
     for graph in (flow.body, *(body for node in nodes_of(flow.body) for body in bodies(node))):
+        approved = _approved_call(graph, named)
         for node in graph.nodes:
-            if type(node.op) not in _OPS:
-                raise _unfit(f"a node of the kind {type(node.op).__name__}")
-            if isinstance(node.op, Call):
-                if node.op.tool not in known or node.op.also is not None or node.op.undo is not None:
-                    raise _unfit(f"a call of {node.op.tool}")
-                if asked.get(node.op.tool) and not _is_approved(graph, node):
-                    raise _unfit(f"a call of {node.op.tool} without its approval")
+            op = node.op
+            if type(op) not in _OPS:
+                raise _unfit(f"a node of the kind {type(op).__name__}")
+            if isinstance(op, Call):
+                if op.tool not in known or op.also is not None or op.undo is not None:
+                    raise _unfit(f"a call of {op.tool}")
+                if any(tool.id == op.tool and tool.approve for tool in named) and approved is None:
+                    raise _unfit(f"a call of {op.tool} without its approval")
+            if isinstance(op, Wait) and op.call is not None and approved is None:
+                raise _unfit("an approval without its call")
         if any(ref.root == "secret" for ref in refs_inside(graph)):
             raise _unfit("a secret")
 
 
-def _is_approved(graph: Graph, node: Node) -> bool:
-    """Return True if a call is the second of two nodes, and the first one asks for it, with its arguments."""
-    op: Any = node.op
-    if not graph.ordered or len(graph.nodes) != 2 or graph.nodes[1] is not node or node.when or node.gate:
-        return False
-    wait = graph.nodes[0]
-    question = Fn("py:question", (Lit(op.tool), op.args))
-    if wait.op != Wait(approval=question) or wait.when or wait.gate or wait.policy.on_error is not None:
-        return False
-    # A rejection fails the node, unless something reads the answer.
-    return not any(ref.root == "out" and ref.path[:1] == (wait.id,) for ref in refs_inside(graph))
+def _approved_call(graph: Graph, named: Sequence[PlanTool]) -> Node | None:
+    """Return the call of a region that is nothing but an approval and the call that it is for; None for any other."""
+    if not graph.ordered or len(graph.nodes) != 2:
+        return None
+    wait, call = graph.nodes
+    if not isinstance(call.op, Call) or any(node.when or node.gate or node.after for node in (wait, call)):
+        return None
+    op = call.op
+    for version in {tool.version for tool in named if tool.id == op.tool}:
+        about = (Lit(op.tool), op.args, *((Lit(version),) if version else ()))
+        asked = Wait(approval=Fn("py:question", about), call=Fn("py:approved_call", about), made_by=call.id)
+        # A rejection fails the node, unless something reads the answer or replaces the failure.
+        is_read = any(ref.root == "out" and ref.path[:1] == (wait.id,) for ref in refs_inside(graph))
+        if wait.op == asked and wait.policy.on_error is None and not is_read:
+            return call
+    return None
 
 
 def _unfit(what: str) -> InvalidFlow:
