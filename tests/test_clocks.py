@@ -41,6 +41,7 @@ ALLOWED: dict[str, tuple[int, str]] = {
     "mcp_servers/rude.py": (5, "servers that hang"),
     "patience.py": (6, "the bound and the pause of every wait"),
     "plans/agent_child.py": (1, "tools take time, so that the process dies in them"),
+    "plans/test_boundary.py": (2, "programs that take time in a process of their own"),
     "plans/virtual_loop.py": (1, "virtual time"),
     "properties/timed_world.py": (2, "virtual time"),
     "properties/virtual_time.py": (1, "virtual time"),
