@@ -33,13 +33,13 @@ def test_a_disk_that_fails_at_any_position_costs_nothing_acknowledged(
     whole = ALONE.run(Scene(tmp_path / "sound", BRIEF), "run", "sound")
     hows = [how for how in HOWS if what == "write" or how[0] != "torn"]
     turns = cycle(hows)
-    at, met = 0, True  # In the short form at every second write.
+    at, met = 0, True  # In the slice at every seventh write.
     while met:
         some = scale([next(turns)], hows)
         met = max(
             [_fails(tmp_path / f"{at}-{how}-{times}", what, at, how, times, whole, counts) for how, times in some]
         )
-        at += scale(1 if what == "sync" else 2, 1)
+        at += scale(3 if what == "sync" else 7, 1)
     assert at > (20 if what == "write" else 8)
     counts.clean()
 
@@ -69,11 +69,10 @@ def test_a_store_that_another_process_keeps_locked_is_waited_for(tmp_path: Path,
     other = apsw.Connection(str(scene.db))
     other.set_busy_timeout(10_000)
     other.execute("BEGIN IMMEDIATE")
-    time.sleep(0.3)  # what was written before that is acknowledged by now
-    before = len(scene.lines())
-    time.sleep(0.7)  # Longer than any single try.
+    [(committed,)] = other.execute("SELECT count(*) FROM entry")
+    time.sleep(1)  # Longer than any single try.
     assert process.is_alive()
-    assert not [line for line in scene.lines()[before + 1 :] if line.startswith("ack")]
+    assert sum(line.startswith("ack") for line in scene.lines()) <= committed
     other.execute("ROLLBACK")
     other.close()
     assert ALONE.answer(scene, "run", process) == whole

@@ -183,6 +183,8 @@ SECTIONS: Final[dict[str, dict[str, ValueType]]] = {
         "decide": _FLAG,
         "parallel": _one_of("none", "reads", "all"),
         "max_result": _COUNT,
+        "cpu_seconds": _SECONDS,
+        "wall_seconds": _SECONDS,
         "effects": _EFFECTS,
     },
     "undo": {
