@@ -72,7 +72,7 @@ def open_project(
     context.http_secrets = frozenset(config.http_secrets)
     context.project = str(config.directory)
     context.model_settings = config.claude
-    context.plans, context.undo = config.plans, config.undo
+    context.plans, context.undo, context.budget = config.plans, config.undo, config.budget
     context.definitions.effects = config.plans.effects
     context.retention = named.retention
     return app
