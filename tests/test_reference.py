@@ -13,6 +13,7 @@ import ropewalk.agents
 import ropewalk.errors
 import ropewalk.extend
 import ropewalk.toolchain
+from ropewalk import events
 from ropewalk.errors import RopewalkError
 
 PROJECT = Path(__file__).parents[1]
@@ -59,3 +60,17 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert len(named) == len(set(named))
     missing = {page for page in pages if not any(fnmatch(page, name) for name in named)}
     assert missing == set(), "name these pages in docs/site/nav.toml"
+
+
+def test_every_event_is_on_the_page() -> None:
+    page = (PROJECT / "docs" / "events-reference.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^\| (`.*?)\|", page, re.MULTILINE)
+    there_are = re.findall(r"\w+\.\w+", (events.__doc__ or "").split("\n\n")[1])
+    assert set(re.findall(r"`(\w+\.\w+)`", "".join(cells))) == set(there_are)
+
+
+def test_the_readme_fits_one_screen_and_has_the_set_up_commands() -> None:
+    text = (PROJECT / "README.md").read_text("utf-8")
+    for command in ("./demo.sh", "./test.sh", "./test.sh --all", "apt-get install"):
+        assert command in text
+    assert len(text.splitlines()) <= 105

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-import test_docs
+from pages.example_runner import ExampleRunner
+from pages.page import DOCS, Page
 
-PAGE = test_docs.PROJECT / "docs" / "troubleshooting.md"
+PAGE = DOCS / "troubleshooting.md"
 TOOLS = '''
 import asyncio
 import datetime
@@ -101,6 +102,6 @@ def test_a_problem_gives_the_message_of_the_page(number: int, tmp_path: Path) ->
     (tmp_path / "ropewalk.toml").write_text('[tools]\nmodules = ["tools"]\n')
     (tmp_path / "tools.py").write_text(TOOLS)
     code = CAUSES[number].replace("python -c", f"{sys.executable} -c")
-    done = test_docs.run(test_docs.Block(1, "sh", f"set +e\n{code}\n", None), tmp_path)
+    done = ExampleRunner(Page(PAGE), tmp_path).execute(["bash", "-c", code])
     printed = " ".join(done.stdout.split())
     assert [text for text in quoted()[number] if text not in printed] == [], done.stdout

@@ -37,6 +37,7 @@ CAMPAIGNS = {
     "properties": "flows at random, against a reference",
     "recovery": "kills at every position of a run, in every notation",
     "reliability": "workers through outages, pauses and kills",
+    "site": "pages of the documentation site in a browser",
     "sizes": "definitions with 10,000 nodes and other large values",
 }
 PROCESS_FOLDERS = frozenset({"faults", "recovery", "workers"})

@@ -45,7 +45,7 @@ RopewalkError
     └── Fenced           another process has taken the run over: `.run_id`
 
 To add an error, write a class here and add it to this list. If it needs its own exit code or HTTP status, also add it
-to the tables `ERRORS` of `doors/cli/main.py` and `doors/http/errors.py`.
+to the tables `ERRORS` of `doors/cli/dispatch.py` and `doors/http/errors.py`.
 
 The functions at the end turn exceptions of other people's code into text that every store can keep.
 """

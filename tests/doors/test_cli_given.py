@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ropewalk.doors.cli.arguments import read_input, read_pairs
-from ropewalk.doors.cli.main import UsageError
+from ropewalk.doors.cli.dispatch import UsageError
 
 PAST = [
     ("12345678901234567890123", 1, "integer past 64 bits"),

@@ -13,6 +13,8 @@ import termios
 import time
 from pathlib import Path
 
+import pytest
+
 import fork_server
 
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
@@ -79,10 +81,12 @@ def test_ctrl_c_on_a_terminal_stops_the_run_and_says_so(project):
     assert shown.count("\x1b[?25h") >= shown.count("\x1b[?25l") > 0  # the cursor is back
 
 
-def test_ten_thousand_nodes_cost_the_display_little(project):
+@pytest.mark.campaign("sizes")
+def test_ten_thousand_nodes_cost_the_display_little(project, scale):
+    count = scale(2_000, 9_000)
     nodes = [
         {"id": f"n{i}", "type": "transform", "transform": {"type": "pick", "config": {"fields": []}}, "input": {}}
-        for i in range(9_000)
+        for i in range(count)
     ]
     project.write(
         "big.json", json.dumps({"kind": "chain", "name": "big", "mode": "parallel", "timeout": 60000, "nodes": nodes})
@@ -94,7 +98,7 @@ def test_ten_thousand_nodes_cost_the_display_little(project):
     began = time.perf_counter()
     assert project("run", "big.json", "--json", "--store", "memory").code == 0
     quiet = time.perf_counter() - began
-    assert "9,000/9,000" in plain(shown)
+    assert f"{count:,}/{count:,}" in plain(shown)
     assert len(shown.split("results:")[0]) < 100_000
     assert live < quiet * 2 + 2, (live, quiet)
 

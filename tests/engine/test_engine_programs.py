@@ -29,6 +29,7 @@ from ropewalk.testing import ScriptedTools, fails, hangs
 from ropewalk.tools.runner import ExecutorCaller, Runner
 from ropewalk.tools.tool import tool
 from ropewalk.tools.toolbox import Toolbox
+from tiers import Scale
 
 BODY = line(call("a", "t"), call("b", "t"))
 
@@ -155,12 +156,14 @@ def one(**_: Any) -> int:
     return 1
 
 
+@pytest.mark.campaign("sizes")
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=list(SHAPES))
-def test_ten_thousand_nodes_are_checked_and_compiled_soon_and_run(shape: Callable[[int], Flow]) -> None:
+def test_ten_thousand_nodes_are_checked_and_compiled_soon_and_run(shape: Callable[[int], Flow], scale: Scale) -> None:
+    count = scale(2_000, 10_000)
     tools = ScriptedTools(t=one)
     took: list[float] = []
     for _ in range(3):
-        made = shape(10_000)  # nothing remembered of it
+        made = shape(count)  # nothing remembered of it
         start = time.process_time()
         problems = check(made).problems
         program = compile_flow(made, tools)
@@ -170,7 +173,7 @@ def test_ten_thousand_nodes_are_checked_and_compiled_soon_and_run(shape: Callabl
     assert not problems
     assert min(took) < patience(SOON), took
     ending = asyncio.run(run_program(program))
-    assert (ending.status, ending.value, tools.count("t")) == ("completed", 1, 10_000)
+    assert (ending.status, ending.value, tools.count("t")) == ("completed", 1, count)
 
 
 def quickest(work: Callable[[], Any], enough: float = 0.0, times: int = 5) -> float:

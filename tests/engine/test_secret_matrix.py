@@ -11,7 +11,7 @@ import base64
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from ropewalk.ir import Channel, Flow
 from ropewalk.journal.sqlite.store import SqliteStore
 from ropewalk.redaction import Redaction
 from ropewalk.testing import ScriptedTools
+from tiers import Scale
 
 TEXT = 'zQx-9Vwk/Jm"p\nÖtR.7b'
 DIGITS = "847362915"
@@ -92,11 +93,12 @@ def test_the_matrix_knows_every_operator() -> None:
     assert set(SPECIAL) == {*SYMBOLS, "!", "neg", "?:", "[]"}
 
 
+@pytest.mark.campaign("fuzz")
 @pytest.mark.parametrize("secret", ["KEY", "PIN"])
-def test_an_expression_gives_nothing_of_a_secret_at_the_run(secret: str) -> None:
+def test_an_expression_gives_nothing_of_a_secret_at_the_run(secret: str, scale: Scale) -> None:
     """The value and the error, where the expression does not say that it reads a secret."""
     known, data, tried, values = redacting(), {"KEY": TEXT, "PIN": DIGITS}, 0, 0
-    for call, take in product(calls(f"state.{secret}"), TAKES):
+    for call, take in islice(product(calls(f"state.{secret}"), TAKES), 0, None, scale(7, 1)):
         try:
             run = compile_expr(parse(take.format(call)), lambda ref: (lambda frame: frame[0], ref.path), lambda f: f[1])
             shown = json.dumps(known.value(run((data, known))), ensure_ascii=False)
@@ -105,15 +107,18 @@ def test_an_expression_gives_nothing_of_a_secret_at_the_run(secret: str) -> None
             shown = known.text(str(error))
         tried += 1
         assert not traces(shown), (take.format(call), shown)
-    assert tried > 10_000
-    assert values > 1_000
+    assert tried > scale(2_000, 10_000)
+    assert values > scale(200, 1_000)
 
 
-def test_what_the_check_lets_pass_leaves_nothing_in_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.campaign("fuzz")
+def test_what_the_check_lets_pass_leaves_nothing_in_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: Scale
+) -> None:
     monkeypatch.setenv("KEY", TEXT)
     monkeypatch.setenv("PIN", DIGITS)
     exprs = [take.format(call) for call, take in product(calls("secret.KEY"), TAKES)]
-    exprs = [*exprs[:: max(1, len(exprs) // 6000)], *calls("secret.PIN")]
+    exprs = [*exprs[:: max(1, len(exprs) // scale(1500, 6000))], *list(calls("secret.PIN"))[:: scale(3, 1)]]
     passing, refused = [], 0
     for text in exprs:
         try:
@@ -124,13 +129,13 @@ def test_what_the_check_lets_pass_leaves_nothing_in_the_store(tmp_path: Path, mo
             refused += 1
         else:
             passing.append(tree)
-    assert refused > 1000
-    assert len(passing) > 500
+    assert refused > scale(250, 1000)
+    assert len(passing) > scale(120, 500)
     store, events, told = SqliteStore(tmp_path / "s.db"), list[Event](), list[str]()
 
     async def main() -> None:
         engine = Engine(store)
-        for i, tree in enumerate(passing[:: max(1, len(passing) // 250)]):
+        for i, tree in enumerate(passing[:: max(1, len(passing) // scale(100, 250))]):
             made = Flow(
                 name="f", state={"kept": Channel()},
                 body=line(compute("a", tree, writes=parse_writes(tree)), result=out("a")),

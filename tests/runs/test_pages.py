@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ropewalk import App, tool
-from ropewalk.doors.cli.main import dispatch
+from ropewalk.doors.cli.dispatch import dispatch
 
 CHAIN = {
     "kind": "chain",

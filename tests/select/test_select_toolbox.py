@@ -19,6 +19,7 @@ from ropewalk.select.legacy import Intent
 from ropewalk.select.options import NoTools
 from ropewalk.tools.mcp.listing import Definition
 from ropewalk.tools.tool import Tool, tool
+from tiers import Scale
 from tools.mcp_lab import forked, python
 
 
@@ -88,7 +89,8 @@ def test_a_toolbox_that_changes_while_it_is_searched() -> None:
     assert len(app.selector) == 1
 
 
-def test_a_toolbox_that_changes_while_nobody_asks_costs_no_memory() -> None:
+@pytest.mark.campaign("sizes")
+def test_a_toolbox_that_changes_while_nobody_asks_costs_no_memory(scale: Scale) -> None:
     """SELECT-INDEX-2"""
     app = App("memory", tools=[get_weather])
     app.toolbox.add_mcp("cats", python("odd.py"))
@@ -105,10 +107,10 @@ def test_a_toolbox_that_changes_while_nobody_asks_costs_no_memory() -> None:
 
     tracemalloc.start()
     try:
-        change(2000)
-        before = held()
-        change(10_000)
-        assert held() - before < 80_000  # a reference for each change would be 160,000; other threads take some, too
+        change(1000)
+        before, times = held(), scale(4_000, 10_000)
+        change(times)
+        assert held() - before < 8 * times  # a reference for each change takes 16 bytes; other threads take some, too
     finally:
         tracemalloc.stop()
     assert names(app.selector.select("weather in Rome")) == ["get_weather"]

@@ -11,6 +11,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from tiers import Scale
+
 from .server import TOKEN, Served
 
 NOT_IT: list[dict[str, str]] = [
@@ -169,15 +171,17 @@ def test_no_code_comes_in(served: Served, tmp_path: Path) -> None:
     assert not (tmp_path / "imported").exists()
 
 
-def test_a_fuzzer_finds_no_fault_of_the_server(served: Served) -> None:
+@pytest.mark.campaign("fuzz")
+def test_a_fuzzer_finds_no_fault_of_the_server(served: Served, scale: Scale, seed: int) -> None:
     command = shutil.which("schemathesis", path=str(Path(sys.executable).parent)) or shutil.which("schemathesis")
     assert command, "it is one of the test parts"
     # FastAPI names in `Allow` what one route takes, not the resource; and JSON is less than what a schema can say.
     but = "ignored_auth,positive_data_acceptance,unsupported_method,allow_header_conformance"
     done = subprocess.run(
         [command, "run", f"{served.url}/api/openapi.json", "-H", f"Authorization: Bearer {TOKEN}", "--checks", "all",
-         "--exclude-checks", but, "--phases", "examples,coverage,fuzzing", "--max-examples", "10", "--max-time", "12",
-         "--seed", "1", "--warnings", "off", "--request-timeout", "120"],  # a `wait` in a body may be a minute
+         "--exclude-checks", but, "--phases", "examples,coverage,fuzzing", "--max-examples", scale("3", "100"),
+         "--max-time", scale("5", "200"),
+         "--seed", str(seed), "--warnings", "off", "--request-timeout", "120"],  # a `wait` in a body may be a minute
         cwd=served.folder, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-5000:]

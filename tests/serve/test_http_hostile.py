@@ -114,12 +114,18 @@ HEAVY: dict[str, Callable[[], Any]] = {
     "aliases that multiply": aliases,
     "3 million brackets": lambda: "kind: chain\nnodes: " + "[" * 3_000_000,
     "2 million escapes": lambda: 'kind: chain\nnodes: "' + "\\x41" * 2_000_000,
+    "60,000 unknown keys": lambda: "kind: chain\n" + "".join(f"k{n}: 1\n" for n in range(60_000)),
     "300,000 unknown keys": lambda: "kind: chain\n" + "".join(f"k{n}: 1\n" for n in range(300_000)),
     "150,000 anchors": lambda: "kind: chain\n" + "".join(f"k{n}: &a{n} x\n" for n in range(150_000)),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", HEAVY)
+LONGEST = {"300,000 unknown keys", "150,000 anchors", "long expressions"}
+LONG = pytest.mark.campaign("sizes", only=True)
+
+
+@pytest.mark.campaign("sizes")
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[LONG] * (name in LONGEST)) for name in HEAVY])
 def test_others_are_answered_while_a_document_is_checked(served: Served, name: str) -> None:
     answers: list[int] = []
     work = threading.Thread(

@@ -15,6 +15,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os.path import isdir, isfile
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Any, Final
 
 from ..errors import ConfigError
@@ -177,15 +178,19 @@ def flow_files(directory: Path, patterns: Sequence[str], is_left_out: Callable[[
 
 def change_stamp(path: Path) -> Any:
     """Return a value that differs after a change of a definition."""
-    documents = [path / name for name in EXPERIENCE_DOCUMENTS] if isdir(path) else [path]
-    stamps = []
-    for document in documents:
-        try:
-            status = document.stat()
-        except OSError:
-            continue
-        stamps.append((status.st_mtime_ns, status.st_size, status.st_ino))
-    return tuple(stamps)
+    status = _status(path)
+    if status is not None and S_ISDIR(status.st_mode):
+        found = [_status(path / name) for name in EXPERIENCE_DOCUMENTS]
+    else:
+        found = [status]
+    return tuple((each.st_mtime_ns, each.st_size, each.st_ino) for each in found if each is not None)
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except (OSError, ValueError):
+        return None
 
 
 def _files_of_pattern(directory: Path, pattern: str) -> Iterator[Path]:

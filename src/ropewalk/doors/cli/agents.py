@@ -32,11 +32,12 @@ from ...source.document import replace_invisible
 from ..errors import failure_text
 from ..remedies import Door
 from .arguments import saved, some_words
-from .main import DONE, FAILED, Answer, UsageError, explain, write_stdout
+from .dispatch import DONE, FAILED, Answer, UsageError, explain
 from .options import Json, Project, StoreAddress
 from .output import duration, first_line
 from .questions import answer_question, ask_on_terminal
 from .session import Interrupts, require_model, with_app
+from .streams import write_stdout
 from .tools import all_connected
 
 if TYPE_CHECKING:

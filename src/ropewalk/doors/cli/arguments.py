@@ -16,7 +16,7 @@ from ...errors import InvalidFlow
 from ...source.load import decoded, load, replace_file
 from ...source.locations import SYNTAX, Limits
 from ...values import MAX_BYTES, MAX_DEPTH
-from .main import UsageError
+from .dispatch import UsageError
 
 _LIMITS: Final = Limits(size=MAX_BYTES, nesting=MAX_DEPTH)
 """The limits of values, which are higher than those of definitions."""

@@ -61,7 +61,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "serve": ("serve:serve", "Serve the HTTP API and the web UI."),
     "doctor": ("doctor:doctor", "Check the installation, the project, the store and the servers."),
     "bench": ("doctor:bench", "Measure the time per step on this machine and store."),
-    "completion": ("main:completion", "Print a completion script for bash, zsh or fish."),
+    "completion": ("dispatch:completion", "Print a completion script for bash, zsh or fish."),
 }
 GROUPS: Final = {
     "runs": "List, show, follow, continue, retry, undo and stop runs.",

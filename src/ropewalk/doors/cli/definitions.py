@@ -25,7 +25,7 @@ from ...source.load import create_file, dump
 from ..errors import problem_payload, word_problem
 from ..remedies import Door
 from .arguments import saved
-from .main import Answer, UsageError
+from .dispatch import Answer, UsageError
 from .options import Json, Project
 from .session import Interrupts, with_app
 

@@ -37,10 +37,11 @@ from ...source.document import replace_invisible
 from ...tools.mcp.login_errors import Reason
 from ..errors import error_message
 from ..remedies import Door, word_remedy
-from .main import FAILED, Answer, write_stdout
+from .dispatch import FAILED, Answer
 from .options import Json, Project, StoreAddress
 from .output import columns
 from .session import Interrupts, directory, with_app
+from .streams import write_stdout
 
 if TYPE_CHECKING:
     from ...app.app import App
@@ -215,7 +216,7 @@ def doctor(
             await parts.close(app)
             if save is not None:
                 report.extend(_salvage(directory(None, project), store, save))
-            from .main import exit_now
+            from .dispatch import exit_now
 
             exit_now(report.answer())
         return Answer()

@@ -17,7 +17,7 @@ from cyclopts import Parameter
 from ...errors import NotFound
 from ...source.document import replace_invisible
 from ...values import did_you_mean
-from .main import Answer, UsageError
+from .dispatch import Answer, UsageError
 from .options import Json, Project
 from .output import notify
 from .session import Interrupts, with_app

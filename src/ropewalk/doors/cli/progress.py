@@ -29,7 +29,6 @@ from rich.text import Text
 
 from ...events import Event
 from ...source.document import replace_invisible
-from .main import OutputError
 from .output import duration, first_line, logs_json, notify
 from .progress_counts import (
     MARKS,
@@ -44,6 +43,7 @@ from .progress_counts import (
     unattended_message,
     wait_line,
 )
+from .streams import OutputError
 
 MAX_NODE_LINES: Final = 100
 """The number of nodes, and of failed nodes, that get a line each. Of the rest only counts are shown."""
@@ -106,7 +106,7 @@ class EveryEvent(WarningsOnly):
     def take(self, event: Event) -> None:
         super().take(event)
         if self.as_json:
-            from .main import json_line
+            from .dispatch import json_line
 
             try:
                 if not self._is_output_lost:

@@ -18,7 +18,7 @@ from ...events import Event
 from ...source.document import replace_invisible
 from ...source.load import dump
 from .arguments import read_input, read_pairs, saved
-from .main import DONE, FAILED, Answer, UsageError, explain, failure
+from .dispatch import DONE, FAILED, Answer, UsageError, explain, failure
 from .options import Engine, Input, Json, Project, StoreAddress, Upgrade, Watch
 from .output import first_line
 from .run import followed
@@ -159,7 +159,7 @@ def in_quick_time(work: Callable[[App], Awaitable[T]], opened: Callable[[], App]
     """Run work on an event loop where time passes at once."""
 
     # The app is opened inside, because its engine keeps the clocks that it finds.
-    from .main import fake_clock
+    from .fake_clock import fake_clock
 
     with fake_clock() as loop:
 

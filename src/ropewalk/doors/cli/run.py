@@ -31,7 +31,7 @@ from ...source.document import render_problem, replace_invisible, shorten
 from ..errors import word_problem
 from ..remedies import Door
 from .arguments import read_input, read_pairs, read_state
-from .main import FAILED, JSON_HINT, Answer, run_exit_code
+from .dispatch import FAILED, JSON_HINT, Answer, run_exit_code
 from .options import Engine, Input, Json, Log, LogLevel, Project, Queue, StoreAddress, Upgrade, Watch
 from .output import Form, Level, columns, duration, moment, notify
 from .progress import choose_display

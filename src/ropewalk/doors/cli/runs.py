@@ -31,7 +31,7 @@ from ...journal.protocol import ENDS
 from ...source.document import replace_invisible
 from .agents import Transcript
 from .arguments import saved
-from .main import FAILED, Answer, UsageError, run_exit_code, write_stdout
+from .dispatch import FAILED, Answer, UsageError, run_exit_code
 from .options import Json, Project, StoreAddress
 from .output import columns, duration, first_line, moment, notify
 from .progress_counts import MARKS, REUSED, RunCounts, attempt_failed_line, awaited, is_new_wait, node_line, wait_line
@@ -39,6 +39,7 @@ from .rerun import case_text, in_quick_time
 from .session import Interrupts, facts_with_tools, unknown_run, with_app, without_tools
 from .signals import store_options, wait_lines
 from .store import instant
+from .streams import write_stdout
 from .undo import undo_lines
 
 if TYPE_CHECKING:
@@ -421,7 +422,7 @@ def watch(run_id: str, /, *, json: Json = False, store: StoreAddress = None, pro
     async def work(app: App, _: Interrupts) -> Answer:
         if app.runs.get(run_id) is None:
             raise unknown_run(app, run_id)
-        from .main import json_line
+        from .dispatch import json_line
 
         counts, status, options = RunCounts(), "", store_options(store, project)
         resume = f"ropewalk resume {shlex.quote(app.runs.outermost(run_id))}{options}"

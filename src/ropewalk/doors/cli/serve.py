@@ -23,10 +23,11 @@ from ...config.project import read_config
 from ...config.settings import Config
 from ...errors import ConfigError, RopewalkError, install_command
 from ..security import TOKEN, new_token, serve_until_cancelled, token_given
-from .main import Answer, write_stdout
+from .dispatch import Answer
 from .options import Log, LogLevel, Project, StoreAddress
 from .output import notify
 from .session import Interrupts, directory, with_app
+from .streams import write_stdout
 
 if TYPE_CHECKING:
     from ...app.app import App

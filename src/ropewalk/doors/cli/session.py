@@ -36,7 +36,7 @@ from ...errors import (
 from ...journal.address import MissingStore, file_of, has_scheme_of_others, is_there
 from ...journal.sqlite.wal_check import orphan_wal
 from ...journal.tool_usage import as_source, local_source
-from .main import INTERRUPTED, Answer, Interrupted, InterruptedByTool
+from .dispatch import INTERRUPTED, Answer, Interrupted, InterruptedByTool
 from .output import Form, Level, configure_logging, log_events, notify
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from ...journal.protocol import iso
 from ...source.document import replace_invisible
 from .agents import asker
 from .arguments import read_input
-from .main import Answer
+from .dispatch import Answer
 from .options import Json, Project, StoreAddress
 from .questions import example_answer, form_lines
 from .session import Interrupts, unknown_run, with_app

@@ -18,7 +18,7 @@ from ...journal.address import open_store
 from ...journal.protocol import ENDS
 from ...source.document import replace_invisible
 from ...values import did_you_mean
-from .main import FAILED, Answer, UsageError
+from .dispatch import FAILED, Answer, UsageError
 from .options import Json, Project, StoreAddress
 from .output import columns, moment, size
 from .session import Interrupts, with_app

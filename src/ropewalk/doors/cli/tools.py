@@ -27,7 +27,7 @@ from ...values import check_json, did_you_mean
 from ..errors import failure_text
 from ..remedies import Door
 from .arguments import read_input, read_pairs
-from .main import FAILED, Answer, UsageError
+from .dispatch import FAILED, Answer, UsageError
 from .options import Input, Json, Project, StoreAddress
 from .output import columns, duration, first_line, moment, notify
 from .questions import ask_on_terminal

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...events import Event
 from ...source.document import replace_invisible
-from .main import DONE, FAILED, Answer
+from .dispatch import DONE, FAILED, Answer
 from .options import Engine, Json, Project, StoreAddress, Watch
 from .progress import choose_display
 from .session import Interrupts, unknown_run, with_app

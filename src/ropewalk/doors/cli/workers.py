@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter, validators
 
-from .main import Answer
+from .dispatch import Answer
 from .options import Json, Log, LogLevel, Project, StoreAddress
 from .output import columns, duration, moment, notify
 from .session import Interrupts, unknown_run, with_app

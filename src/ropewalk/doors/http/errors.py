@@ -211,7 +211,8 @@ def status_of(error: BaseException) -> int:
     return next((status for kind, status in ERRORS if isinstance(error, kind)), 500)
 
 
-def _served(request: Request) -> App:
+# Async, as FastAPI would call them in threads of their own otherwise.
+async def _served(request: Request) -> App:
     return request.app.state.served  # type: ignore[no-any-return]
 
 
@@ -219,7 +220,7 @@ Served = Annotated[App, Depends(_served)]
 """The app that a route serves."""
 
 
-def _files(request: Request) -> FlowFiles:
+async def _files(request: Request) -> FlowFiles:
     return request.app.state.files  # type: ignore[no-any-return]
 
 
@@ -324,12 +325,12 @@ class Route(APIRoute):
         return read
 
 
-def answer_error(_: Request, error: Exception) -> Answer:
+async def answer_error(_: Request, error: Exception) -> Answer:
     """Answer with a RopewalkError as data."""
     return Answer(error_payload(error, Door.HTTP), status_of(error))
 
 
-def answer_fault(_: Request, error: Exception) -> Answer:
+async def answer_fault(_: Request, error: Exception) -> Answer:
     """Answer an internal error."""
 
     # The log of the server has its traceback.
@@ -337,7 +338,7 @@ def answer_fault(_: Request, error: Exception) -> Answer:
     return Answer({"error": {"kind": "InternalError", "message": message, "problems": []}}, 500)
 
 
-def answer_refusal(request: Request, error: Exception) -> Answer:
+async def answer_refusal(request: Request, error: Exception) -> Answer:
     """Answer a refusal of the framework (unknown path, wrong method, invalid JSON) in the shape of all errors."""
     assert isinstance(error, HTTPException) or hasattr(error, "status_code")
     detail: Any = getattr(error, "detail", "")

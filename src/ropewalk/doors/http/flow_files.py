@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ...app.loaded import Loaded
 
 FILE_KIND: Final = "file"
+_MAX_AGE: Final = 1.0  # seconds for which a list of the files suffices to find one of them
 log = logging.getLogger("ropewalk.http")
 
 
@@ -42,6 +44,8 @@ class FlowFiles:
         self.lacks_tools = False
         """Whether the last list lacks plans, since servers have not listed the tools that they name."""
         self._cached_items: dict[str, _CachedItem] = {}
+        self._known: dict[str, Path] = {}
+        self._looked = -_MAX_AGE  # when the files were listed last, by the monotonic clock
 
     def list_items(self) -> Iterator[dict[str, Any]]:
         """Yield one item of the list for each valid file."""
@@ -60,7 +64,7 @@ class FlowFiles:
     def details(self, id: str) -> dict[str, Any]:
         """Return one flow with its document and its graph."""
         loaded = self.loaded(id)
-        line = self._make_list_item(id, self._files()[id], loaded)
+        line = self._make_list_item(id, self._require(id), loaded)
         source = {"source": loaded.file.text, "sourceName": PurePath(loaded.file.file).name}
         fields = {"document": loaded.document, "inputSchema": loaded.flow.input_schema}
         return {**line, **fields, **source, "graph": graph_data(loaded.flow)}
@@ -69,32 +73,44 @@ class FlowFiles:
         """Return the flow with this id, as its file is now."""
 
         # A document without an id gets this id, so that it has the same one each time.
-        files = self._files()
-        if id not in files:
-            raise NotFound("definition", f"{FILE_KIND} {id}", suggestion=_nearest_file(id, files))
-        loaded = self._app.load(files[id])
+        loaded = self._app.load(self._require(id))
         if "id" not in loaded.document or loaded.file is None or "id" in loaded.file.data:
             return loaded
         named = {**loaded.document, "kind": loaded.kind, "id": id}
         return self._app.definitions.compile_document(named, loaded.file, loaded.root)
 
     def __contains__(self, id: str) -> bool:
-        return id in self._files()
+        return self._find(id) is not None
 
     def id_of(self, path: str | None) -> str | None:
         """Return the id of the flow in this file, or None if the file is not listed."""
         return None if path is None else next((id for id, file in self._files().items() if str(file) == path), None)
 
+    def _require(self, id: str) -> Path:
+        file = self._find(id)
+        if file is None:
+            raise NotFound("definition", f"{FILE_KIND} {id}", suggestion=_nearest_file(id, self._known))
+        return file
+
+    def _find(self, id: str) -> Path | None:
+        """Return the file of an id."""
+
+        # A list of the last second suffices if it has the id, because the file itself is read for each request.
+        file = self._known.get(id) if time.monotonic() < self._looked + _MAX_AGE else None
+        return file if file is not None and os.path.exists(_file_of(file)) else self._files().get(id)
+
     def _files(self) -> dict[str, Path]:
         if self._directory is None:
             return {}
+        self._looked = time.monotonic()
         directory = self._directory.resolve()
         result = flow_files(directory, self._patterns or PROJECT_FLOWS, self._app.definitions.is_test)
         named = {
             (file.relative_to(directory) if file.is_relative_to(directory) else file).as_posix(): file
             for file in result
         }
-        return {id: file for id, file in named.items() if os.path.exists(_file_of(file))}
+        self._known = {id: file for id, file in named.items() if os.path.exists(_file_of(file))}
+        return self._known
 
     def _list_item(self, id: str, file: Path) -> dict[str, Any]:
         """Return the item of a file."""

@@ -41,7 +41,7 @@ from .live_runs import LiveRuns, StartRun
 from .models import Definition, Document, RequestBody, loaded_of, size_of
 
 
-def _going(request: Request) -> LiveRuns:
+async def _going(request: Request) -> LiveRuns:
     return request.app.state.live  # type: ignore[no-any-return]
 
 

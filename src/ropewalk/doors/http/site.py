@@ -96,7 +96,7 @@ class Metrics:
 @metrics_router.get(
     "/metrics", summary="Get metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}}
 )
-def metrics(request: Request) -> Response:
+async def metrics(request: Request) -> Response:
     """Counts and times of the runs of this process."""
     counted: Metrics = request.app.state.metrics
     return Response(generate_latest(counted.registry), media_type=CONTENT_TYPE_PLAIN_1_0_0)
@@ -111,7 +111,7 @@ page_router = APIRouter(include_in_schema=False)
 
 
 @page_router.get("/assets/{name}")
-def asset(name: str) -> FileResponse:
+async def asset(name: str) -> FileResponse:
     """Return a file of the web UI whose name has a hash of its content, so that browsers may cache it."""
     if name not in _ASSETS:  # a path is never put together from a request
         raise HTTPException(404, f"no file {name!r}")
@@ -121,7 +121,7 @@ def asset(name: str) -> FileResponse:
 
 
 @page_router.get("/{path:path}")
-def index(path: str) -> FileResponse:
+async def index(path: str) -> FileResponse:
     if path.partition("/")[0].lower() == "api":
         raise HTTPException(404, "Not Found")
     return FileResponse(
@@ -137,7 +137,7 @@ class Ended(BaseModel):
 
 
 @sessions_router.post("/logout", summary="Log out", response_model=Ended)
-def logout(
+async def logout(
     request: Request,
     all: Annotated[bool, Query(description="End the sessions of every browser, not only this one.")] = False,
 ) -> Answer:

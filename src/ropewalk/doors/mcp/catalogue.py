@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("ropewalk.mcp.server")
 
 _THRESHOLD: Final = 0.1  # lower than usual: a model is better off with near misses than with nothing
-_MAX_AGE: Final = 1.0  # seconds for which an unchanged tool is called without a look at all the others
+# Seconds for which an unchanged tool is called without a look at all the others. The server looks every second for
+# clients that have a list, so that no call has to.
+_MAX_AGE: Final = 2.0
 _MOST_FINDS: Final = 200  # tools found by one client whose requests are remembered until they are called
 
 
@@ -57,6 +59,11 @@ class Finder:
         """The servers whose tools cannot be found yet."""
         mcp = self._app.toolbox.mcp
         return [] if mcp is None else mcp.connecting
+
+    @property
+    def version(self) -> Any:
+        """A value that changes with the tools of the toolbox and its servers."""
+        return self._app.toolbox.version, self.connecting
 
     def best(self, tools: Mapping[str, ExposedTool], query: str, limit: int) -> list[tuple[str, float]]:
         """Return names and scores of the tools that fit a request, the best first."""
@@ -311,6 +318,7 @@ class Catalogue:
         self.finder = finder
         self._always, self._others, self._most = tuple(always), tuple(others), max_listed
         self._version: Any = None
+        self._changes = 0  # how often a look has found other tools
         self._looked = -_MAX_AGE  # when the sources were compared last, by the monotonic clock
         self._tools: dict[str, ExposedTool] = {}
         self._listed: dict[str, ExposedTool] = {}
@@ -324,6 +332,11 @@ class Catalogue:
     def connecting(self) -> list[str]:
         """The servers whose tools are missing, as they have not answered yet."""
         return self.finder.connecting if self._others else []
+
+    @property
+    def revision(self) -> Any:
+        """A cheap value that changes with the toolbox, and whenever a look has found other tools."""
+        return self._changes, self.finder.version
 
     async def find(self, name: str) -> ExposedTool | None:
         """Return what is called by a name, connecting only servers that it may come from; None where there is none."""
@@ -340,7 +353,7 @@ class Catalogue:
         """Return what is called by a name, without connecting to anything; None if there is no such tool."""
 
         # A look at all sources costs as much as a short call. So a tool that is itself unchanged is called without it,
-        # for a second. Only a new tool that claims the same name is noticed that late.
+        # for two seconds. Only a new tool that claims the same name is noticed that late.
         tool = self._listed.get(name) or self._tools.get(name)
         if tool is not None and tool.is_current() and time.monotonic() < self._looked + _MAX_AGE:
             return tool
@@ -395,5 +408,6 @@ class Catalogue:
                 listed = {}  # programs call what is not listed
             listed |= {names[item.id]: item for item in first}
         # The version of before the look: what changes meanwhile is seen next time.
+        self._changes += 1
         self._tools, self._listed, self._version = tools, listed, version
         self._withheld = withheld

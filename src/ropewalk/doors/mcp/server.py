@@ -308,10 +308,17 @@ class McpDoor:
     async def _follow(self) -> None:
         from mcp.shared.subscriptions import ToolsListChanged
 
+        loop = asyncio.get_running_loop()
+        due, seen = loop.time(), self.catalogue.revision
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._called.wait(), _LOOK)
+                await asyncio.wait_for(self._called.wait(), due - loop.time())
             self._called.clear()
+            # A look goes through every flow file, which costs more than a call. So a call brings no look forward,
+            # unless something is known to have changed.
+            if loop.time() < due and not self._changes and self.catalogue.revision == seen:
+                continue
+            due, seen = loop.time() + _LOOK, self.catalogue.revision
             await self._announce_changes()
             if self._known is None:
                 continue  # nobody has a list that could be out of date

@@ -10,10 +10,11 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from .evaluation import CALLABLE_TYPES, BuiltinFunction, Evaluation, LocalFunction
+from .evaluation import CALLABLE_TYPES, Evaluation
 from .failures import is_instance
 from .formatting import format_value, representation, text
 from .operations import add
+from .ordered_set import OrderedFrozenSet, OrderedSet
 from .values import Refused
 
 _NOTHING: Final = object()
@@ -56,7 +57,7 @@ def sort_items(evaluation: Evaluation, items: list[Any], key: Any, reverse: Any)
     evaluation.step(len(items) * max(1, len(items).bit_length()) // 8)
     function = None if key is None else evaluation.callable(key)
     items.sort(key=function, reverse=bool(reverse))
-    evaluation.budget.check_clock()
+    evaluation.walk()
 
 
 def _sorted(evaluation: Evaluation, values: Any, /, *, key: Any = None, reverse: Any = False) -> list[Any]:
@@ -136,11 +137,14 @@ def _print(evaluation: Evaluation, *values: Any, sep: Any = " ", end: Any = "\n"
 
 
 def _callable(evaluation: Evaluation, value: Any, /) -> bool:
-    return isinstance(value, (type, LocalFunction, BuiltinFunction))
+    return callable(value)
+
+
+_PUBLIC_TYPES: Final[dict[type[Any], type[Any]]] = {OrderedSet: set, OrderedFrozenSet: frozenset}
 
 
 def _type(evaluation: Evaluation, value: Any, /) -> type[Any]:
-    return type(value)
+    return _PUBLIC_TYPES.get(type(value), type(value))
 
 
 def _plain(native: Callable[..., Any]) -> Callable[..., Any]:
@@ -200,16 +204,16 @@ def _to_list(evaluation: Evaluation, values: Any = (), /) -> list[Any]:
 
 
 def _to_tuple(evaluation: Evaluation, values: Any = (), /) -> tuple[Any, ...]:
-    return tuple(evaluation.collect(values))
+    return evaluation.new_tuple(evaluation.collect(values))
 
 
 def to_set(evaluation: Evaluation, values: Any = (), /) -> set[Any]:
     """Return the set of the elements of `values`, looking at the clock, as equal hashes of data may make it slow."""
-    items: set[Any] = set()
+    items = evaluation.new_set()
     for count, value in enumerate(evaluation.iterate(values)):
         items.add(value)
         if type(value) is tuple and count % 64 == 0:
-            evaluation.budget.check_clock()
+            evaluation.walk(value)
     evaluation.reserve(32 * len(items))
     return items
 
@@ -274,7 +278,7 @@ TYPES: Final[dict[type[Any], Callable[..., Any]]] = {
     enumerate: _enumerate,
     filter: _filter,
     float: _to_float,
-    frozenset: lambda evaluation, values=(): frozenset(to_set(evaluation, values)),
+    frozenset: lambda evaluation, values=(): evaluation.new_frozenset(to_set(evaluation, values)),
     int: _to_int,
     list: _to_list,
     map: _map,

@@ -14,11 +14,11 @@ from typing import Any
 from . import methods as methods  # fills the tables
 from .builtins import FUNCTIONS, TYPE_NAMES, TYPES
 from .evaluation import Evaluation, LocalFunction
-from .expressions import EXPRESSIONS, expression, module_path
+from .expressions import EXPRESSIONS, expression, module_entry, module_path
 from .method_table import method_of
-from .modules import MODULES, Constant
+from .modules import Constant
 from .operations import member
-from .scope import Frame, Getter, Scope, Unsupported, parameter_names
+from .scope import Frame, Getter, Scope, parameter_names
 from .values import UNBOUND
 
 # --- calls ---------------------------------------------------------------------------------------
@@ -85,18 +85,18 @@ def _direct_function(node: ast.expr, scope: Scope) -> Callable[..., Any] | None:
     if isinstance(node, ast.Name) and scope.find(node.id) is None:
         path = scope.imports.get(node.id)
         if path is not None:
-            return _module_function(path)
+            return _module_function(path, scope)
         return FUNCTIONS.get(node.id) or (TYPES.get(TYPE_NAMES[node.id]) if node.id in TYPE_NAMES else None)
     path = module_path(node, scope)
-    return _module_function(path) if path is not None else None
+    return _module_function(path, scope) if path is not None else None
 
 
-def _module_function(path: str) -> Callable[..., Any] | None:
-    module, _, name = path.partition(".")
-    entry = MODULES.get(module, {}).get(name)
+def _module_function(path: str, scope: Scope) -> Callable[..., Any] | None:
+    entry = module_entry(path, scope)
     if isinstance(entry, Constant):
         return TYPES.get(entry.value) if isinstance(entry.value, type) else None
-    return entry
+    function: Callable[..., Any] | None = entry
+    return function
 
 
 def _direct_call(node: ast.Call, function: Callable[..., Any], scope: Scope) -> Getter:
@@ -118,8 +118,7 @@ def _direct_call(node: ast.Call, function: Callable[..., Any], scope: Scope) -> 
 
 def _method_call(node: ast.Call, target: ast.Attribute, scope: Scope) -> Getter:
     """Return the closure of `holder.name(...)`: a method of the table, or a function that is a member of the holder."""
-    if target.attr.startswith("_"):
-        raise Unsupported(target, f"members that begin with an underscore are not supported: {target.attr}")
+    scope.language.check_member(target)
     holder, name, arguments = expression(target.value, scope), target.attr, _arguments(node, scope)
 
     def run(frame: Frame) -> Any:

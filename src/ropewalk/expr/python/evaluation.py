@@ -11,7 +11,7 @@ from .exits import ProgramExit
 from .failures import is_instance
 from .values import Refused, in_stable_order
 
-UNCATCHABLE: Final = (ProgramExit, OverBudget, Refused)
+UNCATCHABLE: Final = (ProgramExit, OverBudget, Refused, RecursionError, MemoryError)
 """What no `except` of a program catches."""
 
 MAX_BITS: Final = 4096
@@ -70,6 +70,27 @@ class Evaluation:
         """Reserve the room that `value` takes as an element of a container, and return it."""
         grow(self.budget, LIST_ELEMENT + len(value) if type(value) is str else LIST_ELEMENT)
         return value
+
+    def new_set(self, items: Iterable[Any] = ()) -> set[Any]:
+        """Return a set of the elements."""
+        return set(items)
+
+    def new_frozenset(self, items: Iterable[Any] = ()) -> frozenset[Any]:
+        """Return a frozenset of the elements."""
+        return frozenset(items)
+
+    def new_tuple(self, items: Iterable[Any]) -> tuple[Any, ...]:
+        """Return a tuple of the elements."""
+        return tuple(items)
+
+    def clock(self, name: str) -> float:
+        """Return what a clock (`now` or `monotonic`) shows, in seconds."""
+        raise Refused("the clock is not for this part of a program; write now()")
+
+    def walk(self, *values: Any) -> None:
+        """Pay for a walk through nested values, such as a comparison."""
+        # Raises OverBudget.
+        self.budget.check_clock()
 
     def iterate(self, values: Any) -> Iterator[Any]:
         """Return an iterator over `values` that spends a step for each element."""
@@ -149,6 +170,41 @@ class LocalFunction:
 
     def __repr__(self) -> str:
         return f"<function {self.__name__}>"
+
+
+class Members:
+    """A value that knows its own members."""
+
+    # The kinds of values of a larger language derive from it.
+
+    __slots__ = ()
+
+    def get_member(self, evaluation: Evaluation, name: str) -> Any:
+        """Return a member."""
+        # Raises AttributeError if there is none.
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def set_member(self, evaluation: Evaluation, name: str, item: Any) -> None:
+        """Set a member."""
+        # Raises AttributeError if it cannot be set.
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def delete_member(self, name: str) -> None:
+        """Delete a member."""
+        # Raises AttributeError if it cannot be deleted.
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def context(self, evaluation: Evaluation, is_async: bool) -> tuple[Any, Any]:
+        """Return the functions that enter and leave a `with` block."""
+        # Raises TypeError if it has none.
+        protocol = "asynchronous context manager protocol" if is_async else "context manager protocol"
+        raise TypeError(f"'{type(self).__name__}' object does not support the {protocol}")
+
+    @classmethod
+    def class_member(cls, evaluation: Evaluation, name: str) -> Any:
+        """Return a member of the class itself."""
+        # Raises AttributeError if there is none.
+        raise AttributeError(f"type object '{cls.__name__}' has no attribute '{name}'")
 
 
 class BuiltinFunction:

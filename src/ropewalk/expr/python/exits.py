@@ -19,7 +19,7 @@ EXIT_NAMES: Final = ("exit", "quit", _RAISED)
 class ProgramExit(Exception):
     """The program ended itself with a code, which no `except` of the program catches."""
 
-    def __init__(self, code: Any) -> None:
+    def __init__(self, code: Any = None) -> None:
         super().__init__(str(code))
         self.code = code
 

@@ -25,7 +25,7 @@ from .values import UNBOUND
 
 def expression(node: ast.expr, scope: Scope) -> Getter:
     """Return the closure that evaluates an expression in a frame."""
-    compile_node = EXPRESSIONS.get(type(node))
+    compile_node = scope.language.expressions.get(type(node)) or EXPRESSIONS.get(type(node))
     if compile_node is None:
         raise Unsupported(node, f"{type(node).__name__} is not supported")
     return compile_node(node, scope)
@@ -92,7 +92,7 @@ def _global(node: ast.Name, scope: Scope) -> Getter:
     """Return the closure for a name that the program does not bind: imported, built in, or unknown."""
     name = node.id
     if name in scope.imports:
-        return _imported(node, scope.imports[name])
+        return _imported(node, scope.imports[name], scope)
     if name in TYPE_NAMES or name in EXCEPTIONS:
         kind = TYPE_NAMES.get(name) or EXCEPTIONS[name]
         return lambda frame: kind
@@ -109,12 +109,19 @@ def _global(node: ast.Name, scope: Scope) -> Getter:
     return fail
 
 
-def _imported(node: ast.expr, path: str) -> Getter:
+def module_entry(path: str, scope: Scope) -> Any:
+    """Return the function or Constant `module.member`, or None."""
+    module, _, name = path.rpartition(".")
+    added = scope.language.modules.get(module, {}).get(name)
+    return added if added is not None else MODULES.get(module, {}).get(name)
+
+
+def _imported(node: ast.expr, path: str, scope: Scope) -> Getter:
     """Return the closure for `module.member` of an imported module."""
     module, _, name = path.partition(".")
     if not name:
         raise Unsupported(node, f"the module {module} is not a value; call one of its functions")
-    entry = MODULES.get(module, {}).get(name)
+    entry = module_entry(path, scope)
     if entry is None:
         raise Unsupported(node, f"{path} is not supported")
     if isinstance(entry, Constant):
@@ -138,10 +145,9 @@ def module_path(node: ast.expr, scope: Scope) -> str | None:
 def _attribute(node: ast.Attribute, scope: Scope) -> Getter:
     path = module_path(node, scope)
     if path is not None:
-        return _imported(node, path)
+        return _imported(node, path, scope)
     value, name = expression(node.value, scope), node.attr
-    if name.startswith("_") and name not in ("__name__", "__class__", "__qualname__"):
-        raise Unsupported(node, f"members that begin with an underscore are not supported: {name}")
+    scope.language.check_member(node)
     return lambda frame: member(frame[0], value(frame), name)
 
 
@@ -271,12 +277,12 @@ def _list(node: ast.List, scope: Scope) -> Getter:
 
 def _tuple(node: ast.Tuple, scope: Scope) -> Getter:
     build = _elements(node.elts, scope)
-    return lambda frame: tuple(build(frame))
+    return lambda frame: frame[0].new_tuple(build(frame))
 
 
 def _set(node: ast.Set, scope: Scope) -> Getter:
     build = _elements(node.elts, scope)
-    return lambda frame: set(build(frame))
+    return lambda frame: frame[0].new_set(build(frame))
 
 
 def _dict(node: ast.Dict, scope: Scope) -> Getter:
@@ -408,7 +414,7 @@ def _set_comprehension(node: ast.SetComp, scope: Scope) -> Getter:
     element = expression(node.elt, loops.inner)
 
     def run(frame: Frame) -> set[Any]:
-        items: set[Any] = set()
+        items: set[Any] = frame[0].new_set()
         stored = frame[0].stored
         loops.each(frame, lambda own: items.add(stored(element(own))))
         return items
@@ -442,9 +448,11 @@ def assign_target(node: ast.expr, scope: Scope) -> Setter:
     """Return the closure that assigns a value to a target: a name, names, an entry or a member."""
     if isinstance(node, ast.Name):
         place = scope.find(node.id)
-        if place is None or place[0] != 0:
+        if place is None:
             raise Unsupported(node, f"the name {node.id} belongs to another function")
-        slot = place[1]
+        hops, slot = place
+        if hops:  # declared nonlocal or global
+            return _set_outer(hops, slot)
 
         def set_name(frame: Frame, value: Any) -> None:
             frame[slot] = value
@@ -454,13 +462,22 @@ def assign_target(node: ast.expr, scope: Scope) -> Setter:
         holder, key = expression(node.value, scope), expression(node.slice, scope)
         return lambda frame, value: set_item(frame[0], holder(frame), key(frame), value)
     if isinstance(node, ast.Attribute):
+        scope.language.check_member(node)
         owner, name = expression(node.value, scope), node.attr
-        if name.startswith("_"):
-            raise Unsupported(node, f"members that begin with an underscore are not supported: {name}")
         return lambda frame, value: set_member(frame[0], owner(frame), name, value)
     if isinstance(node, (ast.Tuple, ast.List)):
         return _assign_several(node, scope)
     raise Unsupported(node, f"cannot assign to {type(node).__name__}")
+
+
+def _set_outer(hops: int, slot: int) -> Setter:
+    def set_outer(frame: Frame, value: Any) -> None:
+        holder = frame
+        for _ in range(hops):
+            holder = holder[1]
+        holder[slot] = value
+
+    return set_outer
 
 
 def _assign_several(node: ast.Tuple | ast.List, scope: Scope) -> Setter:

@@ -21,6 +21,10 @@ class ToolError(Exception):
         self.message, self.tool, self.kind, self.bases = message, tool, kind, bases
 
 
+class CancelledError(BaseException):
+    """A task was cancelled; `except Exception` does not catch it."""
+
+
 class Rejected(ToolError):
     """An approval that was rejected and that the program does not look at."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 import string
+import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from typing import Any, Final
 
@@ -31,10 +33,11 @@ def text(evaluation: Evaluation, value: Any) -> str:
     if isinstance(value, (int, float)):
         return str(value)
     evaluation.reserve(text_size(value))
-    evaluation.budget.check_clock()
+    evaluation.walk(value)
     if isinstance(value, (list, tuple, dict, set, frozenset, deque)):
         return representation(evaluation, value)
-    return str(value)
+    shown = str(value)
+    return shown if isinstance(value, _PLAIN) else _ADDRESS.sub("", shown)
 
 
 def representation(evaluation: Evaluation, value: Any) -> str:
@@ -52,10 +55,34 @@ def representation(evaluation: Evaluation, value: Any) -> str:
         return _pairs(evaluation, value)
     if isinstance(value, (set, frozenset)) and value:
         items = f"{{{', '.join([representation(evaluation, item) for item in in_stable_order(value)])}}}"
-        return items if type(value) is set else f"frozenset({items})"
-    if type(value) is Counter or type(value) is OrderedDict or type(value) is defaultdict:
-        evaluation.budget.check_clock()
-    return repr(value)
+        return items if isinstance(value, set) else f"frozenset({items})"
+    if type(value) in _COLLECTIONS:
+        return _collection(evaluation, value)
+    shown = repr(value)
+    return shown if isinstance(value, _PLAIN) else _ADDRESS.sub("", shown)
+
+
+_COLLECTIONS: Final = (Counter, OrderedDict, defaultdict, deque)
+_PLAIN: Final = (int, float, type(None), range, datetime.date, datetime.time, datetime.timedelta)
+_ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
+"""Where an object is in memory differs between processes."""
+
+
+def _collection(evaluation: Evaluation, value: Any) -> str:
+    """Return `repr` of a value of `collections`."""
+    name = type(value).__name__
+    if type(value) is deque:
+        limit = f", maxlen={value.maxlen}" if value.maxlen is not None else ""
+        return f"deque({representation(evaluation, list(value))}{limit})"
+    if type(value) is defaultdict:
+        return f"defaultdict({representation(evaluation, value.default_factory)}, {_pairs(evaluation, value)})"
+    if not value:
+        return f"{name}()"
+    if type(value) is Counter:
+        return f"Counter({_pairs(evaluation, dict(value.most_common()))})"
+    if sys.version_info < (3, 12):
+        return f"OrderedDict({representation(evaluation, list(value.items()))})"
+    return f"OrderedDict({_pairs(evaluation, value)})"
 
 
 def _pairs(evaluation: Evaluation, value: dict[Any, Any]) -> str:

@@ -139,7 +139,7 @@ def _searching(native: Callable[..., Any]) -> Method:
     def search(evaluation: Evaluation, items: Any, value: Any, *bounds: Any) -> Any:
         evaluation.step(1 + len(items) // 8)
         if isinstance(value, (list, tuple, dict)):
-            evaluation.budget.check_clock()
+            evaluation.walk(value)
         return native(items, value, *bounds)
 
     return search

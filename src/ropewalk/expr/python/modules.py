@@ -99,9 +99,9 @@ def _dumps(evaluation: Evaluation, value: Any, /, **options: Any) -> str:
         raise Refused("an indent of more than 100 spaces; write a smaller indent")
     if options.get("default") is not None:
         options["default"] = evaluation.callable(options["default"])
+    evaluation.walk(value)
     text = json.dumps(value, **options)
     evaluation.reserve(len(text))
-    evaluation.budget.check_clock()
     return text
 
 

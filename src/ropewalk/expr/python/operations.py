@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from .evaluation import BuiltinFunction, Evaluation
+from .evaluation import BuiltinFunction, Evaluation, Members
 from .failures import ToolError
 from .method_table import STATIC_METHODS, method_of
 from .values import Approval, Refused
@@ -161,7 +161,7 @@ def _comparison(run: Callable[[Any, Any], Any]) -> Operation:
             evaluation.step(1 + (len(left) >> 12))
         elif isinstance(left, (list, tuple, dict, set, frozenset, deque)):
             evaluation.step(1 + len(left))
-            evaluation.budget.check_clock()  # a comparison of nested containers may take long
+            evaluation.walk(left, right)  # a comparison of nested containers may take long
         return run(left, right)
 
     return compare
@@ -172,7 +172,7 @@ def contains(evaluation: Evaluation, left: Any, right: Any) -> bool:
     if isinstance(right, (list, tuple, deque)):
         evaluation.step(1 + len(right) // 8)
         if isinstance(left, (list, tuple, dict)):
-            evaluation.budget.check_clock()
+            evaluation.walk(left)
     elif type(right) is str:
         evaluation.step(1 + (len(right) >> 10))
     elif isinstance(right, type):
@@ -224,14 +224,18 @@ _FIELDS: Final[dict[type[Any], frozenset[str]]] = {
 def member(evaluation: Evaluation, value: Any, name: str) -> Any:
     """Return `value.name`: the entry of an object, a field, or a method as a function."""
     if isinstance(value, dict):
-        if name in value or type(value) is dict:
+        if name in value or (type(value) is dict and method_of(dict, name) is None):
             return value[name]
     elif isinstance(value, Approval):
         if name in ("approved", "by", "note"):
             return value.answer.get(name)
+    elif isinstance(value, Members):
+        return value.get_member(evaluation, name)
     elif isinstance(value, BaseException):
         return _exception_field(value, name)
     elif isinstance(value, type):
+        if issubclass(value, Members):
+            return value.class_member(evaluation, name)
         return _type_member(evaluation, value, name)
     elif name in _FIELDS.get(type(value), ()):
         return getattr(value, name)
@@ -300,6 +304,9 @@ def set_item(evaluation: Evaluation, value: Any, key: Any, item: Any) -> None:
 
 def set_member(evaluation: Evaluation, value: Any, name: str, item: Any) -> None:
     """Do `value.name = item`, which sets the entry of an object."""
+    if isinstance(value, Members):
+        value.set_member(evaluation, name, item)
+        return
     if not isinstance(value, dict):
         raise AttributeError(f"'{type(value).__name__}' object has no attribute '{name}'")
     set_item(evaluation, value, name, item)
@@ -314,6 +321,9 @@ def delete_item(value: Any, key: Any) -> None:
 
 def delete_member(value: Any, name: str) -> None:
     """Do `del value.name`, which deletes the entry of an object."""
+    if isinstance(value, Members):
+        value.delete_member(name)
+        return
     if not isinstance(value, dict):
         raise AttributeError(f"'{type(value).__name__}' object has no attribute '{name}'")
     del value[name]

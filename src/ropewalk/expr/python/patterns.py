@@ -105,6 +105,8 @@ def _class(node: ast.MatchClass, scope: Scope) -> Matches:
     # A program may bind the name of a type to something else; only unbound names are certain.
     if isinstance(node.cls, ast.Name) and scope.find(node.cls.id) is None:
         kind = TYPE_NAMES.get(node.cls.id) or EXCEPTIONS.get(node.cls.id)
+    if kind is None and scope.language.has_classes:
+        return _class_of_program(node, scope)
     if kind is None:
         raise Unsupported(node, "a class pattern names a built-in type, such as str() or dict()")
     # Built-in types have a single positional pattern: the value itself.
@@ -116,13 +118,39 @@ def _class(node: ast.MatchClass, scope: Scope) -> Matches:
     def matches(frame: Frame, value: Any) -> bool:
         if not isinstance(value, kind) or not all(part(frame, value) for part in whole):
             return False
-        for name, part in parts:
-            try:
-                item = member(frame[0], value, name)
-            except (AttributeError, KeyError):
-                return False
-            if not part(frame, item):
-                return False
-        return True
+        return _members_match(frame, value, parts)
+
+    return matches
+
+
+def _members_match(frame: Frame, value: Any, parts: list[tuple[str, Matches]]) -> bool:
+    for name, part in parts:
+        try:
+            item = member(frame[0], value, name)
+        except (AttributeError, KeyError):
+            return False
+        if not part(frame, item):
+            return False
+    return True
+
+
+def _class_of_program(node: ast.MatchClass, scope: Scope) -> Matches:
+    """Compile the pattern of a class that the program defines; positional patterns are its fields in order."""
+    get = expression(node.cls, scope)
+    positional = [compile_pattern(part, scope) for part in node.patterns]
+    named = [(name, compile_pattern(part, scope)) for name, part in zip(node.kwd_attrs, node.kwd_patterns, strict=True)]
+
+    def matches(frame: Frame, value: Any) -> bool:
+        kind = get(frame)
+        if not isinstance(kind, type):
+            raise TypeError("called match pattern must be a class")
+        if not isinstance(value, kind):
+            return False
+        fields: list[str] = list(getattr(kind, "fields_", ()) or getattr(kind, "names_", ()))
+        if len(positional) > len(fields):
+            raise TypeError(
+                f"{kind.__name__}() accepts {len(fields)} positional sub-patterns ({len(positional)} given)"
+            )
+        return _members_match(frame, value, [*zip(fields, positional, strict=False), *named])
 
     return matches

@@ -31,6 +31,32 @@ class Unsupported(ExpressionError):
         self.column: int = getattr(node, "col_offset", 0) + 1
 
 
+class Language:
+    """The tables of a language that add to those of this folder."""
+
+    # expressions: How kinds of expressions are compiled; they win over EXPRESSIONS.
+    # statements: How kinds of statements are compiled; they win over STATEMENTS.
+    # modules: What modules have in addition to MODULES.
+    # has_classes: Whether programs define classes, whose members may begin with one underscore.
+
+    def __init__(self) -> None:
+        self.expressions: dict[type[ast.AST], Callable[[Any, Any], Getter]] = {}
+        self.statements: dict[type[ast.AST], Callable[[Any, Any], Callable[[Frame], Any]]] = {}
+        self.modules: dict[str, dict[str, Any]] = {}
+        self.has_classes = False
+
+    def check_member(self, node: ast.Attribute) -> None:
+        """Raise Unsupported if the member is not for programs."""
+        name = node.attr
+        if name.startswith("__" if self.has_classes else "_") and name not in _KNOWN_MEMBERS:
+            raise Unsupported(node, f"members that begin with an underscore are not supported: {name}")
+
+
+_KNOWN_MEMBERS: Final = ("__name__", "__class__", "__qualname__")
+PIECES: Final = Language()
+"""The language of the pieces between calls."""
+
+
 class Scope:
     """The names of a function, a comprehension or the piece itself."""
 
@@ -41,9 +67,11 @@ class Scope:
         imports: dict[str, str] | None = None,
         comprehension: bool = False,
         inside: bool = False,
+        language: Language = PIECES,
     ) -> None:
         self.slots = {name: FIRST_SLOT + index for index, name in enumerate(dict.fromkeys(names))}
         self.parent = parent
+        self.language: Language = parent.language if parent is not None else language
         self.imports: dict[str, str] = imports if imports is not None else (parent.imports if parent else {})
         self.comprehension = comprehension
         self.is_function = inside or (parent is not None and not comprehension)
@@ -75,9 +103,9 @@ def bound_names(nodes: Iterable[ast.AST]) -> list[str]:
 
 def _collect_bound(node: ast.AST, names: dict[str, None], inside: bool) -> None:
     """Add the names that `node` binds; `inside` a comprehension only `:=` binds in the function."""
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         names.setdefault(node.name)
-    if isinstance(node, FUNCTION_NODES):
+    if isinstance(node, (*FUNCTION_NODES, ast.ClassDef)):
         return
     if isinstance(node, ast.NamedExpr) and isinstance(node.target, ast.Name):
         names.setdefault(node.target.id)

@@ -15,7 +15,7 @@ from .calls import function_maker
 from .evaluation import UNCATCHABLE, Evaluation, catches
 from .exits import ProgramExit, code_of_exit, named_exit
 from .expressions import assign_target, expression
-from .failures import exception_record
+from .failures import CancelledError, exception_record
 from .operations import IN_PLACE, delete_item, delete_member, member, set_item, set_member, subscript
 from .patterns import compile_pattern
 from .scope import Frame, Getter, Scope, Setter, Unsupported, bound_names, parameter_names
@@ -65,6 +65,9 @@ def block(nodes: Sequence[ast.stmt], scope: Scope) -> Run:
 
 
 def _statement(node: ast.stmt, scope: Scope) -> Run:
+    compile_node = scope.language.statements.get(type(node))
+    if compile_node is not None:
+        return compile_node(node, scope)
     if named_exit(node) is not None:
         return _exit(node, scope)  # type: ignore[arg-type]
     compile_node = STATEMENTS.get(type(node))
@@ -297,6 +300,7 @@ def _raise(node: ast.Raise, scope: Scope) -> Run:
 
         return reraise
     get = expression(node.exc, scope)
+    cause = expression(node.cause, scope) if node.cause is not None else None
 
     def run(frame: Frame) -> Leave | None:
         error = get(frame)
@@ -304,8 +308,10 @@ def _raise(node: ast.Raise, scope: Scope) -> Run:
             error = error()
         if not isinstance(error, BaseException):
             raise TypeError("exceptions must derive from BaseException")
-        if not isinstance(error, Exception):  # it would pass through the engine and end the process
+        if not isinstance(error, (Exception, CancelledError)):  # it would pass through the engine and end the process
             raise Refused("raise of a BaseException; raise an Exception")
+        if cause is not None:
+            raise error from cause(frame)
         raise error
 
     return run
@@ -333,7 +339,7 @@ def _try(node: ast.Try, scope: Scope) -> Run:
             leave = protected(frame)
         except UNCATCHABLE:
             raise
-        except Exception:
+        except (Exception, CancelledError):
             instead = final(frame)
             if instead is not None:
                 return instead
@@ -365,7 +371,7 @@ def _with_handlers(node: ast.Try, scope: Scope) -> Run:
         # A refused value, an exceeded limit and the end of the program pass every handler, even `except Exception`.
         except UNCATCHABLE:
             raise
-        except Exception as error:
+        except (Exception, CancelledError) as error:
             # Record the line before a handler runs, because its statements change the current line.
             exception_record(error, evaluation.line)
             for kinds, assign, handle in handlers:

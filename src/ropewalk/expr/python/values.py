@@ -17,6 +17,7 @@ from typing import Any, Final
 from ...errors import ExpressionError
 from ...values import MAX_DEPTH, Json
 from .failures import exception_from, exception_record
+from .ordered_set import OrderedFrozenSet, OrderedSet
 
 TAG: Final = "\ufdd0"
 """The only key of an object that holds an encoded value. A noncharacter, which no honest JSON text contains."""
@@ -259,6 +260,8 @@ def in_stable_order(values: Iterable[Any]) -> list[Any]:
     # Python orders sets of numbers the same way each time, and those with strings by a hash that differs between
     # processes.
     items = list(values)
+    if isinstance(values, (OrderedSet, OrderedFrozenSet)):
+        return items
     if any(_holds_text(item) for item in items):
         items.sort(key=lambda item: (type(item).__name__, repr(item)))
     return items

@@ -18,7 +18,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Final, Literal
 
 import orjson
@@ -45,7 +44,7 @@ class Owner:
         return f"{self.host} (pid {self.pid})"
 
     def dump(self) -> str:
-        return orjson.dumps(asdict(self)).decode()
+        return orjson.dumps(self).decode()  # directly: every run writes it, and `asdict` copies each field
 
     @staticmethod
     def load(text: str, run: str = "a run") -> Owner:

@@ -1,4 +1,4 @@
-"""The documentation site: a strict build, and what a browser shows of it."""
+"""The documentation site: a strict check of all pages, and what a browser shows of a few pages, or of all of them."""
 
 from __future__ import annotations
 
@@ -22,18 +22,25 @@ from markdown_it import MarkdownIt
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-PROJECT = Path(__file__).parents[1]
+from tiers import Scale
+
+from .page import PROJECT
+
 CHROMIUM = Path("/usr/bin/chromium")
 PHONE = {"width": 375, "height": 740}
+FEW = (
+    "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "bench/README.md", "examples/README.md",
+    "docs/chains.md", "docs/index.md", "docs/waits.md",
+)  # fmt: skip
 # Made by Sphinx itself, without a page of ours.
 WITHOUT_SOURCE = {"genindex.html", "search.html"}
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.campaign("site"), pytest.mark.process, pytest.mark.timeout(900)]
 
 
-def build(folder: Path, project: Path = PROJECT) -> subprocess.CompletedProcess[str]:
+def build(folder: Path, *options: str, project: Path = PROJECT) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(project / "scripts" / "build_site.py"), str(folder)],
+        [sys.executable, str(project / "scripts" / "build_site.py"), str(folder), *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -41,10 +48,27 @@ def build(folder: Path, project: Path = PROJECT) -> subprocess.CompletedProcess[
     )
 
 
+def small_project(project: Path) -> Path:
+    """Copy the pages of `FEW`, without their links, and what a build needs."""
+    docs = project / "docs"
+    shutil.copytree(PROJECT / "scripts", project / "scripts")
+    for folder in ("site", "pictures"):
+        shutil.copytree(PROJECT / "docs" / folder, docs / folder)
+    (project / "scripts" / "api_reference.py").write_text("def pages():\n    return []\n", "utf-8")
+    for page in FEW:
+        (project / page).parent.mkdir(exist_ok=True)
+        text = (PROJECT / page).read_text("utf-8")
+        (project / page).write_text(re.sub(r"!?\[([^]]*)\]\((?!https?:)[^)]*\)", r"\1", text), "utf-8")
+    return project
+
+
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(tmp_path_factory: pytest.TempPathFactory, scale: Scale) -> Path:
+    """The built site: a few pages in a slice, all of them in the campaign."""
     folder = tmp_path_factory.mktemp("built") / "site"
-    done = build(folder)
+    is_whole = scale(False, True)
+    project = PROJECT if is_whole else small_project(folder.parent / "project")
+    done = build(folder, project=project)
     assert done.returncode == 0, done.stdout
     return folder
 
@@ -160,7 +184,7 @@ BACKGROUND = "() => getComputedStyle(document.body).backgroundColor"
 
 
 def test_every_page_has_its_headings_and_every_link_leads_to_a_page_and_an_anchor(
-    site: Path, address: str, shown_pages: dict[str, Shown]
+    site: Path, address: str, shown_pages: dict[str, Shown], scale: Scale
 ) -> None:
     wrong: list[str] = []
     anchors = {name: page.anchors for name, page in shown_pages.items()}
@@ -180,7 +204,7 @@ def test_every_page_has_its_headings_and_every_link_leads_to_a_page_and_an_ancho
         for link in page.links:
             if reason := dead(link, name, address, site, anchors):
                 wrong.append(f"{name}: {link}: {reason}")
-    assert len(shown_pages) > 30
+    assert len(shown_pages) > scale(len(FEW), 30)
     assert wrong == []
 
 
@@ -228,41 +252,46 @@ def test_search_finds_a_page(address: str, view: Page) -> None:
     assert "waits" in " ".join(link.get_attribute("href") or "" for link in view.locator("ul.search li a").all())
 
 
-def test_every_page_has_a_markdown_copy_and_is_in_llms_txt(site: Path) -> None:
-    listed = re.findall(r"\]\(([^)]+)\)", (site / "llms.txt").read_text(encoding="utf-8"))
-    copies = {path.relative_to(site).as_posix() for path in site.rglob("*.md")} - {"readme.md"}
-    copies -= {name for name in copies if name.startswith("files/")}
-    assert sorted(listed) == sorted(copies)
+def test_every_page_has_a_markdown_copy(site: Path) -> None:
     pages = {Path(name).with_suffix(".md").as_posix() for name in page_names(site) if name not in WITHOUT_SOURCE}
-    assert pages - {"readme.md"} == copies
-    for name in copies:
-        for link in re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", without_code((site / name).read_text(encoding="utf-8"))):
-            assert ((site / name).parent / link).is_file(), f"{name}: {link}"
+    assert pages - {"readme.md"} == markdown_copies(site)
+
+
+def test_every_link_and_anchor_is_right_and_every_page_is_in_llms_txt(tmp_path: Path) -> None:
+    folder = tmp_path / "site"
+    done = build(folder, "--check")
+    assert done.returncode == 0, done.stdout
+    listed = re.findall(r"\]\(([^)]+)\)", (folder / "llms.txt").read_text(encoding="utf-8"))
+    assert sorted(listed) == sorted(markdown_copies(folder))
+    assert len(listed) > 100
+    for name in listed:
+        text = without_code((folder / name).read_text(encoding="utf-8"))
+        for link in re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", text):
+            assert ((folder / name).parent / link).is_file(), f"{name}: {link}"
+
+
+def markdown_copies(site: Path) -> set[str]:
+    names = {path.relative_to(site).as_posix() for path in site.rglob("*.md")} - {"readme.md"}
+    return {name for name in names if not name.startswith("files/")}
 
 
 def without_code(markdown: str) -> str:
     return re.sub(r"^( *)```.*?^\1``` *$|`[^`\n]*`", "", markdown, flags=re.MULTILINE | re.DOTALL)
 
 
-def test_a_dead_link_fails_the_build(tmp_path: Path) -> None:
-    project, docs = tmp_path / "project", tmp_path / "project" / "docs"
-    shutil.copytree(PROJECT / "scripts", project / "scripts")
-    for folder in ("site", "pictures"):
-        shutil.copytree(PROJECT / "docs" / folder, docs / folder)
-    (project / "scripts" / "api_reference.py").write_text("def pages():\n    return []\n", "utf-8")
-    for page in ("docs/index", "docs/chains", "README", "ARCHITECTURE", "CHANGELOG", "bench/README", "examples/README"):
-        (project / page).parent.mkdir(exist_ok=True)
-        (project / f"{page}.md").write_text(f"# {page}\n", "utf-8")
+def test_a_dead_link_fails_the_build_and_the_check(tmp_path: Path) -> None:
+    project = small_project(tmp_path / "project")
     dead_links = ["nowhere.md", "chains.md#no-such-heading", "pictures/no-such.png"]
-    page = docs / "comparison.md"
+    page = project / "docs" / "comparison.md"
     page.write_text("# Comparison\n" + "".join(f"\n[link]({link})\n" for link in dead_links), "utf-8")
-    done = build(tmp_path / "site", project)
-    assert done.returncode != 0
-    warnings = [line for line in done.stdout.splitlines() if ": WARNING: " in line]
-    assert len(warnings) == len(dead_links), done.stdout
-    for name in ("nowhere.md", "no-such-heading", "no-such.png"):
-        assert name in done.stdout
+    for options in ((), ("--check",)):
+        done = build(tmp_path / "site", *options, project=project)
+        assert done.returncode != 0
+        warnings = [line for line in done.stdout.splitlines() if ": WARNING: " in line]
+        assert len(warnings) == len(dead_links), done.stdout
+        for name in ("nowhere.md", "no-such-heading", "no-such.png"):
+            assert name in done.stdout
     page.write_text("# Comparison\n\n[link](../no-such-file.py)\n", "utf-8")
-    done = build(tmp_path / "site", project)
+    done = build(tmp_path / "site", project=project)
     assert done.returncode != 0
     assert "no-such-file.py" in done.stdout

@@ -1,0 +1,148 @@
+"""Run a program in this process, with its calls on the event loop of the caller."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+
+from ..values import Json
+from . import messages as m
+from .program import Program
+from .rows import Row
+from .session import Outcome, Session, failure_of
+
+Perform: TypeAlias = Callable[[str, dict[str, Json]], Awaitable[Json]]
+"""Calls a tool: its name and arguments by name; it returns JSON or raises."""
+Answer: TypeAlias = Callable[[m.Question], Awaitable[Json]]
+"""Answers a question of the program."""
+
+
+async def run(
+    program: Program,
+    perform: Perform,
+    *,
+    inputs: Mapping[str, Json] | None = None,
+    rows: list[Row] | None = None,
+    answer: Answer | None = None,
+    on_row: Callable[[Row], None] | None = None,
+    log: Callable[[str], None] | None = None,
+    logged: int = 0,
+) -> Outcome:
+    """Run a program to its end, or until it waits for an answer."""
+    # program: The program.
+    # perform: Calls a tool.
+    # inputs: The values of its inputs.
+    # rows: The journal so far, to which new rows are appended; a new run has none.
+    # answer: Answers questions. Without it a run that has one waits.
+    # on_row: Gets each new row as it is committed.
+    # log: Gets each text that the program prints, once.
+    # logged: How many printed texts an earlier attempt has logged.
+    if program.problems:
+        return Outcome("invalid", problems=tuple(problem.to_json() for problem in program.problems))
+    host = _Host(perform, answer, on_row, log)
+    journal = rows if rows is not None else []
+    try:
+        session = host.session = Session(program, dict(inputs or {}), journal, host, random.getrandbits(63), logged)
+        while not session.advance() and session.outcome is None:
+            waits = session.waits()
+            if waits and answer is None:
+                return Outcome("waiting", waits=waits)
+            await host.wait()
+        assert session.outcome is not None
+        return session.outcome
+    finally:
+        await host.close()
+
+
+class _Host:
+    """The event loop as the world of a session."""
+
+    session: Session
+
+    def __init__(self, perform: Perform, answer: Answer | None, on_row: Any, log: Any) -> None:
+        self._perform, self._answer, self._on_row, self._on_log = perform, answer, on_row, log
+        self._loop = asyncio.get_running_loop()
+        self._tasks: dict[str, asyncio.Task[None] | asyncio.TimerHandle] = {}
+        self._aborted: set[asyncio.Task[None]] = set()
+        self._begun: list[m.Request] = []
+        self._woken: asyncio.Future[None] | None = None
+
+    def begin(self, request: m.Request, due: float | None) -> None:
+        """Begin a step at the next wait."""
+        if due is not None:
+            self._tasks[request.path] = self._loop.call_later(max(due - time.time(), 0), self._fire, request.path)
+        else:
+            self._begun.append(request)
+
+    def abort(self, path: str) -> None:
+        """Cancel a call or a timer."""
+        self._begun = [request for request in self._begun if request.path != path]
+        task = self._tasks.pop(path, None)
+        if task is None:
+            self.session.forget(path)
+            return
+        task.cancel()
+        if isinstance(task, asyncio.Task):
+            self._aborted.add(task)
+
+    def clock(self, name: str) -> float:
+        """Return what a clock shows."""
+        return time.time() if name == "now" else time.monotonic()
+
+    def log(self, text: str) -> None:
+        """Pass a printed text on."""
+        if self._on_log is not None:
+            self._on_log(text)
+
+    def commit(self, row: Row) -> None:
+        """Pass a row on."""
+        if self._on_row is not None:
+            self._on_row(row)
+
+    async def wait(self) -> None:
+        """Wait until a step ends."""
+        begun, self._begun = self._begun, []
+        begun = [request for request in begun if not isinstance(request, m.Question) or self._answer is not None]
+        if len(begun) == 1 and not self._tasks:  # the usual case needs no task of its own
+            await self._call(begun[0])
+            return
+        for request in begun:
+            self._tasks[request.path] = self._loop.create_task(self._call(request))
+        self._woken = self._loop.create_future()
+        await self._woken
+
+    async def _call(self, request: m.Request) -> None:
+        try:
+            if isinstance(request, m.Call):
+                result = await self._perform(request.tool, json.loads(request.arguments))
+            else:
+                assert isinstance(request, m.Question)
+                assert self._answer is not None
+                result = await self._answer(request)
+            ok, value = True, json.dumps(result, allow_nan=False)
+        except asyncio.CancelledError:
+            self.session.forget(request.path)
+            raise
+        except Exception as error:  # noqa: BLE001 - tools raise anything
+            ok, value = False, failure_of(error)
+        self._end(request.path, ok, value)
+
+    def _fire(self, path: str) -> None:
+        self._end(path, True, "null")
+
+    def _end(self, path: str, ok: bool, value: str) -> None:
+        self._tasks.pop(path, None)
+        self.session.end(path, ok, value)
+        if self._woken is not None and not self._woken.done():
+            self._woken.set_result(None)
+
+    async def close(self) -> None:
+        """Cancel what runs, and wait for calls that were cancelled, so that late results are recorded."""
+        tasks = [task for task in self._tasks.values() if isinstance(task, asyncio.Task)]
+        for handle in self._tasks.values():
+            handle.cancel()
+        await asyncio.gather(*tasks, *self._aborted, return_exceptions=True)

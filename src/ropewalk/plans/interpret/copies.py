@@ -1,0 +1,54 @@
+"""Arguments and results as JSON texts. Both places pass them, so no object is shared with a tool."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from ...expr.python.values import Approval, Refused, to_json
+from .limits import measure
+
+if TYPE_CHECKING:
+    from .evaluation import PlanEvaluation
+
+_LONG_NUMBER: Final = re.compile(r"\d{19}")
+
+
+def to_text(evaluation: PlanEvaluation, value: Any) -> str:
+    """Return a value as JSON text; keys become texts as `json.dumps` makes them."""
+    evaluation.reserve(8 * measure(evaluation.budget, value))
+    try:
+        text = json.dumps(value, allow_nan=False, default=_other)
+    except ValueError:
+        raise Refused("NaN and infinity are not JSON; use None or a string") from None
+    except TypeError:
+        raise Refused("the keys of a dict are not JSON; use strings as keys") from None
+    evaluation.reserve(len(text))
+    if _LONG_NUMBER.search(text):
+        _check_integers(value)
+    return text
+
+
+def _other(value: Any) -> Any:
+    if isinstance(value, (range, deque)):
+        return list(value)
+    if type(value) is Approval:
+        return value.answer
+    if hasattr(type(value), "fields_"):
+        raise Refused(f"an instance of {type(value).__name__} is not JSON; write dataclasses.asdict(...)")
+    return to_json(value)  # raises Refused with advice
+
+
+def _check_integers(value: Any) -> None:
+    """Refuse integers of more than 64 bits, which many JSON readers would round."""
+    todo = [value]
+    while todo:
+        part = todo.pop()
+        if type(part) is int:
+            to_json(part)
+        elif isinstance(part, dict):
+            todo += part.values()
+        elif isinstance(part, (list, tuple, deque)):
+            todo += part

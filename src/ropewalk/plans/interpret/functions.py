@@ -1,0 +1,204 @@
+"""Functions of a program: plain, async, generators, and those that call themselves."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+from ...expr.python.calls import function_maker
+from ...expr.python.evaluation import LocalFunction, Members
+from ...expr.python.expressions import assign_target, expression
+from ...expr.python.scope import Frame, Getter, Scope, Unsupported, parameter_names
+from ...expr.python.statements import Run, block
+from ...expr.python.values import Refused
+from ..read.names import own_names, own_nodes, suspends, yields
+from .futures import Coroutine, Native
+from .machine import run_frames
+from .scope import FunctionScope, root_of, store_of
+from .statements import suspending_block
+from .suspending import RecursiveFunction, Suspending, Yielded
+
+
+def function(node: Any, scope: Scope) -> Run:
+    """Compile a `def` or `async def` with its decorators."""
+    make = made_function(node, scope)
+    decorators = [expression(decorator, scope) for decorator in node.decorator_list]
+    bind = assign_target(store_of(node.name, node), scope)
+
+    def run(frame: Frame) -> None:
+        wrappers = [get(frame) for get in decorators]
+        value = make(frame)
+        for wrapper in reversed(wrappers):
+            value = frame[0].call(wrapper, [value], {})
+        bind(frame, value)
+
+    return run
+
+
+def made_function(node: Any, scope: Scope) -> Getter:
+    """Return the closure that makes a function value."""
+    if any(suspends(default) for default in [*node.args.defaults, *node.args.kw_defaults] if default is not None):
+        raise Unsupported(node, "await in a default value is not supported; assign it to a name before the function")
+    declared = [name for part in own_nodes(node.body) if isinstance(part, ast.Global) for name in part.names]
+    inner = FunctionScope([*parameter_names(node.args), *own_names(node.body)], scope, declared)
+    is_async = isinstance(node, ast.AsyncFunctionDef)
+    is_generator = yields(node.body)
+    if not is_async and not is_generator and not any(suspends(part) for part in node.body):
+        run_plain = block(node.body, inner)
+
+        def result(own: Frame) -> Any:
+            leave = run_plain(own)
+            return leave.value if leave is not None else None
+
+        return function_maker(node.name, node.args, scope, inner, result)
+    if not is_async:
+        _refuse_await(node)
+    body = _body(suspending_block(node.body, inner))
+    if is_generator:
+        kind = AsyncGenerator if is_async else Generator
+        return function_maker(node.name, node.args, scope, inner, lambda own: kind(node.name, body(own), own[0]))
+    if is_async:
+        return function_maker(
+            node.name, node.args, scope, inner, lambda own: Coroutine(node.name, lambda: body(own), is_local=True)
+        )
+    return _recursive(node, scope, inner, body)
+
+
+def _refuse_await(node: ast.FunctionDef) -> None:
+    for part in own_nodes(node.body):
+        if isinstance(part, (ast.Await, ast.AsyncFor, ast.AsyncWith)):
+            raise Unsupported(part, f"await is only allowed in an async function; write async def {node.name}")
+
+
+def _body(run: Suspending) -> Any:
+    async def body(own: Frame) -> Any:
+        leave = await run(own)
+        return leave.value if leave is not None else None
+
+    return body
+
+
+def _recursive(node: ast.FunctionDef, scope: Scope, inner: Scope, body: Any) -> Getter:
+    """Compile a plain function that suspends inside: called from outside, it runs on a list of frames of its own."""
+    make = function_maker(node.name, node.args, scope, inner, body)
+    root_of(scope).recursive.add(node.name)
+
+    def made(frame: Frame) -> LocalFunction:
+        plain = make(frame)
+
+        def invoke(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+            return drive(plain.invoke(arguments, keywords))
+
+        return RecursiveFunction(node.name, invoke, frame[0], plain.invoke)
+
+    return made
+
+
+def drive(coroutine: Native) -> Any:
+    """Run a coroutine of the closures that never waits for the host, and return its result."""
+    try:
+        run_frames([coroutine])
+    except StopIteration as end:
+        return end.value
+    raise Refused("a plain function cannot wait; write async def and await")
+
+
+class Generator(Members):
+    """A generator of the program: its own list of frames, which run up to each `yield`."""
+
+    __slots__ = ("_evaluation", "_frames", "name")
+
+    def __init__(self, name: str, coroutine: Native, evaluation: Any) -> None:
+        self.name, self._frames, self._evaluation = name, [coroutine], evaluation
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return self.send(None)
+
+    def send(self, value: Any) -> Any:
+        """Continue after the `yield`, which gives this value."""
+        return self._continue(value, None)
+
+    def throw(self, error: Any) -> Any:
+        """Raise an exception at the `yield`."""
+        return self._continue(None, error() if isinstance(error, type) else error)
+
+    def _continue(self, value: Any, error: BaseException | None) -> Any:
+        if not self._frames:
+            if error is not None:
+                raise error
+            raise StopIteration
+        evaluation = self._evaluation
+        evaluation.step()
+        line = evaluation.line
+        yielded = _run_to_yield(self._frames, value, error)
+        evaluation.line = line
+        if type(yielded) is not Yielded:
+            raise Refused("a generator that is not async cannot wait")
+        return yielded.value
+
+    def close(self) -> None:
+        """End the generator."""
+        while self._frames:
+            self._frames.pop().close()
+
+    def get_member(self, evaluation: Any, name: str) -> Any:
+        """Return a method as a function value."""
+        from ...expr.python.evaluation import BuiltinFunction
+
+        if name not in ("send", "throw", "close"):
+            raise AttributeError(f"'generator' object has no attribute '{name}'")
+        method = getattr(self, name)
+        return BuiltinFunction(name, lambda evaluation, *values: method(*values), evaluation)
+
+    def __repr__(self) -> str:
+        return f"<generator object {self.name}>"
+
+
+def _run_to_yield(frames: list[Native], value: Any, error: BaseException | None) -> Any:
+    """Run frames until one yields; the value of the last `yield` is `value`."""
+    if value is None:
+        return run_frames(frames, error)
+    return frames[-1].send(value)
+
+
+class AsyncGenerator(Generator):
+    """An async generator: what it waits for, its task waits for."""
+
+    __slots__ = ()
+
+    async def next_value(self, end: Any) -> Any:
+        """Return the next value, or `end`."""
+        if not self._frames:
+            return end
+        coroutine, sent = self._frames[0], None
+        while True:
+            try:
+                yielded = coroutine.send(sent)
+            except StopIteration:
+                self._frames.clear()
+                return end
+            except BaseException:
+                self._frames.clear()
+                raise
+            if type(yielded) is Yielded:
+                return yielded.value
+            sent = await Passed(yielded)
+
+    def __next__(self) -> Any:
+        raise TypeError("'async_generator' object is not iterable")
+
+
+class Passed:
+    """Yields to the task what an async generator waits for."""
+
+    __slots__ = ("awaited",)
+
+    def __init__(self, awaited: Any) -> None:
+        self.awaited = awaited
+
+    def __await__(self) -> Any:
+        return (yield self.awaited)

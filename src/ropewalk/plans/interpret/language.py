@@ -1,0 +1,335 @@
+"""The language of programs: the tables of `expr/python`, and what plans have in addition."""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import uuid
+from typing import Any, Final
+
+from ...expr.python.evaluation import BuiltinFunction, Evaluation, LocalFunction, Members
+from ...expr.python.exits import ProgramExit
+from ...expr.python.expressions import expression, module_entry
+from ...expr.python.failures import CancelledError, is_instance
+from ...expr.python.method_table import STATIC_METHODS
+from ...expr.python.modules import MODULES, Constant
+from ...expr.python.operations import member, set_member
+from ...expr.python.scope import Frame, Getter, Language, Scope, Unsupported
+from ...expr.python.statements import STATEMENTS, Run
+from ...expr.python.values import Refused
+from . import calls, classes, concurrency, locks, queues, records
+from .functions import function
+from .futures import InvalidStateError
+from .scope import root_of
+from .shared import Shared
+from .statements import nothing, plain_if
+
+PLANS: Final = Language()
+PLANS.has_classes = True
+
+
+# --- names -----------------------------------------------------------------------------------------
+
+
+def _builtin(name: str, run: Any) -> Getter:
+    return lambda frame: BuiltinFunction(name, run, frame[0])
+
+
+def now(evaluation: Evaluation, zone: Any = datetime.UTC) -> datetime.datetime:
+    """Return the time, with its zone."""
+    return datetime.datetime.fromtimestamp(evaluation.clock("now"), datetime.UTC).astimezone(zone)
+
+
+def _naive(evaluation: Evaluation, tz: Any = None) -> datetime.datetime:
+    moment = now(evaluation, datetime.UTC if tz is None else tz)
+    return moment.replace(tzinfo=None) if tz is None else moment
+
+
+def _today(evaluation: Evaluation) -> datetime.date:
+    return now(evaluation).date()
+
+
+def _from_timestamp(evaluation: Evaluation, seconds: Any, tz: Any = None) -> datetime.datetime:
+    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC if tz is None else tz)
+    return moment.replace(tzinfo=None) if tz is None else moment
+
+
+def _add_clock(kind: type[Any], functions: dict[str, Any]) -> None:
+    STATIC_METHODS.setdefault(kind, {}).update(functions)
+
+
+_add_clock(datetime.datetime, {"now": _naive, "utcnow": _naive, "today": _naive, "fromtimestamp": _from_timestamp})
+_add_clock(datetime.date, {"today": _today})
+
+
+class Uuid(uuid.UUID, Members):
+    """A random id of a program."""
+
+    def get_member(self, evaluation: Any, name: str) -> Any:
+        """Return the id in another form."""
+        if name not in ("hex", "int", "version", "urn"):
+            raise AttributeError(f"'UUID' object has no attribute '{name}'")
+        return getattr(self, name)
+
+
+def new_uuid(evaluation: Any) -> Uuid:
+    """Return an id made of the seed of the run."""
+    return Uuid(int=evaluation.machine.random.getrandbits(128), version=4)
+
+
+def _chance(name: str) -> Any:
+    def choose(evaluation: Any, *values: Any, **options: Any) -> Any:
+        chance = evaluation.machine.random
+        if name in ("choice", "choices", "sample") and values:
+            values = evaluation.collect(values[0]), *values[1:]
+        count = options.get("k", values[1] if name == "sample" and len(values) > 1 else 0)
+        if isinstance(count, int):
+            evaluation.reserve(64 * count)
+            evaluation.step(max(count, 0))
+        return getattr(chance, name)(*values, **options)
+
+    return choose
+
+
+_CHANCES: Final = "random uniform randint randrange choice choices sample shuffle gauss normalvariate triangular seed"
+
+calls.GLOBALS.update(
+    {
+        "now": _builtin("now", now),
+        "uuid": _builtin("uuid", lambda evaluation: str(new_uuid(evaluation))),
+        "random": _builtin("random", _chance("random")),
+        "ExceptionGroup": lambda frame: ExceptionGroup,
+        "BaseExceptionGroup": lambda frame: BaseExceptionGroup,
+        "SystemExit": lambda frame: ProgramExit,
+        "exit": _builtin("exit", lambda evaluation, code=None: _exit(code)),
+        "quit": _builtin("quit", lambda evaluation, code=None: _exit(code)),
+        "hash": _builtin("hash", lambda evaluation, value: _refused("hash is not the same in every process")),
+        "object": lambda frame: object,
+        "isinstance": _builtin("isinstance", lambda evaluation, value, kinds: _isinstance(value, kinds)),
+        "callable": _builtin("callable", lambda evaluation, value: callable(value)),
+    }
+)
+
+
+def _refused(message: str) -> Any:
+    raise Refused(message)
+
+
+def _exit(code: Any) -> Any:
+    raise ProgramExit(code)
+
+
+def _isinstance(value: Any, kinds: Any) -> bool:
+    if isinstance(value, BaseException) and isinstance(kinds, (type, tuple)):
+        return is_instance(value, kinds)
+    return isinstance(value, kinds)
+
+
+def _getattr(evaluation: Any, value: Any, name: Any, *default: Any) -> Any:
+    try:
+        return member(evaluation, value, name)
+    except (AttributeError, KeyError):
+        if default:
+            return default[0]
+        raise
+
+
+def _hasattr(evaluation: Any, value: Any, name: Any) -> bool:
+    missing = object()
+    return _getattr(evaluation, value, name, missing) is not missing
+
+
+def _setattr(evaluation: Any, value: Any, name: Any, item: Any) -> None:
+    set_member(evaluation, value, name, item)
+
+
+_MEMBERS: Final[dict[str, Any]] = {"getattr": _getattr, "hasattr": _hasattr, "setattr": _setattr}
+
+
+# --- calls and statements --------------------------------------------------------------------------
+
+
+def _call(node: ast.Call, scope: Scope) -> Getter:
+    if isinstance(node.func, ast.Name) and node.func.id == "super" and scope.find("super") is None:
+        made = classes.super_value(scope)
+        if made is None or node.args:
+            raise Unsupported(node, "super() without arguments is for methods of a class")
+        return made  # type: ignore[no-any-return]
+    if isinstance(node.func, ast.Name) and node.func.id in _MEMBERS and scope.find(node.func.id) is None:
+        return _member_call(node, scope)
+    return calls.call(node, scope)
+
+
+def _member_call(node: ast.Call, scope: Scope) -> Getter:
+    """Compile `getattr(value, "name")` and the like, whose name must be a literal."""
+    name = node.args[1] if len(node.args) > 1 else None
+    if not isinstance(name, ast.Constant) or not isinstance(name.value, str) or name.value.startswith("_"):
+        raise Unsupported(node, "the name must be a text such as 'id'; for a computed one write value[name] or a dict")
+    assert isinstance(node.func, ast.Name)
+    run = _MEMBERS[node.func.id]
+    parts = [expression(part, scope) for part in node.args]
+    return lambda frame: run(frame[0], *[part(frame) for part in parts])
+
+
+def _import(node: Any, scope: Scope) -> Run:
+    root = root_of(scope)
+    for alias in node.names:
+        if isinstance(node, ast.Import):
+            path = alias.name
+            if path.split(".")[0] not in KNOWN_MODULES:
+                root.refuse(node, _unknown_module(path))
+            scope.imports[alias.asname or path.split(".")[0]] = path if alias.asname else path.split(".")[0]
+            continue
+        module = node.module or ""
+        if node.level or module not in KNOWN_MODULES:
+            root.refuse(node, _unknown_module("." * node.level + module))
+        elif module not in _TYPING and module_entry(f"{module}.{alias.name}", scope) is None:
+            root.refuse(node, f"{module}.{alias.name} is not supported; write it with what the module has here")
+        scope.imports[alias.asname or alias.name] = f"{module}.{alias.name}"
+    return nothing
+
+
+_TYPING: Final = ("typing", "__future__", "collections.abc", "typing_extensions")
+
+
+def _unknown_module(name: str) -> str:
+    listed = ", ".join(sorted(module for module in KNOWN_MODULES if not module.startswith("_")))
+    return f"import of {name} is not supported; call a tool, or use one of {listed}"
+
+
+def _expression_statement(node: ast.Expr, scope: Scope) -> Run:
+    get = expression(node.value, scope)
+
+    def run(frame: Frame) -> None:
+        get(frame)
+
+    return run
+
+
+def _try_star(node: Any, scope: Scope) -> Run:
+    raise Unsupported(node, "except* is not supported; write except ExceptionGroup and look at its exceptions")
+
+
+PLANS.expressions.update({ast.Attribute: calls.attribute, ast.Call: _call, ast.Name: calls.name})
+PLANS.statements.update(
+    {
+        ast.AsyncFunctionDef: function,
+        ast.ClassDef: classes.class_statement,
+        ast.Expr: _expression_statement,
+        ast.FunctionDef: function,
+        ast.Global: lambda node, scope: nothing,
+        ast.If: plain_if,
+        ast.Import: _import,
+        ast.ImportFrom: _import,
+        ast.Raise: STATEMENTS[ast.Raise],
+        ast.Nonlocal: lambda node, scope: nothing,
+        ast.TryStar: _try_star,
+    }
+)
+
+
+# --- modules ---------------------------------------------------------------------------------------
+
+
+class Suppress(Shared):
+    """`contextlib.suppress(...)`."""
+
+    is_async = False
+
+    def __init__(self, kinds: tuple[Any, ...]) -> None:
+        self._kinds = kinds
+
+    async def enter(self) -> None:
+        """Do nothing."""
+
+    async def leave(self, error: BaseException | None) -> bool:
+        """Return True if the exception ends here."""
+        return error is not None and is_instance(error, self._kinds)
+
+
+def _partial(evaluation: Any, wrapped: Any, /, *values: Any, **named: Any) -> BuiltinFunction:
+    def run(state: Any, *more: Any, **others: Any) -> Any:
+        return state.call(wrapped, [*values, *more], {**named, **others})
+
+    return BuiltinFunction("partial", run, evaluation)
+
+
+def _cached(evaluation: Any, wrapped: Any = None, /, maxsize: Any = None, typed: Any = False) -> Any:
+    if not isinstance(wrapped, (LocalFunction, BuiltinFunction)):
+        return BuiltinFunction("lru_cache", _cached, evaluation)
+    known: dict[Any, Any] = {}
+
+    def run(state: Any, *values: Any, **named: Any) -> Any:
+        key = values, tuple(sorted(named.items()))
+        if key not in known:
+            state.reserve(128)
+            known[key] = state.call(wrapped, list(values), named)
+        return known[key]
+
+    return BuiltinFunction(wrapped.__name__, run, evaluation)
+
+
+def _identity(evaluation: Any, *values: Any, **named: Any) -> BuiltinFunction:
+    return BuiltinFunction("wraps", lambda state, wrapped: wrapped, evaluation)
+
+
+def _of_machine(kind: Any) -> Any:
+    return lambda evaluation, *values, **named: kind(evaluation.machine, *values, **named)
+
+
+def _bounded(evaluation: Any, value: int = 1) -> locks.Semaphore:
+    return locks.Semaphore(evaluation.machine, value, limit=value)
+
+
+_ASYNCIO: Final[dict[str, Any]] = {
+    **{
+        name: getattr(concurrency, name)
+        for name in ("as_completed", "create_task", "ensure_future", "gather", "shield")
+    },
+    **{
+        name: concurrency.coroutine_function(name, getattr(concurrency, name)) for name in ("sleep", "wait", "wait_for")
+    },
+    **{name: _of_machine(getattr(locks, name)) for name in ("Event", "Lock", "Semaphore")},
+    **{name: _of_machine(getattr(queues, name)) for name in ("LifoQueue", "PriorityQueue", "Queue")},
+    "TaskGroup": _of_machine(concurrency.TaskGroup),
+    **{name: Constant(name) for name in ("ALL_COMPLETED", "FIRST_COMPLETED", "FIRST_EXCEPTION")},
+    **{name: Constant(getattr(queues, name)) for name in ("QueueEmpty", "QueueFull")},
+    "BoundedSemaphore": _bounded,
+    "CancelledError": Constant(CancelledError),
+    "InvalidStateError": Constant(InvalidStateError),
+    "TimeoutError": Constant(TimeoutError),
+    "current_task": lambda evaluation: evaluation.machine.current,
+    "timeout": _of_machine(concurrency.Timeout),
+    "run": lambda evaluation, *values, **named: _refused("asyncio.run is for the main part of a program"),
+}
+PLANS.modules.update(
+    {
+        "asyncio": _ASYNCIO,
+        "collections": {"namedtuple": records.named_tuple_function},
+        "contextlib": {"suppress": lambda evaluation, *kinds: Suppress(kinds)},
+        "dataclasses": {
+            "asdict": records.asdict,
+            "astuple": records.astuple,
+            "dataclass": lambda evaluation, kind=None, **options: records.dataclass_of(evaluation, kind, options),
+            "field": records.field,
+            "replace": records.replace,
+        },
+        "functools": {
+            "cache": _cached,
+            "lru_cache": _cached,
+            "partial": _partial,
+            "wraps": _identity,
+            "cached_property": Constant(classes.Property),
+        },
+        "abc": {"ABC": Constant("ABC"), "abstractmethod": lambda evaluation, wrapped: wrapped},
+        "random": {name: _chance(name) for name in _CHANCES.split()},
+        "time": {
+            **{name: lambda evaluation: evaluation.clock("now") for name in ("time",)},
+            **{name: lambda evaluation: evaluation.clock("monotonic") for name in ("monotonic", "perf_counter")},
+            "sleep": lambda evaluation, seconds: _refused("time.sleep blocks; write await asyncio.sleep(...)"),
+        },
+        "uuid": {"uuid4": new_uuid},
+        "sys": {"exit": lambda evaluation, code=None: _exit(code)},
+    }
+)
+KNOWN_MODULES: Final = frozenset((*MODULES, *PLANS.modules, *_TYPING))

@@ -1,0 +1,81 @@
+"""The scopes of a program: the root knows its tools, and collects problems that do not stop the reading."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ...expr.python.scope import FIRST_SLOT, Language, Scope
+from ..read.problems import Problem, problem_at
+
+
+class ProgramScope(Scope):
+    """The root scope of a program."""
+
+    # names: The names that the program binds outside of functions, and its inputs.
+    # tools: The names of its tools as it writes them, with their parameters; None where these are unknown.
+    # language: The language of programs.
+    # inside: Whether the program is the body of a function.
+
+    def __init__(
+        self, names: Iterable[str], tools: Mapping[str, Sequence[str] | None], language: Language, inside: bool = False
+    ) -> None:
+        super().__init__(
+            names, imports={"asyncio": "asyncio", "json": "json", "math": "math", "re": "re"}, language=language
+        )
+        self.is_function = inside
+        self.tools = tools
+        self.namespaces = {name.partition(".")[0] for name in tools if "." in name}
+        self.problems: list[Problem] = []
+        self.recursive: set[str] = set()
+
+    def refuse(self, node: ast.AST, message: str) -> None:
+        """Collect a problem at a node."""
+        self.problems.append(problem_at(node, message))
+
+
+class FunctionScope(Scope):
+    """The scope of a function with names that it declares global."""
+
+    def __init__(self, names: Iterable[str], parent: Scope, globals_: Iterable[str] = ()) -> None:
+        super().__init__(names, parent)
+        self._globals = frozenset(globals_)
+
+    def find(self, name: str) -> tuple[int, int] | None:
+        """Return where a name is; a global one is in the root."""
+        if name not in self._globals:
+            return super().find(name)
+        scope: Scope = self
+        hops = 0
+        while scope.parent is not None:
+            scope, hops = scope.parent, hops + 1
+        slot = scope.slots.get(name)
+        return None if slot is None else (hops, slot)
+
+
+def root_of(scope: Scope) -> ProgramScope:
+    """Return the root scope of a program."""
+    while scope.parent is not None:
+        scope = scope.parent
+    assert isinstance(scope, ProgramScope)
+    return scope
+
+
+def hidden_slot(scope: Scope) -> tuple[str, int]:
+    """Return a new name that no program has, and its slot."""
+    name = f"·{len(scope.slots)}"
+    slot = scope.slots[name] = FIRST_SLOT + len(scope.slots)
+    return name, slot
+
+
+def load_of(name: str, node: ast.AST) -> ast.expr:
+    """Return a node that reads a name, at the place of another node."""
+    made: Any = ast.copy_location(ast.Name(name, ast.Load()), node)
+    return made  # type: ignore[no-any-return]
+
+
+def store_of(name: str, node: ast.AST) -> ast.expr:
+    """Return a node that binds a name, at the place of another node."""
+    made: Any = ast.copy_location(ast.Name(name, ast.Store()), node)
+    return made  # type: ignore[no-any-return]

@@ -1,0 +1,100 @@
+"""A program that can run: read, checked for what the language lacks, and compiled to closures."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..expr.python.scope import Unsupported
+from ..expr.python.values import UNBOUND
+from . import messages as m
+from .interpret.language import PLANS
+from .interpret.machine import Machine
+from .interpret.scope import ProgramScope
+from .interpret.statements import suspending_block
+from .read.names import global_names, mark_recursion, own_names, set_suspends
+from .read.problems import Problem, Unreadable
+from .read.source import parse
+
+LANGUAGE = 2
+"""The version of the language; a journal names the one that wrote it."""
+
+
+class Program:
+    """The text of a program with its tools, compiled."""
+
+    # text: The text.
+    # problems: What is wrong with it; it can run only if there are none.
+    # text: Statements; the value of the last expression, or of `return`, is the result.
+    # tools: The names of tools as the program writes them (`search`, `git.log`), with their parameters in order, or
+    #   None where these are unknown.
+    # inputs: Names that have a value when it begins.
+    # function: Whether the text is the body of a function.
+
+    def __init__(
+        self,
+        text: str,
+        tools: Mapping[str, Sequence[str] | None],
+        inputs: Iterable[str] = (),
+        *,
+        function: bool = False,
+    ) -> None:
+        self.text = text
+        self.problems: list[Problem] = []
+        try:
+            self._compile(parse(text), tools, list(inputs), function=function)
+        except Unreadable as error:
+            self.problems = error.problems
+        except Unsupported as error:
+            self.problems.append(Problem(error.line, error.column, str(error)))
+        except RecursionError:
+            self.problems.append(Problem(1, 1, "the code is nested too deeply; assign parts of it to names first"))
+
+    def _compile(self, tree: ast.Module, tools: Any, inputs: list[str], *, function: bool) -> None:
+        _mark_unread(tree)
+        mark_recursion(tree)
+        body = tree.body
+        if body and isinstance(body[-1], ast.Expr):
+            last = body[-1].value
+            last.unread = False  # type: ignore[attr-defined]
+            body[-1] = ast.copy_location(ast.Return(last), body[-1])
+        scope = ProgramScope([*inputs, *own_names(body), *global_names(tree)], tools, PLANS, function)
+        self._scope = scope
+        try:
+            self._run = suspending_block(body, scope)
+        finally:
+            self.problems = sorted(scope.problems, key=lambda problem: (problem.line, problem.column))
+
+    def start(self, inputs: Mapping[str, Any], seed: int, read: Any) -> tuple[Machine, list[m.Message]]:
+        """Begin a run, and return its machine with the first messages."""
+        # inputs: The values of inputs, of which the program gets copies.
+        # seed: Decides what `random` and `uuid` give.
+        # read: Takes a `Clock`, returns a `Reading` at once.
+        machine = Machine(seed, read)
+        frame = self._scope.new_frame(machine.evaluation, None, UNBOUND)
+        for name, value in json.loads(json.dumps(dict(inputs))).items():
+            slot = self._scope.slots.get(name)
+            if slot is not None:
+                frame[slot] = value
+
+        async def main() -> Any:
+            leave = await self._run(frame)
+            return leave.value if leave is not None else None
+
+        return machine, machine.start(main())
+
+
+def _mark_unread(tree: ast.Module) -> None:
+    """Mark awaits whose value nobody reads, and calls of `asyncio.run`, which await."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Await):
+            node.value.unread = True  # type: ignore[attr-defined]
+        elif isinstance(node, ast.Call) and _is_run(node.func):
+            set_suspends(node, True)
+
+
+def _is_run(node: ast.expr) -> bool:
+    is_member = isinstance(node, ast.Attribute) and node.attr == "run" and isinstance(node.value, ast.Name)
+    return is_member and node.value.id == "asyncio"  # type: ignore[attr-defined]

@@ -1,0 +1,97 @@
+"""Names and suspension in a syntax tree: the names of a function, nodes that await, functions that recurse."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from ...expr.python.scope import bound_names
+
+SUSPENDING: Final = (ast.Await, ast.Yield, ast.YieldFrom, ast.AsyncFor, ast.AsyncWith, ast.With)
+"""The nodes that always suspend; `with` is among them because its closures exist only in the suspending form."""
+FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+_MARK: Final = "_suspends"
+
+
+def own_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Yield the nodes of a function body, without those of nested functions and classes."""
+    todo = list(body)
+    while todo:
+        node = todo.pop()
+        yield node
+        if not isinstance(node, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+            todo.extend(ast.iter_child_nodes(node))
+
+
+def own_names(body: list[ast.stmt]) -> list[str]:
+    """Return the names that a function body binds itself."""
+    declared = {name for node in own_nodes(body) if isinstance(node, (ast.Nonlocal, ast.Global)) for name in node.names}
+    return [name for name in bound_names(body) if name not in declared]
+
+
+def global_names(tree: ast.AST) -> list[str]:
+    """Return the names that functions declare global."""
+    return [name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names]
+
+
+def yields(body: list[ast.stmt]) -> bool:
+    """Return True if a function with this body is a generator."""
+    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in own_nodes(body))
+
+
+def suspends(node: ast.AST) -> bool:
+    """Return True if evaluating a node may suspend its task or generator, nested functions aside."""
+    known: bool | None = getattr(node, _MARK, None)
+    if known is None:
+        known = _suspends(node)
+        setattr(node, _MARK, known)
+    return known
+
+
+def set_suspends(node: Any, value: bool) -> Any:
+    """Say whether a node suspends, and return it."""
+    setattr(node, _MARK, value)
+    return node
+
+
+def _suspends(node: ast.AST) -> bool:
+    if isinstance(node, SUSPENDING) or (isinstance(node, ast.comprehension) and node.is_async):
+        return True
+    if isinstance(node, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+        return False
+    if isinstance(node, ast.GeneratorExp):
+        return suspends(node.generators[0].iter)
+    return any(suspends(child) for child in ast.iter_child_nodes(node))
+
+
+def mark_recursion(tree: ast.Module) -> set[str]:
+    """Let calls inside of functions that call themselves suspend, so that they need no stack of Python."""
+    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    calls = {
+        name: [
+            part
+            for part in own_nodes(node.body)
+            if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in functions
+        ]
+        for name, node in functions.items()
+    }
+    reached = {name: _reached(name, calls) for name in functions}
+    recursive = {name for name in functions if name in reached[name]}
+    for name in recursive:
+        for part in calls[name]:
+            if isinstance(part.func, ast.Name) and part.func.id in recursive:
+                set_suspends(part, True)
+    return recursive
+
+
+def _reached(name: str, calls: dict[str, list[ast.Call]]) -> set[str]:
+    reached: set[str] = set()
+    todo = [name]
+    while todo:
+        for part in calls[todo.pop()]:
+            called = part.func.id if isinstance(part.func, ast.Name) else ""
+            if called not in reached:
+                reached.add(called)
+                todo.append(called)
+    return reached

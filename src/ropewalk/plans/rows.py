@@ -1,0 +1,178 @@
+"""The rows of a run in order of their commit, and the journals made of them: retry, fork, correction, diff.
+
+| kind | status | value |
+|---|---|---|
+| `start` | `ok` | the version of the language, the minor version of Python, the seed |
+| `call` | `ok`, `failed` | the result, or the failure `{type, message, classes}` |
+| `call` | `cancelled` | null: the call was in progress when the program cancelled it |
+| `call` | `late`, `late_failed` | how a cancelled call ended after all; it is never delivered |
+| `call`, `question` | `offer` | a result of an earlier run or attempt that the program may ask for again |
+| `timer` | `due`, `ok` | when it is due, in seconds since the epoch; that it fired |
+| `question` | `ok` | the answer |
+| `clock` | `ok` | the seconds |
+
+Values and arguments are JSON texts: a journal of many rows is few objects.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from ..fast_dataclass import dataclass
+from ..values import Json
+
+DELIVERED: Final = frozenset(("ok", "failed"))
+_SUCCEEDED: Final = frozenset(("ok", "late", "offer"))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a journal."""
+
+    # path: The path of the step; empty for an offer that is not bound to a place.
+    # kind: `start`, `call`, `timer`, `question` or `clock`.
+    # name: The tool, or what kind of timer, question or clock it is.
+    # arguments: The arguments as JSON.
+    # status: How it ended; the table of this module lists the words.
+    # value: The value as JSON.
+
+    path: str
+    kind: str
+    name: str
+    arguments: str
+    status: str
+    value: str = "null"
+
+    def to_json(self) -> list[Json]:
+        """Return the row as a JSON array."""
+        return [self.path, self.kind, self.name, self.arguments, self.status, self.value]
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The tool or question, with its arguments."""
+        return self.kind, self.name, self.arguments
+
+
+def row_from_json(value: Json) -> Row:
+    """Return the row of a JSON array."""
+    return Row(*value)
+
+
+class Diverged(Exception):
+    """A replayed program does something other than the journal recorded, so nothing new was called."""
+
+    # path: The path of the step.
+    # recorded: What was recorded there.
+    # requested: What the program requests; None if it requests nothing there.
+
+    def __init__(self, path: str, recorded: str, requested: str | None) -> None:
+        self.path, self.recorded, self.requested = path, recorded, requested
+        now = f"now requests {requested}" if requested is not None else "does not request it"
+        super().__init__(f"{path}: the run recorded {recorded}, and the program {now}; continue it as corrected code")
+
+
+class Unhelpful(Exception):
+    """A retry cannot help, because the program failed by itself."""
+
+
+class Offers:
+    """Recorded results that are taken by their path, else by tool and arguments, first in first out."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._by_key: dict[tuple[str, str, str], deque[Row]] = defaultdict(deque)
+        for row in rows:
+            if row.status == "offer":
+                self._by_key[row.key].append(row)
+
+    def take(self, path: str, key: tuple[str, str, str]) -> Row | None:
+        """Return the offer for a step and remove it; None if there is none."""
+        rows = self._by_key.get(key)
+        if not rows:
+            return None
+        row = next((row for row in rows if row.path == path), None)
+        if row is None and key[0] == "call":
+            row = rows[0]
+        if row is not None:
+            rows.remove(row)
+        return row
+
+    def left(self) -> list[Row]:
+        """Return the offers that nobody took."""
+        return [row for rows in self._by_key.values() for row in rows]
+
+
+def retry(rows: Sequence[Row], failed: Iterable[str]) -> list[Row]:
+    """Return the journal of a retry."""
+    # Only the failed deliveries are removed. The rows before the first of them are replayed. Whatever succeeded after
+    # it is offered to the program, so nothing that succeeded is called again.
+    paths = set(failed)
+    first = next((index for index, row in enumerate(rows) if row.status == "failed" and row.path in paths), None)
+    if first is None:
+        raise Unhelpful("the program itself failed, so a retry would fail again; correct the code")
+    return [*rows[:first], *_offers(row for row in rows[first + 1 :] if row.path not in paths)]
+
+
+def _offers(rows: Iterable[Row]) -> Iterator[Row]:
+    for row in rows:
+        if row.kind in ("call", "question") and row.status in _SUCCEEDED:
+            yield Row(row.path, row.kind, row.name, row.arguments, "offer", row.value)
+
+
+def fork(rows: Sequence[Row], keep: int, writes: Callable[[str], bool]) -> tuple[list[Row], list[Row]]:
+    """Return the first rows as a new journal, and the recorded writes that the new run will repeat."""
+    repeated = [row for row in rows[keep:] if row.kind == "call" and row.status in ("ok", "late") and writes(row.name)]
+    return list(rows[:keep]), repeated
+
+
+def correct(rows: Sequence[Row]) -> list[Row]:
+    """Return the journal of corrected code: every recorded call that succeeded is offered by tool and arguments."""
+    used = {id(row) for row in _taken(rows)}
+    return [
+        Row("", row.kind, row.name, row.arguments, "offer", row.value)
+        for row in rows
+        if row.kind == "call" and row.status in _SUCCEEDED and id(row) not in used
+    ]
+
+
+def _taken(rows: Sequence[Row]) -> list[Row]:
+    """Return the offers of a journal that later rows took."""
+    offers = Offers(rows)
+    taken = []
+    for row in rows:
+        if row.status == "ok" and row.kind in ("call", "question"):
+            offer = offers.take(row.path, row.key)
+            if offer is not None:
+                taken.append(offer)
+    return taken
+
+
+def unclaimed(rows: Sequence[Row], writes: Callable[[str], bool]) -> list[Row]:
+    """Return the offered writes that the program did not ask for again: a conflict of corrected code."""
+    taken = {id(row) for row in _taken(rows)}
+    return [row for row in rows if row.status == "offer" and id(row) not in taken and writes(row.name)]
+
+
+def diff(before: Sequence[Row], after: Sequence[Row]) -> list[tuple[Row | None, Row | None]]:
+    """Return the calls of two journals as pairs: by path, then by tool and arguments; None where one has none."""
+    left, right = ([row for row in rows if row.kind == "call" and row.status != "offer"] for rows in (before, after))
+    partners: dict[int, Row] = {}
+    for key in (lambda row: (row.path, row.key, row.status), lambda row: row.key, lambda row: (row.path, row.name)):
+        open_rows: dict[Any, deque[Row]] = defaultdict(deque)
+        matched = {id(row) for row in partners.values()}
+        for row in right:
+            if id(row) not in matched:
+                open_rows[key(row)].append(row)
+        for row in left:
+            if id(row) not in partners and open_rows[key(row)]:
+                partners[id(row)] = open_rows[key(row)].popleft()
+    matched = {id(row) for row in partners.values()}
+    pairs: list[tuple[Row | None, Row | None]] = [(row, partners.get(id(row))) for row in left]
+    return pairs + [(None, row) for row in right if id(row) not in matched]
+
+
+def start_row(language: int, python: str, seed: int) -> Row:
+    """Return the first row of a run."""
+    return Row("", "start", "", "null", "ok", json.dumps({"language": language, "python": python, "seed": seed}))

@@ -1,0 +1,303 @@
+"""The host's side of a run: it replays rows, commits new ones, and decides what is called.
+
+A session knows no event loop. It talks to a machine by messages and to its `Ports` by functions, so that the same code
+hosts a program of the process, of a child, or of a test with a clock of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+from ..fast_dataclass import dataclass
+from ..values import Json
+from . import messages as m
+from .program import LANGUAGE, Program
+from .rows import DELIVERED, Diverged, Offers, Row, start_row
+
+KEPT_SECONDS: Final = 1.0
+"""Timers of so many seconds write when they are due, so that a resumed run keeps it."""
+
+
+class Ports(Protocol):
+    """How a session reaches the world."""
+
+    def begin(self, request: m.Request, due: float | None) -> None:
+        """Begin a step; `due` is when a timer fires, in seconds since the epoch."""
+        # `Session.end` takes the result.
+
+    def abort(self, path: str) -> None:
+        """Stop a step that nobody waits for; a result that comes anyway is given to `Session.end`."""
+
+    def clock(self, name: str) -> float:
+        """Return the seconds that a clock shows: `now` or `monotonic`."""
+
+    def log(self, text: str) -> None:
+        """Log a text that the program printed."""
+
+    def commit(self, row: Row) -> None:
+        """Store a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended, or that it waits."""
+
+    # status: `completed`, `failed`, `stopped` at a limit, `invalid`, or `waiting`.
+    # result: The result of the program.
+    # error: The class of the exception.
+    # message: Its text.
+    # line: The line that raised it, from 1.
+    # failed: The paths of the failed steps that it comes from.
+    # printed: Everything that the program printed.
+    # waits: The questions that a waiting run has.
+    # problems: The problems of an invalid text.
+
+    status: str
+    result: Json = None
+    error: str = ""
+    message: str = ""
+    line: int = 0
+    failed: tuple[str, ...] = ()
+    printed: str = ""
+    waits: tuple[m.Question, ...] = ()
+    problems: tuple[dict[str, Json], ...] = ()
+
+
+class Session:
+    """One attempt to run a program to its end."""
+
+    # program: A program without problems.
+    # inputs: The values of its inputs.
+    # rows: The journal so far; new rows are appended to it.
+    # ports: The world.
+    # seed: Decides what `random` gives in a new run.
+
+    def __init__(
+        self, program: Program, inputs: dict[str, Json], rows: list[Row], ports: Ports, seed: int = 0, logged: int = 0
+    ) -> None:
+        self.rows, self.ports = rows, ports
+        self.outcome: Outcome | None = None
+        self._logged = logged
+        self._printed: list[str] = []
+        self._replay = Replay(rows)
+        self._open: dict[str, m.Request] = {}
+        self._running: set[str] = set()
+        self._aborted: dict[str, m.Request] = {}
+        self._ended: deque[Row] = deque()
+        if not rows:
+            self._commit(start_row(LANGUAGE, f"{sys.version_info[0]}.{sys.version_info[1]}", seed))
+        start = json.loads(rows[0].value) if rows[0].kind == "start" else {"seed": seed}
+        self.machine, messages = program.start(inputs, start["seed"], self._read)
+        self._take(messages)
+
+    # --- what the machine says -------------------------------------------------------------------
+
+    def _take(self, messages: Sequence[m.Message]) -> None:
+        for message in messages:
+            if isinstance(message, (m.Call, m.Timer, m.Question)):
+                self._open[message.path] = message
+                self._replay.check(message)
+            elif isinstance(message, m.Cancel):
+                self._cancel(message.path)
+            elif isinstance(message, m.Printed):
+                self._log(message)
+            elif isinstance(message, m.Ended):
+                self._finish(message)
+
+    def _cancel(self, path: str) -> None:
+        request = self._open.pop(path, None)
+        self._replay.cancelled.add(path)
+        if request is None or path not in self._running:
+            return
+        self._running.discard(path)
+        if isinstance(request, m.Call):
+            self._commit(Row(path, "call", request.tool, request.arguments, "cancelled"))
+            self._aborted[path] = request
+        self.ports.abort(path)
+
+    def _log(self, message: m.Printed) -> None:
+        self._printed.append(message.text)
+        if message.number >= self._logged:
+            self._logged = message.number + 1
+            self.ports.log(message.text)
+
+    def _finish(self, ended: m.Ended) -> None:
+        if ended.status == "unexpected":
+            raise Diverged("", ended.message, None)
+        self._replay.finish()
+        for path in [*self._running]:
+            self._cancel(path)
+        self.outcome = Outcome(
+            status=ended.status,
+            result=json.loads(ended.result),
+            error=ended.error,
+            message=ended.message,
+            line=ended.line,
+            failed=tuple(ended.failed),
+            printed="".join(self._printed),
+        )
+
+    def _read(self, clock: m.Clock) -> m.Reading:
+        seconds = self._replay.reading(clock)
+        if seconds is None:
+            seconds = self.ports.clock(clock.name)
+            self._commit(Row(clock.path, "clock", clock.name, "null", "ok", json.dumps(seconds)))
+        return m.Reading(seconds)
+
+    # --- what the world says ---------------------------------------------------------------------
+
+    def end(self, path: str, ok: bool, value: str) -> None:
+        """Commit the end of a step: its result as JSON, or its failure."""
+        late = self._aborted.pop(path, None)
+        if late is not None:
+            assert isinstance(late, m.Call)
+            self._commit(Row(path, "call", late.tool, late.arguments, "late" if ok else "late_failed", value))
+            return
+        if path not in self._running:
+            return
+        self._running.discard(path)
+        row = _row_of(self._open[path], "ok" if ok else "failed", value)
+        self._commit(row)
+        self._ended.append(row)
+
+    def forget(self, path: str) -> None:
+        """Note that an aborted call never ended."""
+        self._aborted.pop(path, None)
+
+    def advance(self) -> bool:
+        """Deliver whatever there is; return False if the run has ended, or waits for the world."""
+        # After False, `outcome` tells which. A step of the world ends with `end`; then call this again.
+        while self.outcome is None:
+            delivery = self._next()
+            if delivery is None:
+                return False
+            if delivery.path in self._open:
+                del self._open[delivery.path]
+                self._take(self.machine.deliver(delivery))
+        return False
+
+    def _next(self) -> m.Delivery | None:
+        row = self._replay.next(self._open)
+        if row is None:
+            if not self._ended:
+                self._begin_open()
+            if not self._ended:
+                return None
+            row = self._ended.popleft()
+        return m.Delivery(row.path, row.status == "ok", row.value)
+
+    def _begin_open(self) -> None:
+        """Take offers for the steps that are open, and begin the others."""
+        for path, request in list(self._open.items()):
+            if path in self._running:
+                continue
+            offer = self._replay.offers.take(path, _row_of(request, "ok", "").key)
+            if offer is not None:
+                row = _row_of(request, "ok", offer.value)
+                self._commit(row)
+                self._ended.append(row)
+                self._running.discard(path)
+                continue
+            due = None
+            if isinstance(request, m.Timer):
+                due = self._due(request)
+            self._running.add(path)
+            self.ports.begin(request, due)
+
+    def _due(self, timer: m.Timer) -> float:
+        due = self._replay.dues.get(timer.path)
+        if due is None:
+            due = self.ports.clock("now") + timer.seconds
+            if timer.seconds >= KEPT_SECONDS:
+                self._commit(Row(timer.path, "timer", timer.name, json.dumps(timer.seconds), "due", json.dumps(due)))
+        return due
+
+    def waits(self) -> tuple[m.Question, ...]:
+        """Return the open questions, if nothing but them is awaited; else none."""
+        questions = tuple(request for request in self._open.values() if isinstance(request, m.Question))
+        return questions if len(questions) == len(self._open) else ()
+
+    def _commit(self, row: Row) -> None:
+        self.rows.append(row)
+        self.ports.commit(row)
+
+
+def _row_of(request: m.Request, status: str, value: str) -> Row:
+    if isinstance(request, m.Call):
+        return Row(request.path, "call", request.tool, request.arguments, status, value)
+    if isinstance(request, m.Timer):
+        return Row(request.path, "timer", request.name, json.dumps(request.seconds), status, value)
+    return Row(request.path, "question", request.name, json.dumps(request.text), status, value)
+
+
+class Replay:
+    """The recorded rows of a run, which are delivered again in their order."""
+
+    # cancelled: The paths of the steps that the program has cancelled.
+    # dues: When recorded timers are due, by path.
+    # offers: The results that the program may ask for.
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.cancelled: set[str] = set()
+        self.dues = {row.path: json.loads(row.value) for row in rows if row.status == "due"}
+        self.offers = Offers(rows)
+        self._rows: deque[Row] = deque()
+        self._clocks = deque(row for row in rows if row.kind == "clock")
+        self._expected: dict[str, Row] = {}
+        for row in rows:
+            if row.kind in ("call", "timer", "question") and row.status in (*DELIVERED, "cancelled"):
+                self._rows.append(row)
+                self._expected[row.path] = row
+                if row.kind in ("call", "question") and row.status == "ok":
+                    self.offers.take(row.path, row.key)  # an earlier attempt took it
+
+    def check(self, request: m.Request) -> None:
+        """Raise Diverged if another step was recorded at the path of a request."""
+        row = self._expected.get(request.path)
+        if row is not None and row.key != _row_of(request, "", "").key:
+            raise Diverged(request.path, _described(row), _described(_row_of(request, "", "")))
+
+    def next(self, open_steps: dict[str, m.Request]) -> Row | None:
+        """Return the next recorded delivery; None after the last one."""
+        rows = self._rows
+        while rows:
+            row = rows.popleft()
+            if row.path in self.cancelled:
+                continue
+            if row.status == "cancelled" or row.path not in open_steps:
+                raise Diverged(row.path, _described(row), None)
+            return row
+        return None
+
+    def reading(self, clock: m.Clock) -> float | None:
+        """Return what a clock showed; None if it was not recorded."""
+        if not self._clocks:
+            return None
+        row = self._clocks.popleft()
+        if (row.path, row.name) != (clock.path, clock.name):
+            raise Diverged(clock.path, f"the clock {row.name} at {row.path}", f"the clock {clock.name}")
+        seconds: float = json.loads(row.value)
+        return seconds
+
+    def finish(self) -> None:
+        """Raise Diverged if the program ended without asking for a recorded step."""
+        for row in self._rows:
+            if row.path not in self.cancelled:
+                raise Diverged(row.path, _described(row), None)
+
+
+def _described(row: Row) -> str:
+    return f"{row.name} {row.arguments}" + (" (cancelled)" if row.status == "cancelled" else "")
+
+
+Perform = Callable[[str, dict[str, Json]], Any]
+
+
+def failure_of(error: BaseException) -> str:
+    """Return the failure of a tool as JSON."""
+    names = [kind.__name__ for kind in type(error).__mro__ if kind not in (object, BaseException)]
+    return json.dumps({"type": type(error).__name__, "message": str(error), "classes": names})

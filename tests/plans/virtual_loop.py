@@ -1,0 +1,125 @@
+"""Python itself as the judge of the machine: a program runs with asyncio on a loop whose time is virtual."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import contextlib
+import io
+import json
+import textwrap
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ropewalk.expr.python.failures import ToolError
+from ropewalk.plans.program import Program
+
+from .oracle import as_data
+from .simulation import Simulation, usual_delay
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop that jumps to its next timer when it has nothing to do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now = 0.0
+        self._clock_resolution = 1e-9
+
+    def time(self) -> float:
+        return self._now
+
+    def _run_once(self) -> None:
+        if not self._ready:  # type: ignore[attr-defined]
+            live = [handle for handle in self._scheduled if not handle.cancelled()]  # type: ignore[attr-defined]
+            if not live:
+                raise RuntimeError("deadlock")
+            self._now = max(self._now, min(handle.when() for handle in live))
+        super()._run_once()  # type: ignore[misc]
+
+
+def run_python(
+    text: str,
+    inputs: Mapping[str, Any],
+    tools: Mapping[str, Sequence[str] | None],
+    answer: Callable[[str, dict[str, Any]], Any],
+    delay: Callable[[int, str, Mapping[str, Any]], float] = usual_delay,
+) -> dict[str, Any]:
+    """Execute a program with asyncio; return `result` or `error` and `message`, with `calls` and `printed`."""
+    calls: list[tuple[str, Any]] = []
+    kinds: dict[tuple[str, ...], type[Exception]] = {}
+    loop = VirtualLoop()
+
+    def make(tool: str) -> Any:
+        async def call(*values: Any, **named: Any) -> Any:
+            arguments = json.loads(json.dumps(dict(zip(tools[tool] or (), values, strict=False)) | named))
+            calls.append((tool, arguments))
+            await asyncio.sleep(delay(len(calls), tool, arguments))
+            try:
+                return as_data(json.loads(json.dumps(answer(tool, dict(arguments)))))
+            except Exception as error:  # noqa: BLE001 - tools raise anything
+                bases = tuple(kind for kind in type(error).__mro__[:1] if kind is not Exception)
+                kind = kinds.setdefault(bases, type("ToolError", (ToolError, *bases), {}))
+                raise kind(str(error), tool) from None
+
+        return call
+
+    tree = ast.parse(text)
+    if tree.body and isinstance(tree.body[-1], ast.Expr):
+        tree.body[-1] = ast.Return(tree.body[-1].value)
+    space: dict[str, Any] = {"__name__": "__main__", "asyncio": asyncio, "json": json, "ToolError": ToolError}
+    space |= {"math": __import__("math"), "re": __import__("re")} | {name: make(name) for name in tools}
+    body = textwrap.indent(ast.unparse(tree), "    ") or "    pass"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec(f"async def main({', '.join(inputs)}):\n{body}", space)
+        printed = io.StringIO()
+        outcome: dict[str, Any]
+        try:
+            with contextlib.redirect_stdout(printed), asyncio.Runner(loop_factory=lambda: loop) as runner:
+                loop.set_exception_handler(lambda loop, context: None)
+                value = runner.run(space["main"](**{name: as_data(item) for name, item in inputs.items()}))
+            outcome = {"result": json.loads(json.dumps(value))}
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - programs raise anything
+            outcome = {"error": type(error).__name__, "message": str(error)}
+    return {**outcome, "calls": calls, "printed": printed.getvalue()}
+
+
+def run_machine(
+    text: str,
+    inputs: Mapping[str, Any],
+    tools: Mapping[str, Sequence[str] | None],
+    answer: Callable[[str, dict[str, Any]], Any],
+) -> dict[str, Any]:
+    """Run a program on the machine, with the same parts as `run_python`."""
+    world = Simulation(tools, answer)
+    outcome, _ = world.run(Program(text, tools, list(inputs), function=True), dict(inputs))
+    if outcome.status == "invalid":
+        return {"refused": outcome.problems}
+    ended: dict[str, Any] = {"result": outcome.result}
+    if outcome.status != "completed":
+        ended = {"error": outcome.error, "message": outcome.message}
+    return {**ended, "calls": world.calls, "printed": outcome.printed}
+
+
+def compared(
+    text: str,
+    tools: Mapping[str, Sequence[str] | None],
+    answer: Callable[..., Any],
+    inputs: Mapping[str, Any] | None = None,
+    fresh: Callable[[], Callable[..., Any]] | None = None,
+) -> list[str] | None:
+    """Return what differs between Python and the machine; None if the machine refuses the program.
+
+    `fresh` makes an `answer` for each of the two runs, for tools that remember.
+    """
+    machine = run_machine(text, inputs or {}, tools, fresh() if fresh else answer)
+    if "refused" in machine:
+        return None
+    python = run_python(text, inputs or {}, tools, fresh() if fresh else answer)
+    return [
+        f"{part}: Python {python.get(part)!r}, machine {machine.get(part)!r}"
+        for part in ("result", "error", "message", "calls", "printed")
+        if json.dumps(python.get(part)) != json.dumps(machine.get(part))
+    ]
