@@ -337,19 +337,12 @@ class Engine:
         if finished is not None:
             check_same_run(finished, job.new)
             return _result(finished.result)
-        spent = 0.0
-        if log.resumed:
-            spent = log.run.spent
-            if log.run.fingerprint and log.run.fingerprint != job.new.fingerprint:
-                await log.release()
-                raise DefinitionChanged(job.new.id, ())
-            if (log.run.context or {}).get("executor") and not (job.new.context or {}).get("executor"):
-                await log.release()
-                raise NoExecutor(job.new.id)
         try:
+            if log.resumed:
+                _check_resumable(job, log.run)
             late = await budgets.begin(job, log.run, self.store)
             program = self.program(job)
-            run = self._make_run(program, job, log, spent)
+            run = self._make_run(program, job, log, log.run.spent if log.resumed else 0.0)
         except BaseException:
             await _release_quietly(log)  # otherwise this process would own a run that it does not execute
             raise
@@ -536,6 +529,14 @@ async def _recorded(job: Job, run: Run, ending: Ending) -> tuple[dict[str, Json]
 
 class _Abandoned(Exception):
     """The task that executed a run was cancelled; whoever waits for the run takes over."""
+
+
+def _check_resumable(job: Job, row: RunRow) -> None:
+    """Raise if a job cannot continue a run: it has another definition, or lacks the executor that the run needs."""
+    if row.fingerprint and row.fingerprint != job.new.fingerprint:
+        raise DefinitionChanged(job.new.id, ())
+    if (row.context or {}).get("executor") and not (job.new.context or {}).get("executor"):
+        raise NoExecutor(job.new.id)
 
 
 async def _release_quietly(log: Log) -> None:
