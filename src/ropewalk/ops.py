@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from .errors import ExpressionError, SchemaMismatch, Unfinished
 from .expr.ast import Expr, Fn, Lit, Ref
+from .expr.function_registry import find_function
 from .expr.operators import weigh
 from .fast_dataclass import dataclass
 from .ir import Frame, Getter, Graph, Node, Site, Step, Yield, node_parts, whole
@@ -61,6 +62,8 @@ class Compute:
 
     def compile(self, site: Site, /) -> Step:
         """Compile to the value of the expression, which needs no task."""
+        if isinstance(self.value, Fn) and self.value.name == "py:elsewhere":
+            return _computed_elsewhere(self.value, site)
         get = site.expr(self.value)
         if isinstance(self.value, (Lit, Ref)) or _is_of_program(self.value):
             return Step(get)
@@ -73,6 +76,20 @@ class Compute:
             return value
 
         return Step(weighed)
+
+
+def _computed_elsewhere(value: Fn, site: Site) -> Step:
+    """Compile a piece of a program to a request of a child process."""
+    spec, inputs = value.args
+    function = find_function(value.name)
+    assert isinstance(spec, Lit)
+    assert function is not None
+    code, compute = spec.value, function.run
+
+    async def run(values: Json) -> Json:
+        return await compute(code, values)
+
+    return Step(site.expr(inputs), run)
 
 
 def _is_of_program(value: Expr) -> bool:

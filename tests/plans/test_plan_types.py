@@ -12,6 +12,7 @@ import pytest
 from pydantic import Field
 
 from ropewalk import App, tool
+from ropewalk.app.plan_readers import HERE
 from ropewalk.app.plan_tools import with_tools
 from ropewalk.notations.plan.check import type_problems
 
@@ -165,7 +166,7 @@ def test_a_literal_of_another_format_is_a_warning(app: App) -> None:
 
 
 def problems_of(app: App, code: str) -> list[Any]:
-    document = with_tools({"kind": "plan", "code": code, "function": True}, app.toolbox)
+    document = with_tools({"kind": "plan", "code": code, "function": True}, app.toolbox, HERE)
     return type_problems(document, app.definitions.cards)[0]
 
 
@@ -186,7 +187,7 @@ def test_one_fault_in_a_right_program_is_found_before_the_first_call() -> None:
             continue
         for fault in faults(code.strip("\n")):
             count += 1
-            document = with_tools({"kind": "plan", "code": fault, "function": True}, app.toolbox)
+            document = with_tools({"kind": "plan", "code": fault, "function": True}, app.toolbox, HERE)
             if not type_problems(document, app.definitions.cards)[0]:
                 missed.append(fault)
     assert count > 60

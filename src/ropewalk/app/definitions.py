@@ -112,12 +112,21 @@ class Definitions:
         lookup = self._look_up(source)
         return lookup if isinstance(lookup, Loaded) else lookup.compile_answer(lookup.ask_store())
 
+    async def prepare(self, document: Any) -> None:
+        """Let a child process read a document that is a plan of a model, so that compiling it blocks no event loop."""
+        if isinstance(document, Mapping) and document.get("origin") is not None and "code" in document:
+            from .plan_readers import prepare  # only plans of models need it
+
+            await prepare(document, self.cards, self.effects)
+
     async def find_async(self, source: Source) -> Loaded:
         """Find a definition as `find` does, without blocking the event loop while the store is queried."""
+        await self.prepare(source)
         try:
             lookup = self._look_up(source)
         except InvalidFlow as error:
             await self._connect_unlisted(error)
+            await self.prepare(source)
             lookup = self._look_up(source)
         if isinstance(lookup, Loaded):
             return lookup
@@ -185,11 +194,13 @@ class Definitions:
 
             document = with_files(document, directory)
         if isinstance(document, Mapping) and (document.get("kind") == "plan" or "code" in document):
+            from .plan_readers import reader_of
             from .plan_tools import reading_plan, with_tools  # only plans name tools as Python does
 
-            document = with_tools(document, self.cards.toolbox, self.effects)
-            with reading_plan(document, self.cards):
-                compiled, fingerprint = self._read(document)
+            reader = reader_of(document)
+            document = with_tools(document, self.cards.toolbox, reader, self.effects)
+            with reading_plan(document, self.cards, reader):
+                compiled, fingerprint = self._read(document, reader.compile)
         else:
             compiled, fingerprint = self._read(document)
         known = self._loaded.get((fingerprint, compiled.id))
@@ -202,13 +213,15 @@ class Definitions:
         loaded = self._make_loaded(compiled, fingerprint, None if known is None else known.flow, file, root)
         return self._keep(loaded)
 
-    def _read(self, document: Mapping[str, Any]) -> tuple[Compiled, str]:
+    def _read(
+        self, document: Mapping[str, Any], compile: Callable[[Mapping[str, Any]], Compiled] | None = None
+    ) -> tuple[Compiled, str]:
         """Return a compiled document and its fingerprint; equal documents are compiled once."""
         key = _document_hash(document)
         known = self._compiled_documents.get(key) if key is not None else None
         if known is not None:
             return known
-        compiled = notation_of(document).compile(document)
+        compiled = (compile or notation_of(document).compile)(document)
         # The id does not count: the same definition may have another one in another file.
         fingerprint = digest({key: value for key, value in compiled.document.items() if key != "id"})
         if key is not None:
@@ -272,7 +285,12 @@ class Definitions:
         known = self._stored.get((definition.fingerprint, definition.id))
         if known is not None:
             return known
-        return self.mark_stored(self.compile_document({**definition.document, "kind": definition.kind}))
+        document = {**definition.document, "kind": definition.kind}
+        if definition.kind == "plan":
+            from .plan_readers import with_origin
+
+            document = with_origin(document)  # models save plans; earlier versions did not record it
+        return self.mark_stored(self.compile_document(document))
 
     def mark_stored(self, loaded: Loaded) -> Loaded:
         """Return the same definition as one that is stored under its own id."""
@@ -303,9 +321,11 @@ class Definitions:
         warnings = [*loaded.warnings, *checked.warnings]
         problems = [_at_declaration(problem, loaded.compiled.typed_at) for problem in checked.problems]
         if loaded.kind == "plan" and not has_executor:
+            from .plan_readers import reader_of
             from .plan_tools import with_types  # only plans have types of their own
 
-            problems, warnings = with_types(loaded.document, self.cards, problems, warnings)
+            reader = reader_of(loaded.document)
+            problems, warnings = with_types(loaded.document, self.cards, reader, problems, warnings)
         if not has_executor:
             must_exist = unknown_tools == "problem"
             problems += check_cycles(loaded.flow, self.cards.toolbox)

@@ -130,6 +130,7 @@ class Jobs:
         if loaded is None:
             from .pinned_definition import pinned_definition
 
+            await self.context.definitions.prepare({**row.document, "kind": row.kind})
             loaded = pinned_definition(self.context, row)
         if executor is None:
             await self.prepare(loaded)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from ..config.modules import import_tools
 from ..config.project import read_config
+from ..config.settings import PlanSettings
 from ..config.toml import display_path as shown
 from ..config.toml import file_exists
 from ..errors import ConfigError, InvalidTool, Place, Problem
@@ -74,6 +75,12 @@ def open_project(
     context.model_settings = config.claude
     context.plans, context.undo, context.budget = config.plans, config.undo, config.budget
     context.definitions.effects = config.plans.effects
+    plans, usual = config.plans, PlanSettings()
+    if (plans.cpu_seconds, plans.wall_seconds) != (usual.cpu_seconds, usual.wall_seconds):
+        from ..plans.boundary.pool import Limits, pool
+
+        # The children serve every app of the process.
+        pool().limits = Limits(cpu=plans.cpu_seconds, wall=plans.wall_seconds)
     context.retention = named.retention
     return app
 

@@ -14,6 +14,7 @@ from ..tools.tool import Tool
 from ..tools.toolbox import Toolbox
 from ..values import Json
 from .current import current_app
+from .plan_readers import HERE
 from .plan_tools import entry_of, with_tools
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class Plan(Generic[P, R]):
             document["parallel"] = self.parallel
         # The module's own tools replace tools of the toolbox that have the same name.
         own: Any = {name: entry_of(tool, effects) for name, tool in self.program.tools.items()}
-        unbound_tools: Any = with_tools(document, toolbox, effects)["tools"]
+        unbound_tools: Any = with_tools(document, toolbox, HERE, effects)["tools"]
         return {**document, "tools": {**unbound_tools, **own}}
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:

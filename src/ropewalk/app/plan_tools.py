@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from ..errors import InvalidFlow, Problem
-from ..notations.plan.check import type_problems
-from ..notations.plan.compile import Rejected, parse
-from ..notations.plan.facts import nodes_by_type
 from ..notations.plan.program import python_name
 from ..tools.annotations import effect_of
 from ..tools.tool import Tool
@@ -23,11 +19,12 @@ from ..values import Json, did_you_mean
 if TYPE_CHECKING:
     from .definitions import Definitions
     from .loaded import Loaded
+    from .plan_readers import PlanReader
     from .preflight import Cards
 
 
 def with_tools(
-    document: Mapping[str, Any], toolbox: Toolbox, effects: Mapping[str, str] | None = None
+    document: Mapping[str, Any], toolbox: Toolbox, reader: PlanReader, effects: Mapping[str, str] | None = None
 ) -> Mapping[str, Any]:
     """Return a plan with the tools that its names mean."""
 
@@ -37,21 +34,21 @@ def with_tools(
         return document
     # The tools of agents are no tools of programs.
     names = {python_name(tool.id): tool for tool in toolbox.list() if tool.namespace != "ropewalk"}
-    tools = {name: entry_of(names[name], effects) for name in sorted(names_in(code)) if name in names}
+    tools = {name: entry_of(names[name], effects) for name in sorted(reader.names(code)) if name in names}
     return {**document, "tools": tools}
 
 
 @contextmanager
-def reading_plan(document: Mapping[str, Any], cards: Cards) -> Iterator[None]:
+def reading_plan(document: Mapping[str, Any], cards: Cards, reader: PlanReader) -> Iterator[None]:
     """Complete the InvalidFlow of the block: with suggestions of tools, and with what its types cannot be."""
     try:
         yield
     except InvalidFlow as error:
         toolbox, code = cards.toolbox, str(document.get("code"))
         names = [python_name(tool.id) for tool in toolbox.list() if tool.namespace != "ropewalk"]
-        unlisted = [id for id in servers_in(code, toolbox) if not toolbox.is_listed(_space(id))]
+        unlisted = [id for id in servers_in(reader.names(code), toolbox) if not toolbox.is_listed(_space(id))]
         problems = [_with_tools_named(problem, code, toolbox, names) for problem in error.problems]
-        complete = InvalidFlow(with_types(document, cards, problems, [])[0])
+        complete = InvalidFlow(with_types(document, cards, reader, problems, [])[0])
         complete.unlisted = tuple(unlisted)
         raise complete from None
 
@@ -83,12 +80,16 @@ def _spaces_by_name(toolbox: Toolbox) -> dict[str, str]:
 
 
 def with_types(
-    document: Mapping[str, Any], cards: Cards, problems: Sequence[Problem], warnings: Sequence[Problem]
+    document: Mapping[str, Any],
+    cards: Cards,
+    reader: PlanReader,
+    problems: Sequence[Problem],
+    warnings: Sequence[Problem],
 ) -> tuple[list[Problem], list[Problem]]:
     """Add what the types of a plan show to its problems and warnings, in the order of the text."""
 
     # The check of the graph sees some of the same mistakes, without their columns; those are left out.
-    wrong, doubtful = type_problems(document, cards)
+    wrong, doubtful = reader.types(document, cards)
     if not wrong and not doubtful:
         return list(problems), list(warnings)
     code = str(document["code"])
@@ -125,43 +126,14 @@ def entry_of(tool: Tool, effects: Mapping[str, str] | None = None) -> dict[str, 
     return entry
 
 
-def names_in(code: str) -> set[str]:
-    """Return every name and `name.member` in a program, and the texts that `call_tool` is given."""
-    try:
-        tree = parse(code)
-    except Rejected:
-        return set()
-    nodes = nodes_by_type(tree)
-    names = {node.id for node in nodes.get(ast.Name, ())}
-    for node in nodes.get(ast.Attribute, ()):
-        if isinstance(node.value, ast.Name):
-            names.add(f"{node.value.id}.{node.attr}")
-    for node in nodes.get(ast.Call, ()):
-        if isinstance(node.func, ast.Name) and node.func.id == "call_tool" and node.args:
-            text = node.args[0]
-            if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                names.add(python_name(text.value))
-    return names
-
-
-def values_in(code: str) -> set[str]:
-    """Return the places of recorded values that a program reads by literal texts: `value("RUN/NODE")`."""
-    try:
-        calls = nodes_by_type(parse(code)).get(ast.Call, ())
-    except Rejected:
-        return set()
-    named = (call.args[0] for call in calls if getattr(call.func, "id", "") == "value" and call.args)
-    return {part.value for part in named if isinstance(part, ast.Constant) and isinstance(part.value, str)}
-
-
 def _space(tool_id: str) -> str:
     return tool_id.partition(":")[0]
 
 
-def servers_in(code: str, toolbox: Toolbox) -> list[str]:
-    """Return the ids of tools that a program may mean on servers that are not connected yet."""
+def servers_in(names: Iterable[str], toolbox: Toolbox) -> list[str]:
+    """Return the ids of tools that the names in a program may mean on servers that are not connected yet."""
     spaces, servers = _spaces_by_name(toolbox), []
-    for name in sorted(names_in(code)):
+    for name in sorted(names):
         space, dot, member = name.partition(".")
         if dot and space in spaces:
             servers.append(f"{spaces[space]}:{member}")

@@ -31,7 +31,8 @@ from ..values import Json, check_json
 from .facts import facts_of_definition, facts_of_tool
 from .pinned_definition import pinned_definition, require_run
 from .plan_callers import RecordedCallChanged, RecordedCaller, apply_limits
-from .plan_tools import servers_in, values_in, with_tools
+from .plan_readers import MODEL, ORIGIN, prepare_names, reader_of
+from .plan_tools import servers_in, with_tools
 from .preflight import check_input
 from .run_budget import budgets_of, read_budget
 from .runs.queries import RunService
@@ -158,15 +159,18 @@ class Plans:
             raise InvalidInput([Problem(path="code", message="must be the text of a program")])
         toolbox = self.context.toolbox
         await register_saved_plans(self.jobs)
-        missing = [tool for tool in servers_in(code, toolbox) if toolbox.is_missing(tool)]
-        if missing:
-            await toolbox.connect_for(missing)
         overlap = parallel or self.context.plans.parallel
         document: dict[str, Any] = {"kind": KIND, "name": "plan", "code": code, "parallel": overlap, **fields}
+        document[ORIGIN] = MODEL
+        reader = reader_of(document)
+        await prepare_names(code)
+        missing = [tool for tool in servers_in(reader.names(code), toolbox) if toolbox.is_missing(tool)]
+        if missing:
+            await toolbox.connect_for(missing)
         if input:
             document["inputs"] = sorted(input)
-        document = dict(with_tools(document, toolbox, self.context.plans.effects))
-        if places := values_in(code):
+        document = dict(with_tools(document, toolbox, reader, self.context.plans.effects))
+        if places := reader.values(code):
             document["values"] = await run_sync_in_thread(self.context.store, lambda: self._schemas_of(places))
         asked = _ASKED[self.approve if approve is None else approve]
         for entry in document["tools"].values():
@@ -174,6 +178,7 @@ class Plans:
             if tool is not None and facts_of_tool(self.context, tool.id).effect in asked:
                 entry.update(approve=True, version=tool_version(tool))
         try:
+            await self.context.definitions.prepare(document)
             # `loaded` suggests tools of the toolbox for unknown names.
             loaded = self.context.definitions.compile_document(document)
             await self.jobs.connect_for(loaded.flow)

@@ -18,6 +18,7 @@ from ..tools.tool import Tool
 from ..tools.world import NAMESPACE
 from ..values import Json
 from .pinned_definition import pinned_definition
+from .plan_readers import with_origin
 
 if TYPE_CHECKING:
     from .context import Context
@@ -40,7 +41,10 @@ async def register_saved_plans(jobs: Jobs) -> None:
         if getattr(handler, "fingerprint", None) == definition.fingerprint:
             continue
         try:
-            register_saved_plan(jobs, context.definitions.load_stored(definition))
+            await context.definitions.prepare(with_origin({**definition.document, "kind": KIND}))
+            loaded = context.definitions.load_stored(definition)
+            if getattr(handler, "fingerprint", None) != loaded.fingerprint:
+                register_saved_plan(jobs, loaded)
         except InvalidFlow as error:  # its tools have changed since
             log.warning("the plan %s is not offered: %s", definition.id, error)
 

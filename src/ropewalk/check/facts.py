@@ -178,6 +178,13 @@ _Calls: TypeAlias = dict[str, int | None]
 """The most calls of each tool; None where there is no bound."""
 
 
+def constants_of(flow: Flow) -> dict[str, Json]:
+    """Return the values of the nodes of a flow that follow from the definition alone, by their ids."""
+    reader = _Reader(lambda tool: ToolFacts())
+    reader.region(flow.body)
+    return reader.constants
+
+
 class _Reader:
     """Counts the calls of a flow and of the flows that it calls."""
 
@@ -186,7 +193,7 @@ class _Reader:
         self.loops: list[dict[str, Json]] = []
         self._inside: list[str] = []
         self._undos: dict[str, set[str | None]] = {}  # by tool: the undos of its calls
-        self._constants: dict[str, Json] = {}  # the values of nodes that follow from the definition alone
+        self.constants: dict[str, Json] = {}  # the values of nodes that follow from the definition alone
 
     def undo_of(self, tool: str) -> str | None:
         """Return the tools that take the calls of a tool back; None if some call has no undo."""
@@ -197,8 +204,8 @@ class _Reader:
         """Return the most calls of each tool in one run of a region."""
         total: _Calls = {}
         for node in body.nodes:
-            if isinstance(node.op, Compute) and (value := _constant(node.op.value, self._constants)) is not UNKNOWN:
-                self._constants[node.id] = value
+            if isinstance(node.op, Compute) and (value := _constant(node.op.value, self.constants)) is not UNKNOWN:
+                self.constants[node.id] = value
             for tool, count in self._node(node).items():
                 total[tool] = _plus(total.get(tool, 0), count)
         return total
@@ -254,7 +261,7 @@ class _Reader:
         """Return how many items an expression has, if that follows from the definition."""
         if isinstance(items, Arr):
             return len(items.items)
-        value = _constant(items, self._constants)
+        value = _constant(items, self.constants)
         return len(value) if isinstance(value, list) else None
 
     def _iterations(self, node: Node, has_calls: bool) -> int | None:

@@ -265,6 +265,10 @@ class PlanSettings:
     parallel: Parallel = "reads"
     # Bytes of JSON above which a result is returned as a handle.
     max_result: int = 20_000
+    # Processor time that a program of a model may take to be checked, and between two of its calls.
+    cpu_seconds: float = 3.0
+    # Seconds that this may take on a busy machine.
+    wall_seconds: float = 8.0
     # What tools do, by id or pattern: "read", "write" or "destructive". It overrides their hints.
     effects: Mapping[str, str] = field(default_factory=dict)
 

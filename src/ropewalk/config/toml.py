@@ -195,6 +195,8 @@ SECTIONS: Final[dict[str, dict[str, ValueType]]] = {
         "decide": _FLAG,
         "parallel": _one_of("none", "reads", "all"),
         "max_result": _COUNT,
+        "cpu_seconds": _SECONDS,
+        "wall_seconds": _SECONDS,
         "effects": _EFFECTS,
     },
     "budget": {**_BUDGET_KEYS, "per": _one_of("day", "run"), "definitions": _BUDGETS},

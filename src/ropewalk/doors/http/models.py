@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ...app.client_documents import internal_tool
 from ...app.lookup import can_be
+from ...app.plan_readers import with_origin
 from ...check import SECRET, check
 from ...errors import InvalidFlow, NotFound, Problem
 from ...source.document import with_places
@@ -425,13 +426,13 @@ def read(app: App, document: Document) -> Loaded:
         # With a form it is always a text: what looks like a path is never opened.
         text = load(document, form="yaml", name="document", limits=limits)
         try:
-            loaded = app.loaded(text.data, text)
+            loaded = app.loaded(with_origin(text.data), text)
         except InvalidFlow as error:
             wrong = InvalidFlow(with_places(error.problems, text), error.flow)
             wrong.file, wrong.unlisted = text, error.unlisted
             raise wrong from None
     else:
-        loaded = app.loaded(document)
+        loaded = app.loaded(with_origin(document))
     own = internal_tool(loaded)
     if own is not None:
         message = f"{own} is a part of agents and cannot be called alone; send an agent instead"

@@ -14,6 +14,7 @@ from typing import Any, Final
 from ...errors import ExpressionError
 from ...values import Json, digest
 from ..function_registry import function
+from ..operators import MAX_STEPS, Budget
 from .failures import EXCEPTIONS, exception_from, exception_record, failure_record, is_instance
 from .piece import EXIT, PRINTED, Evaluate, ProgramFailed, compile_piece
 from .values import TAG, UNBOUND, Approval, Refused, copied, guard_raw, pack, to_json, unpack
@@ -48,12 +49,18 @@ def _piece(spec: str, inputs: dict[str, Json]) -> Json:
     return _piece_of(spec, tuple(inputs))(inputs)
 
 
+@function("py:elsewhere", 2)
+def _elsewhere(spec: str, inputs: dict[str, Json]) -> Json:
+    """Refuse a piece of a program of a model: a process with a pool of children replaces this function."""
+    raise ExpressionError("this program can only be computed in a child process")
+
+
 @function("py:json", 3)
 def _json(value: Json, name: Json, line: Json) -> Json:
     """Return a packed value as the argument of a call."""
     if type(value) is not dict or TAG not in value:
         return value
-    content = unpack(value)
+    content = _unrolled(value)
     if content is UNBOUND:
         error = NameError(f"name '{name}' is not defined")
         raise ProgramFailed(exception_record(error, int(line)))
@@ -90,7 +97,24 @@ def _raw(value: Json) -> Json:
 def _items(value: Json) -> Json:
     if type(value) is list:
         return value
-    return [pack(item) for item in unpack(value)]
+    return [pack(item) for item in _unrolled(value)]
+
+
+def _unrolled(value: Json) -> Any:
+    """Return an unpacked value, within the budget of one evaluation."""
+    budget = Budget()
+    stack: list[Any] = [value]
+    # A range takes a few bytes, and becomes a list of any length.
+    while stack:
+        part = stack.pop()
+        if type(part) is dict:
+            stack += part.values()
+        elif type(part) is list:
+            if len(part) == 2 and part[0] == "range":
+                budget.spend(min(len(range(*part[1])), MAX_STEPS + 1))
+            else:
+                stack += part
+    return unpack(value)
 
 
 @function("py:caught", 3)

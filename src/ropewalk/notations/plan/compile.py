@@ -22,6 +22,7 @@ from .statements import emit_statement
 from .subset import problems_in
 from .syntax import assign, at, load
 
+TOO_DEEP: Final = "this is nested too deeply; split it into statements with names"
 MAX_CODE: Final = 200_000
 """How many characters a program may have."""
 
@@ -48,8 +49,13 @@ def parse(code: str) -> ast.Module:
     except SyntaxError as error:
         line, column = error.lineno or 1, max(error.offset or 1, 1)
         raise Rejected([problem_at(code, line, column, f"not valid Python: {error.msg}")]) from None
-    except (RecursionError, MemoryError, ValueError) as error:
-        raise Rejected([Problem(path="code", message=f"not valid Python: {error}")]) from None
+    except (RecursionError, MemoryError):
+        # Python does not say where; what nests deepest is on the longest line.
+        lines = code.split("\n")
+        longest = max(range(len(lines)), key=lambda number: len(lines[number]))
+        raise Rejected([problem_at(code, longest + 1, 1, TOO_DEEP)]) from None
+    except ValueError as error:
+        raise Rejected([problem_at(code, 1, 1, f"not valid Python: {error}")]) from None
 
 
 def problem_at(code: str, line: int, column: int, message: str, suggestion: str | None = None) -> Problem:
@@ -72,7 +78,24 @@ def compile_program(
 ) -> Flow:
     """Compile a program to a flow."""
     tree = parse(code)
-    program = Program(code, tree, tools, inputs, inside, parallel)
+    try:
+        return _compile(name, code, tree, Program(code, tree, tools, inputs, inside, parallel))
+    except RecursionError:
+        raise Rejected([problem_at(code, *deepest(tree), TOO_DEEP)]) from None
+
+
+def deepest(tree: ast.Module) -> tuple[int, int]:
+    """Return the line and column of the part of a program that nests deepest."""
+    place, level = (1, 1), [*ast.iter_child_nodes(tree)]
+    while level:
+        parts = [part for part in level if isinstance(part, (ast.stmt, ast.expr))]
+        place = (parts[0].lineno, parts[0].col_offset + 1) if parts else place
+        level = [inner for part in level for inner in ast.iter_child_nodes(part)]
+    return place
+
+
+def _compile(name: str, code: str, tree: ast.Module, program: Program) -> Flow:
+    """Compile a parsed program to a flow."""
     # Collect all problems first, because emitting stops at one.
     problems = [
         problem_at(code, found.line, found.column, found.message, found.suggestion) for found in problems_in(program)

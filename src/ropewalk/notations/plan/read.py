@@ -31,6 +31,7 @@ FIELDS: Final[dict[str, Checker]] = {
     "tools": f.mapping,
     "function": f.truth,
     "parallel": f.one_of(MODES),
+    "origin": f.one_of(("model",)),
     "values": f.mapping,
     "timeout": f.number,
     "undo": check_undo_policy,

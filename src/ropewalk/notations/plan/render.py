@@ -35,7 +35,8 @@ def write(flow: Flow, losses: list[Problem] | None = None) -> dict[str, Json]:
 
 def _own_document(flow: Flow) -> dict[str, Json] | None:
     """Return the plan that a flow was compiled from; None if there is none, or if the flow was changed since."""
-    if not isinstance(flow.program, Mapping):
+    # The program of a model is compiled in a child only, so nothing says here whether its flow was changed.
+    if not isinstance(flow.program, Mapping) or "origin" in flow.program:
         return None
     document = {"kind": "plan", "name": flow.name, **flow.program}
     try:
@@ -63,10 +64,17 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
         flow = compile_program(name, str(code), tools, names, inside=inside, parallel=parallel)
     except Rejected as error:
         raise InvalidFlow(error.problems) from None
+    return compiled_plan(given, flow, schema)
+
+
+def compiled_plan(given: Mapping[str, Json], flow: Flow, schema: Json) -> Compiled:
+    """Return a compiled plan."""
+    name = str(given.get("name", given.get("id", "plan")))
     # Documents count milliseconds, the engine seconds. The variable still holds milliseconds.
     seconds: Any = given.get("timeout")
     flow = replace(
         flow,
+        name=name,
         input_schema=schema,
         # The result of a program that prints is an object around the declared value.
         output_schema=None if prints(flow) else given.get("output"),

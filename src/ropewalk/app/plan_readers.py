@@ -1,0 +1,297 @@
+"""Readers of the text of a plan: this process for programs of people, a child process for programs of models.
+
+The document says where its text comes from (`origin`), so a recorded run, a saved plan and a correction are read by the
+same reader again. Both readers answer the same questions. This module judges the answers of a child: which functions
+its flow uses, which tools it calls, and that each call that needs an approval follows one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol, TypeAlias
+
+from ..codec import flow_from_json
+from ..errors import InvalidFlow, Problem
+from ..expr.ast import Fn, Lit
+from ..expr.function_registry import function
+from ..expr.operators import OverBudget
+from ..expr.python import functions  # noqa: F401 - registers what `compute_piece` replaces
+from ..expr.python.piece import ProgramFailed
+from ..expr.python.values import Refused, unpack
+from ..ir import Flow, Graph, Node, bodies, nodes_of, refs_inside
+from ..notations.pieces import ELSEWHERE, with_pieces_elsewhere
+from ..notations.plan.program import PlanTool
+from ..notations.registry import NOTATIONS, Compiled
+from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait
+from ..plans.boundary.pool import Conversation, ProgramStopped, pool
+from ..tools.reserved import OWN, WORLD
+from ..values import Json, check_json, digest
+
+ORIGIN: Final = "origin"
+MODEL: Final = "model"
+"""The origin of a program that a model wrote, or that came over HTTP or MCP."""
+_MOST_KNOWN: Final = 256
+_STOPPED_SECONDS: Final = 20.0
+"""How long a question whose program was stopped is not asked again."""
+_OPS: Final = (Block, Branch, Call, Compute, Loop, Map, Sleep, Wait)
+Types: TypeAlias = "tuple[list[Problem], list[Problem]]"
+
+
+class PlanReader(Protocol):
+    """Answers questions about the text of a plan."""
+
+    def names(self, code: str) -> set[str]:
+        """Return the names in a program that can mean tools."""
+        ...
+
+    def values(self, code: str) -> set[str]:
+        """Return the places of recorded values that a program reads."""
+        ...
+
+    def compile(self, document: Mapping[str, Any]) -> Compiled:
+        """Compile a document."""
+        ...
+
+    def types(self, document: Mapping[str, Any], cards: Any) -> Types:
+        """Return what can never fit in a program: its problems and warnings."""
+        ...
+
+
+@function(ELSEWHERE, 2)
+async def compute_piece(spec: str, inputs: Json) -> Json:
+    """Compute a piece of a program in a child."""
+    async with pool().lease() as child:
+        answer = await child.request({"service": "piece", "spec": spec, "inputs": inputs})
+    if "value" in answer:
+        return check_json(answer["value"], "value")
+    if "raises" in answer:
+        record = answer["raises"]
+        raise ProgramFailed({**record, "args": [unpack(argument) for argument in record["args"]]})
+    if "over" in answer:
+        raise OverBudget(str(answer["over"]))
+    raise Refused(str(answer["refused"]))
+
+
+class ReaderHere:
+    """Reads programs of people, in this process."""
+
+    def names(self, code: str) -> set[str]:
+        from ..notations.plan.names import names_in
+
+        return names_in(code)
+
+    def values(self, code: str) -> set[str]:
+        from ..notations.plan.names import values_in
+
+        return values_in(code)
+
+    def compile(self, document: Mapping[str, Any]) -> Compiled:
+        return NOTATIONS["plan"].compile(document)
+
+    def types(self, document: Mapping[str, Any], cards: Any) -> Types:
+        from ..notations.plan.check import type_problems
+
+        return type_problems(document, cards)
+
+
+class ReaderElsewhere:
+    """Reads programs of models, in children."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Any, float]] = {}
+
+    def names(self, code: str) -> set[str]:
+        return set(self._names(code)["names"])
+
+    def values(self, code: str) -> set[str]:
+        return set(self._names(code)["values"])
+
+    def _names(self, code: str) -> Any:
+        answer = self._ask({"service": "names", "code": code})
+        return {"names": [], "values": []} if isinstance(answer, ProgramStopped) else answer
+
+    def compile(self, document: Mapping[str, Any]) -> Compiled:
+        return compiled_from(document, self._ask(_question("compile", document)))
+
+    def types(self, document: Mapping[str, Any], cards: Any) -> Types:
+        answer = self._ask(_question("types", document), cards)
+        if isinstance(answer, ProgramStopped):
+            return [_stopped(answer)], []
+        wrong, doubtful = answer
+        return list(map(_problem, wrong)), list(map(_problem, doubtful))
+
+    async def prepare_names(self, code: str) -> None:
+        """Ask for the names in a program without blocking the event loop; `names` and `values` know them then."""
+        await self._ask_async({"service": "names", "code": code})
+
+    async def prepare(self, document: Mapping[str, Any], cards: Any) -> None:
+        """Ask everything about a document that names its tools without blocking the event loop."""
+        await self._ask_async(_question("compile", document))
+        await self._ask_async(_question("types", document), cards)
+
+    # --- questions -----------------------------------------------------------------------------
+
+    def _ask(self, message: dict[str, Json], cards: Any = None) -> Any:
+        key = _key(message, cards)
+        known, answer = self._look_up(key)
+        if not known:
+            try:
+                with pool().lease_sync() as child:
+                    answer = child.converse_sync(_conversation(message, cards))
+            except ProgramStopped as error:
+                answer = error
+            self._keep(key, answer)
+        return answer
+
+    async def _ask_async(self, message: dict[str, Json], cards: Any = None) -> None:
+        key = _key(message, cards)
+        if self._look_up(key)[0]:
+            return
+        try:
+            async with pool().lease() as child:
+                answer: Any = await child.converse(_conversation(message, cards))
+        except ProgramStopped as error:
+            answer = error
+        self._keep(key, answer)
+
+    def _look_up(self, key: str) -> tuple[bool, Any]:
+        """Return whether the answer to a question is known, and the answer."""
+        if key not in self._known:
+            return False, None
+        answer, asked = self._known.get(key, (None, 0.0))
+        # A machine that was busy may have time now.
+        is_old = isinstance(answer, ProgramStopped) and time.monotonic() - asked > _STOPPED_SECONDS
+        return not is_old, answer
+
+    def _keep(self, key: str, answer: Any) -> None:
+        if len(self._known) >= _MOST_KNOWN:
+            oldest, *_ = self._known  # in one step, because other threads may add entries
+            self._known.pop(oldest, None)
+        self._known[key] = answer, time.monotonic()
+
+
+def _question(service: str, document: Mapping[str, Any]) -> dict[str, Json]:
+    return {"service": service, "document": dict(document)}
+
+
+def _key(message: dict[str, Json], cards: Any) -> str:
+    return digest([message, None if cards is None else cards.toolbox.version])
+
+
+def _conversation(message: dict[str, Json], cards: Any) -> Conversation:
+    """Ask a question, and answer with the schemas of tools, of which the child asks by name."""
+    reply = yield message
+    while True:
+        card = None if cards is None else cards(str(reply.get("tool")))
+        schemas: Json = None if card is None else {"input": card.input_schema, "output": card.output_schema}
+        reply = yield {"schemas": schemas}
+
+
+HERE: Final[PlanReader] = ReaderHere()
+_ELSEWHERE: Final = ReaderElsewhere()
+
+
+def reader_of(document: Mapping[str, Any]) -> PlanReader:
+    """Return the reader of a plan by its origin."""
+    return HERE if document.get(ORIGIN) is None else _ELSEWHERE
+
+
+def with_origin(document: Any) -> Any:
+    """Return a document that came over HTTP or MCP, with its programs marked as those of a model."""
+    if not isinstance(document, Mapping):
+        return document
+    if document.get("kind") == "plan" or "code" in document:
+        return {**document, ORIGIN: MODEL}
+    return with_pieces_elsewhere(document) if "regions" in document else document
+
+
+async def prepare_names(code: str) -> None:
+    """Ask for the names in a program of a model without blocking the event loop."""
+    await _ELSEWHERE.prepare_names(code)
+
+
+async def prepare(document: Mapping[str, Any], cards: Any, effects: Mapping[str, str]) -> None:
+    """Ask everything about a plan of a model without blocking the event loop; its reader knows the answers then."""
+    from .plan_tools import with_tools
+
+    code = document.get("code")
+    if not isinstance(code, str):
+        return
+    await _ELSEWHERE.prepare_names(code)
+    await _ELSEWHERE.prepare(with_tools(document, cards.toolbox, _ELSEWHERE, effects), cards)
+
+
+# --- what a child answers ----------------------------------------------------------------------
+
+
+def _problem(fields: Mapping[str, Any]) -> Problem:
+    suggestion, column = fields.get("suggestion"), fields.get("column")
+    return Problem(
+        path=str(fields["path"]),
+        message=str(fields["message"]),
+        suggestion=None if suggestion is None else str(suggestion),
+        column=column if type(column) is int else None,
+    )
+
+
+def _stopped(error: ProgramStopped) -> Problem:
+    return Problem(path="code", message=str(error), column=1)
+
+
+def compiled_from(document: Mapping[str, Any], answer: Any) -> Compiled:
+    """Return what a child compiled, as far as this process may use it."""
+    if isinstance(answer, ProgramStopped):
+        raise InvalidFlow([_stopped(answer)])
+    if "problems" in answer:
+        raise InvalidFlow(map(_problem, answer["problems"]))
+    from ..notations.plan.render import compiled_plan
+
+    fields: dict[str, Json] = {"ropewalk": 1, "name": "plan", **with_pieces_elsewhere(answer["flow"])}
+    flow = flow_from_json(fields)
+    _judge(flow, document)
+    return compiled_plan(document, flow, answer["input"])
+
+
+def _judge(flow: Flow, document: Mapping[str, Any]) -> None:
+    """Refuse a flow that does what no program can ask for."""
+    entries: Any = document.get("tools") or {}
+    named = [PlanTool.read(entry) for entry in entries.values()]
+    known = {tool.id for tool in named} | {f"{OWN}:{name}" for name in WORLD}
+    for graph in (flow.body, *(body for node in nodes_of(flow.body) for body in bodies(node))):
+        approved = _approved_call(graph, named)
+        for node in graph.nodes:
+            op = node.op
+            if type(op) not in _OPS:
+                raise _unfit(f"a node of the kind {type(op).__name__}")
+            if isinstance(op, Call):
+                if op.tool not in known or op.also is not None or op.undo is not None:
+                    raise _unfit(f"a call of {op.tool}")
+                if any(tool.id == op.tool and tool.approve for tool in named) and approved is None:
+                    raise _unfit(f"a call of {op.tool} without its approval")
+            if isinstance(op, Wait) and op.call is not None and approved is None:
+                raise _unfit("an approval without its call")
+        if any(ref.root == "secret" for ref in refs_inside(graph)):
+            raise _unfit("a secret")
+
+
+def _approved_call(graph: Graph, named: Sequence[PlanTool]) -> Node | None:
+    """Return the call of a region that is nothing but an approval and the call that it is for; None for any other."""
+    if not graph.ordered or len(graph.nodes) != 2:
+        return None
+    wait, call = graph.nodes
+    if not isinstance(call.op, Call) or any(node.when or node.gate or node.after for node in (wait, call)):
+        return None
+    op = call.op
+    for version in {tool.version for tool in named if tool.id == op.tool}:
+        about = (Lit(op.tool), op.args, *((Lit(version),) if version else ()))
+        asked = Wait(approval=Fn("py:question", about), call=Fn("py:approved_call", about), made_by=call.id)
+        # A rejection fails the node, unless something reads the answer or replaces the failure.
+        is_read = any(ref.root == "out" and ref.path[:1] == (wait.id,) for ref in refs_inside(graph))
+        if wait.op == asked and wait.policy.on_error is None and not is_read:
+            return call
+    return None
+
+
+def _unfit(what: str) -> InvalidFlow:
+    return InvalidFlow([Problem(path="code", message=f"the program cannot be run: it gives {what}", column=1)])

@@ -1,0 +1,164 @@
+"""The compiler of plans as services of a child: names, compilation, types and pieces of programs of models.
+
+This is the child's half of the adapter between the boundary and `notations/plan/`; `app/isolated_plans.py` is the
+parent's. Both go when programs are interpreted as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, Final
+
+import orjson
+
+from ..check import ToolCard
+from ..check.facts import constants_of
+from ..codec import flow_to_json
+from ..errors import ExpressionError, InvalidFlow, Problem
+from ..expr.function_registry import find_function
+from ..expr.operators import OverBudget
+from ..expr.python.piece import ProgramFailed
+from ..expr.python.values import Refused, pack
+from ..ir import Flow
+from ..notations.plan.check import type_problems
+from ..notations.plan.names import names_in, values_in
+from ..notations.plan.render import compile_document
+from ..values import Json
+from .boundary.child import Link
+
+_MOST_FOLDED: Final = 100_000
+"""Bytes of JSON above which the value of a constant piece is computed in the run."""
+FIELDS: Final = ("path", "message", "suggestion", "column")
+"""The fields of a problem that pass the boundary."""
+
+
+def problems_to_json(problems: Sequence[Problem]) -> list[Json]:
+    """Return problems as JSON."""
+    return [{name: getattr(problem, name) for name in FIELDS} for problem in problems]
+
+
+def names(message: dict[str, Any], link: Link) -> Json:
+    """Return the names in a program that can mean tools, and the places of recorded values that it reads."""
+    code = str(message["code"])
+    return {"names": sorted(names_in(code)), "values": sorted(values_in(code))}
+
+
+def compile_plan(message: dict[str, Any], link: Link) -> Json:
+    """Return the flow of a plan document with its constant pieces computed, or its problems."""
+    try:
+        compiled = compile_document(message["document"])
+    except InvalidFlow as error:
+        return {"problems": problems_to_json(error.problems)}
+    document = flow_to_json(compiled.flow)
+    _fold(document, compiled.flow)
+    # The parent has the text and the limits of the document already.
+    flow = {name: document[name] for name in ("body", "regions")}
+    return {"flow": flow, "input": compiled.flow.input_schema}
+
+
+def _fold(document: dict[str, Any], flow: Flow) -> None:
+    """Put the values of constant pieces into a flow, so that its bounds can be read without computing anything."""
+    constants = constants_of(flow)
+    for region in document["regions"]:
+        for node in region["nodes"]:
+            value = node["op"].get("value")
+            if type(value) is dict and value.get("fn") == "py:piece" and node["id"] in constants:
+                constant = constants[node["id"]]
+                if len(orjson.dumps(constant)) <= _MOST_FOLDED:
+                    node["op"]["value"] = {"lit": constant}
+
+
+def types(message: dict[str, Any], link: Link) -> Json:
+    """Return what can never fit in a program: its problems and warnings."""
+    cards: dict[str, ToolCard | None] = {}
+
+    def card(tool: str) -> ToolCard | None:
+        if tool not in cards:
+            link.send({"type": "schemas", "tool": tool})
+            found = link.receive().get("schemas")
+            cards[tool] = None if found is None else ToolCard(found["input"], found["output"])
+        return cards[tool]
+
+    wrong, doubtful = type_problems(message["document"], card)
+    return [problems_to_json(wrong), problems_to_json(doubtful)]
+
+
+def piece(message: dict[str, Any], link: Link) -> Json:
+    """Return the value of a piece of a program, or how it failed."""
+    function = find_function("py:piece")
+    assert function is not None
+    try:
+        return {"value": function.run(message["spec"], message["inputs"])}
+    except ProgramFailed as error:
+        return {"raises": _record(error.record)}
+    except OverBudget as error:
+        return {"over": str(error)}
+    except Refused as error:
+        return {"refused": str(error)}
+    except ExpressionError as error:
+        return {"refused": str(error)}
+
+
+def _record(record: Mapping[str, Any]) -> dict[str, Json]:
+    """Return the record of an exception, whose arguments may be any values of the program."""
+    try:
+        arguments: list[Json] = [pack(argument) for argument in record["args"]]
+    except Refused:
+        arguments = [record["message"]]
+    return {**record, "args": arguments}
+
+
+def warm_up() -> None:
+    """Use everything once: a child can open no file, so whatever is imported late must be here before."""
+    code = (
+        "from datetime import datetime\nimport asyncio, statistics, textwrap, calendar, re, json\n"
+        "x: int\nrows = [r async for r in []] if x is None else [{'a': x}]\n"
+    )
+    for text in (code, _PROGRAM):
+        message = {"document": {"kind": "plan", "name": "warm", "code": text, "tools": _TOOLS}}
+        names({"code": text}, Link(None))  # type: ignore[arg-type]
+        compile_plan(message, Link(None))  # type: ignore[arg-type]
+    type_problems(message["document"], lambda tool: _CARD)
+    for module in _LATE_MODULES:
+        import_module(module)
+    for encoding in _ENCODINGS:
+        "".encode(encoding)
+    datetime_of_text = "import datetime\nx = datetime.datetime.strptime('2020', '%Y').strftime('%A %B')"
+    spec = {"code": datetime_of_text, "outputs": ["x"], "guarded": False, "lines": [], "raw": [], "prints": False}
+    piece({"spec": orjson.dumps({**spec, "inside": False}).decode(), "inputs": {}}, Link(None))  # type: ignore[arg-type]
+
+
+_ENCODINGS: Final = ("ascii", "latin-1", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "unicode_escape")
+_LATE_MODULES: Final = (
+    *("_strptime", "calendar", "csv", "decimal", "difflib", "email.utils", "fractions", "html", "jsonschema_rs"),
+    *("locale", "numbers", "pprint", "unicodedata", "zoneinfo"),
+)
+"""Modules that functions of the compiler and of Python import when they are called."""
+_CARD: Final = ToolCard({"type": "object", "properties": {"q": {"type": "string"}}}, {"type": "array"})
+_TOOLS: Final[dict[str, Json]] = {"search": {"id": "s:search", "parameters": ["q"], "approve": True}}
+_PROGRAM: Final = """
+import asyncio
+from collections import Counter
+total: int
+counts = Counter()
+async def one(name):
+    try:
+        return await search(q=name)
+    except (ToolError, ValueError) as error:
+        return str(error)
+results = await asyncio.gather(*[one(name) for name in ["a", "b"]])
+for number in range(3):
+    if number > total:
+        break
+    counts[str(number)] += 1
+    found = await search(q=f"{number:>3}")
+while total < 3:
+    total += 1
+    match total:
+        case [a, *b]:
+            x = await search(q="x")
+        case _:
+            print(total)
+return {"found": sorted(counts.items()), "text": re.sub("a", "b", "abc"), "mean": statistics.mean([1, 2])}
+"""
