@@ -1,5 +1,7 @@
 """Run the checked-in mutants: python scripts/mutants.py [--only ID ...] [--list] [--relocate]
 
+`--random` judges a random sample of mutations of whole modules instead; `scripts/random_mutants.py` describes it.
+
 A mutant is a small semantic fault in critical code, listed in `tests/mutants.toml` with the tests that must notice it.
 The script applies each mutant to a copy of the package and runs its tests against the copy. A mutant whose tests still
 pass is a survivor: it needs a better test.
@@ -156,10 +158,8 @@ def relocate() -> int:
     return count
 
 
-def end_processes(mark: str, leader: subprocess.Popen[str]) -> None:
-    """Kill the process group of a test run, and what its tests started in other sessions."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(leader.pid, signal.SIGKILL)
+def end_processes(mark: str) -> None:
+    """Kill what the tests of a run started, also in sessions of their own."""
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if f"{MARK}={mark}".encode() in (folder / "environ").read_bytes().split(b"\0"):
@@ -170,13 +170,16 @@ def limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
 
-def run_tests(source: Path, tests: tuple[str, ...], *, stop_at_first: bool = True) -> Verdict:
+def run_tests(
+    source: Path, tests: tuple[str, ...], *, stop_at_first: bool = True, seconds: float | None = None
+) -> Verdict:
     """Run tests against a copy of the package, within the limits.
 
     Args:
         source: Folder with the package.
         tests: Arguments of pytest.
         stop_at_first: Whether the first failure ends the run.
+        seconds: Time limit of a run that the first failure ends; `SECONDS` without it.
 
     Returns:
         "killed" if a test failed or the run exceeded a limit, "SURVIVED" if all passed, "ERROR" if no test ran.
@@ -200,11 +203,13 @@ def run_tests(source: Path, tests: tuple[str, ...], *, stop_at_first: bool = Tru
             preexec_fn=limit_memory,
         )
         try:
-            code: int | None = process.wait(SECONDS if stop_at_first else None)
+            code: int | None = process.wait((seconds or SECONDS) if stop_at_first else None)
         except subprocess.TimeoutExpired:
             code = None
         finally:
-            end_processes(mark, process)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            end_processes(mark)
             process.wait()
         printed.seek(0)
         output = printed.read()
@@ -255,10 +260,15 @@ def broken_tests(verdicts: dict[Mutant, Verdict]) -> dict[Mutant, str]:
 
 
 def main() -> int:
+    if "--random" in sys.argv:
+        import random_mutants
+
+        return random_mutants.main(sys.argv[1:])
     parser = argparse.ArgumentParser(description="Run the checked-in mutants.")
     parser.add_argument("--only", nargs="+", metavar="ID", help="these mutants; a prefix names several")
     parser.add_argument("--list", action="store_true", help="list the mutants and run nothing")
     parser.add_argument("--relocate", action="store_true", help="correct the list after code or tests have moved")
+    parser.add_argument("--random", action="store_true", help="judge random mutants; see --random --help")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="mutants at the same time (default 1)")
     arguments = parser.parse_args()
     if arguments.relocate:
@@ -284,4 +294,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    sys.modules["mutants"] = sys.modules["__main__"]  # which the random mode imports
     sys.exit(main())

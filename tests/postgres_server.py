@@ -13,12 +13,13 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+from patience import wait_until
 
 NOBODY = 65534
 NEEDED = (
@@ -138,12 +139,12 @@ class PostgresServer:
                 env=self._env, cwd=self._home, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 preexec_fn=_end_with_parent, start_new_session=True, **self._as,
             )  # fmt: skip
-        deadline = time.monotonic() + 60
-        while not self._answers():
-            if process.poll() is not None or time.monotonic() > deadline:
-                process.kill()
-                raise NoPostgres(f"postgres does not start: {(self._home / 'log').read_text()[-2000:]}")
-            time.sleep(0.02)
+        try:
+            wait_until(lambda: process.poll() is not None or self._answers())
+            assert process.poll() is None
+        except AssertionError:
+            process.kill()
+            raise NoPostgres(f"postgres does not start: {(self._home / 'log').read_text()[-2000:]}") from None
         return process
 
     def _answers(self) -> bool:

@@ -175,7 +175,7 @@ def trace(
     facts are not compared, only their calls. What was `written` by a writer has the names that writers give."""
     renamed = WRITTEN.get(kind, ()) if written else case.get("renamed", {}).get(kind, ())
     renamed = (*renamed, *also)
-    return asyncio.run(asyncio.wait_for(_trace(case, source, address, kind, where, apart, renamed), 20))
+    return asyncio.run(_trace(case, source, address, kind, where, apart, renamed))
 
 
 async def _trace(

@@ -8,7 +8,6 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 
 import fork_server
 import ropewalk
+from patience import wait_until
 
 FACTS = """
 import json, os, signal, sys
@@ -184,8 +184,7 @@ def test_signals_reach_the_process_behind_a_program(tmp_path: Path, number: sign
         child.send_signal(number)
         assert child.wait(50) == -number
         assert child.stdout.read() == ""  # ends when the process behind it has ended
-    while os.path.exists(f"/proc/{pid}"):  # until the server has reaped it
-        time.sleep(0.01)
+    wait_until(lambda: not os.path.exists(f"/proc/{pid}"))  # until the server has reaped it
 
 
 @pytest.mark.parametrize("words", [["-c", "1"], ["-X", "dev", "x.py"], ["sh", "-c", "true"]])

@@ -100,7 +100,8 @@ async def test_spans_of_a_tool_are_below_its_node_also_when_nodes_run_at_once() 
 
     async def traced(x: int) -> int:
         with tracer.start_as_current_span(f"inside {x}"):
-            await asyncio.sleep(0.001 * x)
+            for _ in range(x):
+                await asyncio.sleep(0)
             with tracer.start_as_current_span(f"deeper {x}"):
                 await asyncio.sleep(0)
         return x
@@ -163,7 +164,7 @@ async def test_a_stopped_run_leaves_no_open_span(tmp_path: Path) -> None:
 
     async def hang() -> None:
         begun.set()
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     seen = Seen(hang, store=str(tmp_path / "s.db"))
     telemetry = instrument(seen.app, tracers=seen.tracers)

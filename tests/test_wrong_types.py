@@ -80,7 +80,7 @@ async def complaint(call: Any, *args: Any, **named: Any) -> str | None:
         if inspect.isasyncgen(done):
             done = anext(done, None)
         if inspect.isawaitable(done):
-            await asyncio.wait_for(done, 20)
+            await done
     except RopewalkError:
         return None
     except Exception as error:  # noqa: BLE001 - it is what is looked at

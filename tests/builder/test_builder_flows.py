@@ -344,7 +344,7 @@ def test_a_run_whose_process_died_goes_on_from_the_stored_flow(tmp_path) -> None
             again = await app.resume("r")
             assert again.result == {"step": "a", "step_2": "b"}
 
-    asyncio.run(asyncio.wait_for(main(), 20))
+    asyncio.run(main())
     assert done == ["a", "b", "b"]
 
 

@@ -64,7 +64,7 @@ def run(flow: Any, input: Any = None, *, store: str = "memory", **more: Any) -> 
         async with App(store, secrets=["KEY"]) as app:
             return (await app.run(flow, input, **more)).to_dict()
 
-    return asyncio.run(asyncio.wait_for(main(), 20))
+    return asyncio.run(main())
 
 
 def result(flow: Any, input: Any = None, **more: Any) -> Any:

@@ -25,9 +25,9 @@ def file(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/store.db"
 
 
-def run(test: Coroutine[Any, Any, None], seconds: float = 20) -> None:
-    """Run the body of a test; one that hangs fails."""
-    asyncio.run(asyncio.wait_for(test, seconds))
+def run(test: Coroutine[Any, Any, None]) -> None:
+    """Run the body of a test."""
+    asyncio.run(test)
 
 
 def line(process: subprocess.Popen[str]) -> str:

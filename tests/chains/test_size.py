@@ -47,7 +47,7 @@ def test_ten_thousand_nodes_in_a_few_seconds(address: str, mode: str, scale: Sca
             assert (await app.chains.get_execution_status(result.execution_id)).result_count == count
             assert time.process_time() - start < 20  # a few on an idle machine
 
-    run(body(), 60)
+    run(body())
 
 
 @pytest.mark.campaign("sizes")
@@ -66,7 +66,7 @@ def test_a_dag_declared_backwards(address: str, scale: Scale) -> None:
             assert (result.status, result.variables) == ("completed", {"v": count - 1})
             assert time.process_time() - start < 20
 
-    run(body(), 60)
+    run(body())
 
 
 def test_one_node_too_many() -> None:
@@ -77,7 +77,7 @@ def test_one_node_too_many() -> None:
             with pytest.raises(InvalidFlow, match="more than 10,000 nodes"):
                 await app.chains.create_chain(nodes=nodes("parallel", MOST + 1))
 
-    run(body(), 60)
+    run(body())
 
 
 def nested(depth: int) -> dict[str, Any]:

@@ -10,6 +10,8 @@ import pytest
 
 from chains.conftest import run
 from chains.scripted import ScriptedTools
+from engine.lab import turns
+from patience import until
 from ropewalk.app.app import App
 
 
@@ -27,12 +29,12 @@ def test_stopping_is_at_once_and_cancels_what_is_in_flight(address: str) -> None
             running = asyncio.create_task(app.chains.execute_chain("c", {"executionId": "e"}, tools))
             await tools.called("a")
             await tools.called("b")
-            while not any(step["node"] == "q" for step in app.runs.get("e")["nodes"]):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)  # until its result is recorded: a stop cancels every tool at once
+            # Until its result is recorded: a stop cancels every tool at once.
+            await until(lambda: any(step["node"] == "q" for step in app.runs.get("e")["nodes"]))
             assert app.chains.core.stop_execution("e") is True
             assert tools.cancelled == []  # it only signals
             assert (await app.chains.get_execution_status("e")).status == "stopped"
-            result = await asyncio.wait_for(running, 2)
+            result = await running
             assert (result.status, result.success, result.results) == ("stopped", False, {"q": 1})
             assert sorted(tools.cancelled) == ["a", "b"]
             assert await app.chains.stop_execution("e") is False
@@ -54,9 +56,9 @@ def test_stopping_reaches_delays_and_pauses(address: str, node: dict[str, Any]) 
             tools = ScriptedTools({"a": {}, "bad": {"fails": "no"}})
             running = asyncio.create_task(app.chains.execute_chain("c", {"executionId": "e"}, tools))
             await tools.called("bad" if node["type"] == "tool" else "a")
-            await asyncio.sleep(0.02)
+            await turns()
             assert await app.chains.stop_execution("e")
-            assert (await asyncio.wait_for(running, 2)).status == "stopped"
+            assert (await running).status == "stopped"
 
     run(body())
 
@@ -73,7 +75,7 @@ def test_a_second_caller_does_not_go_down_with_the_first(address: str) -> None:
             second = asyncio.create_task(app.chains.execute_chain("c", {"executionId": "e"}, tools))
             await asyncio.sleep(0)
             first.cancel()
-            result = await asyncio.wait_for(second, 5)
+            result = await second
             if address == "memory":  # nothing to go on from: what was cancelled stays stopped
                 assert result.status in ("stopped", "completed")
             else:

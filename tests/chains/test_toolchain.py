@@ -99,8 +99,7 @@ def test_the_same_id_in_two_event_loops_runs_once(app: App) -> None:
     async def slow(name: str, params: dict[str, Any]) -> Any:
         calls.append(name)
         began.set()
-        while not go.is_set():  # noqa: ASYNC110 - another thread sets it
-            await asyncio.sleep(0.005)
+        await asyncio.to_thread(go.wait)
         return 1
 
     found: list[Any] = []

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from typing import Any
 
 import pytest
 
-from patience import patience
+from counting import count_calls
 from ropewalk.check import check, ensure_valid
 from ropewalk.errors import InvalidFlow, Problem
 from ropewalk.expr.ast import NULL, Arr, Expr, Lit, Obj, Ref
@@ -96,12 +95,10 @@ def test_a_cycle_through_a_nested_read_is_found() -> None:
     ]
 
 
-def test_a_huge_cycle_is_named_in_short_and_quickly() -> None:
+def test_a_huge_cycle_is_named_in_short() -> None:
     n = 10_000
     body = dag(*(call(f"n{i}", after=frozenset({f"n{(i - 1) % n}"})) for i in range(n)))
-    began = time.perf_counter()
     (told,) = problems(body)
-    assert time.perf_counter() - began < patience(2)
     assert len(told) < 300
     assert "n0 -> n1 ->" in told
     assert "9,992 more" in told
@@ -266,7 +263,7 @@ def test_checking_is_linear_in_the_size() -> None:
         return dag(*(Node(id=f"n{i}", op=Compute(value=needs(i))) for i in range(n)))
 
     for make in (chain, web):
-        large = flow(make(10_000))
-        began = time.perf_counter()
+        small, large = flow(make(1_000)), flow(make(10_000))
+        assert check(small).ok
         assert check(large).ok
-        assert time.perf_counter() - began < patience(1.5)  # 0.01 and 0.06 s on an idle machine
+        assert count_calls(lambda: check(large)) < 12 * count_calls(lambda: check(small))  # noqa: B023

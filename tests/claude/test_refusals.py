@@ -8,13 +8,13 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import fork_server
+from patience import wait_until
 from ropewalk import tool
 from ropewalk.agents import (
     ClaudeClient,
@@ -190,9 +190,7 @@ def test_a_killed_process_leaves_what_was_refused_to_the_next(tmp_path: Path) ->
         api.hold = threading.Event()  # the answer after the refusal never comes
         first = fork_server.Popen([sys.executable, CHILD, store, api.url, "r"], stdout=subprocess.PIPE, text=True,
                                   env={**os.environ})  # fmt: skip
-        limit = time.monotonic() + 60
-        while len(api.bodies) < 2 and time.monotonic() < limit:
-            time.sleep(0.01)
+        wait_until(lambda: len(api.bodies) == 2)
         first.kill()
         first.communicate()
         assert [len(body["tools"]) for body in api.bodies] == [2, 1]

@@ -68,7 +68,7 @@ def research(world: Any, **more: Any) -> ComposableTool:
 
 
 def run(body: Any) -> Any:
-    return asyncio.run(asyncio.wait_for(body, 30))
+    return asyncio.run(body)
 
 
 def test_it_is_a_tool_of_the_package() -> None:

@@ -23,7 +23,7 @@ WORKFLOW = {"name": "news", "description": "Find and write.", "steps": STEPS}
 
 
 def run(body: Any) -> Any:
-    return asyncio.run(asyncio.wait_for(body, 30))
+    return asyncio.run(body)
 
 
 class Agent:

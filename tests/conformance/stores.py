@@ -53,7 +53,7 @@ STORES: dict[str, Callable[[Any], Store]] = {
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(test, 30))
+    asyncio.run(test)
 
 
 def new(id: str = "r", **more: Any) -> NewRun:

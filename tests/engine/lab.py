@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from patience import patience
+from patience import BOUND
+from properties.virtual_time import run_virtually
 from ropewalk.check import check
 from ropewalk.engine.engine import Engine, Job, run_flow
 from ropewalk.engine.run import Ending
@@ -27,18 +28,28 @@ NOTHING = Obj(())
 
 @pytest.hookimpl
 def run_async_test(pyfuncitem: pytest.Function) -> bool | None:
-    """Runs `async def` tests: each in its own loop, within 30 s, and clean at its end."""
+    """Run each `async def` test in its own loop, which is clean at its end.
+
+    With the marker `virtual_time`, no test waits for a timer: time moves when nothing else is left to do. Tests that
+    ask for `tmp_path` have a store with a thread, for which nobody can tell what is left to do.
+    """
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     names = pyfuncitem._fixtureinfo.argnames
     given = {name: pyfuncitem.funcargs[name] for name in names}
 
     async def whole() -> None:
-        async with asyncio.timeout(patience(50)):
-            with leaves_nothing():
-                await pyfuncitem.obj(**given)
+        with leaves_nothing():
+            await pyfuncitem.obj(**given)
 
-    asyncio.run(whole())
+    async def bounded() -> None:
+        async with asyncio.timeout(BOUND):
+            await whole()
+
+    if pyfuncitem.get_closest_marker("virtual_time") and "tmp_path" not in pyfuncitem.fixturenames:
+        run_virtually(lambda clock: whole())
+    else:
+        asyncio.run(bounded())
     return True
 
 
@@ -58,6 +69,12 @@ def leaves_nothing() -> Iterator[None]:
     left = {task for task in asyncio.all_tasks() - tasks if not task.done() and not _closes_a_client(task)}
     assert not left, f"still running: {left}"
     assert me.cancelling() == count, "a cancellation is left over in the caller's task"
+
+
+async def turns(count: int = 20) -> None:
+    """Let every task continue for so many turns of the loop."""
+    for _ in range(count):
+        await asyncio.sleep(0)
 
 
 # --- flows -----------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ import hashlib
 import os
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 
 import fork_server
 from mcp_servers.pictures import EVERYTHING, PDF, PNG, WAV
+from patience import wait_until
 from ropewalk import App, Runner, flow, tool
 from ropewalk.agents.scripted import ScriptedModel
 from ropewalk.content import Contents, content, content_bytes, contents
@@ -294,9 +294,7 @@ def test_a_run_that_was_killed_has_its_content_when_it_is_resumed(tmp_path: Path
     script.write_text(f"PYTHON = {fork_server.program('python')!r}\n{SCRIPT}")
     server = python("pictures.py")["args"][0]
     process = fork_server.Popen([sys.executable, script, store, "hang", server])
-    held, end = Path(f"{store}.held"), time.monotonic() + 60
-    while not held.exists() and time.monotonic() < end:
-        time.sleep(0.05)
+    wait_until(Path(f"{store}.held").exists)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     done = fork_server.run([sys.executable, script, store, "go", server], capture_output=True, text=True, timeout=300)

@@ -27,11 +27,12 @@ TOO_LATE = {
 }
 
 
+@pytest.mark.virtual_time
 @every_way
 @pytest.mark.parametrize("body", TOO_LATE.values(), ids=list(TOO_LATE))
 async def test_what_a_tool_gives_after_its_timeout_comes_too_late(way: Way, body: Graph) -> None:
     tools = ScriptedTools(swallow=swallows("gave up"), after=1, timeout=0.03)
-    done = await asyncio.wait_for(way(body, tools), 5)
+    done = await way(body, tools)
     assert done["status"] == "failed"
     assert "no answer within" in done["error"] or "not done within" in done["error"]
     assert tools.count("after") == 0
@@ -50,6 +51,7 @@ async def test_a_tool_that_holds_the_loop_beyond_its_timeout_comes_too_late(way:
     assert (done["status"], tools.count("after")) == ("failed", 0)
 
 
+@pytest.mark.virtual_time
 @every_way
 async def test_a_late_tool_that_raises_leaves_nothing_to_the_next_node(way: Way) -> None:
     async def tool() -> None:

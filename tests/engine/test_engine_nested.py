@@ -22,7 +22,9 @@ from engine.lab import (
     leaves_nothing,
     line,
     once,
+    turns,
 )
+from patience import until
 from ropewalk.app.app import App
 from ropewalk.errors import NotFound
 from ropewalk.journal.sqlite.store import SqliteStore
@@ -63,6 +65,7 @@ async def test_an_error_of_ours_raised_by_a_tool_fails_its_node_only(way: Way) -
     assert done["status"] == "completed"
 
 
+@pytest.mark.virtual_time
 @every_way
 async def test_a_timeout_around_a_run_inside_a_tool_cuts_the_inner_tools_too(way: Way) -> None:
     within = ScriptedTools(slow=hangs())
@@ -70,13 +73,14 @@ async def test_a_timeout_around_a_run_inside_a_tool_cuts_the_inner_tools_too(way
     async def runs() -> Any:
         return (await once(graph(call("a", "slow"), call("b", "slow")), within)).value
 
-    done = await asyncio.wait_for(way(line(call("r", "runs")), ScriptedTools(runs=runs, timeout=0.05)), 5)
+    done = await way(line(call("r", "runs")), ScriptedTools(runs=runs, timeout=0.05))
     assert done["status"] == "failed"
     assert "no answer within" in done["error"]
     assert within.running == 0
     assert {c.status for c in within.calls} == {"cancelled"}
 
 
+@pytest.mark.virtual_time
 @every_way
 async def test_the_timeout_of_a_run_inside_a_tool_is_its_own(way: Way) -> None:
     async def runs() -> Any:
@@ -87,7 +91,7 @@ async def test_the_timeout_of_a_run_inside_a_tool_is_its_own(way: Way) -> None:
 
     from engine.lab import out
 
-    done = await asyncio.wait_for(way(graph(call("r", "runs"), result=out("r")), ScriptedTools(runs=runs)), 5)
+    done = await way(graph(call("r", "runs"), result=out("r")), ScriptedTools(runs=runs))
     assert (done["status"], done["value"]) == ("completed", "timeout")
 
 
@@ -123,7 +127,7 @@ async def test_hundreds_of_runs_at_once_keep_to_themselves() -> None:
     }
 
     async def echo(name: str, params: dict[str, Any]) -> Any:
-        await asyncio.sleep(0.001 * (params["v"][0] % 3))
+        await turns(params["v"][0] % 3)
         return params["v"]
 
     async with App("memory") as app:
@@ -173,23 +177,25 @@ async def _double(n: int) -> int:
 def test_a_run_under_way_in_another_loop_is_waited_for() -> None:
     app, tools = App("memory"), ScriptedTools(slow=held("once"))
     chain = {"nodes": [{"id": "a", "type": "tool", "tool": "slow"}]}
-    under_way, results = threading.Event(), []
+    under_way, asking, results = threading.Event(), threading.Event(), []
 
     async def first() -> None:
         running = asyncio.create_task(app.run(chain, run_id="x", executor=tools))
         await tools.called("slow")
         under_way.set()
-        await asyncio.sleep(0.1)
+        await until(asking.is_set)
+        await turns()
         tools.release("slow")
         results.append((await running).results)
 
     async def second() -> None:
+        asking.set()
         results.append((await app.run(chain, run_id="x", executor=tools)).results)
 
     thread = threading.Thread(target=lambda: asyncio.run(first()))
     thread.start()
     under_way.wait(50)
-    asyncio.run(asyncio.wait_for(second(), 10))
+    asyncio.run(second())
     thread.join(50)
     assert results == [{"a": "once"}] * 2
     assert tools.count("slow") == 1

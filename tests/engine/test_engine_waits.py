@@ -11,7 +11,6 @@ import pytest
 
 from engine.lab import HANDLED, block, call, compute, each, flow, graph, line, lit, node, on, out
 from engine.waits_lab import INSIDE, STORES, Started, approval, event
-from patience import patience
 from ropewalk.expr.ast import Obj, Ref
 from ropewalk.ir import OnError, Policy, Retry
 from ropewalk.journal.open_waits import open_waits
@@ -139,7 +138,7 @@ async def test_waiting_does_not_count_toward_the_timeout_of_the_run(store: Store
     run.send("w")
     await tools.called("hang")
     assert (await run.task)["status"] == "timeout"
-    assert 0.55 < time.monotonic() - began < patience(2)
+    assert time.monotonic() - began > 0.55
 
 
 async def test_a_run_that_waits_is_stopped_at_once(store: Store) -> None:

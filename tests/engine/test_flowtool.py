@@ -137,7 +137,7 @@ async def test_a_stopped_run_stops_its_parts(kind: str, tmp_path: Path) -> None:
     task = asyncio.ensure_future(app.run(outer, run_id="r"))
     await tools.called("two", 2)
     assert app.runs.stop("r")
-    assert (await asyncio.wait_for(task, 5)).status == "stopped"
+    assert (await task).status == "stopped"
     assert [call.status for call in tools.calls if call.tool == "two"] == ["cancelled"] * 2
     assert {row.id: row.status for row in app.runs.list(all=True)} == dict.fromkeys(("r", "r/a", "r/b"), "stopped")
     assert app.runs.interrupted() == set()

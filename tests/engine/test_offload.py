@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
-from patience import patience
 from ropewalk import App
 from ropewalk.deadline import in_thread, limited, look_at_clock
 from ropewalk.errors import ExpressionError, InvalidFlow
@@ -60,11 +58,11 @@ def test_others_run_while_an_expression_is_slow(endless, tmp_path, store, place)
             async def tick():
                 nonlocal turns
                 while True:
-                    await asyncio.sleep(0.001)
+                    await asyncio.sleep(0)
                     turns += 1
 
             ticking = asyncio.create_task(tick())
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
             before = turns
             done = await app.execute(app.load({"kind": "chain", "nodes": [node]}), input=LIST)
             turns -= before
@@ -142,11 +140,9 @@ def test_the_limit_is_of_one_thread_and_one_piece_of_work():
             look_at_clock()
 
     async def scenario():
-        began = time.monotonic()
         with pytest.raises(InvalidFlow, match=r"longer than 0\.2 seconds"):
             await in_thread(forever, 0.2)
         look_at_clock()
         assert await in_thread(lambda: 7, 30) == 7
-        assert time.monotonic() - began < patience(30)
 
     asyncio.run(scenario())

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Any
+
+from patience import wait_until
 
 _BODY = """#!{python}
 import json, os, subprocess, sys, time
@@ -58,8 +59,7 @@ class Programs:
     def wait_for_pids(self) -> None:
         """Wait until a program sleeps, and its child too."""
         file = self.home / "pids"
-        while not file.exists() or len(file.read_text("utf-8").split()) < 2:
-            time.sleep(0.02)
+        wait_until(lambda: file.exists() and len(file.read_text("utf-8").split()) == 2)
 
     def alive(self) -> list[int]:
         """The processes of the last program that slept which are still running."""

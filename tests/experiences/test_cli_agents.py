@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 
 from experiences.conftest import Make
 from experiences.programs import Programs
-from patience import patience
 from ropewalk import App
 from ropewalk.errors import InvalidFlow
 
@@ -136,9 +134,7 @@ def test_a_missing_program_is_told(make: Make, tmp_path: Path, monkeypatch: pyte
 
 def test_the_whole_group_is_killed_at_the_timeout(make: Make, programs: Programs) -> None:
     programs.set("claude", sleeps=60)
-    began = time.monotonic()
     result = run(one(make, "claude-code", "writes: [t], timeout_ms: 700"))
-    assert time.monotonic() - began < patience(20)
     assert "claude took longer than 700 ms" in result.errors[0]["message"]
     assert programs.alive() == []
 

@@ -27,7 +27,7 @@ def run(home: Path, input: Any = None, store: str = "memory", tools: tuple[Any, 
         async with App(store, tools=tools) as app:
             return await app.run(home, input, **more)
 
-    return asyncio.run(asyncio.wait_for(body(), 60))
+    return asyncio.run(body())
 
 
 def refused(home: Path) -> list[tuple[str, int, int]]:

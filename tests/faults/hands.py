@@ -9,14 +9,13 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from patience import patience
+from patience import BOUND, wait_until
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
@@ -60,12 +59,12 @@ class Alone:
         process.start()
         return process
 
-    def answer(self, scene: Scene, what: str, process: BaseProcess, most: float = 30) -> dict[str, Any]:
+    def answer(self, scene: Scene, what: str, process: BaseProcess) -> dict[str, Any]:
         """What came of an execution that is to end by itself."""
-        process.join(most)
+        process.join(BOUND)
         if process.exitcode is None:
             process.kill()
-            raise AssertionError(f"{what} is still under way after {most:g} s; the log: {scene.lines()}")
+            raise AssertionError(f"{what} is still under way after {BOUND:g} s; the log: {scene.lines()}")
         file = scene.folder / f"{what}.json"
         assert file.exists(), f"{what} ended with {process.exitcode}; the log: {scene.lines()}"
         return dict(orjson.loads(file.read_bytes()))
@@ -74,19 +73,16 @@ class Alone:
         return self.answer(scene, what, self.start(scene, what, id, **more))
 
 
-def died(process: BaseProcess, most: float = 30) -> bool:
+def died(process: BaseProcess) -> bool:
     """Whether it was killed; it has ended by itself otherwise."""
-    process.join(most)
+    process.join(BOUND)
     assert process.exitcode is not None, "still running"
     return process.exitcode == -signal.SIGKILL
 
 
-def paused(pid: int, most: float = 10) -> None:
+def paused(pid: int) -> None:
     """Wait until a process is stopped by a signal."""
-    end = time.monotonic() + patience(most)
-    while not all_paused(pid):
-        assert time.monotonic() < end, f"process {pid} is not paused"
-        time.sleep(0.002)
+    wait_until(lambda: all_paused(pid), lambda: f"process {pid} is not paused")
 
 
 def all_paused(pid: int) -> bool:

@@ -9,14 +9,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import fork_server
-from patience import patience
+from patience import BOUND, wait_until
 from ropewalk.journal.address import open_store
 from ropewalk.journal.protocol import Entry, RunRow, Store
 
@@ -136,12 +135,12 @@ class Scene:
         """What was called, from the `since`-th line of the log on."""
         return [line.split()[1] for line in self.lines()[since:] if line.startswith("start ")]
 
-    def until(self, holds: Callable[[], bool], process: subprocess.Popen[str] | None = None, most: float = 30) -> None:
-        """Wait until it holds or the process has ended; fail after `most` seconds."""
-        end = time.monotonic() + patience(most)
-        while not holds() and (process is None or process.poll() is None):
-            assert time.monotonic() < end, f"nothing came of it; the log: {self.lines()}"
-            time.sleep(0.003)
+    def until(self, holds: Callable[[], bool], process: subprocess.Popen[str] | None = None) -> None:
+        """Wait until it holds or the process has ended."""
+        wait_until(
+            lambda: holds() or (process is not None and process.poll() is not None),
+            lambda: f"nothing came of it; the log: {self.lines()}",
+        )
 
     def callers(self, since: int = 0) -> set[int]:
         """The processes that called tools, from the `since`-th line of the log on."""
@@ -185,13 +184,13 @@ class _Nothing:
         return None
 
 
-def ended(process: subprocess.Popen[str], most: float = 60) -> Done:
+def ended(process: subprocess.Popen[str]) -> Done:
     try:
-        out, err = process.communicate(timeout=most)
+        out, err = process.communicate(timeout=BOUND)
     except subprocess.TimeoutExpired:
         process.kill()
         out, err = process.communicate()
-        raise AssertionError(f"still running after {most:g} s\n{out}\n{err}") from None
+        raise AssertionError(f"still running after {BOUND:g} s\n{out}\n{err}") from None
     return Done(process.returncode, out, err)
 
 

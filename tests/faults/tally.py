@@ -17,7 +17,7 @@ import pytest
 
 KEY = "faults"
 WITHIN = 5.0
-"""Seconds in which the work of a dead worker has gone on elsewhere."""
+"""Seconds in which the work of a dead worker has gone on elsewhere; the long campaign holds it."""
 
 
 @dataclass

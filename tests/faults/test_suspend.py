@@ -18,8 +18,11 @@ time.clock_gettime = lambda which: real(which) + (asleep if which == time.CLOCK_
 from ropewalk import App
 from ropewalk.journal.sqlite.store import SqliteStore
 
+begun = asyncio.Event()
+
 async def first() -> str:
     """A call before the sleep."""
+    begun.set()
     return "first"
 
 async def after() -> str:
@@ -37,9 +40,12 @@ async def main() -> None:
     """During the delay the machine sleeps for an hour; meanwhile another host takes the run over, if it is taken."""
     global asleep
     # It does not look for news of its own in all this time: only the lease can tell.
-    async with App(SqliteStore(sys.argv[1], poll=60.0), tools=[first, after]) as app:
-        running = asyncio.ensure_future(app.run(CHAIN))
-        await asyncio.sleep(0.15)
+    store = SqliteStore(sys.argv[1], poll=60.0)
+    async with App(store, tools=[first, after]) as app:
+        running = asyncio.ensure_future(app.run(CHAIN, run_id="r"))
+        await begun.wait()
+        while not any(entry.kind == "timer" for entry in store.history("r")):
+            await asyncio.sleep(0.001)
         asleep += 3600.0
         if sys.argv[2] == "taken":
             with sqlite3.connect(sys.argv[1], timeout=30) as store:

@@ -16,7 +16,7 @@ PAGE = 4096
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(test, 60))
+    asyncio.run(test)
 
 
 def new(id: str = "r", **more: Any) -> NewRun:

@@ -7,13 +7,14 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+
+from patience import wait_until
 
 PGBOUNCER = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
 
@@ -46,11 +47,9 @@ def pgbouncer(url: str, mode: str, *settings: str) -> Iterator[str]:
     with (home / "log").open("wb") as log:
         process = subprocess.Popen([PGBOUNCER, *user, home / "pgbouncer.ini"], stdout=log, stderr=log)
     try:
-        deadline = time.monotonic() + 30
-        while socket.socket().connect_ex(("127.0.0.1", port)) != 0:
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise AssertionError((home / "log").read_text())
-            time.sleep(0.02)
+        listens = lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0  # noqa: E731
+        wait_until(lambda: listens() or process.poll() is not None, (home / "log").read_text)
+        assert process.poll() is None, (home / "log").read_text()
         yield f"postgresql://postgres@127.0.0.1:{port}/postgres?schema={words['schema'][0]}"
     finally:
         process.kill()

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 import pytest
 
-from patience import patience
 from ropewalk.journal.postgres.store import PostgresStore, examine
 from ropewalk.journal.protocol import NewRun, Store
 from ropewalk.journal.sqlite.doctor import Unfinished, examine_open
@@ -28,12 +26,10 @@ def test_a_file_is_examined_for_no_longer_than_the_limit(tmp_path: Path) -> None
     assert examine_open(path) == []
     assert examine_open(path, 60) == []
     for limit in (0.0, 0.001, 0.01):
-        start = time.monotonic()
         with pytest.raises(Unfinished) as caught:
             examine_open(path, limit)
         assert caught.value.damage == []
         assert caught.value.read
-        assert time.monotonic() - start < patience(1)
 
 
 def test_a_server_is_examined_for_no_longer_than_the_limit(postgres_url: str) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -14,18 +14,12 @@ import apsw
 import pytest
 
 from faults.disk import Disk
-from patience import patience
+from patience import until
 from ropewalk.errors import StoreError
 from ropewalk.journal.protocol import Entry, NewRun
 from ropewalk.journal.sqlite.database import store_error
 from ropewalk.journal.sqlite.store import SqliteStore
 from tiers import Scale
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(patience(50)):
-        while not true():  # noqa: ASYNC110 - nothing tells
-            await asyncio.sleep(0.002)
 
 
 @pytest.fixture

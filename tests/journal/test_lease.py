@@ -5,17 +5,32 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
+import shutil
+import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import apsw
 import pytest
 
+from ropewalk.errors import Action, StoreError
 from ropewalk.journal.protocol import NewRun
-from ropewalk.journal.sql.leases import Owner, boottime, owner_state, start_time_of, this_process
+from ropewalk.journal.sql import leases
+from ropewalk.journal.sql.leases import (
+    Owner,
+    _start_time_from_ps,
+    boottime,
+    owner_state,
+    start_time_of,
+    stored_owner_state,
+    this_process,
+)
 from ropewalk.journal.sqlite.store import SqliteStore
+
+NEVER_A_PID = 2**22 + 1  # the largest of Linux is 2**22
 
 
 def test_this_process_is_alive_and_itself() -> None:
@@ -60,17 +75,117 @@ def test_process_that_ended_is_dead_even_before_its_parent_looks() -> None:
     assert owner_state(owner) == "dead"
 
 
-def test_pid_that_was_given_to_another_process_is_dead() -> None:
-    assert owner_state(dataclasses.replace(this_process(), started="1")) == "dead"
+BOOTS = ("mine", "another", "")
 
 
-def test_owner_from_before_the_machine_started_anew_is_dead() -> None:
-    assert owner_state(dataclasses.replace(this_process(), boot="another")) == "dead"
+@pytest.mark.parametrize("host", [True, False])
+@pytest.mark.parametrize("boot", BOOTS)
+@pytest.mark.parametrize("space", [True, False])
+@pytest.mark.parametrize("is_running", [True, False])
+@pytest.mark.parametrize("started", [True, False])
+def test_only_what_this_process_can_see_is_alive_or_dead(
+    host: bool, boot: str, space: bool, is_running: bool, started: bool
+) -> None:
+    mine = this_process()
+    owner = Owner(
+        host=mine.host if host else "faraway",
+        boot=mine.boot if boot == "mine" else boot,
+        space=mine.space if space else "pid:[1]",
+        pid=mine.pid if is_running else NEVER_A_PID,
+        started=mine.started if started else "1",
+    )
+    if host and boot == "mine" and space:
+        expected = "live" if is_running and started else "dead"  # else a later process has the pid
+    elif host and boot == "another":
+        expected = "dead"  # the machine has booted since
+    else:
+        expected = "unknown"
+    assert owner_state(owner) == expected
+    assert stored_owner_state(owner.dump()) == expected
 
 
-def test_owner_out_of_sight_is_unknown() -> None:
-    assert owner_state(dataclasses.replace(this_process(), host="faraway")) == "unknown"
-    assert owner_state(dataclasses.replace(this_process(), space="pid:[1]")) == "unknown"
+def test_nobody_is_stored_as_nothing_and_damage_leaves_it_to_the_lease() -> None:
+    assert [stored_owner_state(text) for text in (None, "", "{", "[]", "{}", '{"host": "h"}')] == [
+        "dead", "dead", "unknown", "unknown", "unknown", "unknown",
+    ]  # fmt: skip
+
+
+def test_a_damaged_owner_is_named_with_its_run() -> None:
+    with pytest.raises(StoreError) as raised:
+        Owner.load("{" + "x" * 100, "run 'r'")
+    assert str(raised.value).startswith(f"run 'r': its owner '{{{'x' * 79}' is damaged (")
+    assert raised.value.remedy is not None
+    assert raised.value.remedy.action == Action.EXAMINE_STORE
+    with pytest.raises(StoreError, match="a run: its owner"):
+        Owner.load("{}")
+
+
+def test_an_owner_is_a_value_whose_fields_have_names() -> None:
+    assert len({this_process(), Owner.load(this_process().dump())}) == 1
+    with pytest.raises(TypeError):
+        Owner("host", "boot", "space", 1, "1")  # type: ignore[misc]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_this_process_is_named_as_the_system_names_it() -> None:
+    mine = this_process()
+    assert mine.host == socket.gethostname()
+    assert mine.boot == Path("/proc/sys/kernel/random/boot_id").read_text().strip() != ""
+    assert mine.space == os.readlink("/proc/self/ns/pid")
+    assert mine.started == Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+    assert start_time_of(NEVER_A_PID) is None
+
+
+@pytest.mark.skipif(not shutil.which("ps"), reason="needs ps")
+def test_systems_without_proc_ask_ps() -> None:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    started = _start_time_from_ps(process.pid)
+    assert started is not None
+    assert time.strptime(started, "%a %b %d %H:%M:%S %Y").tm_year >= 2026
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert _start_time_from_ps(process.pid) is None  # a zombie
+    process.communicate()
+    assert _start_time_from_ps(process.pid) is None
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="needs this clock")
+def test_leases_count_the_time_that_the_machine_was_suspended() -> None:
+    before = time.clock_gettime(time.CLOCK_BOOTTIME)
+    assert before <= boottime() <= time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def test_systems_without_proc_know_less_and_ask_ps(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(path: str, *_: object, **__: object) -> None:
+        raise FileNotFoundError(path)
+
+    exists = os.path.exists
+    monkeypatch.setattr(leases, "open", missing, raising=False)
+    monkeypatch.setattr(os, "readlink", missing)
+    monkeypatch.setattr(os.path, "exists", lambda path: not str(path).startswith("/proc") and exists(path))
+    if shutil.which("ps"):
+        assert start_time_of(os.getpid()) == _start_time_from_ps(os.getpid()) is not None
+        assert start_time_of(NEVER_A_PID) is None
+    owner = leases._owner_of_pid.__wrapped__(os.getpid())
+    assert (owner.boot, owner.space, owner.pid) == ("", "", os.getpid())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_systems_with_proc_start_no_process_to_look_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "run", None)
+    assert start_time_of(NEVER_A_PID) is None
+
+
+def test_the_clock_of_leases_counts_suspended_time_where_the_system_has_such_a_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(time, "CLOCK_BOOTTIME", time.CLOCK_PROCESS_CPUTIME_ID, raising=False)
+    assert leases._choose_clock()() <= time.process_time()
+    monkeypatch.delattr(time, "CLOCK_BOOTTIME")
+    for platform in ("darwin", "linux"):
+        monkeypatch.setattr(sys, "platform", platform)
+        before = time.clock_gettime(time.CLOCK_MONOTONIC)
+        assert before <= leases._choose_clock()() <= time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 LEASE = 10.0

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from patience import until
 from ropewalk.journal.address import Lookups
 from ropewalk.journal.sqlite.store import SqliteStore
 
@@ -29,7 +30,8 @@ async def test_each_query_gets_its_own_answer_or_error(lookups: Lookups) -> None
         return n * n
 
     async def ask(n: int) -> Any:
-        await asyncio.sleep(n % 5 / 1000)
+        for _ in range(n % 5):
+            await asyncio.sleep(0)
         return await lookups.ask(lambda: query(n))
 
     answers = await asyncio.gather(*(ask(n) for n in range(200)), return_exceptions=True)
@@ -38,7 +40,7 @@ async def test_each_query_gets_its_own_answer_or_error(lookups: Lookups) -> None
 
 
 async def test_queries_run_off_the_loop_and_share_hops(lookups: Lookups) -> None:
-    here, threads, beats = threading.get_ident(), list[int](), 0
+    here, threads = threading.get_ident(), list[int]()
     gate = threading.Event()
 
     def query(n: int) -> None:
@@ -47,9 +49,7 @@ async def test_queries_run_off_the_loop_and_share_hops(lookups: Lookups) -> None
             gate.wait(50)
 
     first = asyncio.ensure_future(lookups.ask(lambda: query(0)))
-    while not threads:
-        await asyncio.sleep(0.001)
-        beats += 1  # the loop goes on while the first query is held up
+    await until(lambda: threads)  # the loop goes on while the first query is held up
     rest = asyncio.gather(*(lookups.ask(lambda n=n: query(n)) for n in range(1, 50)))  # type: ignore[misc]
     await asyncio.sleep(0)
     gate.set()
@@ -73,9 +73,9 @@ async def test_a_query_never_gets_an_answer_from_before_it_was_asked(lookups: Lo
 
 
 async def test_a_cancelled_asker_harms_nobody_else(lookups: Lookups) -> None:
-    gate = threading.Event()
-    held = asyncio.ensure_future(lookups.ask(lambda: gate.wait(50)))
-    await asyncio.sleep(0.01)
+    begun, gate = threading.Event(), threading.Event()
+    held = asyncio.ensure_future(lookups.ask(lambda: begun.set() or gate.wait()))  # type: ignore[func-returns-value]
+    await until(begun.is_set)
     gone = asyncio.ensure_future(lookups.ask(lambda: 1))
     stays = asyncio.ensure_future(lookups.ask(lambda: 2))
     await asyncio.sleep(0)
@@ -93,11 +93,11 @@ def test_one_object_serves_loop_after_loop(lookups: Lookups) -> None:
 
 
 def test_who_cancels_every_task_leaves_nobody_waiting(lookups: Lookups) -> None:
-    gate = threading.Event()
+    begun, gate = threading.Event(), threading.Event()
 
     async def cancel_all() -> None:
-        asker = asyncio.ensure_future(lookups.ask(lambda: gate.wait(50)))
-        await asyncio.sleep(0.01)
+        asker = asyncio.ensure_future(lookups.ask(lambda: begun.set() or gate.wait()))  # type: ignore[func-returns-value]
+        await until(begun.is_set)
         waiting = asyncio.ensure_future(lookups.ask(lambda: 1))
         await asyncio.sleep(0)
         for task in asyncio.all_tasks() - {asyncio.current_task(), waiting}:

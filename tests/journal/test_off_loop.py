@@ -61,7 +61,7 @@ def test_the_loop_goes_on_while_the_server_is_away(
         assert await asked == answer
         store.close()
 
-    asyncio.run(asyncio.wait_for(test(), 60))
+    asyncio.run(test())
 
 
 def test_only_a_store_with_a_server_is_remote(url: str, tmp_path: Any) -> None:

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from faults.wire import Wire
-from patience import patience
+from patience import BOUND, until
 from postgres_server import PostgresServer
 from ropewalk.errors import StoreError
 from ropewalk.journal.postgres import session
@@ -25,7 +25,7 @@ psycopg = pytest.importorskip("psycopg")
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(test, 40))
+    asyncio.run(test)
 
 
 def new(id: str = "r", **more: Any) -> NewRun:
@@ -182,9 +182,7 @@ def test_leases_are_kept_across_a_restart_though_nothing_is_recorded(url: str, p
         postgres_server.restart()
         other = PostgresStore(url)
         log.touch("fetch", 2.5)
-        async with asyncio.timeout(patience(50)):
-            while (row := other.get_run("r")) is None or row.current_node != "fetch":  # noqa: ASYNC110 - a process's
-                await asyncio.sleep(0.02)
+        await until(lambda: (row := other.get_run("r")) and row.current_node == "fetch")
         other.close()
         store.close()
 
@@ -197,12 +195,10 @@ def test_a_stop_is_heard_after_a_restart_though_no_lease_is_due(url: str, postgr
         log = await store.open(new())
         stopped = asyncio.Event()
         log.on_stop = stopped.set
-        async with asyncio.timeout(patience(50)):
-            while not log.beaten_at:  # noqa: ASYNC110 - nothing tells
-                await asyncio.sleep(0.01)
+        await until(lambda: log.beaten_at)
         postgres_server.restart()
         assert other.request_stop("r")
-        await asyncio.wait_for(stopped.wait(), 5)
+        await asyncio.wait_for(stopped.wait(), BOUND)
         other.close()
         store.close()
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from faults.wire import Wire
+from patience import BOUND, until
 from postgres_server import PostgresServer
 from ropewalk.errors import StoreError
 from ropewalk.journal.memory import MemoryStore
@@ -21,7 +22,7 @@ NEVER = 3600.0  # seconds between looks: what is heard is not polled
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(test, 40))
+    asyncio.run(test)
 
 
 def new(id: str = "r") -> NewRun:
@@ -50,7 +51,7 @@ class Heard:
         """What is heard, up to the first of these kinds."""
         found: list[tuple[str, str]] = []
         while not found or found[-1][0] not in kinds:
-            news = self._news.get(timeout=20)
+            news = self._news.get(timeout=BOUND)
             found.append((news.kind, news.run))
         return found
 
@@ -59,8 +60,7 @@ async def listening(store: PostgresStore) -> None:
     writer = store._writer
     assert isinstance(writer, PostgresWriter)
     listener = writer._listen()
-    while listener is not None and not listener.live:  # noqa: ASYNC110 - a thread's
-        await asyncio.sleep(0.01)
+    await until(lambda: listener is None or listener.live)
 
 
 def test_stops_ends_and_takeovers_are_heard_with_the_run(url: str, other: PostgresStore) -> None:
@@ -115,7 +115,7 @@ def test_a_run_that_is_stopped_elsewhere_hears_it_without_polling(url: str, othe
         stopped = asyncio.Event()
         log.on_stop = stopped.set
         assert other.request_stop("r")
-        await asyncio.wait_for(stopped.wait(), 20)
+        await asyncio.wait_for(stopped.wait(), BOUND)
         store.close()
 
     run(test())
@@ -130,7 +130,7 @@ def test_a_run_that_is_taken_over_elsewhere_hears_it_without_polling(url: str, o
         log.on_stop = told.set
         store._writer.run(lambda c: c.execute("UPDATE lease SET owner = NULL"))  # As if this process were dead.
         await other.reopen("r")
-        await asyncio.wait_for(told.wait(), 20)
+        await asyncio.wait_for(told.wait(), BOUND)
         store.close()
 
     run(test())
@@ -142,13 +142,13 @@ def test_long_runs_begin_to_listen_by_themselves_and_poll_again_when_that_ends(u
         log = await polling.open(new())
         writer = polling._writer
         assert isinstance(writer, PostgresWriter)
-        while writer._listener is None or not writer._listener.live:  # noqa: ASYNC110 - a thread's
-            await asyncio.sleep(0.01)
+        await until(lambda: writer._listener is not None and writer._listener.live)
+        assert writer._listener is not None
         writer._listener.close()
         stopped = asyncio.Event()
         log.on_stop = stopped.set
         assert other.request_stop("r")
-        await asyncio.wait_for(stopped.wait(), 20)
+        await asyncio.wait_for(stopped.wait(), BOUND)
         polling.close()
 
     run(test())

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from places import faults, opened
 
-from patience import patience
+from patience import until, wait_until
 from ropewalk.errors import RunBusy
 from ropewalk.journal.protocol import Entry, NewRun
 from ropewalk.journal.sql.leases import this_process
@@ -36,7 +36,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(test, 60))
+    asyncio.run(test)
 
 
 def line(process: subprocess.Popen[str]) -> str:
@@ -68,12 +68,9 @@ def test_nothing_acknowledged_is_lost_by_kill_9(place: str, child: Start) -> Non
     acknowledged: list[str] = []
     for epoch in range(max(KILLS // 2, 1)):
         process = child("record", place)
-        # The dead owner's run is had at once: its lease would have ten seconds to go.
-        began = time.monotonic()
+        # The dead owner's run is had at once: its lease would have ten minutes to go.
         assert line(process) == f"open {epoch + 2}"
-        assert time.monotonic() - began < patience(9)
-        rows = [line(process) + "\n" for _ in range(11)]
-        time.sleep(random.random() * 0.2)
+        rows = [line(process) + "\n" for _ in range(11 + random.randrange(200))]
         process.kill()
         out, _ = process.communicate()
         rows += out.splitlines(keepends=True)
@@ -96,6 +93,13 @@ def test_of_processes_that_race_for_a_run_one_wins(place: str, child: Start) -> 
     assert sorted(line(racer) for racer in racers) == ["lost RunBusy", "lost RunBusy", "won 1"]
 
 
+def is_dead(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def test_of_processes_that_race_for_a_dead_ones_run_one_wins(place: str, child: Start) -> None:
     owner = child("hold", place, "r")
     assert line(owner) == "open 1"
@@ -103,7 +107,7 @@ def test_of_processes_that_race_for_a_dead_ones_run_one_wins(place: str, child: 
     for racer in racers:
         assert line(racer) == "ready"
     owner.kill()
-    time.sleep(0.05)  # Not waited for: a zombie is as dead as any.
+    wait_until(lambda: is_dead(owner.pid))  # Not waited for: a zombie is as dead as any.
     for racer in racers:
         say(racer)
     assert sorted(line(racer) for racer in racers) == ["lost RunBusy", "lost RunBusy", "won 2"]
@@ -130,10 +134,8 @@ def test_stop_reaches_an_owner_in_another_process(place: str, child: Start) -> N
     owner = child("hold", place, "r")
     assert line(owner) == "open 1"
     store = opened(place)
-    began = time.monotonic()
     assert store.request_stop("r")
     assert line(owner) == "stop"
-    assert time.monotonic() - began < patience(10)  # half a second where the machine is not busy
     assert line(owner) == "appended stopped"
     row = store.get_run("r")
     assert row is not None
@@ -196,7 +198,7 @@ def test_clock_that_jumps_does_not_end_a_lease(place: str, jump: float) -> None:
         elsewhere(place, beat=time.time() + jump)
         store = opened(place, lease=20.0, poll=0.02)
         attempt = asyncio.create_task(store.open(new()))
-        await asyncio.sleep(0.1)
+        await asyncio.wait([attempt], timeout=0.1)
         assert not attempt.done()
         elsewhere(place, beat=time.time() + jump + 0.5)  # It lives: its beat goes on, by its own clock.
         with pytest.raises(RunBusy, match="faraway"):
@@ -237,13 +239,8 @@ def test_lease_is_renewed_while_a_run_is_open_and_says_where_it_is(place: str) -
         log = await store.open(new())
         other = opened(place)
         log.touch("fetch", 2.5)
-        async with asyncio.timeout(patience(50)):
-            while True:
-                row = other.get_run("r")
-                assert row is not None
-                if row.current_node == "fetch":
-                    break
-                await asyncio.sleep(0.02)
+        row = await until(lambda: (row := other.get_run("r")) and row.current_node == "fetch" and row)
+        assert row
         assert row.spent == 2.5
 
     run(test())

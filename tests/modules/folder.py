@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from patience import patience
+from patience import until
 from ropewalk.errors import ToolError
 from ropewalk.tools.directory.directory import DirectoryCaller
 from ropewalk.tools.runner import Runner
@@ -76,13 +73,4 @@ async def written_by(file: Path) -> int:
     def text() -> str:
         return file.read_text() if file.is_file() else ""
 
-    await asyncio.to_thread(until, text)
-    return int(text())
-
-
-def until(holds: Callable[[], object]) -> None:
-    """Wait for what another process does: there is no event of it."""
-    end = time.monotonic() + patience(20)
-    while not holds():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.01)
+    return int(await until(text))

@@ -234,7 +234,7 @@ async def test_a_query_without_end_is_stopped_at_its_time(base: Path, monkeypatc
     tools = caller(base, timeout=0.3)
     with pytest.raises(ToolTimeout):
         await call(tools, "dataset:", {"source": {"sqlite": "x.db", "query": endless}})
-    await asyncio.wait_for(ended.wait(), 10)
+    await ended.wait()
 
 
 async def test_rows_past_the_limit_are_refused(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from engine.lab import flow, lit, node, obj, on
-from modules.folder import PID, SPIN, WAIT, call, caller, needs_node, pid_of, refused, until, written, written_by
+from modules.folder import PID, SPIN, WAIT, call, caller, needs_node, pid_of, refused, written, written_by
+from patience import until
 from ropewalk.errors import ToolTimeout
 from ropewalk.expr.ast import Ref
 from ropewalk.ir import Graph, Policy, Retry
@@ -34,7 +35,7 @@ async def test_a_process_killed_in_mid_call_is_told_and_the_next_call_works(tmp_
     other = await pid_of(tools)
     assert other != pid
     os.kill(other, signal.SIGKILL)  # now between two calls
-    await asyncio.to_thread(until, lambda: not Path(f"/proc/{other}").exists())  # we have heard of it
+    await until(lambda: not Path(f"/proc/{other}").exists())  # we have heard of it
     assert await pid_of(tools) not in (pid, other)
     await tools.close()
 
@@ -74,7 +75,7 @@ async def test_a_run_that_is_stopped_in_an_endless_loop_has_no_patience(
     pid = await pid_of(tools)
     before = cpu(pid)
     spinning = asyncio.ensure_future(call(tools, "impl:spin.mjs"))
-    await asyncio.to_thread(until, lambda: cpu(pid) >= before + 5)
+    await until(lambda: cpu(pid) >= before + 5)
     spinning.cancel()
     await asyncio.wait([spinning])
     ending = asyncio.ensure_future(tools.ended("r"))
@@ -144,6 +145,7 @@ PARENT = """
 import asyncio, sys
 sys.path.insert(0, sys.argv[1])
 from modules.folder import call, caller
+from patience import until
 from pathlib import Path
 
 async def main():
@@ -171,7 +173,7 @@ async def test_nothing_is_left_when_we_are_killed(tmp_path: Path, doing: str) ->
     assert alive(pid)
     if doing == "spin":
         before = cpu(pid)
-        await asyncio.to_thread(until, lambda: cpu(pid) >= before + 5)
+        await until(lambda: cpu(pid) >= before + 5)
     parent.kill()
     await parent.wait()
     assert gone(pid)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from engine.lab import flow, job, node, obj
-from modules.folder import PID, WAIT, call, caller, needs_node, pid_of, refused, until, written, written_by
+from modules.folder import PID, WAIT, call, caller, needs_node, pid_of, refused, written, written_by
+from patience import until
 from ropewalk.engine.engine import Engine
 from ropewalk.errors import ToolError
 from ropewalk.expr.ast import Ref
@@ -94,7 +95,7 @@ async def test_what_a_module_starts_ends_with_it(tmp_path: Path) -> None:
     pid = (await call(tools, "impl:x.mjs"))["state_delta"]["pid"]
     assert alive(pid)
     await tools.ended("r")
-    await asyncio.to_thread(until, lambda: not alive(pid))
+    await until(lambda: not alive(pid))
 
 
 async def test_calls_under_way_fail_when_everything_is_closed(tmp_path: Path) -> None:

@@ -60,7 +60,8 @@ class World:
         """Return what a tool gives; both kinds of run ask here."""
         self.calls.append((name, json.loads(json.dumps(args))))
         if self.delays:
-            await asyncio.sleep((len(self.calls) * 7 % 5) / 2000)
+            for _ in range(len(self.calls) * 7 % 5 * 10):
+                await asyncio.sleep(0)
         number = args.get("n", 0)
         if name == "get_item":
             return {"id": number, "name": f"item {number}", "tags": ["a", "b"][: number % 3], "price": number * 1.5}

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from patience import patience
+from patience import wait_until
 from ropewalk import App, tool
 from ropewalk.app.plan_readers import compiled_from, with_origin
 from ropewalk.errors import InvalidFlow
@@ -32,12 +31,7 @@ PIECE = {"outputs": [], "guarded": False, "lines": [], "raw": [], "prints": Fals
 
 
 def eventually(condition: Callable[[], bool]) -> bool:
-    ends = time.monotonic() + patience(20)
-    while time.monotonic() < ends:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return condition()
+    return wait_until(condition)
 
 
 def is_alive(pid: int) -> bool:

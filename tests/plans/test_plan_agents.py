@@ -6,13 +6,13 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from patience import wait_until
 from ropewalk import App
 from ropewalk.testing import ScriptedModel, results_in, wants
 
@@ -81,8 +81,7 @@ async def test_one_program_survives_a_kill_waits_and_becomes_a_tool(tmp_path: Pa
 def _kill_after(directory: Path, count: int) -> list[Any]:
     """Start the agent, kill it once it has made so many calls, and return the calls."""
     child = start(directory)
-    while len(calls(directory)) < count and child.poll() is None:
-        time.sleep(0.005)
+    wait_until(lambda: len(calls(directory)) >= count or child.poll() is not None)
     child.send_signal(signal.SIGKILL)
     child.wait()
     return calls(directory)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import fork_server
-from patience import patience
+from patience import until
 from ropewalk import App
 from ropewalk.errors import InvalidFlow
 from ropewalk.tools.mcp.servers import McpServers
@@ -141,9 +141,7 @@ def test_no_client_waits_for_the_silent_server_of_a_plan(home: Path) -> None:
             await servers.connect("here")
             assert lists == [[]]
             (home / "begin").touch()
-            async with asyncio.timeout(patience(30)):
-                while "get" not in lists[-1]:  # noqa: ASYNC110 - the next list has no event
-                    await asyncio.sleep(0.05)
+            await until(lambda: "get" in lists[-1])
             assert VALUE in (await servers.call_tool("here", "get", {})).content[0].text
 
     asyncio.run(case())

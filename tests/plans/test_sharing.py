@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-import sys
-from typing import Any
 
 import pytest
 
+from counting import count_calls
 from ropewalk.notations.plan.aliases import problems_of_sharing
 from ropewalk.notations.plan.program import Program
 
@@ -17,19 +16,9 @@ LOOPS = "u{0} = [1]\nv{0} = [u{0}]\nfor x{0} in range(3):\n    u{0}.append(x{0})
 
 def work(code: str) -> int:
     """Return how many Python calls the check of the changes makes."""
-    program, calls = Program(code, ast.parse(code), {}, [], False), 0
-
-    def count(frame: Any, event: str, argument: Any) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        assert list(problems_of_sharing(program)) == []
-    finally:
-        sys.setprofile(before)
-    return calls
+    program = Program(code, ast.parse(code), {}, [], False)
+    assert list(problems_of_sharing(program)) == []
+    return count_calls(lambda: list(problems_of_sharing(program)))
 
 
 @pytest.mark.parametrize("text", [PAIRS, LOOPS])

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import assume, given, note
 from hypothesis import strategies as st
 
-from engine.lab import call, compute, flow, graph, job, line, lit, node, obj, once, out
+from engine.lab import call, compute, flow, graph, job, line, lit, node, obj, once, out, turns
 from properties.made_flows import World, brief, flows
 from properties.reference import Reference
 from ropewalk.check import check
@@ -124,7 +124,7 @@ async def _seen(first_done: bool) -> Any:
     await tools.called("look")
     for name in ("writer", "look") if first_done else ("look", "writer"):
         tools.release(name, 2)
-        await asyncio.sleep(0.005)
+        await turns(50)
     return (await task).value
 
 

@@ -33,6 +33,18 @@ class VirtualClock:
         return START + self.now
 
 
+@contextmanager
+def later(seconds: float) -> Iterator[None]:
+    """Make Ropewalk believe that so many seconds have passed, as they do while no process runs."""
+    real, clock = time.time, VirtualClock()
+    clock.now = real() + seconds - START  # it stands still
+    _replace({real: clock.wall})
+    try:
+        yield
+    finally:
+        _replace({clock.wall: real})
+
+
 class _Jumping(selectors.DefaultSelector):
     """Instead of waiting for a timer, set the clock to its time."""
 

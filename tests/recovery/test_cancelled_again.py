@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from patience import until
 from ropewalk import App
 from ropewalk.engine import engine
 from ropewalk.journal.sqlite.store import SqliteStore
@@ -33,9 +34,8 @@ async def test_a_run_cancelled_again_is_released(tmp_path: Path, document: dict[
         app.toolbox.register(app.as_tool(INNER))
         run = asyncio.ensure_future(app.run(document, run_id="r"))
         if document is WAITING:
-            while not app.runs.waiting():  # noqa: ASYNC110 - the store is what is waited for
-                await asyncio.sleep(0.01)
-            await asyncio.sleep(0.2)  # the run sees that it does nothing but wait
+            await until(lambda: app.runs.waiting())
+            await until(lambda: app.engine.live["r"].halted)  # the run sees that it does nothing but wait
         else:
             await begun.wait()
         for _ in range(times):
@@ -49,7 +49,7 @@ async def test_a_run_cancelled_again_is_released(tmp_path: Path, document: dict[
         if document is WAITING:
             assert store.get_run("r").status == "waiting"  # type: ignore[union-attr]
             app.runs.approve("r", "ask")
-        done = await asyncio.wait_for(app.resume("r"), 30)
+        done = await app.resume("r")
         assert done.status == "completed"
 
 
@@ -67,10 +67,10 @@ async def test_a_clean_up_that_never_ends_is_given_up_after_the_second_cancellat
             raise
 
     task = asyncio.ensure_future(engine.complete(forever()))
-    await asyncio.sleep(0.1)
+    await asyncio.wait([task], timeout=0.1)
     assert not task.done()
     task.cancel()
-    await asyncio.wait_for(task, 30)
+    await task
     assert ended == ["cancelled"]
 
 

@@ -132,7 +132,7 @@ def test_a_server_resumes_a_run_whose_process_was_killed(scene: Scene, serve: Ca
     assert status(scene, "r") == "interrupted"
     kept, since = recorded(scene, "r"), len(scene.lines())
     serve()
-    scene.until(lambda: status(scene, "r") == "completed", most=60)
+    scene.until(lambda: status(scene, "r") == "completed")
     assert kept
     assert not kept & set(scene.started(since))
 
@@ -147,7 +147,7 @@ def test_a_server_that_ends_hands_its_runs_to_the_next(scene: Scene, serve: Call
         server.stop(number)
         assert status(scene, id) == "interrupted"
         again = serve()
-        scene.until(lambda id=id: status(scene, id) == "completed", most=60)  # type: ignore[misc]
+        scene.until(lambda id=id: status(scene, id) == "completed")  # type: ignore[misc]
         again.stop()
 
 
@@ -166,7 +166,7 @@ def test_what_a_person_interrupted_or_stopped_stays(scene: Scene, serve: Callabl
     since = len(scene.lines())
     kill(begun(scene, "killed", lines=since + 3))
     serve()
-    scene.until(lambda: status(scene, "killed") == "completed", most=60)
+    scene.until(lambda: status(scene, "killed") == "completed")
     assert (status(scene, "interrupted"), status(scene, "stopped")) == (before, "stopped")
 
 
@@ -186,7 +186,7 @@ def test_a_run_that_kills_three_servers_is_parked_and_can_be_released(
         server = serve()
         assert server.process.wait(60) == -signal.SIGKILL
     survivor = serve()
-    scene.until(lambda: status(scene, "d") == "parked", most=60)
+    scene.until(lambda: status(scene, "d") == "parked")
     assert survivor.process.poll() is None
     assert "3 processes died" in scene.run("runs", "show", "d").out
     assert scene.started().count("die") == 3
@@ -207,7 +207,7 @@ def test_a_run_that_records_something_between_deaths_is_not_parked(scene: Scene,
         kill(server.process)
         assert status(scene, "r") in ("interrupted", "completed"), number
     serve()
-    scene.until(has_completed, most=60)
+    scene.until(has_completed)
 
 
 def test_a_waiting_run_stays_waiting_when_its_process_is_told_to_end(scene: Scene) -> None:
@@ -279,7 +279,7 @@ def test_of_two_servers_one_resumes_a_run(scene: Scene, serve: Callable[[], Serv
         kill(begun(scene, name, lines=since + 3))
     since = len(scene.lines())
     serve(), serve()
-    scene.until(lambda: all(status(scene, name) == "completed" for name in "abc"), most=60)
+    scene.until(lambda: all(status(scene, name) == "completed" for name in "abc"))
     # Each call that was made since is made by one of the servers: a second owner would repeat some of them.
     again = scene.started(since)
     assert again.count("end") == 3, again

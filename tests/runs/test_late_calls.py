@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from typing import Any
 
 import pytest
@@ -18,22 +18,20 @@ SECONDS = 0.05
 
 
 async def slow() -> int:
-    """Takes its time."""
-    await asyncio.sleep(30)
+    """Never ends."""
+    await asyncio.Event().wait()
     return 1
 
 
 def thread() -> int:
     """Takes a thread's time."""
-    time.sleep(4 * SECONDS)
+    threading.Event().wait(4 * SECONDS)
     return 1
 
 
 async def holding() -> int:
     """Keeps the loop to itself."""
-    until = time.monotonic() + 4 * SECONDS
-    while time.monotonic() < until:
-        pass
+    threading.Event().wait(4 * SECONDS)
     return 1
 
 

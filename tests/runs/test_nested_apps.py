@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +33,14 @@ async def test_a_wait_three_apps_deep_is_answered_through_the_outer_run(tmp_path
     top = chain("top", step("ship", "middle"))
     url = f"sqlite:///{tmp_path}/s.db"
     async with App(url, tools=[middle]) as app:
-        waiting = await asyncio.wait_for(app.run(top, run_id="o", park=True), 30)
+        waiting = await app.run(top, run_id="o", park=True)
         assert waiting.status == "waiting"
         [wait] = waiting.waiting_for
         assert wait["path"] == "ship/rel/ask"
         assert {row.id for row in app.store.list_runs()} == {"o", "o/ship", "o/ship/rel"}
     async with App(url, tools=[middle]) as app:  # another process, after the first one is gone
         app.runs.approve("o", "ship/rel/ask")
-        done = await asyncio.wait_for(app.resume("o"), 30)
+        done = await app.resume("o")
         assert done.status == "completed"
         assert calls == ["note"]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from patience import until
 from ropewalk import App
 from ropewalk.journal.sqlite.store import SqliteStore
 
@@ -63,8 +64,7 @@ async def interrupted(project: Project, definition: Any) -> None:
     """A run whose process is gone while its nested run is in the middle of a call."""
     async with project.app(definition) as app:
         run = asyncio.ensure_future(app.run(OUTER, run_id="r"))
-        while "waits" not in project.calls:  # noqa: ASYNC110 - the tool is what is waited for
-            await asyncio.sleep(0.01)
+        await until(lambda: "waits" in project.calls)
         run.cancel()
         await asyncio.gather(run, return_exceptions=True)
     project.gate.set()

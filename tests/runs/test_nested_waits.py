@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from engine.lab import turns
+from patience import until
 from ropewalk import flow
 from ropewalk.app.app import App
 from ropewalk.errors import NotWaiting, PartOfRun, RopewalkError
@@ -163,7 +165,7 @@ async def test_a_nested_wait_releases_the_outer_run_and_is_answered_through_it(
         pytest.skip("a directory calls directories")
     scene = Scene(store, *([] if outer == "directory" else [leaf]))
     document = calls(outer, "leaf", tmp_path)
-    first = await asyncio.wait_for(scene.app().run(document, {}, run_id="r", park=True), 30)
+    first = await scene.app().run(document, {}, run_id="r", park=True)
     assert first.status == "waiting"
     [wait] = first.waiting_for
     assert "/" in wait["path"]
@@ -181,7 +183,7 @@ async def test_a_nested_wait_releases_the_outer_run_and_is_answered_through_it(
     assert [row.id for row in store.orphans()] == ["r"]
     assert app.runs.liveness_of(store.list_runs(top=True)) == {"r": "answered"}
 
-    done = await asyncio.wait_for(scene.app().resume("r"), 30)
+    done = await scene.app().resume("r")
     assert done.status == "completed", done.to_dict()
     assert scene.counts() == {"before": 1, "after": 1, "last": 1}
     assert not app.runs.waiting()
@@ -200,11 +202,11 @@ async def test_in_memory_a_nested_wait_is_answered_through_the_outer_run(tmp_pat
             started.set()
 
     running = asyncio.ensure_future(app.run(calls(outer, "leaf", tmp_path), {}, run_id="r", on_event=watch, park=True))
-    await asyncio.wait_for(started.wait(), 20)
+    await started.wait()
     [wait] = app.runs.waiting()
     assert (wait["runId"], wait["node"]) == ("r", "ask")
     app.runs.approve("r", "ask")
-    assert (await asyncio.wait_for(running, 20)).status == "completed"
+    assert (await running).status == "completed"
     assert scene.counts() == {"before": 1, "after": 1, "last": 1}
 
 
@@ -262,28 +264,29 @@ async def test_other_work_keeps_the_process_until_it_is_done(store: Store) -> No
     tools = ScriptedTools(before=1, after=2, last=held(3))
     scene = Scene(store, chain(step("before"), ask(), step("after"), name="leaf"), tools=tools)
     document = chain(step("call", "leaf"), step("last"), mode="parallel")
-    running = asyncio.ensure_future(scene.app().run(document, run_id="r", park=True))
+    app = scene.app()
+    running = asyncio.ensure_future(app.run(document, run_id="r", park=True))
     await tools.called("last")
-    await asyncio.sleep(0.2)
+    await until(lambda: app.runs.waiting("r"))
+    await turns()
     assert not running.done()
     assert store.get_run("r").status == "running"  # type: ignore[union-attr]
     tools.release("last")
-    assert (await asyncio.wait_for(running, 20)).status == "waiting"
+    assert (await running).status == "waiting"
     scene.app().runs.approve("r")
     assert (await scene.app().resume("r")).status == "completed"
     assert scene.counts() == {"before": 1, "after": 1, "last": 1}
 
 
 async def test_waiting_inside_counts_toward_no_timeout(store: Store) -> None:
-    leaf = chain(ask(timeout=60_000), step("after"), name="leaf", timeout=300)
+    leaf = chain(ask(timeout=60_000), step("after"), name="leaf", timeout=1000)
     scene = Scene(store, leaf)
     app = scene.app()
-    running = asyncio.ensure_future(app.run(chain(step("call", "leaf"), timeout=300), run_id="r"))
-    while not app.runs.waiting("r") if store.get_run("r") else True:  # noqa: ASYNC110 - nobody tells
-        await asyncio.sleep(0.01)
-    await asyncio.sleep(0.6)
+    running = asyncio.ensure_future(app.run(chain(step("call", "leaf"), timeout=1000), run_id="r"))
+    await until(lambda: store.get_run("r") and app.runs.waiting("r"))
+    await asyncio.sleep(1.2)
     app.runs.approve("r")
-    assert (await asyncio.wait_for(running, 20)).status == "completed"
+    assert (await running).status == "completed"
 
 
 async def test_a_nested_wait_whose_time_is_over_fails_its_node(store: Store) -> None:
@@ -291,8 +294,7 @@ async def test_a_nested_wait_whose_time_is_over_fails_its_node(store: Store) -> 
     scene = Scene(store, leaf)
     first = await scene.app().run(chain(step("call", "leaf")), run_id="r", park=True)
     assert first.status == "waiting"
-    while [row.id for row in store.orphans()] != ["r"]:  # noqa: ASYNC110 - nobody tells
-        await asyncio.sleep(0.05)
+    await until(lambda: [row.id for row in store.orphans()] == ["r"])
     done = await scene.app().resume("r", park=True)
     assert (done.status, done.results) == ("completed", {"call": {"ask": "late"}})
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 import fork_server
-from patience import patience
+from patience import wait_until
 from serve.server import COMMAND, Served, serve
 
 pytestmark = pytest.mark.process
@@ -80,14 +79,6 @@ def start(tmp_path: Path) -> Start:
     return server
 
 
-def until(condition: Callable[[], Any]) -> Any:
-    end = time.monotonic() + patience(40)
-    while not (found := condition()):
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    return found
-
-
 def run_of(served: Served) -> Any:
     return served.get("/api/runs/r").json()
 
@@ -116,7 +107,7 @@ def test_http_approves_a_nested_wait_after_the_server_was_killed(
 ) -> None:
     with start() as served:
         assert served.post("/api/runs", {"document": OUTER, "runId": "r"}).status_code == 202
-        until(lambda: wait_paths(served) == ["call/ask"])
+        wait_until(lambda: wait_paths(served) == ["call/ask"])
         kill(served)
     with start() as served:
         assert wait_paths(served) == ["call/ask"]
@@ -125,7 +116,7 @@ def test_http_approves_a_nested_wait_after_the_server_was_killed(
         answered = served.post("/api/runs/r/approve", {"node": node, "by": "ann"})
         assert answered.status_code == 200, answered.text
         assert (answered.json()["runId"], answered.json()["answered"]["path"]) == ("r", "call/ask")
-        run = until(lambda: (run := run_of(served))["status"] == "completed" and run)
+        run = wait_until(lambda: (run := run_of(served))["status"] == "completed" and run)
         inner = {"before": "before", "ask": {"approved": True, "by": "ann", "note": None}, "after": "after"}
         assert run["result"]["results"] == {"call": inner, "last": "last"}
         assert served.get("/api/waiting").json()["waiting"] == []
@@ -136,24 +127,24 @@ def test_an_approval_of_a_nested_wait_survives_the_server_that_took_it(start: St
     (tmp_path / "hold").touch()
     with start() as served:
         served.post("/api/runs", {"document": OUTER, "runId": "r"})
-        until(lambda: wait_paths(served) == ["call/ask"])
+        wait_until(lambda: wait_paths(served) == ["call/ask"])
         assert served.post("/api/runs/r/approve", {"node": "ask"}).status_code == 200
-        until(lambda: "after" in calls(tmp_path))
+        wait_until(lambda: "after" in calls(tmp_path))
         kill(served)
     (tmp_path / "hold").unlink()
     with start() as served:
         assert wait_paths(served) == [], "the answer is recorded"
         twice = served.post("/api/runs/r/approve", {"node": "ask"})
         assert twice.status_code == 409, twice.text
-        until(lambda: served.post("/api/runs/r/resume", {}).status_code in (200, 202))
-        until(lambda: run_of(served)["status"] == "completed")
+        wait_until(lambda: served.post("/api/runs/r/resume", {}).status_code in (200, 202))
+        wait_until(lambda: run_of(served)["status"] == "completed")
     assert calls(tmp_path) == ["before", "after", "after", "last"], "only the call that was cut off is made again"
 
 
 def test_equally_named_inner_waits_are_refused_with_the_list(start: Start, tmp_path: Path) -> None:
     with start() as served:
         served.post("/api/runs", {"document": TWICE, "runId": "r"})
-        until(lambda: wait_paths(served) == ["a/ask", "b/ask"])
+        wait_until(lambda: wait_paths(served) == ["a/ask", "b/ask"])
         refused = served.post("/api/runs/r/approve", {"node": "ask"})
         assert refused.status_code == 409
         assert "there are 2 open approvals; name one of them: a/ask, b/ask" in refused.json()["error"]["message"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from patience import patience
+from patience import wait_until
 from ropewalk import App
 from ropewalk.app.runs.retention import MIN_INTERVAL, RetentionThread, delete_expired
 from ropewalk.config.project import read_config
@@ -88,9 +88,7 @@ def test_a_store_that_stays_open_is_tidied_in_a_thread(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
     asyncio.run(fill(store))
     keeper = RetentionThread(store, Retention(days=None, runs=1), first_delay=0.0)
-    end = time.monotonic() + patience(20)
-    while len(ids(store)) > 2 and time.monotonic() < end:
-        time.sleep(0.01)
+    wait_until(lambda: len(ids(store)) <= 2)
     assert ids(store) == ["r24", "live"]
     keeper.close()
     store.close()
@@ -101,9 +99,7 @@ def test_a_store_that_is_away_is_told_when_it_stays_away(tmp_path: Path, caplog:
     store = SqliteStore(tmp_path / "store.db")
     store.close()
     keeper = RetentionThread(store, Retention(days=None, runs=1), first_delay=0.0, retry_delay=0.0)
-    end = time.monotonic() + patience(20)
-    while len(caplog.records) < 2 and time.monotonic() < end:
-        time.sleep(0.01)
+    wait_until(lambda: len(caplog.records) >= 2)
     assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
     assert "old runs are not deleted: " in caplog.text
     keeper.close()

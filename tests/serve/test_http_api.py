@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from patience import wait_until
 from ropewalk.app.app import App
 from ropewalk.doors.http.site import make_site
 from ropewalk.select.selector import Selector
@@ -293,10 +293,7 @@ def test_a_server_that_is_stopped_leaves_its_run_to_be_gone_on_with(tmp_path: Pa
         assert row["status"] == "running"
         assert [node["path"] for node in row["nodes"]] == ["a"]
         (tmp_path / "go").touch()  # the new server resumes it by itself
-        deadline = time.monotonic() + 30
-        while server.get("/api/runs/r").json()["status"] != "completed":
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_until(lambda: server.get("/api/runs/r").json()["status"] == "completed")  # noqa: B023
 
 
 def test_runs_and_calls_are_counted(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from patience import BOUND, until
 from ropewalk.doors.cli.serve import _listen
 from ropewalk.doors.connections import ConnectionLimits, RateLimit
 from ropewalk.doors.mcp.transports import Address
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.process
 
 HALF = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-a: "
 ASK = b"GET /%s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer t\r\n\r\n"
-LONG = 30.0  # seconds, in which what is waited for surely comes
+begun: list[str] = []  # the paths of the slow requests that reached `site`
 
 
 async def site(scope, receive, send):
@@ -35,8 +36,9 @@ async def site(scope, receive, send):
     while more and scope["method"] == "POST":
         message = await receive()
         body, more = body + message.get("body", b""), message.get("more_body", False)
-    while scope["path"] == "/slow":  # noqa: ASYNC110  (for ever)
-        await asyncio.sleep(0.05)
+    if scope["path"] == "/slow":
+        begun.append(scope["path"])
+        await asyncio.Event().wait()
     text = b"x" * 50_000_000 if scope["path"] == "/large" else b"%d" % len(body)
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(text))]})
     await send({"type": "http.response.body", "body": text})
@@ -64,7 +66,7 @@ async def connected(port, *said):
 
 async def answer(port, what=b"") -> bytes:
     reader, writer = await connected(port, ASK % what)
-    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), LONG)
+    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), BOUND)
     writer.close()
     return head.split(b"\r\n")[0]
 
@@ -72,7 +74,7 @@ async def answer(port, what=b"") -> bytes:
 async def closed(reader) -> bytes:
     """What came until the server closed the connection."""
     with contextlib.suppress(ConnectionError):
-        return await asyncio.wait_for(reader.read(), LONG)
+        return await asyncio.wait_for(reader.read(), BOUND)
     return b""
 
 
@@ -107,11 +109,12 @@ def test_a_body_that_stops_and_an_answer_that_is_not_read_are_given_up():
             large, _ = await connected(port, ASK % b"large")
             await asyncio.sleep(1)
             assert len(await closed(large)) < 50_000_000
+        async with serving(idle_seconds=0.8) as port:
             whole, writer = await connected(port, head)
             for byte in b"in pieces":
                 await asyncio.sleep(0.1)  # longer in all than may pass without any
                 writer.write(bytes([byte]))
-            assert b"200 OK" in await asyncio.wait_for(whole.readuntil(b"\r\n\r\n9"), LONG)
+            assert b"200 OK" in await asyncio.wait_for(whole.readuntil(b"\r\n\r\n9"), BOUND)
 
     asyncio.run(scenario())
 
@@ -120,7 +123,7 @@ def test_a_request_that_takes_long_is_not_cut_off_by_any_of_them():
     async def scenario():
         async with serving(header_seconds=0.2, idle_seconds=0.2) as port:
             reader, writer = await connected(port, ASK % b"slow")
-            await asyncio.sleep(1.5)
+            await asyncio.sleep(0.6)
             assert not reader.at_eof()
             writer.close()
 
@@ -130,13 +133,15 @@ def test_a_request_that_takes_long_is_not_cut_off_by_any_of_them():
 def test_of_too_many_connections_the_oldest_that_waits_makes_room():
     async def scenario():
         async with serving(connections=8) as port:
+            begun.clear()
             slow = [await connected(port, ASK % b"slow") for _ in range(4)]
+            await until(lambda: len(begun) == 4)
             half = [await connected(port, HALF) for _ in range(40)]
             assert await answer(port) == b"HTTP/1.1 200 OK"
             assert await closed(half[0][0]) == b""
             assert not any(reader.at_eof() for reader, _ in slow)
             more = [await connected(port, ASK % b"slow") for _ in range(4)]
-            await asyncio.sleep(0.5)
+            await until(lambda: len(begun) == 8)
             assert await answer(port) == b"HTTP/1.1 503 Service Unavailable"  # all of them have something to do
             for _, writer in (*slow, *half, *more):
                 writer.close()
@@ -214,12 +219,12 @@ def test_four_hundred_half_requests_leave_the_server_answering_and_its_log_short
         assert process.stdout is not None
         assert process.stdout.readline().startswith(b"http")
         for _ in range(400):
-            one = socket.create_connection(("127.0.0.1", port), timeout=LONG)
+            one = socket.create_connection(("127.0.0.1", port), timeout=BOUND)
             opened.append(one)
             with contextlib.suppress(ConnectionError):
                 one.sendall(HALF)
         for _ in range(3):
-            with socket.create_connection(("127.0.0.1", port), timeout=LONG) as asking:
+            with socket.create_connection(("127.0.0.1", port), timeout=BOUND) as asking:
                 asking.sendall(ASK % b"api/runs")
                 assert asking.recv(12) == b"HTTP/1.1 200"
         assert (tmp_path / "log").stat().st_size < 100_000  # it was 97 MB
@@ -227,6 +232,6 @@ def test_four_hundred_half_requests_leave_the_server_answering_and_its_log_short
         for one in opened:
             one.close()
         process.terminate()
-        assert process.wait(LONG) == 0
+        assert process.wait(BOUND) == 0
         assert process.stdout is not None
         process.stdout.close()

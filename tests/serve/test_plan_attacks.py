@@ -16,7 +16,7 @@ import httpx2
 import pytest
 
 import fork_server
-from patience import patience
+from patience import BOUND
 from ropewalk.tools.mcp.servers import McpServers
 
 from .server import COMMAND, TOKEN, Served, serve
@@ -57,7 +57,7 @@ def while_answering(served: Served, attack: Any) -> Any:
 @pytest.mark.parametrize("name", ATTACKS)
 def test_an_attack_ends_as_an_invalid_or_failed_program(served: Served, operation: str, name: str) -> None:
     body = {"code": ATTACKS[name]}
-    answered = while_answering(served, lambda: served.post(f"/api/plans/{operation}", body, timeout=patience(60)))
+    answered = while_answering(served, lambda: served.post(f"/api/plans/{operation}", body, timeout=BOUND))
     assert answered.status_code == 200, answered.text
     result = answered.json()
     assert result.get("status") in (("invalid", "failed") if operation == "run" else (None,)), result
@@ -66,7 +66,7 @@ def test_an_attack_ends_as_an_invalid_or_failed_program(served: Served, operatio
 
 def test_a_document_cannot_say_that_a_person_wrote_it(served: Served) -> None:
     body = {"document": {"kind": "plan", "code": ATTACKS["the same after a call"]}, "wait": 60}
-    answered = while_answering(served, lambda: served.post("/api/runs", body, timeout=patience(90)))
+    answered = while_answering(served, lambda: served.post("/api/runs", body, timeout=BOUND))
     assert answered.json()["status"] == "failed", answered.text
     assert "processor time" in answered.text
 
@@ -84,7 +84,7 @@ def test_sigterm_ends_the_server_while_a_program_burns(tmp_path: Path) -> None:
     while not (children := burning(served.process.pid)):
         assert thread.is_alive()
     served.process.send_signal(signal.SIGTERM)
-    served.process.wait(patience(60))
+    served.process.wait(BOUND)
     while any(Path(f"/proc/{pid}/fd").exists() for pid in children):
         pass
     thread.join()
@@ -118,15 +118,15 @@ def url(tmp_path: Path) -> Iterator[str]:
         yield line.split()[-1]
     finally:
         process.terminate()
-        process.wait(patience(60))
-        reader.join(patience(60))
+        process.wait(BOUND)
+        reader.join(BOUND)
         process.stderr.close()
 
 
 def test_attacks_over_mcp_end_as_failed_programs(url: str) -> None:
     async def attack() -> dict[str, str]:
         async with McpServers() as mcp:
-            mcp.add("here", {"url": url, "headers": {"Authorization": f"Bearer {TOKEN}"}, "timeout": patience(60)})
+            mcp.add("here", {"url": url, "headers": {"Authorization": f"Bearer {TOKEN}"}, "timeout": BOUND})
             await mcp.connect("here")
 
             async def call(name: str, **arguments: str) -> str:

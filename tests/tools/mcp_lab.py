@@ -13,7 +13,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from typing import Any
 import pytest
 
 import fork_server
-from patience import patience
+from patience import wait_until
 from ropewalk.tools.mcp.servers import McpServers
 from ropewalk.tools.tool import ProgressEvent
 
@@ -168,12 +167,7 @@ def collected() -> None:
 
 def gone(pgid: int) -> bool:
     """Whether a process group has ended; what SIGKILL has hit may take a moment to do so."""
-    end = time.monotonic() + patience(2)
-    while group(pgid):
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.01)
-    return True
+    return wait_until(lambda: not group(pgid))
 
 
 def said(result: Any) -> str:

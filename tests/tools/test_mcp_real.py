@@ -7,14 +7,12 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from patience import patience
 from ropewalk.tools.mcp.requests import ServerRefused
 from ropewalk.tools.tool import ProgressEvent
 
@@ -138,11 +136,9 @@ def test_everything_restarted_gets_a_new_session_unasked() -> None:
                 mcp.call_tool("all", "trigger-long-running-operation", args, on_progress=lambda _: began.set())
             )
             await began.wait()
-            before = time.monotonic()
             web.kill()
             with pytest.raises(ConnectionError, match="MCP server 'all' lost the connection"):
                 await call
-            assert time.monotonic() - before < patience(10)
 
     try:
         asyncio.run(case())

@@ -150,7 +150,7 @@ def test_a_tool_that_changes_while_it_is_used_is_refused_by_the_runner_and_the_c
             app.toolbox.on_change(lambda change: changed.set() if change.kind == "tool_removed" else None)
             (shifty / "scale.json").write_text(json.dumps([{**PLAIN, "description": EVIL}]))
             await app.call_tool("scale:reload")
-            await asyncio.wait_for(changed.wait(), 20)
+            await changed.wait()
             with pytest.raises(ToolNotApproved, match="has changed since") as raised:
                 await app.call_tool("scale:weigh")
             assert_only_the_operator_reads_what_differs(raised.value)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from patience import until
 from ropewalk.errors import ExecutionFailed, NotFound, ToolNotFound, ToolTimeout
 from ropewalk.tools.mcp.listing import Definition
 from ropewalk.tools.runner import Runner
@@ -18,12 +19,6 @@ from ropewalk.tools.toolbox import Toolbox
 from .mcp_lab import SERVERS, forked
 
 RUDE = str(SERVERS / "rude.py")
-
-
-async def within(seconds: float, condition: Any) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - the index has no event for "a tool of this name"
-            await asyncio.sleep(0.01)
 
 
 def test_tools_of_a_server_are_called_through_the_runner() -> None:
@@ -108,7 +103,7 @@ def test_index_follows_a_list_that_changes() -> None:
             runner = Runner(box)
             version = runner.version
             await runner.run("odd:grow", {"name": "sprout"})
-            await within(10, lambda: box.get("odd:sprout") is not None)
+            await until(lambda: box.get("odd:sprout") is not None)
             assert runner.version != version
             assert (await runner.run("odd:sprout")).structured == "sprout"
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from patience import until
 from ropewalk import App, InvalidFlow, tool
 from ropewalk.errors import InvalidInput, InvalidTool, NothingToUndo, PartOfRun, RunUndone
 from ropewalk.events import Event
@@ -132,8 +133,7 @@ async def run_to(app: App, shop: Shop, definition: Any, ending: str, input: Any 
         app.runs.stop(run_id)
         hangs.cancel()
     if ending == "rejected":
-        while not running.done() and not (app.store.get_run(run_id) and app.runs.waiting(run_id)):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await until(lambda: running.done() or (app.store.get_run(run_id) and app.runs.waiting(run_id)))
         if not running.done():
             app.runs.approve(run_id, approved=False)
     outcome = await running

@@ -86,8 +86,8 @@ class Crew(Scene):
         row = self.row(run_id)
         return row.status if row is not None else ""
 
-    def until_ended(self, run_id: str, most: float = 30) -> str:
-        self.until(lambda: self.status(run_id) not in ("", "running"), most=most)
+    def until_ended(self, run_id: str) -> str:
+        self.until(lambda: self.status(run_id) not in ("", "running"))
         return self.status(run_id)
 
     def pids(self, at: str, word: str = "start") -> list[int]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
-from patience import patience
+from patience import wait_until
 from ropewalk.journal.postgres.store import PostgresStore
 from ropewalk.journal.postgres.worker_registry import WorkerRegistry, WorkerRow
 
@@ -38,15 +37,6 @@ def registry(postgres_url: str) -> Iterator[WorkerRegistry]:
     store.close()
 
 
-def until(holds: Callable[[], bool], most: float = 10.0) -> float:
-    """Wait until it holds; return the seconds that took."""
-    begun = time.monotonic()
-    while not holds():
-        assert time.monotonic() - begun < patience(most)
-        time.sleep(0.01)
-    return time.monotonic() - begun
-
-
 def test_a_worker_that_dies_is_marked_as_dead_at_once_for_workers_on_other_hosts(
     registry: WorkerRegistry, postgres_url: str
 ) -> None:
@@ -58,8 +48,8 @@ def test_a_worker_that_dies_is_marked_as_dead_at_once_for_workers_on_other_hosts
             return registry.list_workers()[0]
 
         first = row().beat
-        until(lambda: row().beat > first + 1)  # it beats on
+        wait_until(lambda: row().beat > first + 1)  # it beats on
         assert registry.reap_dead_workers() == []
         worker.kill()
-        until(lambda: row().beat == 0.0, most=5)
+        wait_until(lambda: row().beat == 0.0)
     assert registry.reap_dead_workers() == ["w"]

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from patience import until
 from ropewalk.workers.dispatches import Quarantine
 
 pytestmark = pytest.mark.anyio
@@ -43,12 +44,6 @@ async def settle() -> None:
     """Let every task go as far as it can."""
     for _ in range(20):
         await asyncio.sleep(0)
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not holds():  # noqa: ASYNC110 - nothing tells
-            await asyncio.sleep(0.01)
 
 
 async def test_a_suspect_waits_for_others_and_others_wait_for_it() -> None:

@@ -95,7 +95,7 @@ def test_resume_while_the_chunks_of_a_run_are_handed_over_does_no_harm(crew: Sta
     crowd = scene.hire(2)
     items = "@" + scene.write("input.json", json.dumps({"items": list(range(3000))}))
     scene.submit("chain.yaml", "--id", "x", "-i", items)
-    scene.until(lambda: len(scene.started()) > 300, most=60)
+    scene.until(lambda: len(scene.started()) > 300)
     by = Counter(int(line.split()[2]) for line in scene.lines() if line.startswith("end item"))
     row = scene.row("x")
     assert row is not None
@@ -104,7 +104,7 @@ def test_resume_while_the_chunks_of_a_run_are_handed_over_does_no_harm(crew: Sta
     resumed = ended(scene.start("resume", "x", "--json"))
     if resumed.code:  # the other worker had it by then
         assert "is being executed by" in resumed.err, (resumed.err, by)
-    assert scene.until_ended("x", most=100) == "completed"
+    assert scene.until_ended("x") == "completed"
     assert scene.callers() <= {worker.pid for worker in crowd}
     end = scene.row("x")
     assert end is not None

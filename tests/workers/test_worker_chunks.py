@@ -68,7 +68,7 @@ def test_a_large_map_is_shared_and_keeps_the_order_of_its_items(crew: Start) -> 
     scene = squares(crew)
     workers = scene.hire(3)
     scene.submit("chain.yaml", "--id", "x", "-i", given(scene, list(range(1500))))
-    assert scene.until_ended("x", most=100) == "completed"
+    assert scene.until_ended("x") == "completed"
     assert [value["at"] for value in values(scene, "x")] == list(range(1500))
     assert set(calls(scene).values()) == {1}
     assert len({line.split()[2] for line in scene.lines() if line.startswith("end item")}) >= 2
@@ -81,14 +81,14 @@ def test_a_worker_killed_in_its_chunks_costs_no_recorded_item(crew: Start) -> No
     scene = squares(crew)
     scene.hire(3)
     scene.submit("chain.yaml", "--id", "x", "-i", given(scene, list(range(3000))))
-    scene.until(lambda: len(calls(scene)) > 300, most=60)
+    scene.until(lambda: len(calls(scene)) > 300)
     owner = scene.pids("base")[0]
     by = {int(line.split()[2]) for line in scene.lines() if line.startswith("end item")}
     victim = next(iter(by - {owner}), owner)
     recorded = scene.recorded("x")
     before = len(scene.lines())
     kill(scene.worker(victim))
-    assert scene.until_ended("x", most=100) == "completed"
+    assert scene.until_ended("x") == "completed"
     again = {line.split()[1] for line in scene.lines()[before:] if line.startswith("start item")}
     done = {
         f"item{path[5:].partition(']')[0]}" for path in recorded if path.startswith("each[") and path.endswith("one")
@@ -101,9 +101,9 @@ def test_the_worker_that_has_the_run_may_be_killed_too(crew: Start) -> None:
     scene = squares(crew)
     scene.hire(3)
     scene.submit("chain.yaml", "--id", "x", "-i", given(scene, list(range(3000))))
-    scene.until(lambda: len(calls(scene)) > 300, most=60)
+    scene.until(lambda: len(calls(scene)) > 300)
     kill(scene.worker(scene.pids("base")[0]))
-    assert scene.until_ended("x", most=100) == "completed"
+    assert scene.until_ended("x") == "completed"
     assert [value["at"] for value in values(scene, "x")] == list(range(3000))
     assert len(scene.pids("base")) == 1
 
@@ -114,7 +114,7 @@ def test_the_failure_of_an_item_ends_the_run_as_in_one_process(crew: Start) -> N
     (alone.folder / "ropewalk.toml").write_text('[tools]\nmodules = ["tools"]\n')
     scene.hire(2)
     scene.submit("chain.yaml", "--id", "x", "-i", given(scene, items))
-    assert scene.until_ended("x", most=100) == "failed"
+    assert scene.until_ended("x") == "failed"
     one = alone.run("run", "chain.yaml", "--json", "--id", "y", "-i", given(alone, items))
     row = scene.row("x")
     assert row is not None
@@ -143,7 +143,7 @@ def test_a_limit_holds_over_all_workers_together(crew: Start, limit: int) -> Non
     scene = squares(crew, f"concurrency: {limit}")
     scene.hire(2)
     scene.submit("chain.yaml", "--id", "x", "-i", given(scene, list(range(600))))
-    assert scene.until_ended("x", most=100) == "completed"
+    assert scene.until_ended("x") == "completed"
     now = most = 0
     for line in scene.lines():
         if " item" in line:
@@ -156,7 +156,7 @@ def test_a_stop_reaches_every_chunk(crew: Start) -> None:
     scene = squares(crew)
     scene.hire(2)
     scene.submit("chain.yaml", "--id", "x", "-i", given(scene, list(range(20000))))
-    scene.until(lambda: len(calls(scene)) > 300, most=60)
+    scene.until(lambda: len(calls(scene)) > 300)
     assert scene.run("runs", "stop", "x").code == 0
     scene.until(lambda: all(row["status"] != "running" for row in parts(scene)))
     assert any(row["status"] == "stopped" for row in parts(scene))

@@ -51,13 +51,13 @@ def test_due_times_in_an_outage_are_handled_as_the_schedule_says(
     scene = crew_of_two
     workers = [scene.start("worker", "--log", "json") for _ in range(2)]
     scene.workers += workers
-    scene.until(lambda: all(len(scene.pids(policy, "end")) >= 2 for policy in POLICIES), most=60)
+    scene.until(lambda: all(len(scene.pids(policy, "end")) >= 2 for policy in POLICIES))
     for _ in range(scale(1, 10)):
         postgres_server.down(signal.SIGQUIT)
         time.sleep(9)
         begun = {policy: len(scene.pids(policy, "end")) for policy in POLICIES}
         postgres_server.up()
-        scene.until(lambda: all(len(scene.pids(policy, "end")) >= begun[policy] + 3 for policy in POLICIES), most=60)  # noqa: B023
+        scene.until(lambda: all(len(scene.pids(policy, "end")) >= begun[policy] + 3 for policy in POLICIES))  # noqa: B023
     rows: dict[str, dict[str, Any]] = {}
     for policy in POLICIES:
         assert scene.run("schedules", "pause", policy).code == 0

@@ -110,7 +110,7 @@ def test_outages_longer_than_the_lease_repeat_no_call_and_count_no_death(
         postgres_server.up()
         time.sleep(pause)
     for id in ids:
-        assert scene.until_ended(id, most=ms / 1000 + 30) == "completed"
+        assert scene.until_ended(id) == "completed"
     assert sorted(scene.started()) == sorted([*ids, *(f"{id}-next" for id in ids)])
     assert all(worker.poll() is None for worker in scene.workers)
     assert mishaps(scene) == []
@@ -127,7 +127,7 @@ def test_runs_of_a_worker_that_dies_in_an_outage_go_on_within_three_leases(
     kill(dead)
     time.sleep(3)
     postgres_server.up()
-    scene.until(lambda: scene.started().count("long") == 2, most=3 * LEASE)
+    scene.until(lambda: scene.started().count("long") == 2)
     (scene.folder / "go").touch()
     assert scene.until_ended("x") == "completed"
     assert scene.pids("last") != [dead.pid]
@@ -145,7 +145,7 @@ def test_a_worker_that_alone_is_cut_off_loses_its_runs_without_a_death(scene: Cr
         scene.until(lambda: "long" in scene.started())
         scene.hire()
         cable.cut_off()
-        scene.until(lambda: scene.started().count("long") == 2, most=6 * LEASE)  # the other one has it
+        scene.until(lambda: scene.started().count("long") == 2)  # the other one has it
         assert mishaps(scene) == [(1, 1)]
         cable.join()
         assert any("others have taken over its runs" in line for line in lines)
@@ -167,11 +167,11 @@ def test_submit_waits_for_a_server_that_is_away(scene: Crew, postgres_server: Po
             tasks = []
             for number in range(12):
                 tasks.append(asyncio.create_task(app.submit(source, run_id=f"r{number}")))
-                await asyncio.sleep(0.01 * (number % 3))
+                await asyncio.sleep(0)
                 if number == 4:
                     postgres_server.down(signal.SIGQUIT)
-            await asyncio.sleep(2)
-            assert not all(task.done() for task in tasks)
+            _, pending = await asyncio.wait(tasks, timeout=1)
+            assert pending
             postgres_server.up()
             assert [await task for task in tasks] == [f"r{number}" for number in range(12)]
             return dict((await asyncio.to_thread(app.workers.places)).counts)

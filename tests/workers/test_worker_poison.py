@@ -45,8 +45,7 @@ def attend(scene: Crew, ids: list[str], workers: int = 1, most: int = 40) -> Non
             lambda: (
                 all(scene.status(id) != "running" for id in ids)
                 or sum(worker.poll() is None for worker in scene.workers) < workers
-            ),
-            most=60,
+            )
         )
         if all(scene.status(id) != "running" for id in ids):
             return

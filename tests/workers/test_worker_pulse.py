@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
 import sqlalchemy.exc
 
-from patience import patience
+from patience import until, wait_until
 from ropewalk.config.settings import WorkerSettings
 from ropewalk.errors import Fenced
 from ropewalk.journal.postgres.session import Session, parse_target
@@ -21,7 +20,7 @@ from ropewalk.journal.protocol import NewRun
 from ropewalk.journal.sql.leases import this_process
 from ropewalk.workers import dbos_adapter
 from ropewalk.workers.dispatches import Dispatches
-from ropewalk.workers.heartbeat import Heartbeat, driver_errors
+from ropewalk.workers.heartbeat import Heartbeat, clock, driver_errors
 
 
 @pytest.fixture
@@ -29,13 +28,6 @@ def client(postgres_url: str) -> Iterator[dbos_adapter.Client]:
     made = dbos_adapter.Client(parse_target(postgres_url), is_patient=False)
     yield made
     made.close()
-
-
-async def until(holds: Callable[[], bool], most: float = 60) -> None:
-    end = time.monotonic() + patience(most)
-    while not holds():
-        assert time.monotonic() < end
-        await asyncio.sleep(0.05)
 
 
 def pulse_of(
@@ -114,7 +106,8 @@ async def test_a_worker_hears_that_it_was_given_up_if_the_first_answer_was_lost(
     pulse = pulse_of(WorkerRegistry(parse_target(postgres_url), lease=0.5), lost=losses.append)
     pulse.start()
     try:
-        await asyncio.sleep(0.5)
+        first = pulse.until
+        await until(lambda: pulse.until > first)  # a heartbeat of its thread was acknowledged
         assert losses == []
 
         def give_up(session: Session) -> None:
@@ -152,7 +145,8 @@ async def test_nothing_begins_between_being_sure_again_and_hearing_of_the_loss(p
         others = WorkerRegistry(parse_target(postgres_url))
         others.run_in_transaction(lambda s: s.execute("DELETE FROM worker WHERE id = 'one'"))
         others.close()
-        time.sleep(3)  # noqa: ASYNC251 - a tool that holds the loop, while the thread hears of the loss
+        # The loop is held, as by a tool, until the thread has heard of the loss and is sure of nothing any more.
+        wait_until(lambda: pulse._is_lost and clock() >= pulse.until)
         await task
     finally:
         await asyncio.to_thread(pulse.stop)

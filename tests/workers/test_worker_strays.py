@@ -29,7 +29,7 @@ def test_a_run_whose_own_process_was_killed_goes_on_with_a_worker(crew: Start) -
     scene.until(lambda: "long" in scene.started())
     kill(running)
     (scene.folder / "go").touch()
-    assert scene.until_ended("x", most=5) == "completed"
+    assert scene.until_ended("x") == "completed"
     assert scene.started() == ["first", "long", "long", "last"]
 
 

@@ -69,5 +69,5 @@ def test_an_undo_by_policy_goes_on_after_its_worker_died(crew: Start) -> None:
     scene.hire(3)
     run_id = scene.submit("chain.yaml", "--id", "x", "--undo", "on_failure")
     assert scene.until_ended(run_id) == "failed"
-    scene.until(lambda: scene.status("x~undo") == "completed", most=60)
+    scene.until(lambda: scene.status("x~undo") == "completed")
     assert undone(scene) == ["b", "a"]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import math
 import threading
 import time
 from array import array
@@ -131,7 +132,9 @@ class Timestamps:
     def next(self) -> float:
         with self._lock:
             now = time.time()
-            self._last = now if now != self._last else now + 1e-6
+            # Follow a clock that was set back; else take the next number, as several claims may see the same time.
+            is_taken = self._last - 1 <= now <= self._last
+            self._last = math.nextafter(self._last, math.inf) if is_taken else now
             return self._last
 
 
