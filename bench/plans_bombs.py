@@ -152,8 +152,10 @@ def stop(process: subprocess.Popen[str]) -> int:
     below = children_of(process.pid)
     process.terminate()
     process.wait(30)
-    time.sleep(1)
-    return sum(Path(f"/proc/{pid}").exists() for pid in below)
+    ends = time.monotonic() + 5
+    while (left := sum(Path(f"/proc/{pid}").exists() for pid in below)) and time.monotonic() < ends:
+        time.sleep(0.05)
+    return left
 
 
 async def over_http(programs: list[str], seconds: float) -> bool:

@@ -107,14 +107,15 @@ def test_a_position_is_named_as_in_the_document(root: str) -> None:
 
 
 NESTED = Cards(
-    t=ToolCard(None, schema(output=schema(name="string"), name="string")), u=ToolCard(None, schema(name="string"))
+    t=ToolCard(None, schema(output=schema(inner="string"), name="string")), u=ToolCard(None, schema(name="string"))
 )
 
 
 @pytest.mark.parametrize(
     ("tool", "path", "misses"),
     [
-        ("t", (), None), ("t", ("output",), None), ("t", ("output", "name"), None), ("t", ("name",), None),
+        ("t", (), None), ("t", ("output",), None), ("t", ("output", "inner"), None), ("t", ("output", "name"), "name"),
+        ("t", ("name",), None),
         ("t", ("output", "output"), "output"), ("t", ("nmae",), "nmae"), ("t", ("output", "nmae"), "nmae"),
         ("u", (), None), ("u", ("output",), None), ("u", ("output", "name"), None), ("u", ("name",), None),
         ("u", ("output", "output"), "output"), ("u", ("output", "nmae"), "nmae"),
