@@ -16,6 +16,7 @@ from .evaluation import Evaluation
 from .formatting import format_template
 from .method_table import METHODS, STATIC_METHODS, Method
 from .operations import MAX_WIDTH
+from .ordered_set import OrderedFrozenSet, OrderedSet
 from .values import Refused
 
 
@@ -257,20 +258,20 @@ def _pop_any(evaluation: Evaluation, items: set[Any]) -> Any:
 
 
 _READ_SETS: Final = "union intersection difference symmetric_difference issubset issuperset isdisjoint"
-_FROZENSET: Final[dict[str, Method]] = {
-    **{name: _with_sets(getattr(frozenset, name)) for name in _READ_SETS.split()},
-    "copy": _copy(frozenset.copy, 32),
-}
-_SET: Final[dict[str, Method]] = {
-    **{
-        name: _with_sets(getattr(set, name))
-        for name in f"{_READ_SETS} update intersection_update difference_update symmetric_difference_update".split()
-    },
-    **_native(set, "discard remove clear"),
-    "add": lambda evaluation, items, value: items.add(evaluation.stored(value)),
-    "pop": _pop_any,
-    "copy": _copy(set.copy, 32),
-}
+_CHANGE_SETS: Final = "update intersection_update difference_update symmetric_difference_update"
+
+
+def _frozenset_methods(kind: Any) -> dict[str, Method]:
+    return {**{name: _with_sets(getattr(kind, name)) for name in _READ_SETS.split()}, "copy": _copy(kind.copy, 32)}
+
+
+def _set_methods(kind: Any) -> dict[str, Method]:
+    return {
+        **_frozenset_methods(kind),
+        **{name: _with_sets(getattr(kind, name)) for name in _CHANGE_SETS.split()},
+        **_native(kind, "discard remove clear"),
+        "add": lambda evaluation, items, value: items.add(evaluation.stored(value)),
+    }
 
 
 # --- dates ---------------------------------------------------------------------------------------
@@ -299,8 +300,10 @@ _METHODS: Final[dict[type[Any], dict[str, Method]]] = {
     defaultdict: _DICT,
     Counter: _COUNTER,
     OrderedDict: _ORDERED,
-    set: _SET,
-    frozenset: _FROZENSET,
+    set: {**_set_methods(set), "pop": _pop_any},
+    frozenset: _frozenset_methods(frozenset),
+    OrderedSet: {**_set_methods(OrderedSet), **_native(OrderedSet, "pop")},
+    OrderedFrozenSet: _frozenset_methods(OrderedFrozenSet),
     int: _native(int, "bit_length bit_count conjugate"),
     float: _native(float, "is_integer as_integer_ratio conjugate hex"),
     range: {name: _searching(getattr(range, name)) for name in ("index", "count")},

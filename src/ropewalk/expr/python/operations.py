@@ -247,6 +247,8 @@ def member(evaluation: Evaluation, value: Any, name: str) -> Any:
 def _exception_field(error: BaseException, name: str) -> Any:
     if name == "args":
         return error.args
+    if name == "exceptions" and isinstance(error, BaseExceptionGroup):
+        return error.exceptions
     if isinstance(error, ToolError) and name in ("tool", "message", "kind"):
         return getattr(error, name)
     if name in ("msg", "doc", "pos", "lineno", "colno", "name", "errno", "strerror", "filename", "value"):

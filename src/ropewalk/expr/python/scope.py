@@ -48,11 +48,14 @@ class Language:
     def check_member(self, node: ast.Attribute) -> None:
         """Raise Unsupported if the member is not for programs."""
         name = node.attr
-        if name.startswith("__" if self.has_classes else "_") and name not in _KNOWN_MEMBERS:
+        if name.startswith("__" if self.has_classes else "_") and name not in (
+            _METHODS if self.has_classes else _KNOWN_MEMBERS
+        ):
             raise Unsupported(node, f"members that begin with an underscore are not supported: {name}")
 
 
 _KNOWN_MEMBERS: Final = ("__name__", "__class__", "__qualname__")
+_METHODS: Final = (*_KNOWN_MEMBERS, "__init__", "__post_init__", "__str__", "__repr__", "__eq__")
 PIECES: Final = Language()
 """The language of the pieces between calls."""
 

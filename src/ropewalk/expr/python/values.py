@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import numbers
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
@@ -296,4 +297,6 @@ def _advice(value: Any) -> str:
         return "write .total_seconds()"
     if callable(value):
         return "call it, or define it with def"
+    if isinstance(value, numbers.Number):
+        return "write float(...) or str(...)"
     return "write list(...)"

@@ -17,7 +17,7 @@ from ...expr.python.operations import member, set_member
 from ...expr.python.scope import Frame, Getter, Language, Scope, Unsupported
 from ...expr.python.statements import STATEMENTS, Run
 from ...expr.python.values import Refused
-from . import calls, classes, concurrency, locks, queues, records
+from . import calls, classes, concurrency, locks, numbers, queues, records
 from .functions import function
 from .futures import InvalidStateError
 from .scope import root_of
@@ -306,6 +306,8 @@ PLANS.modules.update(
     {
         "asyncio": _ASYNCIO,
         "collections": {"namedtuple": records.named_tuple_function},
+        "decimal": numbers.DECIMAL,
+        "zoneinfo": numbers.ZONES,
         "contextlib": {"suppress": lambda evaluation, *kinds: Suppress(kinds)},
         "dataclasses": {
             "asdict": records.asdict,
