@@ -609,6 +609,22 @@ def _class_names(error: BaseException | None) -> tuple[str, ...]:
     return tuple(kind.__name__ for kind in type(error).__mro__ if kind not in (object, BaseException, Exception))
 
 
+class BudgetExceeded(ToolError):
+    """A budget is used up, so the call was not made; `account` says whose budget, `amount` which limit."""
+
+    retryable = False
+
+    def __init__(self, tool_id: str, reason: str, account: str, amount: str, limit: float, used: float) -> None:
+        self.account, self.amount, self.limit, self.used = account, amount, limit, used
+        super().__init__(tool_id, "execute", reason)
+        if not tool_id:  # the time of the run is over, whichever call was in progress
+            self.args = (reason,)
+
+    def to_dict(self) -> dict[str, str | float]:
+        """Return the limit that is reached as JSON."""
+        return {"account": self.account, "amount": self.amount, "limit": self.limit, "used": self.used}
+
+
 class InvalidToolId(ToolError):
     """The tool id does not have the form `name` or `namespace:name`."""
 

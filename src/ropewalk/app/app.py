@@ -489,6 +489,7 @@ class App:
         keep_state: bool = False,
         park: bool = False,
         undo: Literal["on_request", "on_failure"] | None = None,
+        budget: Mapping[str, float] | None = None,
     ) -> Outcome:
         """Load, check and run a definition.
 
@@ -505,6 +506,7 @@ class App:
             keep_state: Start an experience with the final state of its last run.
             park: Return with the status `waiting` while the run only waits; `resume` continues it. Durable stores only.
             undo: "on_failure" undoes the finished steps of a run that does not complete. Default: the definition's.
+            budget: Limits of the run and the flows that it calls: `calls`, `seconds`, `tokens` and `cost`.
 
         Returns:
             The outcome: status, errors of failed steps (not raised), `result` as JSON, `value` in the declared type.
@@ -523,6 +525,7 @@ class App:
         result = await execute(
             self.context, self.jobs, loaded, definition_id=loaded.definition_id, run_id=run_id, input=input,
             variables=variables, request=request, executor=executor, on_event=on_event, park=park, undo=undo,
+            budget=budget,
         )  # fmt: skip
         if not result and run_id is not None:
             result = await recorded_ending(self.store, run_id)

@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..config.settings import Limits, PlanSettings, Retention, UndoSettings, WorkerSettings
+from ..config.settings import BudgetSettings, Limits, PlanSettings, Retention, UndoSettings, WorkerSettings
 from ..engine.engine import AfterRun, Engine
 from ..journal.address import open_store
 from ..journal.protocol import Entry, Store
@@ -22,6 +22,7 @@ from ..tools.toolbox import Toolbox
 from .definitions import Definitions
 from .model_requests import answer_model_request
 from .preflight import Cards
+from .run_budget import project_accounts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +45,8 @@ class Context:
     """The limits of programs that models write."""
     undo: UndoSettings = UndoSettings()
     """How runs are undone."""
+    budget: BudgetSettings = BudgetSettings()
+    """What the runs of the project may use."""
     after_run: AfterRun | None = None
     """Undoes a run that has ended here, if its policy says so."""
 
@@ -123,6 +126,7 @@ class Context:
     def engine(self, engine: Engine) -> None:
         self._engine = engine
         engine.after_run = self.after_run
+        engine.project_budget = lambda job, is_part: project_accounts(self.budget, job, is_part)
 
     @cached_property
     def model(self) -> ModelClient:

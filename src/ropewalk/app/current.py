@@ -40,6 +40,7 @@ class StartOptions(TypedDict, total=False):
     on_event: Callable[[Event], None] | None
     request: str | None
     undo: Literal["on_request", "on_failure"] | None
+    budget: Mapping[str, float] | None
 
 
 class RunOptions(StartOptions, total=False):

@@ -41,6 +41,7 @@ from .preflight import (
     tools_of,
     undo_tools_of,
 )
+from .run_budget import read_budget
 
 if TYPE_CHECKING:
     from .context import Context
@@ -74,6 +75,7 @@ class Jobs:
         executor: Executor | None = None,
         on_event: Callable[[Event], None] | None = None,
         undo: str | None = None,
+        budget: Mapping[str, float] | None = None,
     ) -> Job:
         """Prepare the job of a new run."""
 
@@ -90,6 +92,7 @@ class Jobs:
         job = self._job(loaded, run_id or new_run_id(), caller, input, state, definition_id, on_event)
         if request is not None:
             job.new.context.update(request=check_request(request), source=current_source())
+        job.budget = read_budget(budget)
         policy = self._undo_policy(loaded, undo)
         if policy is not None:
             job.new = replace(job.new, undo_policy=policy)

@@ -73,7 +73,7 @@ def open_project(
     context.http_secrets = frozenset(config.http_secrets)
     context.project = str(config.directory)
     context.model_settings = config.claude
-    context.plans, context.undo = config.plans, config.undo
+    context.plans, context.undo, context.budget = config.plans, config.undo, config.budget
     context.definitions.effects = config.plans.effects
     plans, usual = config.plans, PlanSettings()
     if (plans.cpu_seconds, plans.wall_seconds) != (usual.cpu_seconds, usual.wall_seconds):

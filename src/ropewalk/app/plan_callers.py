@@ -6,7 +6,7 @@ process resumes has the same limits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +18,6 @@ from ..ops import calls_of
 from ..tools.annotations import effect_of
 from ..values import Json, digest
 from .pinned_definition import pinned_definition
-from .run_budget import BudgetedCaller, budget_of_run
 
 if TYPE_CHECKING:
     from .context import Context
@@ -51,6 +50,10 @@ class RecordedCaller:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._caller, name)
+
+    def wrap(self, wrapper: Callable[[Any], Any]) -> None:
+        """Wrap the caller of the calls that the record does not answer."""
+        self._caller = wrapper(self._caller)
 
     def bind(self, tool_id: str) -> Any:
         """Return a bound tool that first looks into the record."""
@@ -99,9 +102,8 @@ def apply_limits(context: Context, job: Job, limits: Mapping[str, Any], row: Run
     """Wrap the caller of a job by the limits of a plan."""
     job.new.context[CONTEXT] = dict(limits)
     corrects = limits.get("corrects")
-    budget = budget_of_run(context, limits, row, job.flow)
-    if budget is not None:
-        job.caller = BudgetedCaller(job.caller, budget)
+    job.budget = {name: limits[name] for name in ("calls", "seconds", "tokens", "cost") if name in limits}
+    job.chain = limits.get("chain")
     if corrects is not None:
         recorded = recorded_calls(context, str(corrects))
         if row is not None:  # what this run has from the record already

@@ -14,7 +14,6 @@ from ..engine.flow_tool import FlowTool
 from ..errors import InvalidInput, Problem
 from ..events import Event
 from ..fast_dataclass import dataclass
-from ..journal.address import run_sync_in_thread
 from ..notations.records import outcome
 from ..schema import compile_schema
 from ..tools.backends.route import Args, EngineGetter, OnProgress, Route, Routed
@@ -22,11 +21,10 @@ from ..tools.tool import Tool
 from ..tools.world import NAMESPACE
 from ..values import Json
 from .plans import Plans, problem_of_program
-from .run_budget import BudgetedCaller, RunBudget, budget_of_run, read_budget
+from .run_budget import read_budget
 from .saved_plans import KIND
 
 if TYPE_CHECKING:
-    from ..ir import Flow
     from .context import Context
     from .jobs import Jobs
 
@@ -247,8 +245,8 @@ class PlanHandler(Routed):
         name, plans = self.operation.name, self.plans
         arguments: Any = args
         if name == "run_plan":
-            limits, fields = read_budget(arguments.get("budget"))
-            loaded, problems = await plans.load(arguments["code"], arguments.get("input"), **fields)
+            limits = read_budget(arguments.get("budget"))
+            loaded, problems = await plans.load(arguments["code"], arguments.get("input"))
             if loaded is None or problems:
                 return _invalid(arguments["code"], problems)
             return await self._run(loaded, arguments.get("input"), limits, get_engine, key, on_progress)
@@ -265,27 +263,18 @@ class PlanHandler(Routed):
         self,
         loaded: Any,
         input: Any,
-        limits: dict[str, Json],
+        limits: Mapping[str, float],
         get_engine: EngineGetter | None,
         key: str | None,
         on_progress: OnProgress | None,
     ) -> Json:
         """Run a plan as part of the run that makes the call."""
-        plans, context = self.plans, self.plans.context
+        plans = self.plans
         handler: Any = plans.jobs.make_tool(loaded, "plan", "").handler
         assert isinstance(handler, FlowTool)
-        budget = None
-        if limits:
-            budget = await run_sync_in_thread(context.store, lambda: _budget_of(context, limits, key, loaded.flow))
-        if budget is not None:
-            handler = handler.with_host(caller=BudgetedCaller(handler.host.caller, budget))
+        handler = handler.with_host(budget=limits)
         result = await handler.run(dict(input or {}), get_engine, key, on_progress)
         return await plans.answer(outcome(result, KIND))
-
-
-def _budget_of(context: Context, limits: dict[str, Json], key: str | None, flow: Flow) -> RunBudget | None:
-    """Return the budget of a plan that another run calls; `key` is the id of the plan's own run."""
-    return budget_of_run(context, limits, None if key is None else context.store.get_run(key), flow)
 
 
 def install_operations(context: Context, jobs: Jobs) -> None:

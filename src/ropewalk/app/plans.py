@@ -15,6 +15,7 @@ import orjson
 
 from ..config.settings import Parallel
 from ..draw import draw
+from ..engine import budgets
 from ..engine.engine import new_run_id
 from ..errors import InvalidFlow, InvalidInput, Problem
 from ..events import Event
@@ -33,7 +34,7 @@ from .plan_callers import RecordedCallChanged, RecordedCaller, apply_limits
 from .plan_readers import MODEL, ORIGIN, prepare_names, reader_of
 from .plan_tools import servers_in, with_tools
 from .preflight import check_input
-from .run_budget import read_budget
+from .run_budget import budgets_of, read_budget
 from .runs.queries import RunService
 from .runs.undo import undo
 from .runs.undone import require_not_undone, undo_offer, undo_report
@@ -227,8 +228,8 @@ class Plans:
             `error` (the line, its text, and why) and `partial`, what the calls before it gave; "invalid" with
             `problems`.
         """
-        limits, fields = read_budget(budget)
-        loaded, problems = await self.load(code, input, approve, parallel, **fields)
+        limits = read_budget(budget)
+        loaded, problems = await self.load(code, input, approve, parallel)
         if loaded is None or problems:
             return {"status": "invalid", "problems": [problem_of_program(code, problem) for problem in problems]}
         return await self.start(loaded, input, run_id, limits, on_event)
@@ -238,7 +239,7 @@ class Plans:
         loaded: Loaded,
         input: Mapping[str, Json] | None,
         run_id: str | None,
-        limits: dict[str, Json],
+        limits: Mapping[str, Any],
         on_event: OnEvent,
     ) -> dict[str, Json]:
         """Run a checked plan under limits, or resume the run of this id."""
@@ -363,7 +364,10 @@ class Plans:
         if row.undo_policy is not None:  # the new run takes over the calls, and undoes them if it fails
             await run_sync_in_thread(store, lambda: store.skip_undo(row.id))
         context: Any = row.context or {}
-        limits = {**(context.get("plan") or {}), "corrects": row.id}
+        earlier = context.get("plan") or {}
+        limits = {**earlier, "corrects": row.id, "chain": earlier.get("chain") or row.id}
+        # The seconds of a run that only waited are settled here, because it never ends by itself.
+        await budgets.end(row, store, row.spent)
         answer = await self.start(loaded, input, new_id, limits, on_event)
         spent = await run_sync_in_thread(store, lambda: spent_approvals(self.context.history(row.id)))
         # The record answers a call that was approved and made, so nobody is asked for it. An approval is taken once.
@@ -515,6 +519,8 @@ class Plans:
         if named and error.get("tool") is not None:  # a failed call needs neither the line nor the class again
             message = message[named.end() :].partition(": ")[2]
         failed = {"line": line, "text": text, "message": message, "tool": error.get("tool"), "kind": error.get("kind")}
+        if error.get("kind") == "BudgetExceeded":
+            failed["budgets"] = list(budgets_of(self.context.store, row))
         partial: list[Json] = []
         for entry in self.context.history(run_id):
             node_of_entry = places.get(entry.node)

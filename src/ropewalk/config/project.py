@@ -21,7 +21,7 @@ from typing import Any, Final
 from ..errors import ConfigError
 from .secrets import secret_names
 from .servers import read_backends, read_providers, read_servers, read_worker_settings
-from .settings import Config, Limits, McpServed, PlanSettings, Retention, UndoSettings, fill_variables
+from .settings import BudgetSettings, Config, Limits, McpServed, PlanSettings, Retention, UndoSettings, fill_variables
 from .toml import SECTIONS, TomlFile, file_exists
 
 CONFIG_FILE: Final = "ropewalk.toml"
@@ -86,6 +86,7 @@ def read_config(directory: Path | str | None = None, *, environ: Mapping[str, st
         mcp_server=_read_mcp_server(data.get("mcp_server", {})),
         plans=PlanSettings(**data.get("plans", {})),
         failures=failures,
+        budget=BudgetSettings(**data.get("budget", {})),
         undo=UndoSettings(**data.get("undo", {}), where=lambda tool: table.place_of(("undo", "tools", tool))),
         warnings=tuple(warnings),
     )

@@ -279,6 +279,20 @@ POLICIES: Final = (ON_REQUEST, "on_failure")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetSettings:
+    """The limits of the runs of a project, together and by definition."""
+
+    calls: int | None = None
+    seconds: float | None = None
+    tokens: int | None = None
+    cost: float | None = None
+    # "day": all runs that begin on one day (UTC) together; "run": each run with its corrections.
+    per: Literal["day", "run"] = "day"
+    # The limits of single definitions, by id or name.
+    definitions: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UndoSettings:
     """How runs are undone."""
 
@@ -326,6 +340,8 @@ class Config:
     mcp_server: McpServed = field(default_factory=McpServed)
     # What models may do with plans.
     plans: PlanSettings = field(default_factory=PlanSettings)
+    # What runs may use.
+    budget: BudgetSettings = field(default_factory=BudgetSettings)
     # How runs are undone.
     undo: UndoSettings = field(default_factory=UndoSettings)
     # The environment variables that `$secret` may read.

@@ -117,6 +117,18 @@ _UNDOS: Final = ValueType(
     'a table of tool ids, each with the id of a tool or {tool = "...", args = {...}}', partial(_is_table_of, _is_undo)
 )
 
+_BUDGET_KEYS: Final = {"calls": _COUNT_OR_ZERO, "tokens": _COUNT_OR_ZERO, "seconds": _SECONDS, "cost": _SECONDS_OR_ZERO}
+_BUDGETS: Final = ValueType(
+    "a table of definitions, each with {calls = 100, tokens = 10000, seconds = 60, cost = 1.5}, some of them",
+    partial(
+        _is_table_of,
+        lambda value: (
+            isinstance(value, dict)
+            and all(name in _BUDGET_KEYS and _BUDGET_KEYS[name].accepts(limit) for name, limit in value.items())
+        ),
+    ),
+)
+
 SERVER_KEYS: Final[dict[str, ValueType]] = {
     "command": _TEXT,
     "args": _TEXTS,
@@ -187,6 +199,7 @@ SECTIONS: Final[dict[str, dict[str, ValueType]]] = {
         "wall_seconds": _SECONDS,
         "effects": _EFFECTS,
     },
+    "budget": {**_BUDGET_KEYS, "per": _one_of("day", "run"), "definitions": _BUDGETS},
     "undo": {
         "policy": _one_of("on_request", "on_failure"),
         "attempts": _COUNT,

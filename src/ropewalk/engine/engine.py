@@ -25,11 +25,13 @@ from ..events import Event
 from ..fast_dataclass import dataclass
 from ..ir import Flow
 from ..journal.address import run_sync_in_thread
+from ..journal.ledger import Limits
 from ..journal.protocol import ENDS, Entry, Key, Log, NewRun, OpenWait, RunRow, Store
 from ..journal.run_ids import new_run_id as new_run_id
 from ..journal.undo import UNSUCCESSFUL
 from ..redaction import Redaction
 from ..values import Json, check_json, digest, gc_disabled_until_next_tick
+from . import budgets
 from .compile.calls import Caller, Lease
 from .compile.program import Program, compile_flow
 from .run import Ending, Run, Watcher
@@ -159,6 +161,10 @@ class Job:
     """Whether a durable run is released while it only waits; its result then has the status `waiting`."""
     parent: Run | None = None
     """The live run that this run is part of."""
+    budget: Mapping[str, float] | None = None
+    """The limits of the run, by amount; the run that it corrects shares them."""
+    chain: str | None = None
+    """The first run of a chain of corrections, whose budget this run shares; None for a run that corrects none."""
     job_for_row: Callable[[RunRow], Awaitable[Job]] | None = None
     """Makes the job of a part that began under another version of its flow."""
 
@@ -181,6 +187,8 @@ class Engine:
         self.live: dict[str, Run] = {}
         """The runs that execute now, by id."""
         self.after_run: AfterRun | None = None
+        self.project_budget: Callable[[Job, bool], Limits] = lambda job, is_part: {}
+        """Returns the accounts that the project sets for a new run, which may be part of another one."""
         self.watchers: list[Watcher] = []
         """Each gets the events of every run that begins from now on, parts of other runs included."""
         self._parts: dict[str, set[str]] = {}  # by id of a live run: the ids of its parts
@@ -230,6 +238,7 @@ class Engine:
                     return _result(await asyncio.shield(live.ended()))
                 except _Abandoned:
                     continue
+            budgets.open_budgets(job, self.project_budget)
             try:
                 log = await self.store.open(job.new)
             except RunBusy:
@@ -328,18 +337,12 @@ class Engine:
         if finished is not None:
             check_same_run(finished, job.new)
             return _result(finished.result)
-        spent = 0.0
-        if log.resumed:
-            spent = log.run.spent
-            if log.run.fingerprint and log.run.fingerprint != job.new.fingerprint:
-                await log.release()
-                raise DefinitionChanged(job.new.id, ())
-            if (log.run.context or {}).get("executor") and not (job.new.context or {}).get("executor"):
-                await log.release()
-                raise NoExecutor(job.new.id)
         try:
+            if log.resumed:
+                _check_resumable(job, log.run)
+            late = await budgets.begin(job, log.run, self.store)
             program = self.program(job)
-            run = self._make_run(program, job, log, spent)
+            run = self._make_run(program, job, log, log.run.spent if log.resumed else 0.0)
         except BaseException:
             await _release_quietly(log)  # otherwise this process would own a run that it does not execute
             raise
@@ -353,6 +356,7 @@ class Engine:
         if began is not None:
             began(run.id)
         ending: Ending | None = None
+        token = budgets.enter(log.run)
         try:
             if run.watcher is not None:
                 about = {"nodes": program.node_count, "name": job.new.name, "kind": job.new.kind}
@@ -360,15 +364,19 @@ class Engine:
             if len(log.past) > _LONG:
                 gc_disabled_until_next_tick(run.loop)  # the recorded steps are read back without a pause
             ending = await run.execute()
+            if ending.status == "timeout" and late is not None:
+                ending.error = late
             if ending.status == "waiting":
                 result = await self._parked(job, run, ending)
             else:
+                await budgets.end(log.run, self.store, ending.duration)
                 result = await self._record_ending(job, run, ending)
         except BaseException as exc:
             self._parts.pop(run.id, None)  # they continue when this run is resumed
             await self._interrupt(job, run, ending, exc)
             raise
         finally:
+            budgets.leave(token)
             if self.live.get(run.id) is run:  # it is another one if somebody resumed the run after this loop was closed
                 del self.live[run.id]
             ended = getattr(job.caller, "ended", None)
@@ -521,6 +529,14 @@ async def _recorded(job: Job, run: Run, ending: Ending) -> tuple[dict[str, Json]
 
 class _Abandoned(Exception):
     """The task that executed a run was cancelled; whoever waits for the run takes over."""
+
+
+def _check_resumable(job: Job, row: RunRow) -> None:
+    """Raise if a job cannot continue a run: it has another definition, or lacks the executor that the run needs."""
+    if row.fingerprint and row.fingerprint != job.new.fingerprint:
+        raise DefinitionChanged(job.new.id, ())
+    if (row.context or {}).get("executor") and not (job.new.context or {}).get("executor"):
+        raise NoExecutor(job.new.id)
 
 
 async def _release_quietly(log: Log) -> None:

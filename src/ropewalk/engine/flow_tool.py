@@ -96,6 +96,8 @@ class FlowHost:
     value_schema: Callable[[], dict[str, Json] | None] | None = None
     # Returns the secrets that the flow may read in addition to those of its outer run.
     secrets: Callable[[], frozenset[str]] = frozenset
+    # The limits of each run, by amount.
+    budget: Mapping[str, float] | None = None
 
 
 class FlowTool(Routed):
@@ -238,6 +240,7 @@ class FlowTool(Routed):
             watcher=watcher,
             job_for_row=host.job_for_row,
             allowed=host.secrets(),
+            budget=host.budget,
         )
 
     def _compiled(self, watcher: Callable[[Event], None] | None) -> Program:

@@ -22,6 +22,7 @@ import orjson
 
 from ..errors import StoreError
 from ..values import Json, check_json
+from .ledger import Exhausted, Limits
 from .memory import MemoryLog, MemoryStore, Record
 from .protocol import Definition, Entry, Key, NewRun, OpenWait, Pruned, Signal
 from .sql.blobs import dump
@@ -109,6 +110,27 @@ class BaseStore(MemoryStore, ABC):
             if is_due:
                 self._unsaved[_key("turn", name)] = now
             return is_due
+
+    # --- the ledger ---------------------------------------------------------------------------
+
+    def reserve(self, key: str, limits: Limits, calls: int = 1, /) -> Exhausted | None:
+        with self._saving():
+            exhausted = super().reserve(key, limits, calls)
+            if exhausted is None:
+                self._note_ledger(key, limits)
+            return exhausted
+
+    def settle(self, key: str, amounts: Mapping[str, float], /) -> None:
+        with self._saving():
+            accounts = self._reservations.get(key, [])
+            super().settle(key, amounts)
+            self._note_ledger(key, accounts)
+
+    def _note_ledger(self, key: str, accounts: Iterable[str]) -> None:
+        reserved: Json = list(self._reservations.get(key, ())) if key in self._reservations else None
+        self._unsaved[_key("reservation", key)] = reserved
+        for account in accounts:
+            self._unsaved[_key("account", account)] = dict(self.used(account))
 
     # --- runs ---------------------------------------------------------------------------------
 
@@ -336,6 +358,8 @@ class BaseStore(MemoryStore, ABC):
         for (tool,), value in parts.get("uses", []):
             self._tools[tool] = {use["request"]: ToolUse(**use) for use in value}
         self._turns = {name: now for (name,), now in parts.get("turn", [])}
+        self._accounts = {account: value for (account,), value in parts.get("account", [])}
+        self._reservations = {key: value for (key,), value in parts.get("reservation", [])}
 
 
 class BaseLog(MemoryLog):

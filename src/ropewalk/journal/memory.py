@@ -26,6 +26,7 @@ import orjson
 from ..content import contents, hashes_of
 from ..errors import Fenced, JournalConflict, NotFound, RunBusy, RunEnded, RunUndone, StoreError
 from ..values import Json, check_json
+from .memory_ledger import MemoryLedger
 from .memory_undo import begin_undo, require_not_undone
 from .news import NewsCallback
 from .open_waits import match_signals
@@ -272,7 +273,7 @@ OWNER = f"{socket.gethostname()} (pid {os.getpid()})"
 _PAGE: Final = 1000
 
 
-class MemoryStore(MemoryDefinitions, MemoryUses):
+class MemoryStore(MemoryDefinitions, MemoryUses, MemoryLedger):
     """Definitions and runs in this process."""
 
     remote = False
@@ -284,6 +285,7 @@ class MemoryStore(MemoryDefinitions, MemoryUses):
 
     def __init__(self, durable: bool = False, *, keep: int = 1000) -> None:
         super().__init__()
+        MemoryLedger.__init__(self)
         self.durable = durable
         self._keep = keep
         self._runs: dict[str, Record] = {}

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from ..config.settings import Queue, WorkerSettings
+from ..engine.budgets import open_budgets
 from ..engine.engine import Engine, Job, check_same_run
 from ..engine.run import Watcher
 from ..errors import Action, NotFound, RunBusy, StoreError
@@ -162,6 +163,7 @@ class RemoteEngine(Engine):
         context = job.new.context or {}
         if context.get("executor"):
             return await super().run(job)
+        open_budgets(job, self.project_budget)
         await self.submit(job, context.get("queue"), context.get("priority") or DEFAULT_PRIORITY)
         return (await self.follow(job.new.id, job.watcher, park=job.park))[1]
 

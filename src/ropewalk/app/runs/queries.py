@@ -18,6 +18,7 @@ from ...notations.registry import NOTATIONS
 from ...values import Json
 from ..pinned_definition import SAME, pinned_definition
 from ..presenters import run_line
+from ..run_budget import budgets_of
 from . import argument_checks
 from .following import Following
 from .listed_run import ListedRun
@@ -207,6 +208,7 @@ class RunService:
             "forkedFrom": row.forked_from,
             "parent": row.parent,
             "undo": shown_undo(self.context, row, history if page.next is None and not after else None),
+            "budgets": budgets_of(self.store, row),
             "owner": row.owner,
             "input": row.input,
             "result": self.result(row),

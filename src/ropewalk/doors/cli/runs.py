@@ -261,6 +261,11 @@ def _details_text(
         lines.append(f"  owner    {run['owner']}")
     if run.get("input") is not None:
         lines.append(f"  input    {_short_text(run['input'])}")
+    for budget in run["budgets"]:
+        used = ", ".join(
+            f"{name} {budget['used'][name]:,.10g} of {most:,.10g}" for name, most in budget["limits"].items()
+        )
+        lines.append(f"  budget   {budget['account']}: {used}")
     for ending in run["endings"]:
         lines += _ending_lines(ending, entire=entire)
 

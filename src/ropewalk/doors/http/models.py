@@ -132,6 +132,14 @@ _FACTS: Final = (
 )
 
 
+class Budget(BaseModel):
+    """The limits of an account, and how much of each is used by everything that shares the account."""
+
+    account: str = Field(description="A run with its corrections, a definition, or the project.")
+    limits: dict[str, float] = Field(description="By amount: calls, seconds, tokens, cost in US dollars.")
+    used: dict[str, float]
+
+
 class Run(RunLine):
     """One run with its recorded steps."""
 
@@ -144,6 +152,7 @@ class Run(RunLine):
     forkedFrom: str | None
     parent: str | None = Field(description="The id of the run that contains this run.")
     undo: UndoReport | None = Field(description="null if no call of the run was undone.")
+    budgets: list[Budget] = Field(description="The budgets that the run counts for.")
     owner: str | None
     input: Any
     result: dict[str, Any] | None

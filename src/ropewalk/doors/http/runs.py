@@ -23,6 +23,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from ...app.app import App
 from ...app.preflight import check_input, check_variables
 from ...app.presenters import run_line
+from ...app.run_budget import read_budget
 from ...app.runs.liveness import RESUMABLE
 from ...app.runs.undone import undo_statuses
 from ...draw import graph_data
@@ -68,6 +69,7 @@ class NewRun(WaitBody):
     undo: Literal["on_request", "on_failure"] | None = Field(
         None, description="When its finished steps are undone. Default: as the definition or the project says."
     )
+    budget: dict[str, Any] | None = Field(None, description="The limits: calls, seconds, tokens, cost in US dollars.")
 
 
 EXECUTED: Final[dict[str, Any]] = {
@@ -104,7 +106,7 @@ async def start(body: NewRun, app: Served, files: Files, live: Going) -> Answer:
     """
     size = size_of(body.document)
     loaded, id = await load_patiently(app, size, lambda: loaded_of(app, files, body.definition, body.document))
-    run_id = own_id(body.run_id)
+    run_id, budget = own_id(body.run_id), read_budget(body.budget)
     variables = check_json(body.variables, "variables") if body.variables is not None else None
     check_variables(loaded.flow, variables or {})
     row = app.runs.row(run_id)
@@ -116,7 +118,9 @@ async def start(body: NewRun, app: Served, files: Files, live: Going) -> Answer:
         check_same_run(row, Begun(id=run_id, kind=loaded.kind, fingerprint=loaded.fingerprint, **identity))
         return Answer(await _existing_run(app, live, row, body.wait), 200)
     run = partial(app.execute, loaded, definition_id=id, run_id=run_id, input=body.input, variables=variables)
-    return await start_run(live, run_id, body.wait, lambda take: run(undo=body.undo, on_event=take), new=True)
+    return await start_run(
+        live, run_id, body.wait, lambda take: run(undo=body.undo, budget=budget, on_event=take), new=True
+    )
 
 
 async def _existing_run(app: App, live: LiveRuns, row: RunRow, wait: float) -> dict[str, Json]:

@@ -20,7 +20,7 @@ from .rows import Connection, fetch
 from .store import SqlStore
 from .writer import Writer
 
-_DEFINITIONS: Final = ("definition", "version", "tool_use")
+_DEFINITIONS: Final = ("definition", "version", "tool_use", "account", "reservation")
 _OF_A_RUN: Final = ("signal", "held")
 _NUMBERED: Final = {"run": {"seq"}, "signal": {"seq", "run"}, "held": {"run"}, "lease": {"run"}}
 """Columns that are the target's own."""

@@ -14,17 +14,18 @@ import asyncio
 import dataclasses
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ...content import contents
 from ...errors import NotFound, RunBusy
 from ...values import Json, check_json, is_json
+from ..ledger import Exhausted, Limits
 from ..news import News, NewsCallback
 from ..past import PagedPast
 from ..protocol import Definition, Entry, Key, NewRun, Pruned, RunRow, Signal, contains, statuses
 from ..tool_usage import ToolUse, in_order, surplus_rows
-from . import recovery, versions
+from . import ledger, recovery, versions
 from .blobs import Packed, dump, pack
 from .lease_watch import OWNED_BY, LeaseWatcher, Silence
 from .leases import boottime, this_process
@@ -311,6 +312,15 @@ class SqlStore(SqlToolUsage):
         most: int | None = None,
     ) -> Pruned:
         return prune(self._writer, before, keep, status, dry, most)
+
+    def reserve(self, key: str, limits: Limits, calls: int = 1, /) -> Exhausted | None:
+        return self._writer.run(lambda c: ledger.reserve(c, key, limits, calls))
+
+    def settle(self, key: str, amounts: Mapping[str, float], /) -> None:
+        self._writer.run(lambda c: ledger.settle(c, key, amounts))
+
+    def used(self, account: str, /) -> dict[str, float]:
+        return self._writer.read(lambda c: ledger.used(c, account))
 
     def take_turn(self, name: str, every: float, now: float) -> bool:
         return self._writer.run(lambda c: take_turn(c, name, every, now))

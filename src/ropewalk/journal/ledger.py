@@ -1,0 +1,59 @@
+"""The ledger of a store: what runs have used of their budgets, and what calls in progress have reserved.
+
+An account counts for everything that shares one budget: a run with its corrections, a definition, a day of a project. A
+call is reserved before it is made, in every account that it counts for, and settled after it. Both are one transaction
+each, so parallel calls in any number of processes never exceed a limit of calls. A reservation survives a crash of its
+process: the call is repeated under the same key, and counts once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Protocol, TypeAlias, runtime_checkable
+
+from ..fast_dataclass import dataclass
+
+AMOUNTS: Final = ("calls", "seconds", "tokens", "cost", "unpriced")
+"""What an account counts. `unpriced` is the number of turns of models whose price is not known."""
+Limits: TypeAlias = Mapping[str, Mapping[str, float]]
+"""By account the limits of its budget, by amount."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exhausted:
+    """The limit that refuses a call: the account, the amount, its limit, and how much is used or reserved."""
+
+    account: str
+    amount: str
+    limit: float
+    used: float
+
+
+@runtime_checkable
+class LedgerStore(Protocol):
+    """The part of a store that keeps the ledger; a store without it refuses runs with a budget."""
+
+    def reserve(self, key: str, limits: Limits, calls: int = 1, /) -> Exhausted | None:
+        """Reserve calls in every account, or return the first limit that is reached."""
+        # Atomic: all accounts are checked and changed, or none. A key that is reserved already is not counted again. An
+        # account without limits only counts. With 0 calls nothing is checked.
+        ...
+
+    def settle(self, key: str, amounts: Mapping[str, float], /) -> None:
+        """End a reservation, and add what was used besides its calls to its accounts."""
+        # Without such a reservation nothing happens, so that a repeated settlement counts once.
+        ...
+
+    def used(self, account: str, /) -> dict[str, float]:
+        """Return what is used of an account, reserved calls included; 0 of each amount for a new one."""
+        ...
+
+
+def check_limits(limits: Limits, used: Mapping[str, Mapping[str, float]]) -> Exhausted | None:
+    """Return the first limit that is reached; None if there is none."""
+    for account, budget in limits.items():
+        amounts = used[account]
+        for amount, limit in budget.items():
+            if amounts[amount] >= limit or (amount == "cost" and amounts["unpriced"]):
+                return Exhausted(account=account, amount=amount, limit=limit, used=amounts[amount])
+    return None

@@ -1,0 +1,228 @@
+"""One budget for a run with its corrections and parts, a definition and a project; kept over crashes."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from ropewalk import App, tool
+from ropewalk.config.settings import BudgetSettings
+from ropewalk.doors.http.site import make_site
+from ropewalk.errors import InvalidInput
+from ropewalk.journal.sqlite.store import SqliteStore
+
+pytestmark = pytest.mark.anyio
+ORDERS = "for i in range({}):\n    await order(item=i)\nraise ValueError('again')"
+CHAIN: dict[str, Any] = {
+    "kind": "chain",
+    "name": "five",
+    "nodes": [{"id": f"n{i}", "type": "tool", "tool": "order", "params": {"item": i}} for i in range(5)],
+}
+
+
+class Store:
+    """A tool, the calls of it, and whether the next one fails or kills its run."""
+
+    def __init__(self) -> None:
+        self.made: list[int] = []
+        self.failures = 0
+        self.started = asyncio.Event()
+        self.hold: asyncio.Event | None = None
+
+    def tools(self) -> list[Any]:
+        @tool
+        async def order(item: int) -> int:
+            """Order an item."""
+            self.made.append(item)
+            self.started.set()
+            if self.hold is not None:
+                await self.hold.wait()
+            if self.failures:
+                self.failures -= 1
+                raise ValueError("out of stock")
+            return item
+
+        @tool(annotations={"destructiveHint": True})
+        async def pay(amount: int) -> int:
+            """Pay. This cannot be undone."""
+            self.made.append(amount)
+            return amount
+
+        return [order, pay]
+
+
+@pytest.fixture
+def shop() -> Store:
+    return Store()
+
+
+def open_app(path: Path, shop: Store, budget: BudgetSettings | None = None) -> App:
+    app = App(f"sqlite:///{path / 'runs.db'}", tools=shop.tools())
+    if budget is not None:
+        app.context.budget = budget
+    return app
+
+
+async def test_a_chain_of_corrections_shares_one_budget(shop: Store, tmp_path: Path) -> None:
+    async with open_app(tmp_path, shop) as app:
+        plans = app.plans.for_models()
+        answer: Any = await plans.run_plan(ORDERS.format(2), budget={"calls": 3})
+        first = answer["runId"]
+        for count in (3, 6, 9, 12, 15):
+            answer = await plans.resume_run(answer["runId"], code=ORDERS.format(count))
+            assert answer["status"] == "failed"
+        assert shop.made == [0, 1, 2]
+        assert "the budget of 3 calls is used up" in answer["error"]["message"]
+        shown = [{"account": f"run:{first}", "limits": {"calls": 3}, "used": {"calls": 3}}]
+        assert answer["error"]["budgets"] == shown
+        details: Any = app.runs.get(answer["runId"])
+        assert details["budgets"] == shown
+
+
+async def test_a_retry_has_no_budget_of_its_own(shop: Store, tmp_path: Path) -> None:
+    shop.failures = 9
+    async with open_app(tmp_path, shop) as app:
+        answer: Any = await app.plans.run_plan("await order(item=1)", budget={"calls": 2})
+        for _ in range(4):
+            answer = await app.plans.resume_run(answer["runId"])
+        assert (answer["status"], shop.made) == ("failed", [1, 1])
+
+
+@pytest.mark.parametrize("limit", [1, 7, 30])
+async def test_parallel_calls_use_exactly_the_budget(shop: Store, tmp_path: Path, limit: int) -> None:
+    code = "r = await asyncio.gather(*[order(item=i) for i in range(40)], return_exceptions=True)\nreturn len(r)"
+    async with open_app(tmp_path, shop) as app:
+        await app.plans.run_plan(code, budget={"calls": limit})
+    assert len(shop.made) == limit
+
+
+async def test_a_call_that_a_crash_interrupts_keeps_its_reservation_and_counts_once(
+    shop: Store, tmp_path: Path
+) -> None:
+    shop.hold = asyncio.Event()
+    async with open_app(tmp_path, shop) as app:
+        code = "await order(item=1)\nawait order(item=2)\nawait order(item=3)"
+        task = asyncio.ensure_future(app.plans.run_plan(code, run_id="cut", budget={"calls": 2}))
+        await shop.started.wait()
+        account = "run:cut"
+        store: Any = app.store
+        assert store.used(account)["calls"] == 1
+        task.cancel()  # between reserve and settle
+        await asyncio.gather(task, return_exceptions=True)
+    shop.hold = None
+    async with open_app(tmp_path, shop) as app:
+        later: Any = app.store
+        assert later.used(account)["calls"] == 1
+        answer: Any = await app.plans.resume_run("cut")
+        assert (answer["status"], shop.made) == ("failed", [1, 1, 2])
+        assert later.used(account)["calls"] == 2
+
+
+async def test_the_project_and_a_definition_have_budgets_for_a_day(shop: Store, tmp_path: Path) -> None:
+    settings = BudgetSettings(calls=9, definitions={"five": {"calls": 7}})
+    async with open_app(tmp_path, shop, settings) as app:
+        outcomes = [(await app.run(CHAIN)).status for _ in range(2)]
+        assert (outcomes, len(shop.made)) == (["completed", "failed"], 7)
+        other = await app.run({**CHAIN, "name": "other"})
+        assert (other.status, len(shop.made)) == ("failed", 9)
+        assert "the budget of 9 calls is used up" in str(other.errors)
+
+
+async def test_the_project_limits_each_run_with_its_parts(shop: Store, tmp_path: Path) -> None:
+    async with open_app(tmp_path, shop, BudgetSettings(calls=4, per="run")) as app:
+        app.toolbox.register(app.as_tool(CHAIN))
+        code = "await five()"
+        for total in (3, 6):  # the call of the flow counts, too
+            answer: Any = await app.plans.run_plan(code)
+            assert (answer["status"], len(shop.made)) == ("failed", total)
+
+
+async def test_a_budget_of_seconds_covers_the_corrections(shop: Store, tmp_path: Path) -> None:
+    async with open_app(tmp_path, shop) as app:
+        code = "await asyncio.sleep(30)"
+        answer: Any = await app.plans.run_plan(code, budget={"seconds": 0.05})
+        assert answer["status"] == "timeout"
+        assert "the budget of 0.05 seconds is used up" in answer["error"]["message"]
+        answer = await app.plans.resume_run(answer["runId"], code="await asyncio.sleep(20)")
+        assert answer["status"] == "timeout"
+        answer = await app.plans.resume_run(answer["runId"], code="await order(item=1)")
+        assert (answer["status"] in ("failed", "timeout"), shop.made) == (True, [])
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [
+        {"seconds": 1e308}, {"seconds": -1}, {"seconds": True}, {"seconds": float("nan")}, {"seconds": float("inf")},
+        {"seconds": 0}, {"calls": True}, {"calls": -1}, {"calls": 1.5}, {"calls": 10**400}, {"cost": float("nan")},
+        {"tokens": "9"}, {"weeks": 1},
+    ],
+)  # fmt: skip
+async def test_a_limit_that_is_none_is_refused(shop: Store, tmp_path: Path, budget: Any) -> None:
+    async with open_app(tmp_path, shop) as app:
+        with pytest.raises(InvalidInput):
+            await app.plans.run_plan("await order(item=1)", budget=budget)
+        with pytest.raises(InvalidInput):
+            await app.run(CHAIN, budget=budget)
+    assert shop.made == []
+
+
+async def test_budgets_over_http(shop: Store, tmp_path: Path) -> None:
+    async with open_app(tmp_path, shop) as app:
+        transport = httpx2.ASGITransport(make_site(app, "t"))
+        head = {"Authorization": "Bearer t"}
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost", headers=head) as client:
+            body = {"document": CHAIN, "wait": 30, "runId": "one"}
+            for wrong in ({"seconds": 1e308}, {"calls": -1}, {"calls": True}):
+                refused = await client.post("/api/runs", json={**body, "budget": wrong})
+                assert refused.status_code == 422, refused.text
+                plan = await client.post("/api/plans/run", json={"code": "return 1", "budget": wrong})
+                assert plan.status_code == 422, plan.text
+            failed = await client.post("/api/runs", json={**body, "budget": {"calls": 2, "seconds": 600}})
+            assert "the budget of 2 calls is used up" in failed.text
+            budgets = (await client.get("/api/runs/one")).json()["budgets"]
+    assert budgets[0]["account"] == "run:one"
+    assert budgets[0]["limits"] == {"calls": 2, "seconds": 600}
+    assert budgets[0]["used"]["calls"] == 2
+    assert shop.made == [0, 1]
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_no_sequence_of_operations_exceeds_a_budget_or_reuses_an_approval(
+    shop: Store, tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    limit, approvals = chance.randint(1, 4), 0
+    async with open_app(tmp_path, shop) as app:
+        plans = app.plans.for_models()
+
+        def program() -> str:
+            calls = [f"await pay(amount={chance.randint(1, 2)})" for _ in range(chance.randint(1, 4))]
+            return "\n".join([*calls, chance.choice(["raise ValueError('no')", "return 1"])])
+
+        answer: Any = await plans.run_plan(program(), budget={"calls": limit})
+        for _ in range(10):
+            run = answer.get("runId")
+            if run is None or answer["status"] in ("completed", "conflict"):
+                break
+            if answer["status"] == "waiting" and chance.random() < 0.7:
+                answer = await plans.resume_run(run, {"approved": True})
+                approvals += 1
+            else:
+                answer = await plans.resume_run(run, code=program() if chance.random() < 0.7 else None)
+            assert len(shop.made) <= min(limit, approvals)
+
+
+async def test_two_stores_of_one_file_share_the_ledger(tmp_path: Path) -> None:
+    one, two = (SqliteStore(tmp_path / "runs.db") for _ in range(2))
+    limits = {"a": {"calls": 5}, "b": {"calls": 99}}
+    results = await asyncio.gather(
+        *(asyncio.to_thread((one, two)[i % 2].reserve, f"key{i}", limits) for i in range(30))
+    )
+    assert (results.count(None), one.used("a")["calls"], two.used("b")["calls"]) == (5, 5, 5)
+    one.close()
+    two.close()
