@@ -99,6 +99,8 @@ def _all(evaluation: Evaluation, values: Any, /) -> bool:
 
 
 def _round(evaluation: Evaluation, number: Any, ndigits: Any = None) -> Any:
+    if isinstance(ndigits, int) and abs(ndigits) > 400:
+        raise Refused("round to more than 400 digits; write fewer")
     return round(number) if ndigits is None else round(number, ndigits)
 
 

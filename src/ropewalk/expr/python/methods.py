@@ -72,6 +72,13 @@ def _long(native: Callable[..., Any]) -> Method:
     return run
 
 
+def _translate(evaluation: Evaluation, value: str, table: Any) -> str:
+    longest = max((len(item) for item in table.values() if isinstance(item, str)), default=1)
+    evaluation.reserve(len(value) * longest)
+    evaluation.step(1 + len(value) // 1024)
+    return value.translate(table)
+
+
 def _expandtabs(evaluation: Evaluation, value: str, tabsize: int = 8) -> str:
     if isinstance(tabsize, int) and tabsize > 100:
         raise Refused("tabs wider than 100 characters; write a smaller width")
@@ -105,13 +112,13 @@ _STR: Final[dict[str, Method]] = {
             "strip",
             "swapcase",
             "title",
-            "translate",
             "upper",
         ]
     },
     **{name: _split(getattr(str, name)) for name in ("split", "rsplit", "splitlines")},
     **{name: _padded(getattr(str, name)) for name in ("ljust", "rjust", "center", "zfill")},
     "join": _join,
+    "translate": _translate,
     "replace": _replace,
     "expandtabs": _expandtabs,
     "format": lambda evaluation, value, *args, **kwargs: format_template(evaluation, value, args, kwargs),

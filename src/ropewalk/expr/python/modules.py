@@ -242,7 +242,12 @@ def _statistics_functions() -> dict[str, Any]:
     names = (
         "mean fmean geometric_mean harmonic_mean median median_low median_high mode multimode pstdev pvariance stdev"
     )
-    return {name: _over(getattr(statistics, name)) for name in f"{names} variance quantiles".split()}
+    return {name: _over(getattr(statistics, name)) for name in f"{names} variance".split()} | {"quantiles": _quantiles}
+
+
+def _quantiles(evaluation: Evaluation, values: Any, *, n: int = 4, method: str = "exclusive") -> Any:
+    check_count("quantiles", n)
+    return statistics.quantiles(evaluation.collect(values), n=n, method=method)  # type: ignore[arg-type]
 
 
 def _deepcopy(evaluation: Evaluation, value: Any, /) -> Any:

@@ -177,6 +177,8 @@ def contains(evaluation: Evaluation, left: Any, right: Any) -> bool:
         evaluation.step(1 + (len(right) >> 10))
     elif isinstance(right, type):
         raise TypeError("argument of type 'type' is not iterable")
+    elif type(right) is range and not isinstance(left, int):
+        evaluation.step(len(right))  # Python compares one element after the other
     elif not isinstance(right, (dict, set, frozenset, range)):
         right = evaluation.iterate(right) if hasattr(right, "__next__") else right
     return left in right

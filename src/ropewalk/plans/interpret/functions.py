@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...expr.python.calls import function_maker
@@ -57,7 +57,9 @@ def made_function(node: Any, scope: Scope) -> Getter:
     body = _body(suspending_block(node.body, inner))
     if is_generator:
         kind = AsyncGenerator if is_async else Generator
-        return function_maker(node.name, node.args, scope, inner, lambda own: kind(node.name, body(own), own[0]))
+        return function_maker(
+            node.name, node.args, scope, inner, lambda own: kind(node.name, lambda: body(own), own[0])
+        )
     if is_async:
         return function_maker(
             node.name, node.args, scope, inner, lambda own: Coroutine(node.name, lambda: body(own), is_local=True)
@@ -97,20 +99,26 @@ def _recursive(node: ast.FunctionDef, scope: Scope, inner: Scope, body: Any) -> 
 
 def drive(coroutine: Native) -> Any:
     """Run a coroutine of the closures that never waits for the host, and return its result."""
+    frames = [coroutine]
     try:
-        run_frames([coroutine])
+        run_frames(frames)
     except StopIteration as end:
         return end.value
+    finally:
+        while frames:
+            frames.pop().close()
     raise Refused("a plain function cannot wait; write async def and await")
 
 
 class Generator(Members):
     """A generator of the program: its own list of frames, which run up to each `yield`."""
 
-    __slots__ = ("_evaluation", "_frames", "name")
+    __slots__ = ("_evaluation", "_frames", "_start", "name")
 
-    def __init__(self, name: str, coroutine: Native, evaluation: Any) -> None:
-        self.name, self._frames, self._evaluation = name, [coroutine], evaluation
+    def __init__(self, name: str, start: Callable[[], Native], evaluation: Any) -> None:
+        self.name, self._evaluation = name, evaluation
+        self._start: Callable[[], Native] | None = start
+        self._frames: list[Native] = []
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -127,7 +135,7 @@ class Generator(Members):
         return self._continue(None, error() if isinstance(error, type) else error)
 
     def _continue(self, value: Any, error: BaseException | None) -> Any:
-        if not self._frames:
+        if not self._has_frames():
             if error is not None:
                 raise error
             raise StopIteration
@@ -140,8 +148,16 @@ class Generator(Members):
             raise Refused("a generator that is not async cannot wait")
         return yielded.value
 
+    def _has_frames(self) -> bool:
+        """Return False after the end; the first time, make the frame."""
+        if self._start is not None:
+            self._frames.append(self._start())
+            self._start = None
+        return bool(self._frames)
+
     def close(self) -> None:
         """End the generator."""
+        self._start = None
         while self._frames:
             self._frames.pop().close()
 
@@ -172,7 +188,7 @@ class AsyncGenerator(Generator):
 
     async def next_value(self, end: Any) -> Any:
         """Return the next value, or `end`."""
-        if not self._frames:
+        if not self._has_frames():
             return end
         coroutine, sent = self._frames[0], None
         while True:

@@ -62,6 +62,13 @@ def _suspends(node: ast.AST) -> bool:
         return False
     if isinstance(node, ast.GeneratorExp):
         return suspends(node.generators[0].iter)
+    if isinstance(node, ast.If):  # a long row of `elif`s is a deep tree
+        rest: list[ast.stmt] = [node]
+        while len(rest) == 1 and isinstance(rest[0], ast.If):
+            if suspends(rest[0].test) or any(suspends(part) for part in rest[0].body):
+                return True
+            rest = rest[0].orelse
+        return any(suspends(part) for part in rest)
     return any(suspends(child) for child in ast.iter_child_nodes(node))
 
 

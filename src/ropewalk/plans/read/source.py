@@ -18,7 +18,7 @@ MAX_CHARACTERS: Final = 200_000
 MAX_NODES: Final = 60_000
 MAX_NESTING: Final = 60
 """How deep expressions and statements may be nested."""
-MAX_BRANCHES: Final = 500
+MAX_BRANCHES: Final = 300
 """How many `elif` an `if` may have."""
 
 
