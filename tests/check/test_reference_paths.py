@@ -137,8 +137,23 @@ def test_a_test_of_one_member_excuses_no_other(function: str) -> None:
         assert (found == []) == is_excused
 
 
+CLOSED = Cards(closed=ToolCard(None, schema((), True, name="string")))
+
+
 def test_a_member_that_is_tested_for_may_be_anything() -> None:
     value = Fn("?:", (Fn("has", (out("s", "extra"),)), out("s", "extra"), Lit("none")))
-    schema = infer(flow(ordered(call("s", "u"), result=obj(x=value))), NESTED)
+    schema = infer(flow(ordered(call("s", "closed"), result=obj(x=value))), CLOSED)
     assert schema is not None
     assert schema["properties"] == {"x": {}}
+
+
+@pytest.mark.parametrize(("name", "symbol"), [("neg", "-"), ("-", "-"), ("*", "*"), ("/", "/"), ("%", "%")])
+def test_arithmetic_names_its_sign(name: str, symbol: str) -> None:
+    [problem] = told(Fn(name, (Lit("x"),) * (1 if name == "neg" else 2)))
+    assert problem == f"c.value: '{symbol}' needs numbers; this is a string"
+
+
+@pytest.mark.parametrize("name", ["!", "&&", "==", "<", "in"])
+def test_a_test_is_true_or_false(name: str) -> None:
+    test = Fn(name, (Ref("input"),) * (1 if name == "!" else 2))
+    assert "is a boolean, not an object; it has no 'x'" in told(Fn("[]", (test, Lit("x"))))[0]

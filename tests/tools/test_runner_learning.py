@@ -16,6 +16,7 @@ from ropewalk.errors import (
     InvalidValue,
     NoBackends,
     OutputValidationFailed,
+    ToolError,
     ToolNotFound,
     ValidationFailed,
 )
@@ -112,6 +113,16 @@ def test_only_an_index_with_a_version_is_asked_once() -> None:
     first = runner.bind("double")
     box.register(Tool("other", "", {}), lambda: 1)
     assert runner.bind("double") is not first
+
+
+def test_an_index_that_fails_is_a_failure_to_resolve() -> None:
+    class Broken(Index):
+        def get(self, id: str) -> Tool | None:
+            raise OSError("no disk")
+
+    with pytest.raises(ToolError) as raised:
+        asyncio.run(Runner(Broken([])).run("t"))
+    assert (raised.value.op, raised.value.reason) == ("resolve", "no disk")
 
 
 # --- the log -------------------------------------------------------------------------------------
