@@ -110,7 +110,7 @@ class Simulation:
             if isinstance(request, m.Call):
                 arguments = json.loads(request.arguments)
                 self.calls.append((request.tool, arguments))
-                due = self.now + self.delay(self._number, request.tool, arguments)
+                due = self.now + self.delay(len(self.calls), request.tool, arguments)
             assert due is not None
             heapq.heappush(self._events, (due, self._number, request))
 
