@@ -194,6 +194,11 @@ class Members:
         # Raises AttributeError if it cannot be deleted.
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
+    @classmethod
+    def set_class_member(cls, evaluation: Evaluation, name: str, item: Any) -> None:
+        """Set a member of the class itself, or raise AttributeError if it cannot be set."""
+        raise AttributeError(f"cannot set '{name}' of type object '{cls.__name__}'")
+
     def context(self, evaluation: Evaluation, is_async: bool) -> tuple[Any, Any]:
         """Return the functions that enter and leave a `with` block."""
         # Raises TypeError if it has none.

@@ -311,6 +311,9 @@ def set_member(evaluation: Evaluation, value: Any, name: str, item: Any) -> None
     if isinstance(value, Members):
         value.set_member(evaluation, name, item)
         return
+    if isinstance(value, type) and issubclass(value, Members):
+        value.set_class_member(evaluation, name, item)
+        return
     if not isinstance(value, dict):
         raise AttributeError(f"'{type(value).__name__}' object has no attribute '{name}'")
     set_item(evaluation, value, name, item)

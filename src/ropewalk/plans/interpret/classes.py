@@ -96,14 +96,26 @@ class Instance(Members):
             return found.bind(evaluation, cls)
         return found.function if isinstance(found, (Method, StaticMethod)) else found
 
+    @classmethod
+    def set_class_member(cls, evaluation: Any, name: str, item: Any) -> None:
+        """Set a member of the class."""
+        if name in _OWN_MEMBERS or cls is Instance:
+            raise AttributeError(f"cannot set '{name}' of type object '{cls.__name__}'")
+        evaluation.reserve(64)
+        setattr(cls, name, item)
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} object>"
 
 
 _MISSING: Final = object()
+_OWN_MEMBERS: Final = frozenset(("annotations_", "fields_", "frozen_"))
+"""Facts about a class that are not members for its program."""
 
 
 def _in_classes(classes: tuple[type[Any], ...], name: str) -> Any:
+    if name in _OWN_MEMBERS:
+        return _MISSING
     for kind in classes:
         if name in kind.__dict__ and issubclass(kind, Instance) and kind is not Instance:
             return kind.__dict__[name]
