@@ -34,6 +34,7 @@ CAMPAIGNS = {
     "faults": "broken processes, files, connections and servers at every position of a run",
     "fuzz": "expressions, documents and values at random",
     "pages": "views of the web UI in a browser",
+    "plans": "programs from Python's grammar, against Python",
     "properties": "flows at random, against a reference",
     "recovery": "kills at every position of a run, in every notation",
     "reliability": "workers through outages, pauses and kills",

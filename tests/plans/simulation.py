@@ -95,10 +95,11 @@ class Simulation:
             if not self._events:
                 return Outcome("waiting", waits=session.waits()), self.rows
             self._end_next(session)
+        self._start()  # those that the end of the program cancelled at once
         return session.outcome, self.rows
 
     def _start(self) -> None:
-        """Begin calls; those that are cancelled in the same turn are never begun."""
+        """Begin calls, in the order of their requests."""
         begun, self._begun = self._begun, []
         for request, due in begun:
             if isinstance(request, m.Question):
@@ -140,7 +141,6 @@ class Simulation:
 
     def abort(self, path: str) -> None:
         self._gone.add(path)
-        self.session.forget(path)
 
     def clock(self, name: str) -> float:
         return self.now if name == "now" else self.now - START

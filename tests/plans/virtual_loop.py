@@ -25,10 +25,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self._now = 0.0
-        self._clock_resolution = 1e-9
+        self._clock_resolution = 1e-12
+        self._timers = 0
 
     def time(self) -> float:
         return self._now
+
+    def call_at(self, when: float, *arguments: Any, **named: Any) -> asyncio.TimerHandle:
+        """Make a timer that is due at an instant of its own, as no two are in the world; the order is kept."""
+        self._timers += 1
+        return super().call_at(round(when, 6) + self._timers * 1e-10, *arguments, **named)
 
     def _run_once(self) -> None:
         if not self._ready:  # type: ignore[attr-defined]
@@ -82,7 +88,7 @@ def run_python(
                 value = runner.run(space["main"](**{name: as_data(item) for name, item in inputs.items()}))
             outcome = {"result": json.loads(json.dumps(value))}
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - programs raise anything
-            outcome = {"error": type(error).__name__, "message": str(error)}
+            outcome = {"error": type(error).__name__, "message": str(error).replace("main.<locals>.", "")}
     return {**outcome, "calls": calls, "printed": printed.getvalue()}
 
 

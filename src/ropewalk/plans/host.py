@@ -80,14 +80,20 @@ class _Host:
 
     def abort(self, path: str) -> None:
         """Cancel a call or a timer."""
-        self._begun = [request for request in self._begun if request.path != path]
+        self._start()
         task = self._tasks.pop(path, None)
-        if task is None:
-            self.session.forget(path)
-            return
-        task.cancel()
         if isinstance(task, asyncio.Task):
             self._aborted.add(task)
+            self._loop.call_soon(task.cancel)  # after its first turn, so that the call begins as in Python
+        elif task is not None:
+            task.cancel()
+
+    def _start(self) -> None:
+        """Make tasks of the steps that were begun."""
+        begun, self._begun = self._begun, []
+        for request in begun:
+            if not isinstance(request, m.Question) or self._answer is not None:
+                self._tasks[request.path] = self._loop.create_task(self._call(request))
 
     def clock(self, name: str) -> float:
         """Return what a clock shows."""
@@ -105,13 +111,10 @@ class _Host:
 
     async def wait(self) -> None:
         """Wait until a step ends."""
-        begun, self._begun = self._begun, []
-        begun = [request for request in begun if not isinstance(request, m.Question) or self._answer is not None]
-        if len(begun) == 1 and not self._tasks:  # the usual case needs no task of its own
-            await self._call(begun[0])
+        if len(self._begun) == 1 and not self._tasks and isinstance(self._begun[0], m.Call):
+            await self._call(self._begun.pop())  # the usual case needs no task of its own
             return
-        for request in begun:
-            self._tasks[request.path] = self._loop.create_task(self._call(request))
+        self._start()
         self._woken = self._loop.create_future()
         await self._woken
 

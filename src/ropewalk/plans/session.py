@@ -109,6 +109,8 @@ class Session:
                 self._finish(message)
 
     def _cancel(self, path: str) -> None:
+        if self._replay.is_over and path not in self._running:
+            self._begin_open()  # a call begins when it is requested, as in Python, also if it is cancelled at once
         request = self._open.pop(path, None)
         self._replay.cancelled.add(path)
         if request is None or path not in self._running:
@@ -272,6 +274,11 @@ class Replay:
                 raise Diverged(row.path, _described(row), None)
             return row
         return None
+
+    @property
+    def is_over(self) -> bool:
+        """Return True if every recorded row was delivered or skipped."""
+        return all(row.path in self.cancelled for row in self._rows)
 
     def reading(self, clock: m.Clock) -> float | None:
         """Return what a clock showed; None if it was not recorded."""

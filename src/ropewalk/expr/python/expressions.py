@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from .builtins import FUNCTIONS, TYPE_NAMES
 from .chance import CHANCE
-from .evaluation import BuiltinFunction, Evaluation
+from .evaluation import BuiltinFunction, Evaluation, LocalFunction
 from .failures import EXCEPTIONS
 from .formatting import converted, format_value
 from .modules import MODULES, Constant
@@ -228,6 +228,8 @@ def _walrus(node: ast.NamedExpr, scope: Scope) -> Getter:
     owner, hops = scope, 0
     while owner.comprehension and owner.parent is not None:
         owner, hops = owner.parent, hops + 1
+    if node.target.id not in owner.slots:
+        raise Unsupported(node, "an assignment inside of an expression of a class is not supported; write it before it")
     slot = owner.slots[node.target.id]
 
     def run(frame: Frame) -> Any:
@@ -488,6 +490,8 @@ def _assign_several(node: ast.Tuple | ast.List, scope: Scope) -> Setter:
     def unpack(frame: Frame, value: Any) -> None:
         if isinstance(value, (int, float, type(None), type)):
             raise TypeError(f"cannot unpack non-iterable {type(value).__name__} object")
+        if isinstance(value, LocalFunction):
+            raise TypeError("cannot unpack non-iterable function object")
         items = list(frame[0].iterate(value))
         if starred is None:
             if len(items) > expected:

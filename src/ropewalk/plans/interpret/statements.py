@@ -46,7 +46,10 @@ def suspending_block(nodes: Sequence[ast.stmt], scope: Scope) -> Suspending:
     for node in nodes:
         if isinstance(node, ast.Pass):
             continue
-        if suspends(node) and not isinstance(node, FUNCTIONS):
+        if any(suspends(value) for value in _first_values(node)):
+            add_plain()
+            runs.append((node.lineno, True, _function(node, scope)))
+        elif suspends(node) and not isinstance(node, FUNCTIONS):
             add_plain()
             runs.append((node.lineno, True, _statement(node, scope)))
         else:
@@ -63,6 +66,24 @@ def suspending_block(nodes: Sequence[ast.stmt], scope: Scope) -> Suspending:
         return None
 
     return execute
+
+
+def _first_values(node: Any) -> list[ast.expr]:
+    """Return the decorators and default values of a function, which are evaluated where it is made."""
+    if not isinstance(node, FUNCTIONS):
+        return []
+    defaults = [*node.args.defaults, *node.args.kw_defaults]
+    return [*node.decorator_list, *(default for default in defaults if default is not None)]
+
+
+def _function(node: Any, scope: Scope) -> Suspending:
+    """Compile a function whose decorators or default values suspend."""
+    before, new = Parts(scope), copy.copy(node)
+    new.args = copy.copy(node.args)
+    new.decorator_list = [before.put(decorator) for decorator in node.decorator_list]
+    new.args.defaults = [before.put(default) for default in node.args.defaults]
+    new.args.kw_defaults = [None if default is None else before.put(default) for default in node.args.kw_defaults]
+    return before.then(block([new], scope))
 
 
 def _statement(node: ast.stmt, scope: Scope) -> Suspending:
@@ -95,9 +116,24 @@ def _return(node: ast.Return, scope: Scope) -> Suspending:
 
 
 def _strict(node: Any, scope: Scope) -> Suspending:
-    """Compile `raise`, `assert` and `del`: their parts, then the ordinary statement."""
+    """Compile `raise`: its parts, then the ordinary statement."""
     before = Parts(scope)
     return before.then(block([before.replaced(node)], scope))
+
+
+def _delete(node: ast.Delete, scope: Scope) -> Suspending:
+    """Compile `del`: each target is deleted before the next one is evaluated."""
+    runs = []
+    for target in node.targets:
+        before = Parts(scope)
+        new = ast.copy_location(ast.Delete([_target(target, before)]), node)
+        runs.append(before.then(block([new], scope)))
+
+    async def run(frame: Frame) -> None:
+        for delete in runs:
+            await delete(frame)
+
+    return run
 
 
 def _assert(node: ast.Assert, scope: Scope) -> Suspending:
@@ -398,7 +434,7 @@ SUSPENDING: Final[dict[type[ast.AST], Callable[[Any, Scope], Suspending]]] = {
     ast.AsyncFor: _for,
     ast.AsyncWith: _with,
     ast.AugAssign: _augmented,
-    ast.Delete: _strict,
+    ast.Delete: _delete,
     ast.Expr: _expression,
     ast.For: _for,
     ast.If: _if,

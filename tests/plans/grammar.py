@@ -1,0 +1,390 @@
+"""Random programs from Python's grammar, whether or not plans support them; each construct is one line of a table.
+
+In a template `$int` is an expression of that kind, `$int_` one without `await`, `$block` some statements, `$loop` some
+statements of a loop, and `#` a number of its own for new names. Every value may be awaited: from a tool as a copy, or
+from a local function as the same object.
+"""
+
+from __future__ import annotations
+
+import ast
+import random
+import re
+import textwrap
+import warnings
+from typing import Any, Final
+
+PARAMETERS: Final = {"same": ("value",), "fail": ("value",), "save": ("key", "value")}
+"""The tools of the programs: `same` gives its value, `fail` raises for odd numbers, `save` counts."""
+
+START: Final = """
+import asyncio
+import contextlib
+from collections import defaultdict
+class Box:
+    made = 0
+    def __init__(self, n, items=None):
+        self.n = n
+        self.items = [] if items is None else items
+    def add(self, item, *more):
+        self.items.append(item)
+        self.n += len(more)
+        return self
+async def later(value):
+    await same(value=0)
+    return value
+async def both(first, second=2, *rest, third=3, **others):
+    return first + second + third + len(rest) + await same(value=len(others))
+def plain(first, second=2, *rest, third=3, **others):
+    return first - second + third + len(rest) + len(others)
+out = []
+tasks = []
+a, b = 1, 2
+xs = [1, 2, 3]
+ys = xs
+rows = [[1, 2], [3], [0, 4, 5]]
+counts = {"a": 1, "b": 2}
+table = {"a": [1], "b": xs}
+groups = defaultdict(list)
+box = Box(3, ys)
+lock = asyncio.Lock()
+semaphore = asyncio.Semaphore(2)
+queue = asyncio.Queue()
+"""
+END: Final = "return [out, a, b, xs, ys, rows, counts, table, groups, box.n, box.items]"
+
+AWAITS: Final = (
+    "(await same(value=$))",
+    "(await same(value=$))",
+    "(await later($))",
+    "(await later(value=$))",
+    "(await asyncio.create_task(later($)))",
+    "(await asyncio.gather(later($), same(value=1)))[0]",
+    "(await asyncio.wait_for(later($), 9))",
+    "(await asyncio.shield(later($)))",
+)
+"""What may be around the expression at `$`."""
+
+EXPRESSIONS: Final = {
+    "int": """
+        0 | 1 | 2 | 5 | -3 | a | b | a | b | box.n | len(xs) | counts["a"]
+        ($int + $int) | ($int - $int) | ($int * $int_) | ($int // $int) | ($int % 4) | ($int << ($int % 3)) | ($int ^ $int)
+        -$int | ~$int | ($int if $bool else $int) | ($int or $int) | ($int and $int) | (a := $int) | (b := $int)
+        plain($int, $int) | plain($int, second=$int) | plain(*$list[:2], 1) | plain(1, **{"third": $int}) | plain(1, 2, *$list)
+        (await both($int, $int)) | (await both(*$list[:1], third=$int)) | (await both($int, **$dict))
+        (lambda x, y=$int: x + y)($int) | (lambda *r, k: sum(r) + k)(*$list, k=$int) | (await later(plain))($int, $int)
+        len($list) | sum($list) | max($list, default=$int) | min($int, $int) | sum(x * $int_ for x in $list) | abs($int)
+        $list[$int % 3] | $list[-1] | $rows[$int % 3][0] | $dict["a"] | $dict.get($text, $int) | rows[$int % 3][$int % 2]
+        (await same(value={"n": $int})).n | Box($int).n | (await later(box)).n | box.add($int).n | len($text) | int($bool)
+        $list.index($int) | $list.count($int) | (await fail(value=$int)) | (await save($text, $int)) | (await same([$int, 7]))[0]
+        next((x for x in $list if x > $int_), $int) | len({$int, $int, 3}) | len($dict) | table["a"][0]
+    """,
+    "bool": """
+        True | False | $int < $int | $int <= $int < $int | $int == $int != $int | not $bool | $int in $list | $list is xs
+        ($bool and $bool) | ($bool or $bool) | $text in $dict | $list == $list | $int not in ($int, $int) | bool($list)
+        any(x > $int_ for x in $list) | all([x < $int for x in $list]) | isinstance($int, int) | (a := $int) > 2
+    """,
+    "text": """
+        "a" | "b" | "hello" | f"{$int}-{$text!r}" | f"{$int:{$int % 7}}" | str($int) | ($text + $text) | $text.upper()
+        "-".join([str(x) for x in $list]) | $text[$int:$int] | $text[::$int or 1] | f"{$list} and {$int:03d}" | "%s!" % $int
+        ("a" if $bool else $text) | $text.replace($text, "x") | list($dict)[0] | str($bool)
+    """,
+    "list": """
+        xs | ys | xs | rows[$int % 3] | table["a"] | box.items | groups[$text]
+        [] | [$int] | [$int, $int] | [*$list, $int] | [*$list, *$list] | list(($int, $int)) | ($list + $list) | ($list * ($int % 3))
+        [x + $int for x in $list] | [$int for x in $list if x > $int] | [x * y for x in $list[:2] for y in $list[:2]]
+        [x for y in $rows[:2] if $bool for x in y] | list(x - 1 for x in $list) | sorted({x % 3 for x in $list}) | sorted({$int, $int})
+        $list[$int:] | $list[:$int] | $list[::-1] | $list[$int:$int:$int or 1] | sorted($list, key=lambda x: (x % 3, x))
+        list($dict.values()) | list(map(lambda x: x + $int_, $list)) | [x for x in range($int % 4)] | sorted({x + $int for x in $list})
+        (await asyncio.gather(same($int), later($int))) | (await asyncio.gather(*[same(x) for x in $list[:3]]))
+        ($list if $bool else $list) | ($list or $list) | list(filter(lambda x: x > 1, $list)) | list(reversed($list))
+        (await later(box)).items | $rows[$int % 3] | list(dict(zip($list, $list)).values()) | [(x, $int)[1] for x in $list]
+        [y := $int, y] | [i + x for i, x in enumerate($list)] | (await asyncio.gather(later(1), return_exceptions=$bool))
+    """,
+    "rows": "rows | rows | [$list, $list] | [[$int], xs] | [[x, $int] for x in $list] | list(table.values()) | [*rows, $list]",
+    "dict": """
+        counts | {"a": $int} | {"a": $int, $text: $int} | {**$dict, "b": $int} | dict(a=$int, b=$int) | ($dict | $dict)
+        {str(x): x for x in $list} | {str(x): $int for x in $list if x} | {$text: x for x in $list} | dict([("a", $int)])
+        {k: v for k, v in $dict.items()} | ({"a": $int} or $dict) | dict(zip("ab", $list)) | {"a": 1, **$dict}
+    """,
+}
+"""The expressions of each kind, between bars."""
+
+STATEMENTS: Final = """
+a = $int
+b = a = $int
+a: int = $int
+xs = $list
+ys = xs = $list
+a, b = $int, $int
+a, *xs = $list
+(a, b), *_ = [($int, $int), $int]
+[a, b] = $list[:2]
+x, *y = lambda x: x
+rows[$int % 3] = $list
+rows[$int % 3][0] = $int
+counts[$text] = $int
+xs[$int:] = $list
+xs[$int:$int] = [$int]
+xs[::2] = $list
+box.n = $int
+(await later(box)).n = $int
+box.items, rows[0] = $list, $list
+rows[0][0], counts[$text] = $int, $int
+a += $int
+xs += $list
+xs *= $int % 3
+rows[$int % 3] += $list
+rows[$int % 3][0] += $int
+counts["a"] += $int
+counts[$text] -= $int
+xs[$int:$int] += $list
+box.n += $int
+(await later(box)).n -= $int
+groups["a"] += [$int]
+table["b"] += $list
+del xs[$int % 3]
+del xs[$int:$int], counts[$text]
+del (await later(box)).items[0]
+out.append($int)
+out.append($list)
+out.append([$text, $bool])
+out.append(list($list))
+out.append(dict($dict))
+print($int, $text, sep=$text)
+xs.append($int)
+xs.extend($list)
+xs.insert($int, $int)
+xs.remove($int)
+out.append(xs.pop($int % 2))
+groups[$text].append($int)
+groups["a"].append($int); groups["a"].extend([$int])
+table[$text].append($int)
+table.setdefault($text, []).append($int)
+table.get("b").append($int)
+table.update(c=$list)
+rows[$int % 3].append($int)
+rows.append($list)
+box.items.append($int)
+box.add($int).add($int, *$list)
+(await later(box)).items.append($int)
+(await later(xs)).append($int)
+counts.update({"z": $int}, y=$int)
+append = xs.append; append($int)
+s# = xs; n = $int; s#.append(n)
+s# = rows[$int % 3]; s#.append($int); out.append(len(rows[0]))
+pair# = (xs, $int); pair#[0].append($int)
+$int
+pass
+assert $bool, $text
+raise ValueError($text)
+raise KeyError($int) from ValueError($text)
+if $bool:|    $block
+if $bool:|    $block|else:|    $block
+if $bool:|    $block|elif $bool:|    $block|else:|    $block
+if (a := $int) > 1:|    $block
+for i in $list[:3]:|    $loop
+for i in range($int % 4):|    $loop|    xs.append($int)
+for i, row in enumerate(rows):|    for j, _ in enumerate(row):|        row[j] += $int * (i + j)
+for row in $rows:|    row.append($int)
+for a, *b# in [[$int, 1], [$int]]:|    $loop
+for rows[$int % 3] in $rows[:2]:|    $loop
+for counts[$text] in $list[:2]:|    $loop
+for key, value in list(table.items()):|    value.append($int)|    $loop
+for i in $list[:3]:|    $loop|else:|    $block
+w# = 0|while w# < 2 and $bool:|    w# += 1|    $loop
+w# = 0|while (w# := w# + 1) < $int % 5:|    $loop|else:|    $block
+with contextlib.suppress(ValueError, KeyError):|    $block
+with contextlib.suppress($int > 1 and KeyError or Exception):|    $block
+try:|    $block|except ValueError:|    $block
+try:|    $block|    raise KeyError($text)|except (KeyError, IndexError) as error:|    out.append(str(error))|    $block
+try:|    $block|except (await later(ValueError)) as error:|    $block|except Exception:|    $block|else:|    $block
+try:|    $block|    out.append(await fail(value=$int))|except ToolError as error:|    out.append(str(error))|finally:|    $block
+match $list:|    case [first, *_] if first > $int:|        $block|    case []:|        $block|    case _:|        $block
+match $dict:|    case {"a": 1 | 2 as a}:|        $block|    case {"b": b, **others}:|        $block
+match $int, box:|    case 1, Box(n=3):|        $block|    case int(), Box(n=n#) if $bool:|        out.append(n#)
+def f#(x, y=$int, *, z=$int):|    return x + y * z + a|out.append(f#($int, z=$int))
+def f#(x, known=[]):|    known.append(x)|    return known|f#($int)|out.append(list(f#($int)))
+def f#(x, known=$list):|    known.append(x)|    return len(known)|f#($int); out.append(f#($int))
+def f#(x: $int, **others) -> $text:|    nonlocal a|    a += x|    return others|out.append(f#($int, k=$int))
+def f#(x):|    global seen|    seen = [x]|f#($int)|seen.append($int)|out.append(seen)
+def f#():|    yield $int_|    yield from $list_|for i in f#():|    $loop
+def f#(wrapped):|    return lambda x: wrapped(x) + $int_|@(await later(f#))|def g#(x):|    return x * 2|out.append(g#($int))
+async def f#(x, y=$int, known=[]):|    known.append(x)|    $block|    return len(known) + y|out.append(await f#($int) + await f#($int))
+async def f#(x):|    nonlocal a, xs|    $block|    return $int|out.append(await f#($int))
+async def f#(x) -> (await later(int)):|    nonlocal a|    a += $int|    return $text|out.append(await f#($int))
+async def f#(n):|    if n <= 0:|        return $int|    return await f#(n - 1) + $int|out.append(await f#($int % 3))
+async def f#(x):|    for i in $list[:3]:|        if i == $int:|            return i|        rows[0].append(i)|out.append(await f#($int))
+@(await later(contextlib.suppress(ValueError)))|async def f#():|    raise ValueError|await f#()
+hooks# = [lambda x=$int: x + i for i in $list[:3]]|out.append([hook() for hook in hooks#])
+hooks# = []|for i in range(3):|    async def f#(k=i):|        return [k, i, await same(i)]|    hooks#.append(f#)|out.append([await f() for f in hooks#])
+class C#(Box):|    size = $int_|    def get(self):|        return self.n + self.size|out.append(C#($int).get())
+class C#:|    async def get(self, x=1):|        self.x = $int|        return self.x + x|out.append(await C#().get($int))
+class C#(Exception):|    pass|try:|    $block|    raise C#($text)|except C# as error:|    out.append(error.args[0])
+import math|a = math.floor($int / 2)
+from math import ceil|a = ceil($int / 2)
+async def f#():|    $block|    return $int|tasks.append(asyncio.create_task(f#()))
+async def f#():|    await save("t", $int)|    await save("u", $int)|asyncio.create_task(f#())
+tasks.append(asyncio.create_task(save("t", $int)))
+t# = asyncio.create_task(save("t", $int))|out.append([await t#, $int, await t#])
+t# = asyncio.create_task(later($list))|u# = asyncio.create_task(later($int))|out.append([await u#, await t#])
+t# = asyncio.create_task(later($int))|async def f#():|    return await t# + await save("x", $int)|out.append(await asyncio.gather(t#, f#(), f#()))
+named# = {"x": asyncio.create_task(save("t", $int)), $text: asyncio.create_task(later($int))}|out.append({k: await t for k, t in named#.items()})
+if tasks:|    tasks[-1].cancel()
+for task in tasks:|    try:|        out.append(await task)|    except (Exception, asyncio.CancelledError) as error:|        out.append(type(error).__name__)
+out.append(str(len(await asyncio.gather(*tasks, return_exceptions=True))))
+t# = asyncio.create_task(later($int))|await asyncio.sleep($int % 2)|t#.cancel()|out.append(t#.cancelled())
+t# = asyncio.create_task(later($int))|await t#|out.append([t#.result(), t#.done()])
+if tasks:|    done, pending = await asyncio.wait(tasks[-2:], timeout=$int % 3 / 20)|    out.append([len(done), len(pending)])
+ts# = [asyncio.create_task(later($int)), asyncio.create_task(same(value=$int))]|for c in asyncio.as_completed(ts#):|    out.append(await c)
+async with asyncio.TaskGroup() as g#:|    t# = g#.create_task(later($int))|    g#.create_task(save("g", $int))|out.append(t#.result())
+async with asyncio.TaskGroup() as g#:|    g#.create_task(fail($int))|    $block
+async def f#():|    $block|async with asyncio.TaskGroup() as g#:|    g#.create_task(f#())|    $block
+async with lock:|    out.append($int)
+async with (await later(semaphore)) as s#:|    $block
+try:|    async with asyncio.timeout($int % 3 / 20):|        a = $int|        $block|        await asyncio.sleep($int % 2)|except TimeoutError:|    out.append("late")
+try:|    async with asyncio.timeout(0.05):|        for i in (1, 2, 3):|            out.append(await same(i))|except TimeoutError:|    xs.append($int)
+async def f#():|    $block|    await asyncio.sleep(0.03)|    return $int|out.append(await asyncio.wait_for(f#(), $int % 3 / 10))
+await asyncio.sleep($int % 3 / 30)
+queue.put_nowait($int)|out.append(await queue.get() + $int)
+async def f#():|    async with lock:|        await save("l", $int)|        await save("m", $int)|await asyncio.gather(f#(), f#(), save("n", $int))
+""".strip().splitlines()
+"""The statements, one in each line; a bar begins a new line."""
+
+REFUSED: Final = [
+    "try:|    $block|except* ValueError:|    $block|else:|    $block|finally:|    $block",
+    "async def f#():|    yield $int|    await later(1)|    yield $int|async for i in f#():|    $loop",
+    "class C#((await later(Box))):|    pass|out.append(C#($int).n)",
+    "class C#(metaclass=(await later(type))):|    pass",
+    "@(await later(lambda kind: kind))|class C#:|    n = 1|out.append(C#.n)",
+    "async def f#(x):|    for i in $list:|        yield i|for i in [0]:|    out.append([i + $int async for i in f#($int)])",
+    "async def f#(x):|    yield x + $int|async for counts[$text] in (await later(f#))($int):|    $loop|else:|    $block",
+]
+"""Statements that plans refuse by design; they are rare."""
+
+OF_LOOPS: Final = ["break", "continue", "if $bool:|    break", "if $bool:|    continue"]
+
+DEEPEST: Final = 3
+
+
+class Grammar:
+    """Writes random programs."""
+
+    # seed: Programs of the same seed are the same.
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._number = 0
+        self._expressions = {
+            kind: [part for line in text.strip().splitlines() for part in line.strip().split(" | ")]
+            for kind, text in EXPRESSIONS.items()
+        }
+        self._leaves = {kind: [part for part in parts if "$" not in part] for kind, parts in self._expressions.items()}
+        self._leaves["rows"] = ["rows"]
+
+    def program(self) -> str:
+        """Return the body of a function."""
+        lines = START.strip().splitlines()
+        for _ in range(self._random.randint(2, 6)):
+            lines += self._guarded().splitlines()
+        return "\n".join([*lines, END])
+
+    def _guarded(self) -> str:
+        """Return a statement that Python compiles, most often with a handler around it."""
+        while True:
+            text = self.statement(0)
+            if self._random.random() < 0.7:
+                text = f"try:\n{textwrap.indent(text, '    ')}\nexcept Exception as error:\n    out.append(type(error).__name__)"
+            if is_python(f"{START}\n{text}"):
+                return text
+
+    # --- statements ------------------------------------------------------------------------------
+
+    def statement(self, depth: int, of_loop: bool = False) -> str:
+        """Return a statement."""
+        options = STATEMENTS
+        if of_loop and self._random.random() < 0.2:
+            options = OF_LOOPS
+        elif depth >= DEEPEST:
+            options = [option for option in STATEMENTS if "|" not in option]
+        elif self._random.random() < 0.002:
+            options = REFUSED
+        self._number += 1
+        lines: list[str] = []
+        for line in self._random.choice(options).replace("#", str(self._number)).split("|"):
+            code = line.lstrip()
+            if code in ("$block", "$loop"):
+                code = self.block(depth + 1, code == "$loop")
+            else:
+                code = self.fill(code, 0)
+            lines.append(textwrap.indent(code, line[: len(line) - len(line.lstrip())]))
+        return "\n".join(lines)
+
+    def block(self, depth: int, of_loop: bool) -> str:
+        """Return some statements."""
+        return "\n".join(self.statement(depth, of_loop) for _ in range(self._random.randint(1, 2)))
+
+    # --- expressions -----------------------------------------------------------------------------
+
+    def fill(self, template: str, depth: int) -> str:
+        """Return a template with expressions in place of its kinds."""
+        return re.sub(r"\$([a-z]+)(_?)", lambda kind: self.expression(kind[1], depth, not kind[2]), template)
+
+    def expression(self, kind: str, depth: int, may_wait: bool) -> str:
+        """Return an expression."""
+        if may_wait and depth < DEEPEST and self._random.random() < 0.25:
+            return self._random.choice(AWAITS).replace("$", self.expression(kind, depth + 1, may_wait))
+        is_leaf = depth >= DEEPEST or self._random.random() < 0.4
+        template = self._random.choice((self._leaves if is_leaf else self._expressions)[kind])
+        if not may_wait:
+            if "await" in template:
+                return self.expression(kind, depth, may_wait)
+            template = re.sub(r"\$([a-z]+)\b", r"$\1_", template)
+        return self.fill(template, depth + 1)
+
+
+def is_python(text: str) -> bool:
+    """Return True if Python compiles the body of a function."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)
+        try:
+            compile("async def main():\n" + textwrap.indent(text, "    "), "main", "exec")
+        except SyntaxError:
+            return False
+    return True
+
+
+# --- the constructs of Python ----------------------------------------------------------------------
+
+_PARTS: Final = ("expr", "stmt", "keyword", "comprehension", "withitem", "arguments", "match_case", "excepthandler")
+
+
+def constructs() -> set[str]:
+    """Return the expression and statement classes of Python, and their parts that may hold an await (`BinOp.left`)."""
+    kinds: set[str] = set()
+    for kind in [*ast.expr.__subclasses__(), *ast.stmt.__subclasses__()]:
+        kinds.add(kind.__name__)
+        for part in re.findall(r"(\w+)[*?]? (\w+)", (kind.__doc__ or "").partition("(")[2]):
+            if part[0] in _PARTS:
+                kinds.add(f"{kind.__name__}.{part[1]}")
+    return kinds
+
+
+def constructs_of(tree: ast.AST) -> set[str]:
+    """Return the constructs of a program."""
+    seen: set[str] = set()
+    _visit(tree, seen)
+    return seen
+
+
+def _visit(node: ast.AST, seen: set[str]) -> bool:
+    """Collect the constructs of a node, and return True if it holds an await."""
+    name, waits = type(node).__name__, isinstance(node, ast.Await)
+    seen.add(name)
+    for field, value in ast.iter_fields(node):
+        parts: list[Any] = value if isinstance(value, list) else [value]
+        found = [_visit(part, seen) for part in parts if isinstance(part, ast.AST)]
+        if any(found):
+            seen.add(f"{name}.{field}")
+            waits = True
+    return waits

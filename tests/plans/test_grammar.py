@@ -1,0 +1,85 @@
+"""Programs made from Python's grammar do in the machine what they do in Python."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.tiers import Scale
+from .grammar import PARAMETERS, Grammar, constructs, constructs_of
+from .virtual_loop import compared
+
+NEVER = {
+    "AnnAssign.annotation": "Python does not evaluate annotations of local names",
+    "AnnAssign.target": "a plain local name in these programs",
+    "AsyncFunctionDef.decorator_list": "decorators of async functions are not made yet",
+    "AsyncFunctionDef.returns": "annotations are for readers; the machine does not evaluate them",
+    "ClassDef.body": "await is a syntax error there",
+    "FunctionDef.body": "await is a syntax error there",
+    "FunctionDef.returns": "annotations are for readers; the machine does not evaluate them",
+    "GeneratorExp.elt": "an async generator, refused across calls",
+    "Lambda.body": "await is a syntax error there",
+    "NamedExpr.target": "always a name",
+    "YieldFrom.value": "a syntax error in an async function",
+}
+"""Positions of an await that the programs lack, with the reason."""
+
+CASES = {
+    "del takes the target, not a copy": "xs = [1, 2, 3]\ndel xs[await same(value=0)]\nreturn xs",
+    "each target is deleted in turn": "xs = [1, 2, 3]\ndel xs[await same(value=0)], xs[await same(value=0)]\nreturn xs",
+    "a default that waits": "def f(x, y=await same(value=2), *, z=await same(value=3)):\n    return x + y + z\nreturn f(1)",
+    "a shared default that waits": (
+        "async def f(x, known=await same(value=[])):\n    known.append(x)\n    return known\nawait f(1)\nreturn await f(2)"
+    ),
+    "a task begins and is cancelled by the end": 't = asyncio.create_task(save("k", 1))\nreturn 1',
+    "a task begins and is cancelled at once": (
+        't = asyncio.create_task(save("k", 1))\nawait asyncio.sleep(0)\nt.cancel()\nreturn await same(value=2)'
+    ),
+    "a function cannot be unpacked": "x, *y = lambda x: x",
+}
+
+
+def world() -> Callable[[str, dict[str, Any]], Any]:
+    """Return tools that count what they save."""
+    saved: list[Any] = []
+
+    def answer(tool: str, arguments: dict[str, Any]) -> Any:
+        if tool == "save":
+            saved.append(arguments)
+            return len(saved)
+        if tool == "fail" and arguments["value"] % 2:
+            raise ValueError(f"bad {arguments['value']}")
+        return arguments["value"]
+
+    return answer
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_program_that_once_differed_does_what_python_does(name: str) -> None:
+    assert compared(CASES[name], PARAMETERS, None, fresh=world) == []
+
+
+@pytest.mark.campaign("plans")
+def test_programs_of_the_grammar_do_what_python_does(scale: Scale, seed: int) -> None:
+    counts = {"equal": 0, "refused": 0, "different": 0}
+    different = []
+    for number in range(seed * 100_000, seed * 100_000 + scale(60, 20_000)):
+        text = Grammar(number).program()
+        found = compared(text, PARAMETERS, None, fresh=world)
+        counts["refused" if found is None else "different" if found else "equal"] += 1
+        if found:
+            different.append((number, found))
+    print(counts)
+    assert different == []
+
+
+def test_the_grammar_makes_every_construct_with_an_await_in_every_place() -> None:
+    seen: set[str] = set()
+    for number in range(3_000):
+        text = Grammar(number).program()
+        seen |= constructs_of(ast.parse("async def main():\n" + textwrap.indent(text, "    ")))
+    assert sorted(constructs() - seen - set(NEVER)) == []
