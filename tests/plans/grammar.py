@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a construct is one line
 """Random programs from Python's grammar, whether or not plans support them; each construct is one line of a table.
 
 In a template `$int` is an expression of that kind, `$int_` one without `await`, `$block` some statements, `$loop` some

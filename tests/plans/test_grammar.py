@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
 from tests.tiers import Scale
+
 from .grammar import PARAMETERS, Grammar, constructs, constructs_of
 from .virtual_loop import compared
 
@@ -31,14 +31,18 @@ NEVER = {
 CASES = {
     "del takes the target, not a copy": "xs = [1, 2, 3]\ndel xs[await same(value=0)]\nreturn xs",
     "each target is deleted in turn": "xs = [1, 2, 3]\ndel xs[await same(value=0)], xs[await same(value=0)]\nreturn xs",
-    "a default that waits": "def f(x, y=await same(value=2), *, z=await same(value=3)):\n    return x + y + z\nreturn f(1)",
+    "a default that waits": (
+        "def f(x, y=await same(value=2), *, z=await same(value=3)):\n    return x + y + z\nreturn f(1)"
+    ),
     "a shared default that waits": (
-        "async def f(x, known=await same(value=[])):\n    known.append(x)\n    return known\nawait f(1)\nreturn await f(2)"
+        "async def f(x, known=await same(value=[])):\n    known.append(x)\n    return known\n"
+        "await f(1)\nreturn await f(2)"
     ),
     "a task begins and is cancelled by the end": 't = asyncio.create_task(save("k", 1))\nreturn 1',
     "a task begins and is cancelled at once": (
         't = asyncio.create_task(save("k", 1))\nawait asyncio.sleep(0)\nt.cancel()\nreturn await same(value=2)'
     ),
+    "a default that waits, in a block": "if True:\n    def f(x=await same(2)):\n        return x\nreturn f()",
     "a function cannot be unpacked": "x, *y = lambda x: x",
 }
 

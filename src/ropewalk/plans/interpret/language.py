@@ -247,6 +247,9 @@ class Suppress(Shared):
         return error is not None and is_instance(error, self._kinds)
 
 
+Suppress.__name__ = "suppress"  # as messages name it
+
+
 def _partial(evaluation: Any, wrapped: Any, /, *values: Any, **named: Any) -> BuiltinFunction:
     def run(state: Any, *more: Any, **others: Any) -> Any:
         return state.call(wrapped, [*values, *more], {**named, **others})

@@ -14,7 +14,7 @@ from ...expr.python.patterns import compile_pattern
 from ...expr.python.scope import Frame, Scope, Unsupported
 from ...expr.python.statements import BREAK, CONTINUE, Leave, Run, block
 from ...expr.python.values import UNBOUND
-from ..read.names import FUNCTIONS, set_suspends, suspends
+from ..read.names import set_suspends, suspends
 from .scope import load_of, store_of
 from .suspending import END, Elements, Part, Parts, Suspending, part, suspending
 
@@ -46,10 +46,7 @@ def suspending_block(nodes: Sequence[ast.stmt], scope: Scope) -> Suspending:
     for node in nodes:
         if isinstance(node, ast.Pass):
             continue
-        if any(suspends(value) for value in _first_values(node)):
-            add_plain()
-            runs.append((node.lineno, True, _function(node, scope)))
-        elif suspends(node) and not isinstance(node, FUNCTIONS):
+        if suspends(node):
             add_plain()
             runs.append((node.lineno, True, _statement(node, scope)))
         else:
@@ -68,17 +65,9 @@ def suspending_block(nodes: Sequence[ast.stmt], scope: Scope) -> Suspending:
     return execute
 
 
-def _first_values(node: Any) -> list[ast.expr]:
-    """Return the decorators and default values of a function, which are evaluated where it is made."""
-    if not isinstance(node, FUNCTIONS):
-        return []
-    defaults = [*node.args.defaults, *node.args.kw_defaults]
-    return [*node.decorator_list, *(default for default in defaults if default is not None)]
-
-
 def _function(node: Any, scope: Scope) -> Suspending:
     """Compile a function whose decorators or default values suspend."""
-    before, new = Parts(scope), copy.copy(node)
+    before, new = Parts(scope), set_suspends(copy.copy(node), False)
     new.args = copy.copy(node.args)
     new.decorator_list = [before.put(decorator) for decorator in node.decorator_list]
     new.args.defaults = [before.put(default) for default in node.args.defaults]
@@ -432,11 +421,13 @@ SUSPENDING: Final[dict[type[ast.AST], Callable[[Any, Scope], Suspending]]] = {
     ast.Assert: _assert,
     ast.Assign: _assign,
     ast.AsyncFor: _for,
+    ast.AsyncFunctionDef: _function,
     ast.AsyncWith: _with,
     ast.AugAssign: _augmented,
     ast.Delete: _delete,
     ast.Expr: _expression,
     ast.For: _for,
+    ast.FunctionDef: _function,
     ast.If: _if,
     ast.Match: _match,
     ast.Raise: _strict,
