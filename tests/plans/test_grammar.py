@@ -43,6 +43,7 @@ CASES = {
         't = asyncio.create_task(save("k", 1))\nawait asyncio.sleep(0)\nt.cancel()\nreturn await same(value=2)'
     ),
     "a default that waits, in a block": "if True:\n    def f(x=await same(2)):\n        return x\nreturn f()",
+    "a default of a lambda that waits": "f = lambda x, y=await same(2): x + y\nreturn f(1)",
     "a function cannot be unpacked": "x, *y = lambda x: x",
 }
 

@@ -68,11 +68,8 @@ def suspending_block(nodes: Sequence[ast.stmt], scope: Scope) -> Suspending:
 def _function(node: Any, scope: Scope) -> Suspending:
     """Compile a function whose decorators or default values suspend."""
     before, new = Parts(scope), set_suspends(copy.copy(node), False)
-    new.args = copy.copy(node.args)
     new.decorator_list = [before.put(decorator) for decorator in node.decorator_list]
-    new.args.defaults = [before.put(default) for default in node.args.defaults]
-    new.args.kw_defaults = [None if default is None else before.put(default) for default in node.args.kw_defaults]
-    return before.then(block([new], scope))
+    return before.then(block([before.with_defaults(new)], scope))
 
 
 def _statement(node: ast.stmt, scope: Scope) -> Suspending:

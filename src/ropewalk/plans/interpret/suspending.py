@@ -100,6 +100,8 @@ class Parts:
         new = set_suspends(copy.copy(node), False)
         if isinstance(node, ast.Call):
             return self._call(node, new, later)
+        if isinstance(node, ast.Lambda):
+            return self.with_defaults(new)
         if isinstance(node, ast.Dict):
             pairs = self._series([item for pair in zip(node.keys, node.values, strict=True) for item in pair], later)
             new.keys, new.values = pairs[::2], pairs[1::2]
@@ -112,6 +114,13 @@ class Parts:
             setattr(new, name, parts[:count] if isinstance(value, list) else parts[0])
             parts = parts[count:]
         return new
+
+    def with_defaults(self, function: Any) -> Any:
+        """Take the default values of a copied function, and return it."""
+        parameters = function.args = copy.copy(function.args)
+        parameters.defaults = [self.put(default) for default in parameters.defaults]
+        parameters.kw_defaults = [None if item is None else self.put(item) for item in parameters.kw_defaults]
+        return function
 
     def _series(self, nodes: list[Any], later: bool) -> list[Any]:
         last = max((index for index, node in enumerate(nodes) if node is not None and suspends(node)), default=-1)

@@ -52,7 +52,7 @@ def suspends(node: ast.AST) -> bool:
 def first_values(node: Any) -> list[ast.expr]:
     """Return the decorators and default values of a function, which are evaluated where it is made."""
     defaults = [*node.args.defaults, *node.args.kw_defaults]
-    return [*node.decorator_list, *(default for default in defaults if default is not None)]
+    return [*getattr(node, "decorator_list", ()), *(default for default in defaults if default is not None)]
 
 
 def set_suspends(node: Any, value: bool) -> Any:
@@ -64,9 +64,9 @@ def set_suspends(node: Any, value: bool) -> Any:
 def _suspends(node: ast.AST) -> bool:
     if isinstance(node, SUSPENDING) or (isinstance(node, ast.comprehension) and node.is_async):
         return True
-    if isinstance(node, FUNCTIONS):
+    if isinstance(node, (*FUNCTIONS, ast.Lambda)):
         return any(suspends(value) for value in first_values(node))
-    if isinstance(node, (ast.Lambda, ast.ClassDef)):
+    if isinstance(node, ast.ClassDef):
         return False
     if isinstance(node, ast.GeneratorExp):
         return suspends(node.generators[0].iter)
