@@ -1,7 +1,7 @@
 """The caller for the tools of corrected code: it answers calls from the record of the runs that the code corrects.
 
-It wraps the usual caller of the run. What it needs is recorded in the context of the run, so a run that another process
-resumes has the same record and the same limits.
+It wraps the usual caller of the run. The context of the run names the corrected run, so a process that resumes the run
+offers it the same record.
 """
 
 from __future__ import annotations
