@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +36,14 @@ class Store:
         self.failures = 0
         self.started = asyncio.Event()
         self.hold: asyncio.Event | None = None
+        self.on_call: Callable[[], None] = lambda: None
 
     def tools(self) -> list[Any]:
         @tool
         async def order(item: int) -> int:
             """Order an item."""
             self.made.append(item)
+            self.on_call()
             self.started.set()
             if self.hold is not None:
                 await self.hold.wait()
@@ -121,6 +126,36 @@ async def test_a_call_that_a_crash_interrupts_keeps_its_reservation_and_counts_o
         answer: Any = await app.plans.resume_run("cut")
         assert (answer["status"], shop.made) == ("failed", [1, 1, 2])
         assert later.used(account)["calls"] == 2
+
+
+@pytest.mark.parametrize("last", [0, 1, 2])
+async def test_a_process_that_dies_between_reserve_and_settle_leaves_one_reservation(
+    shop: Store, tmp_path: Path, last: int
+) -> None:
+    left = tmp_path / "left"
+    left.mkdir()
+
+    def die() -> None:
+        # A killed process leaves what it has committed. The call is not settled yet, whether it had an effect or not.
+        if shop.made[-1] == last:
+            with closing(sqlite3.connect(tmp_path / "runs.db")) as one, closing(sqlite3.connect(left / "runs.db")) as two:
+                one.backup(two)
+                two.execute("UPDATE lease SET owner = NULL")  # this process, which lives
+                two.commit()
+
+    shop.on_call = die
+    async with open_app(tmp_path, shop) as app:
+        await app.plans.run_plan(ORDERS.format(5), run_id="cut", budget={"calls": 3})
+    assert shop.made == [0, 1, 2]
+    shop.made, shop.on_call = [], lambda: None
+    async with open_app(left, shop) as app:
+        store: Any = app.store
+        assert store.used("run:cut")["calls"] == last + 1
+        answer: Any = await app.plans.resume_run("cut")
+        assert (answer["status"], shop.made) == ("failed", list(range(last, 3)))
+        assert store.used("run:cut")["calls"] == 3
+        corrected: Any = await app.plans.resume_run(answer["runId"], code=ORDERS.format(9))
+        assert (corrected["status"], shop.made, store.used("run:cut")["calls"]) == ("failed", list(range(last, 3)), 3)
 
 
 async def test_the_project_and_a_definition_have_budgets_for_a_day(shop: Store, tmp_path: Path) -> None:
