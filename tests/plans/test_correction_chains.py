@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from patience import until
 from ropewalk import App, tool
 
 pytestmark = pytest.mark.anyio
@@ -23,6 +24,7 @@ class Shop:
         self.ordered: list[int] = []
         self.paid: list[int] = []
         self.failures: list[bool] = []
+        self.ends_after: dict[int, int] = {}
 
     def tools(self) -> list[Any]:
         @tool
@@ -30,6 +32,8 @@ class Shop:
             """Order an item."""
             if self.failures and self.failures.pop():
                 raise ValueError("out of stock")
+            if item in self.ends_after:
+                await until(lambda: self.ends_after[item] in self.ordered)
             self.ordered.append(item)
             return item
 
@@ -93,6 +97,18 @@ async def test_two_equal_calls_are_offered_twice(shop: Shop, tmp_path: Path) -> 
     codes = [program(1, 1, FAIL), program(1, FAIL), program(1, 1, 1, FAIL), program(1, 1, 1, 1)]
     answer = await correct(shop, tmp_path, *codes)
     assert (answer["status"], shop.ordered) == ("completed", [1, 1, 1, 1])
+
+
+async def test_calls_that_overlapped_are_offered_in_any_order(shop: Shop, tmp_path: Path) -> None:
+    shop.ends_after = {1: 2, 2: 3}
+    both = "r = await asyncio.gather(*[order(item=i) for i in (1, 2, 3)])"
+    answer = await correct(shop, tmp_path, program(both, FAIL), program(FAIL), program(both, "return r"))
+    assert (answer["status"], answer["result"], shop.ordered) == ("completed", [1, 2, 3], [3, 2, 1])
+
+
+async def test_calls_one_after_another_keep_their_order(shop: Shop, tmp_path: Path) -> None:
+    answer = await correct(shop, tmp_path, program(1, 2, FAIL), program(FAIL), program(2, 1, "return 1"))
+    assert (answer["status"], answer["changed"]["arguments"], shop.ordered) == ("conflict", {"item": 2}, [1, 2])
 
 
 async def test_a_call_that_an_earlier_run_had_approved_is_not_asked_again(shop: Shop, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..engine.engine import Job
@@ -37,6 +38,10 @@ class RecordedCall:
     line: int | None
     effect: str
     entry: Entry
+
+    def overlaps(self, earlier: RecordedCall) -> bool:
+        """Return True if this call began before an earlier one of the same run had ended."""
+        return self.run == earlier.run and self.entry.started < earlier.entry.ended
 
     def to_dict(self) -> dict[str, Json]:
         """Return the call as JSON for people and models."""
@@ -78,9 +83,12 @@ class RecordedCaller:
         mark = digest([tool, args])
         writes = [call for call in self.remaining if call.effect != "read"]
         match = next((call for call in self.remaining if call.entry.digest == mark), None)
-        if match is not None and (is_read or match is writes[0]):
-            self.remaining.remove(match)
-            return match
+        if match is not None:
+            earlier = takewhile(lambda call: call is not match, self.remaining)
+            # Writes that overlapped have no order.
+            if is_read or all(call.effect == "read" or match.overlaps(call) for call in earlier):
+                self.remaining.remove(match)
+                return match
         if not is_read and writes:
             raise RecordedCallChanged(writes[0], {"tool": tool, "arguments": args})
         return None
@@ -149,7 +157,7 @@ def taken_calls(run_id: str, history: Iterable[Entry]) -> Iterator[tuple[Place, 
 
 def _calls_of(context: Context, row: RunRow, history: Iterable[Entry]) -> Iterator[RecordedCall]:
     nodes = {node.id: node for node in calls_of(pinned_definition(context, row).flow.body)}
-    for entry in history:
+    for entry in sorted(history, key=lambda entry: entry.started):  # they are recorded in the order of their ends
         node = nodes.get(entry.node)
         if entry.kind == "call" and node is not None:
             source = node.meta.source
