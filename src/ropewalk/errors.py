@@ -274,7 +274,8 @@ class NodeFailed(RopewalkError):
     `path` names the node instance (`each[3]/fetch`). `problems` lists the mismatches with a schema. `retryable` is
     False if another attempt cannot help or would repeat effects. `ran` is True if a tool ran and only its result was
     rejected. `ran_at` has the paths of these tools (`call/pay`) if they ran in a flow that the node called; it is None
-    for a tool of the node itself. `classes` names the classes of the exception that a Python function raised.
+    for a tool of the node itself. `classes` names the classes of the exception that a Python function raised. `budgets`
+    has the budget that is used up, with `account`, `limits` and `used`.
     """
 
     def __init__(
@@ -291,8 +292,9 @@ class NodeFailed(RopewalkError):
         ran: bool = False,
         ran_at: Sequence[str] | None = None,
         classes: Iterable[str] = (),
+        budgets: Iterable[dict[str, Any]] = (),
     ) -> None:
-        self.classes = tuple(classes)
+        self.classes, self.budgets = tuple(classes), tuple(budgets)
         self.path, self.message, self.node, self.tool, self.kind = path, message, node, tool, kind
         self.attempts, self.problems = attempts, tuple(problems)
         self.retryable, self.ran = retryable, ran
@@ -399,12 +401,15 @@ class FlowFailed(RopewalkError):
         super().__init__(message)
 
 
-def ran_data(failed: NodeFailed, path: str | None = None) -> dict[str, Any]:
-    """Return the fields that say which tools ran although the node failed."""
+def failure_data(failed: NodeFailed, path: str | None = None) -> dict[str, Any]:
+    """Return the fields that only some failures have: the tools that ran all the same, and the budget used up."""
+    data: dict[str, Any] = {"budgets": list(failed.budgets)} if failed.budgets else {}
     if not failed.ran:
-        return {}
-    places = [failed.path] if failed.ran_at is None else list(failed.ran_at)
-    return {"ran": True} if failed.ran_at is None and path == failed.path else {"ran": True, "ranAt": places}
+        return data
+    data["ran"] = True
+    if failed.ran_at is not None or path != failed.path:
+        data["ranAt"] = [failed.path] if failed.ran_at is None else list(failed.ran_at)
+    return data
 
 
 def rejected_paths(error: Any) -> list[str]:
@@ -620,9 +625,10 @@ class BudgetExceeded(ToolError):
         if not tool_id:  # the time of the run is over, whichever call was in progress
             self.args = (reason,)
 
-    def to_dict(self) -> dict[str, str | float]:
-        """Return the limit that is reached as JSON."""
-        return {"account": self.account, "amount": self.amount, "limit": self.limit, "used": self.used}
+    @property
+    def budgets(self) -> tuple[dict[str, Any], ...]:
+        """The limit that is reached, as the budgets of a run are shown."""
+        return ({"account": self.account, "limits": {self.amount: self.limit}, "used": {self.amount: self.used}},)
 
 
 class InvalidToolId(ToolError):

@@ -46,19 +46,11 @@ def test_interrupted_migration_is_done_again(path: Path) -> None:
     connection = apsw.Connection(str(path))
     # As a version without numbers would look like: made, but with no migration applied.
     with connection:
-        for table in (
-            "definition",
-            "run",
-            "lease",
-            "entry",
-            "blob",
-            "held",
-            "signal",
-            "version",
-            "upkeep",
-            "tool_use",
-            "mishap",
-        ):
+        applied = [number for (number,) in connection.execute("SELECT number FROM migration")]
+        tables = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT IN ('migration', 'sqlite_sequence')"
+        )
+        for (table,) in list(tables):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("DELETE FROM migration")
     connection.close()
@@ -66,7 +58,7 @@ def test_interrupted_migration_is_done_again(path: Path) -> None:
     assert store.list_runs() == []
     store.close()
     connection = apsw.Connection(str(path))
-    assert [row[0] for row in connection.execute("SELECT number FROM migration").fetchall()] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert [number for (number,) in connection.execute("SELECT number FROM migration")] == applied
 
 
 def test_database_of_another_program_is_refused(path: Path) -> None:

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
+from patience import until
 from ropewalk import App, tool
 from ropewalk.config.settings import BudgetSettings
 from ropewalk.doors.http.site import make_site
+from ropewalk.doors.mcp.catalogue import Catalogue, Finder
+from ropewalk.doors.mcp.flows import Flows
+from ropewalk.doors.mcp.tasks import Tasks
+from ropewalk.doors.mcp.tool_source import CallContext
 from ropewalk.errors import InvalidInput
 from ropewalk.journal.sqlite.store import SqliteStore
 
@@ -24,6 +33,8 @@ CHAIN: dict[str, Any] = {
     "nodes": [{"id": f"n{i}", "type": "tool", "tool": "order", "params": {"item": i}} for i in range(5)],
 }
 
+SLOW: dict[str, Any] = {"kind": "chain", "name": "slow", "nodes": [{"id": "d", "type": "delay", "delay": 60_000}]}
+
 
 class Store:
     """A tool, the calls of it, and whether the next one fails or kills its run."""
@@ -33,12 +44,14 @@ class Store:
         self.failures = 0
         self.started = asyncio.Event()
         self.hold: asyncio.Event | None = None
+        self.on_call: Callable[[], None] = lambda: None
 
     def tools(self) -> list[Any]:
         @tool
         async def order(item: int) -> int:
             """Order an item."""
             self.made.append(item)
+            self.on_call()
             self.started.set()
             if self.hold is not None:
                 await self.hold.wait()
@@ -123,6 +136,39 @@ async def test_a_call_that_a_crash_interrupts_keeps_its_reservation_and_counts_o
         assert later.used(account)["calls"] == 2
 
 
+@pytest.mark.parametrize("last", [0, 1, 2])
+async def test_a_process_that_dies_between_reserve_and_settle_leaves_one_reservation(
+    shop: Store, tmp_path: Path, last: int
+) -> None:
+    left = tmp_path / "left"
+    left.mkdir()
+
+    def die() -> None:
+        # A killed process leaves what it has committed. The call is not settled yet, whether it had an effect or not.
+        if shop.made[-1] == last:
+            with (
+                closing(sqlite3.connect(tmp_path / "runs.db")) as one,
+                closing(sqlite3.connect(left / "runs.db")) as two,
+            ):
+                one.backup(two)
+                two.execute("UPDATE lease SET owner = NULL")  # this process, which lives
+                two.commit()
+
+    shop.on_call = die
+    async with open_app(tmp_path, shop) as app:
+        await app.plans.run_plan(ORDERS.format(5), run_id="cut", budget={"calls": 3})
+    assert shop.made == [0, 1, 2]
+    shop.made, shop.on_call = [], lambda: None
+    async with open_app(left, shop) as app:
+        store: Any = app.store
+        assert store.used("run:cut")["calls"] == last + 1
+        answer: Any = await app.plans.resume_run("cut")
+        assert (answer["status"], shop.made) == ("failed", list(range(last, 3)))
+        assert store.used("run:cut")["calls"] == 3
+        corrected: Any = await app.plans.resume_run(answer["runId"], code=ORDERS.format(9))
+        assert (corrected["status"], shop.made, store.used("run:cut")["calls"]) == ("failed", list(range(last, 3)), 3)
+
+
 async def test_the_project_and_a_definition_have_budgets_for_a_day(shop: Store, tmp_path: Path) -> None:
     settings = BudgetSettings(calls=9, definitions={"five": {"calls": 7}})
     async with open_app(tmp_path, shop, settings) as app:
@@ -183,12 +229,37 @@ async def test_budgets_over_http(shop: Store, tmp_path: Path) -> None:
                 plan = await client.post("/api/plans/run", json={"code": "return 1", "budget": wrong})
                 assert plan.status_code == 422, plan.text
             failed = await client.post("/api/runs", json={**body, "budget": {"calls": 2, "seconds": 600}})
-            assert "the budget of 2 calls is used up" in failed.text
+            error = failed.json()["errors"][-1]
+            assert "the budget of 2 calls is used up" in error["message"]
+            assert error["budgets"] == [{"account": "run:one", "limits": {"calls": 2}, "used": {"calls": 2}}]
+            late = await client.post("/api/runs", json={"document": SLOW, "wait": 30, "budget": {"seconds": 0.05}})
+            [reached] = late.json()["errors"][-1]["budgets"]
+            assert (late.json()["status"], reached["limits"]) == ("timeout", {"seconds": 0.05})
             budgets = (await client.get("/api/runs/one")).json()["budgets"]
     assert budgets[0]["account"] == "run:one"
     assert budgets[0]["limits"] == {"calls": 2, "seconds": 600}
     assert budgets[0]["used"]["calls"] == 2
     assert shop.made == [0, 1]
+
+
+async def test_budgets_over_mcp(shop: Store, tmp_path: Path) -> None:
+    (tmp_path / "five.json").write_text(json.dumps(CHAIN))
+    async with open_app(tmp_path, shop, BudgetSettings(calls=3, per="run")) as app:
+        offered: Any = Catalogue(Finder(app), [Flows(app, ["*.json"], tmp_path)], []).known("five")
+        failed: Any = await offered.call({}, CallContext())
+        error = failed.meta["ropewalk/error"]
+        [reached] = error["budgets"]
+        account = f"project run:{error['runId']}"
+        assert reached == {"account": account, "limits": {"calls": 3}, "used": {"calls": 3}}
+        assert shop.made == [0, 1, 2]
+        tasks = Tasks(app)
+        task = await tasks.create(offered, {}, "key")
+        store: Any = app.store
+        await until(lambda: store.get_run(task["taskId"]).status == "failed")
+        state = await tasks.get(task["taskId"])
+        await tasks.close()
+        assert "the budget of 3 calls is used up" in str(state)
+    assert shop.made == [0, 1, 2] * 2
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -33,7 +33,7 @@ nodes:
     type: loop
     items: [0, 1, 2, 3, 4, 5]
     nodes:
-      - {id: one, type: tool, tool: async_step, params: {at: "each[${$index}]/one", ms: 800}}
+      - {id: one, type: tool, tool: async_step, params: {at: "each[${$index}]/one", ms: 400}}
 """
 DEADLY = """
 kind: chain
@@ -251,7 +251,7 @@ from ropewalk import App
 
 async def main() -> None:
     async with App.open(".", store=sys.argv[1], resume=sys.argv[2] == "resume") as app:
-        for _ in range(200):
+        for _ in range(2000 if sys.argv[2] == "resume" else 20):
             await asyncio.sleep(0.05)
             if app.runs.get("r")["status"] == "completed":
                 break

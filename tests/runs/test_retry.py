@@ -125,14 +125,18 @@ async def test_items_that_failed_stay_visible_up_to_a_number(store: Store, monke
 
 
 def test_a_failed_step_that_a_dead_retry_left_twice_is_shown_once() -> None:
-    failed = {"path": "b", "node": "b", "status": "failed", "started": iso(1.0), "ended": iso(2.0), "error": {}}
+    error = {"message": "no"}
+    failed = {"path": "b", "node": "b", "status": "failed", "started": iso(1.0), "ended": iso(2.0), "error": error}
     history = [
         Entry("#1", "ending", "", {"status": "failed", "failed": [failed], "failedCount": 1}, "", 3.0, 3.0),
         Entry("#2", "ending", "", {"status": "failed", "failed": [failed], "failedCount": 1}, "", 4.0, 4.0),
     ]
     assert [len(ending["failed"]) for ending in earlier_endings(history)] == [1, 0]
-    still_there = Entry("b", "call_failed", "b", {"message": "no"}, "", 1.0, 2.0)
+    still_there = Entry("b", "call_failed", "b", error, "", 1.0, 2.0)
     assert [len(ending["failed"]) for ending in earlier_endings([*history, still_there])] == [0, 0]
+    # Another failure in the same millisecond is another step.
+    other = Entry("b", "call_failed", "b", {"message": "busy"}, "", 1.0, 2.0)
+    assert [len(ending["failed"]) for ending in earlier_endings([*history, other])] == [1, 0]
 
 
 async def test_retries_begin_with_the_first_attempt_again(store: Store) -> None:

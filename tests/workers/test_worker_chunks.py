@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
+
+from ropewalk.journal.address import open_store
 
 from .crew import Crew, kill
 
@@ -169,3 +172,21 @@ def test_a_stop_reaches_every_chunk(crew: Start) -> None:
 def parts(scene: Crew) -> list[Any]:
     rows: list[Any] = scene.run("runs", "ls", "--all", "--limit", "1000", "--json").data
     return [row for row in rows if row["kind"] == "chunk"]
+
+
+def test_a_budget_holds_over_the_chunks_of_all_workers(crew: Start) -> None:
+    scene = squares(crew)
+    chain = scene.folder / "chain.yaml"
+    chain.write_text("".join(line for line in chain.read_text().splitlines(True) if "id: two" not in line))
+    settings = scene.folder / "ropewalk.toml"
+    settings.write_text(f'{settings.read_text()}\n[budget]\ncalls = 700\nper = "run"\n')
+    scene.hire(2)
+    scene.submit("chain.yaml", "--id", "x", "-i", given(scene, list(range(1500))))
+    assert scene.until_ended("x") == "failed"
+    row = scene.row("x")
+    assert row is not None
+    assert "the budget of 700 calls is used up" in row.error["message"]
+    assert parts(scene)
+    assert 300 < len(calls(scene, "start")) < 700  # one call was that of `base`
+    with closing(open_store(scene.url)) as store:
+        assert store.used("project run:x")["calls"] == 700  # type: ignore[attr-defined]

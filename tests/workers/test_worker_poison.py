@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tiers import Scale
+
 from .crew import Crew
 
 LONG = """
@@ -53,12 +55,13 @@ def attend(scene: Crew, ids: list[str], workers: int = 1, most: int = 40) -> Non
 
 
 @pytest.mark.timeout(3600)
+@pytest.mark.campaign("recovery")
 @pytest.mark.parametrize("healthy", [1, 3])
-def test_a_healthy_run_beside_a_poison_run_is_not_parked_with_it(crew: Start, healthy: int, rounds: int) -> None:
-    scene = scene_of(crew, 5 if rounds else 2)
+def test_a_healthy_run_beside_a_poison_run_is_not_parked_with_it(crew: Start, healthy: int, scale: Scale) -> None:
+    scene = scene_of(crew, scale(2, 5))
     innocent = [f"i{n}" for n in range(healthy)]
     for id in innocent:
-        put(scene, "chain.yaml", id, 20_000 * rounds or 4000)
+        put(scene, "chain.yaml", id, scale(4000, 20_000))
     scene.hire()
     scene.until(lambda: {line.split()[1] for line in scene.lines()} >= set(innocent))
     put(scene, "deadly.yaml", "poison")

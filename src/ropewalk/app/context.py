@@ -125,6 +125,10 @@ class Context:
     @engine.setter
     def engine(self, engine: Engine) -> None:
         self._engine = engine
+        self.configure(engine)
+
+    def configure(self, engine: Engine) -> None:
+        """Let an engine undo runs and keep budgets by the settings of the project."""
         engine.after_run = self.after_run
         engine.project_budget = lambda job, is_part: project_accounts(self.budget, job, is_part)
 

@@ -21,7 +21,7 @@ from ..errors import InvalidFlow, InvalidInput, Problem
 from ..events import Event
 from ..ir import nodes_of
 from ..journal.address import run_sync_in_thread
-from ..journal.protocol import ENDS, Entry, RunRow
+from ..journal.protocol import ENDS, RunRow
 from ..notations.plan.program import python_name
 from ..notations.records import Outcome, outcome
 from ..source.document import replace_invisible, shorten
@@ -30,7 +30,7 @@ from ..tools.version import tool_version
 from ..values import Json, check_json
 from .facts import facts_of_definition, facts_of_tool
 from .pinned_definition import pinned_definition, require_run
-from .plan_callers import RecordedCallChanged, RecordedCaller, apply_limits
+from .plan_callers import RecordedCallChanged, RecordedCaller, apply_limits, corrected_runs, taken_calls
 from .plan_readers import MODEL, ORIGIN, prepare_names, reader_of
 from .plan_tools import servers_in, with_tools
 from .preflight import check_input
@@ -351,14 +351,14 @@ class Plans:
 
     async def _correct(self, row: RunRow, code: str, new_id: str | None, on_event: OnEvent) -> dict[str, Json]:
         """Run corrected code in a new run, which takes what fits from the record of this one."""
-        await run_sync_in_thread(self.context.store, lambda: require_not_undone(self.context, row))
+        store = self.context.store
+        chain = await run_sync_in_thread(store, lambda: self._chain(row))
         document: Any = row.document
         fields = {key: document[key] for key in ("timeout", "parallel") if key in document}
         input: Any = row.input
         loaded, problems = await self.load(code, input, self._approve_of(document), **fields)
         if loaded is None or problems:
             return {"status": "invalid", "problems": [problem_of_program(code, problem) for problem in problems]}
-        store = self.context.store
         if row.status not in ENDS:
             await run_sync_in_thread(store, lambda: self._runs.stop(row.id))
         if row.undo_policy is not None:  # the new run takes over the calls, and undoes them if it fails
@@ -369,7 +369,7 @@ class Plans:
         # The seconds of a run that only waited are settled here, because it never ends by itself.
         await budgets.end(row, store, row.spent)
         answer = await self.start(loaded, input, new_id, limits, on_event)
-        spent = await run_sync_in_thread(store, lambda: spent_approvals(self.context.history(row.id)))
+        spent = await run_sync_in_thread(store, lambda: spent_approvals(self.context, chain))
         # The record answers a call that was approved and made, so nobody is asked for it. An approval is taken once.
         while answer["status"] == "waiting":
             waits: Any = answer["waitingFor"]
@@ -381,6 +381,13 @@ class Plans:
             given = {"node": asked["path"], **{name: decision.get(name) for name in ("approved", "note")}}
             answer = await self.resume_run(corrected, given, by=decision.get("by"), on_event=on_event)
         return {**answer, "corrects": row.id}
+
+    def _chain(self, row: RunRow) -> list[RunRow]:
+        """Return the runs whose calls corrected code takes; raise RunUndone if calls of one are undone."""
+        chain = corrected_runs(self.context, row)
+        for run in chain:
+            require_not_undone(self.context, run)
+        return chain
 
     def _approve_of(self, document: Mapping[str, Any]) -> Approve | None:
         """Return the approvals that a run began with, so that corrected code asks no less."""
@@ -486,7 +493,7 @@ class Plans:
         if status in ("completed", "partial"):
             remaining = [call for call in getattr(caller, "remaining", ()) if call.effect != "read"]
             if isinstance(caller, RecordedCaller) and remaining:
-                return await self._conflict(run_id, RecordedCallChanged(run_id, remaining[0], None))
+                return await self._conflict(run_id, RecordedCallChanged(remaining[0], None))
             return {**answer, "result": self.handle(data["result"], run_id, RESULT)}
         return {**answer, **await run_sync_in_thread(self.context.store, lambda: self._failure(run_id, data))}
 
@@ -539,18 +546,22 @@ class Plans:
         return {} if report is None else {"undo": report}
 
 
-def spent_approvals(history: Iterable[Entry]) -> dict[str, list[dict[str, Any]]]:
-    """Return the approvals of a run whose calls it made with success, by the digest of the call."""
-    # Approvals of calls that failed are spent too, and the record does not answer these calls.
-    entries = list(history)
-    calls = {entry.path: entry.data.get("call") for entry in entries if entry.kind == "wait"}
-    made = {_region_of(entry.path) for entry in entries if entry.kind == "call"}
+def spent_approvals(context: Context, rows: Iterable[RunRow]) -> dict[str, list[dict[str, Any]]]:
+    """Return the approvals of runs whose calls these runs made with success, by the digest of the call."""
+    # Approvals of calls that failed are spent too, and the record does not answer these calls. The approval of a call
+    # that a run took from an earlier one is a copy.
     approvals: dict[str, list[dict[str, Any]]] = {}
-    for entry in entries:
-        answer = entry.data.get("value") if entry.kind == "signal" and isinstance(entry.data, dict) else None
-        call: Any = calls.get(entry.path)
-        if isinstance(answer, dict) and answer.get("approved") is True and call and _region_of(entry.path) in made:
-            approvals.setdefault(str(call["digest"]), []).append(answer)
+    for row in rows:
+        entries = context.history(row.id)
+        taken = {path for (_, path), _ in taken_calls(row.id, entries)}
+        calls = {entry.path: entry.data.get("call") for entry in entries if entry.kind == "wait"}
+        made = {_region_of(entry.path) for entry in entries if entry.kind == "call" and entry.path not in taken}
+        for entry in entries:
+            answer: Any = entry.data.get("value") if entry.kind == "signal" and isinstance(entry.data, dict) else None
+            call: Any = calls.get(entry.path)
+            is_approved = isinstance(answer, dict) and answer.get("approved") is True
+            if is_approved and call and _region_of(entry.path) in made:
+                approvals.setdefault(str(call["digest"]), []).append(answer)
     return approvals
 
 

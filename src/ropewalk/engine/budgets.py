@@ -90,12 +90,20 @@ async def begin(job: Job, row: RunRow, store: Any) -> BudgetExceeded | None:
             job.flow = replace(job.flow, timeout=rest)
             seconds = budget["seconds"]
             late = budget_exceeded("", Exhausted(account=account, amount="seconds", limit=seconds, used=seconds))
+    limit_calls(job, row, store)
+    return late
+
+
+def limit_calls(job: Job, row: RunRow, store: Any) -> None:
+    """Let the calls of a job keep to the budgets of its run, also where a worker executes only a chunk of the run."""
+    limits = limits_of(row)
+    if not limits:
+        return
     wrap = getattr(job.caller, "wrap", None)
     if wrap is not None:  # it answers from a record, which uses nothing
         wrap(lambda caller: BudgetedCaller(caller, store, limits))
     else:
         job.caller = BudgetedCaller(job.caller, store, limits)
-    return late
 
 
 async def end(row: RunRow, store: Any, seconds: float) -> None:

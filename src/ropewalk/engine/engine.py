@@ -238,9 +238,8 @@ class Engine:
                     return _result(await asyncio.shield(live.ended()))
                 except _Abandoned:
                     continue
-            budgets.open_budgets(job, self.project_budget)
             try:
-                log = await self.store.open(job.new)
+                log = await self.open(job)
             except RunBusy:
                 row = await self._elsewhere(job.new)
                 if row is not None:
@@ -254,6 +253,11 @@ class Engine:
                     await log.release()
                     raise
             return await self.drive(job, log)
+
+    async def open(self, job: Job) -> Log:
+        """Open the journal of a new run with its budgets, or that of the existing run of this id."""
+        budgets.open_budgets(job, self.project_budget)
+        return await self.store.open(job.new)
 
     async def run_part(self, job: Job, key: str | None) -> dict[str, Json]:
         """Run a job as part of the live run that makes a call with this idempotency key."""

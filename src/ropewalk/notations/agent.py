@@ -21,7 +21,7 @@ from typing import Any, Final
 import orjson
 
 from ..content import about_of, parts_in, to_mcp
-from ..errors import InvalidFlow, NodeFailed, Unfinished, ran_data
+from ..errors import InvalidFlow, NodeFailed, Unfinished, failure_data
 from ..expr import lift
 from ..expr.ast import NULL, Arr, Expr, Fn, Lit, Obj, Ref
 from ..fast_dataclass import dataclass
@@ -577,6 +577,6 @@ def _error(error: Exception | None) -> Json:
             "tool": error.tool,
             "message": error.message + often,
             "kind": error.kind,
-            **ran_data(error, node),
+            **failure_data(error, node),
         }
     return None if error is None else {"nodeId": None, "message": str(error), "kind": type(error).__name__}

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from ..check import check
-from ..errors import InvalidFlow, NodeFailed, NotFound, Problem, ran_data
+from ..errors import InvalidFlow, NodeFailed, NotFound, Problem, failure_data
 from ..fast_dataclass import dataclass
 from ..ir import Flow
 from ..values import Json, did_you_mean
@@ -192,7 +192,7 @@ def failures(ending: Any) -> list[dict[str, Json]]:
             "message": failure.message,
             "kind": failure.kind,
             "attempts": failure.attempts,
-            **ran_data(failure, failure.path),
+            **failure_data(failure, failure.path),
         }
         for failure in ending.failures
     ]
@@ -200,7 +200,10 @@ def failures(ending: Any) -> list[dict[str, Json]]:
     if ending.error is not None and not isinstance(ending.error, NodeFailed):
         kind = type(ending.error).__name__
         message = str(ending.error)
-        errors.append({"nodeId": None, "path": None, "tool": None, "message": message, "kind": kind, "attempts": 1})
+        error: dict[str, Json] = {"nodeId": None, "path": None, "tool": None, "message": message, "kind": kind}
+        if budgets := getattr(ending.error, "budgets", ()):
+            error["budgets"] = list(budgets)
+        errors.append({**error, "attempts": 1})
     return errors
 
 

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from ..config.settings import Queue, WorkerSettings
-from ..engine.budgets import open_budgets
 from ..engine.engine import Engine, Job, check_same_run
 from ..engine.run import Watcher
 from ..errors import Action, NotFound, RunBusy, StoreError
@@ -21,7 +20,7 @@ from ..events import Brief, Event
 from ..journal.open_waits import open_waits, wait_to_json
 from ..journal.postgres.store import PostgresStore
 from ..journal.postgres.worker_registry import WorkerRegistry, WorkerRow
-from ..journal.protocol import ENDS, Log, NewRun, RunRow, Store
+from ..journal.protocol import ENDS, Log, RunRow, Store
 from ..values import Json, did_you_mean
 from .dbos_adapter import (
     APPLICATION,
@@ -163,7 +162,6 @@ class RemoteEngine(Engine):
         context = job.new.context or {}
         if context.get("executor"):
             return await super().run(job)
-        open_budgets(job, self.project_budget)
         await self.submit(job, context.get("queue"), context.get("priority") or DEFAULT_PRIORITY)
         return (await self.follow(job.new.id, job.watcher, park=job.park))[1]
 
@@ -239,10 +237,10 @@ class RemoteEngine(Engine):
         if not 1 <= priority <= LOWEST_PRIORITY:
             raise ValueError(f"priority must be an integer from 1 (first) to {LOWEST_PRIORITY}, not {priority}")
         context = {**(job.new.context or {}), "queue": queue, "priority": priority}
-        new = replace(job.new, context=context)
-        epoch = await self._create_run(new)
+        job.new = replace(job.new, context=context)
+        epoch = await self._create_run(job)
         await self._enqueue(job, epoch, queue, priority)
-        return new.id
+        return job.new.id
 
     async def _enqueue(self, job: Job, epoch: int | None, queue: str, priority: int) -> None:
         """Queue a run for the workers; without an epoch there is nothing to do."""
@@ -278,21 +276,21 @@ class RemoteEngine(Engine):
         self.client.close()
         self.registry.close()
 
-    async def _create_run(self, new: NewRun) -> int | None:
+    async def _create_run(self, job: Job) -> int | None:
         """Create a run; return the epoch for its dispatch, None if it has ended or another process executes it."""
         try:
-            log = await self.store.open(new)
+            log = await self.open(job)
         except RunBusy:
-            row = await asyncio.to_thread(self.store.get_run, new.id)
+            row = await asyncio.to_thread(self.store.get_run, job.new.id)
             if row is not None:
-                check_same_run(row, new)
+                check_same_run(row, job.new)
             return None
         if log.finished is not None:
-            check_same_run(log.finished, new)
+            check_same_run(log.finished, job.new)
             return None
         await log.release()
         if log.resumed:
-            check_same_run(log.run, new)
+            check_same_run(log.run, job.new)
         return log.run.epoch
 
     async def _poll_statuses(self) -> None:

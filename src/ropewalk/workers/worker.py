@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from ..config.settings import WorkerSettings
+from ..engine import budgets
 from ..engine.chunk_run import run_chunk
 from ..engine.compile.durable import failure_to_json
 from ..engine.engine import Engine, Job
@@ -58,14 +59,14 @@ class ChunkExecutor:
 
     def __init__(self, engine: Engine, registry: WorkerRegistry, make_job: Callable[[RunRow], Awaitable[Job]]) -> None:
         self._engine, self._registry, self._make_job = engine, registry, make_job
-        self._jobs: OrderedDict[str, asyncio.Future[tuple[int, Job]]] = OrderedDict()
+        self._jobs: OrderedDict[str, asyncio.Future[tuple[int, RunRow, Job]]] = OrderedDict()
         self._maps: OrderedDict[tuple[str, str], asyncio.Future[tuple[Any, Any]]] = OrderedDict()
 
     async def execute(self, row: RunRow) -> str:
         """Execute the chunk of a row to its end and return its status; "elsewhere" or "lost" if others have it."""
         chunk: dict[str, Any] = row.context
         run_id, path = chunk["run"], chunk["path"]
-        seq, job = await _cached(self._jobs, run_id, lambda: self._load_job(run_id))
+        seq, run, job = await _cached(self._jobs, run_id, lambda: self._load_job(run_id))
         items, scope = await _cached(self._maps, (run_id, path), lambda: asyncio.to_thread(self._load_map, seq, path))
         try:
             log = await self._engine.store.reopen(row.id)
@@ -84,7 +85,11 @@ class ChunkExecutor:
                 )
             log.write_into(seq, past)
             program = self._engine.program(job)
-            ending = await run_chunk(program, run_id, job.input, log, chunk, scope, items[first : first + count])
+            token = budgets.enter(run)
+            try:
+                ending = await run_chunk(program, run_id, job.input, log, chunk, scope, items[first : first + count])
+            finally:
+                budgets.leave(token)
             error = ending.error
             payload: Any = None if error is None else {"message": str(error), "kind": type(error).__name__}
             if isinstance(error, NodeFailed):
@@ -96,12 +101,14 @@ class ChunkExecutor:
             await log.release()
             raise
 
-    async def _load_job(self, run_id: str) -> tuple[int, Job]:
+    async def _load_job(self, run_id: str) -> tuple[int, RunRow, Job]:
         row = await asyncio.to_thread(self._engine.store.get_run, run_id)
         if row is None or row.status in ENDS:
             raise Fenced(run_id)
         seq = await asyncio.to_thread(self._registry.run_in_transaction, lambda s: chunks.row_number(s, run_id))
-        return seq, await self._make_job(row)
+        job = await self._make_job(row)
+        budgets.limit_calls(job, row, self._engine.store)
+        return seq, row, job
 
     def _load_map(self, seq: int, path: str) -> tuple[Any, Any]:
         return self._registry.run_in_transaction(

@@ -38,6 +38,7 @@ class Host(Protocol):
     """The part of `App` that workers use."""
 
     settings: WorkerSettings
+    context: Any
     distributed: bool
     """Whether workers execute the runs of this app."""
     jobs: Any
@@ -80,7 +81,9 @@ class Workers:
         """The engine that queues runs for workers."""
         app = self._app
         following = lambda run_id: app.runs.following(run_id)  # noqa: E731 - the run service opens late
-        return RemoteEngine(app.store, app.settings, following, required=app.distributed)
+        engine = RemoteEngine(app.store, app.settings, following, required=app.distributed)
+        app.context.configure(engine)
+        return engine
 
     async def submit(
         self,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -187,14 +187,19 @@ def earlier_endings(history: Iterable[Entry]) -> list[dict[str, Json]]:
     """Return how a run had ended before each retry, the earliest first, with the failed steps that were repeated."""
     listed = list(history)
     # A process that died within a retry may have left its failed steps both here and in the journal.
-    reported = {(entry.path, iso(entry.ended)) for entry in listed if entry.kind in ("attempt", "call_failed")}
+    reported = [_failure_of(step(entry)) for entry in listed if entry.kind in ("attempt", "call_failed")]
     endings: list[dict[str, Json]] = []
     for entry in sorted((item for item in listed if item.kind == "ending"), key=lambda item: item.ended):
-        failed = [step for step in entry.data.get("failed", ()) if (step["path"], step["ended"]) not in reported]
-        reported.update((step["path"], step["ended"]) for step in failed)
+        failed = [step for step in entry.data.get("failed", ()) if _failure_of(step) not in reported]
+        reported += map(_failure_of, failed)
         data = {"failedCount": 0, **entry.data, "failed": failed, "endTime": iso(entry.ended)}
         endings.append(data)
     return endings
+
+
+def _failure_of(step: Mapping[str, Json]) -> tuple[Json, ...]:
+    """Return which failure a step shows; the times alone do not say it, because they are in milliseconds."""
+    return step["path"], step["started"], step["ended"], step["error"]
 
 
 def step(entry: Entry) -> dict[str, Json]:

@@ -240,7 +240,8 @@ def _of_flow(error: FlowFailed, about: dict[str, Json], paths: Mapping[str, str]
     if not isinstance(message, dict):
         return f"{error} (run {error.run_id}, {error.status})"
     node = message.get("nodeId") or message.get("node") or message.get("path")
-    about |= {key: message[key] for key in ("path", "tool", "attempts", "message") if message.get(key) is not None}
+    names = ("path", "tool", "attempts", "message", "budgets")
+    about |= {name: message[name] for name in names if message.get(name) is not None}
     if node:
         about["node"] = node
         about.setdefault("path", paths.get(str(node), node))

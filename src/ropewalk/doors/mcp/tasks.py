@@ -151,7 +151,7 @@ class Tasks:
     async def _begin(self, job: Job) -> None:
         """Open the run of a task, so that it is in the store, and execute it in the background."""
         try:
-            opened = await self._app.store.open(job.new)
+            opened = await self._app.engine.open(job)
         except RunBusy:  # the same task, made by another server
             return
         if opened.finished is not None:

@@ -27,7 +27,7 @@ from ...errors import (
     OutputValidationFailed,
     Problem,
     ToolError,
-    ran_data,
+    failure_data,
 )
 from ...ir import Getter, Step, whole
 from ...journal.past import load
@@ -354,7 +354,7 @@ def failure_to_json(failure: NodeFailed) -> dict[str, Any]:
         "problems": [[problem.path, problem.message, problem.keyword] for problem in failure.problems],
         **({"classes": list(failure.classes)} if failure.classes else {}),
         **({} if failure.retryable else {"retryable": False}),
-        **ran_data(failure, failure.path),
+        **failure_data(failure, failure.path),
     }
 
 
@@ -374,6 +374,7 @@ def failure_from_json(data: Any) -> NodeFailed:
         ran=data.get("ran", False),
         ran_at=data.get("ranAt"),
         classes=data.get("classes", ()),
+        budgets=data.get("budgets", ()),
     )
 
 

@@ -65,6 +65,7 @@ def node_failure(exc: Exception, node_slot: NodeSlot, frame: Frame, attempts: in
     failed.ran, failed.ran_at = getattr(exc, "ran", False) is True, inside(frame[RUN].id, exc)
     failed.retryable = getattr(exc, "retryable", True) is not False and not isinstance(exc, ExpressionError)
     failed.classes = exc.classes if isinstance(exc, ToolError) else ()
+    failed.budgets = getattr(exc, "budgets", ())
     if isinstance(exc, SchemaMismatch):
         failed.problems = tuple(replace(p, message=frame[RUN].redact(p.message)) for p in exc.problems)
     failed.__cause__ = exc

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ...errors import InvalidFlow, NodeFailed, Problem, ran_data
+from ...errors import InvalidFlow, NodeFailed, Problem, failure_data
 from ...ir import Flow
 from ...values import Json
 from ..registry import Compiled, all_problems
@@ -125,5 +125,5 @@ def _failure_entries(failure: NodeFailed, is_node: bool) -> list[dict[str, Json]
     node = failure.node if is_node else None
     if failure.problems:
         return mismatch_entries(failure.problems, node)
-    ran = ran_data(failure, failure.node)
+    ran = failure_data(failure, failure.node)
     return [error_entry(failure.message, path=failure.node, nodeId=node, tool=failure.tool, kind=failure.kind, **ran)]

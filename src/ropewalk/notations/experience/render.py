@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from ...errors import InvalidFlow, NodeFailed, Problem, ran_data
+from ...errors import InvalidFlow, NodeFailed, Problem, failure_data
 from ...expr.ast import Path, Var, show
 from ...ir import Flow, Graph, Node, bodies
 from ...ops import MODEL, Call
@@ -117,7 +117,7 @@ def _error(failure: NodeFailed, conditions: Mapping[str, str]) -> dict[str, Json
         "message": message,
         "kind": failure.kind,
         "attempts": failure.attempts,
-        **ran_data(failure, failure.path),
+        **failure_data(failure, failure.path),
     }
 
 

@@ -1,0 +1,165 @@
+"""Corrections of corrections: a write that any run of the chain made is neither made again nor forgotten."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patience import until
+from ropewalk import App, tool
+
+pytestmark = pytest.mark.anyio
+ORDER = "await order(item={})"
+FAIL = "raise ValueError('no')"
+
+
+class Shop:
+    """A write, a destructive write and a read, what was ordered and paid, and the next calls of the write that fail."""
+
+    def __init__(self) -> None:
+        self.ordered: list[int] = []
+        self.paid: list[int] = []
+        self.failures: list[bool] = []
+        self.ends_after: dict[int, int] = {}
+
+    def tools(self) -> list[Any]:
+        @tool
+        async def order(item: int) -> int:
+            """Order an item."""
+            if self.failures and self.failures.pop():
+                raise ValueError("out of stock")
+            if item in self.ends_after:
+                await until(lambda: self.ends_after[item] in self.ordered)
+            self.ordered.append(item)
+            return item
+
+        @tool(annotations={"destructiveHint": True})
+        async def pay(amount: int) -> int:
+            """Pay. This cannot be undone."""
+            self.paid.append(amount)
+            return amount
+
+        @tool(annotations={"readOnlyHint": True})
+        async def look(item: int) -> int:
+            """Look at an item."""
+            return item
+
+        return [order, pay, look]
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+def open_app(path: Path, shop: Shop) -> App:
+    return App(f"sqlite:///{path / 'runs.db'}", tools=shop.tools())
+
+
+def program(*parts: object) -> str:
+    return "\n".join(ORDER.format(part) if isinstance(part, int) else str(part) for part in parts)
+
+
+async def correct(shop: Shop, path: Path, *codes: str) -> Any:
+    """Run the first program and correct it with each of the others, in a new process for each."""
+    answer: Any = None
+    for code in codes:
+        async with open_app(path, shop) as app:
+            if answer is None:
+                answer = await app.plans.run_plan(code)
+            else:
+                answer = await app.plans.resume_run(answer["runId"], code=code)
+    return answer
+
+
+async def test_a_correction_knows_the_writes_that_the_one_before_did_not_reach(shop: Shop, tmp_path: Path) -> None:
+    last = program(1, 2, 3, "return 'done'")
+    answer = await correct(shop, tmp_path, program(1, 2, FAIL), program(1, FAIL), program(FAIL), last)
+    assert (answer["status"], shop.ordered) == ("completed", [1, 2, 3])
+
+
+async def test_a_write_of_the_first_run_that_the_last_one_drops_is_a_conflict(shop: Shop, tmp_path: Path) -> None:
+    answer = await correct(shop, tmp_path, program(1, 2, FAIL), program(1, FAIL), program(1, "return 'done'"))
+    assert (answer["status"], answer["changed"], shop.ordered) == ("conflict", None, [1, 2])
+    assert answer["recorded"] == {"tool": "order", "line": 2, "effect": "write", "result": 2}
+
+
+async def test_a_correction_after_a_conflict_knows_the_writes(shop: Shop, tmp_path: Path) -> None:
+    answer = await correct(shop, tmp_path, program(1, 2, FAIL), program(2, "return 'done'"), program(1, 2, 3))
+    assert (answer["status"], shop.ordered) == ("completed", [1, 2, 3])
+
+
+async def test_two_equal_calls_are_offered_twice(shop: Shop, tmp_path: Path) -> None:
+    codes = [program(1, 1, FAIL), program(1, FAIL), program(1, 1, 1, FAIL), program(1, 1, 1, 1)]
+    answer = await correct(shop, tmp_path, *codes)
+    assert (answer["status"], shop.ordered) == ("completed", [1, 1, 1, 1])
+
+
+async def test_calls_that_overlapped_are_offered_in_any_order(shop: Shop, tmp_path: Path) -> None:
+    shop.ends_after = {1: 2, 2: 3}
+    both = "r = await asyncio.gather(*[order(item=i) for i in (1, 2, 3)])"
+    answer = await correct(shop, tmp_path, program(both, FAIL), program(FAIL), program(both, "return r"))
+    assert (answer["status"], answer["result"], shop.ordered) == ("completed", [1, 2, 3], [3, 2, 1])
+
+
+async def test_calls_one_after_another_keep_their_order(shop: Shop, tmp_path: Path) -> None:
+    answer = await correct(shop, tmp_path, program(1, 2, FAIL), program(FAIL), program(2, 1, "return 1"))
+    assert (answer["status"], answer["changed"]["arguments"], shop.ordered) == ("conflict", {"item": 2}, [1, 2])
+
+
+async def test_a_call_that_an_earlier_run_had_approved_is_not_asked_again(shop: Shop, tmp_path: Path) -> None:
+    async with open_app(tmp_path, shop) as app:
+        plans = app.plans.for_models()
+        pay = "await pay(amount=7)"
+        answer: Any = await plans.run_plan(f"{pay}\n{FAIL}")
+        answer = await plans.resume_run(answer["runId"], {"approved": True}, by="ann")
+        for code in (FAIL, f"{FAIL}\n# again", f"{pay}\n{FAIL}"):
+            answer = await plans.resume_run(answer["runId"], code=code)
+            assert (answer["status"], shop.paid) == ("failed", [7])
+        answer = await plans.resume_run(answer["runId"], code=f"{pay}\n{pay}")
+        assert (answer["status"], shop.paid) == ("waiting", [7])
+
+
+async def test_a_resumed_correction_is_offered_only_what_it_has_not_taken(shop: Shop, tmp_path: Path) -> None:
+    waits = program(1, "await wait_for('go')", 2, 1)
+    answer = await correct(shop, tmp_path, program(1, 2, FAIL), program(1, FAIL), waits)
+    assert (answer["status"], shop.ordered) == ("waiting", [1, 2])
+    async with open_app(tmp_path, shop) as app:
+        done = await app.plans.resume_run(answer["runId"], {"event": "go", "payload": 1})
+    assert (done["status"], shop.ordered) == ("completed", [1, 2, 1])
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_no_chain_of_corrections_makes_a_write_more_often_than_one_program_asks(
+    shop: Shop, tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    items = [chance.randint(1, 3) for _ in range(5)]
+    most: Counter[int] = Counter()
+    answer: Any = None
+    statuses: Counter[str] = Counter()
+    async with open_app(tmp_path, shop) as app:
+        for number in range(12):
+            shop.failures = [chance.random() < 0.2 for _ in range(9)]
+            # Most programs ask for the same writes in the same order; some swap, drop or repeat one.
+            asked = items[: chance.randint(0, 5)]
+            if asked and chance.random() < 0.3:
+                asked[chance.randrange(len(asked))] = chance.randint(1, 3)
+            reads = [f"await look(item={chance.randint(1, 2)})" for _ in range(chance.randint(0, 2))]
+            body: list[object] = [*reads, *asked, chance.choice([FAIL, FAIL, "return 1"]), f"# {number}"]
+            most |= Counter(asked)
+            if answer is None:
+                answer = await app.plans.run_plan(program(*body))
+            else:
+                code = program(*body) if chance.random() < 0.8 or answer["status"] != "failed" else None
+                answer = await app.plans.resume_run(answer["runId"], code=code)
+            statuses[answer["status"]] += 1
+            assert Counter(shop.ordered) <= most
+        shop.failures = []
+        answer = await app.plans.resume_run(answer["runId"], code=program(*shop.ordered, 9, "return 1"))
+    assert (answer["status"], shop.ordered.count(9)) == ("completed", 1)
+    assert statuses["failed"] > 0
