@@ -69,6 +69,11 @@ def python_files(root: Path) -> list[Path]:
     return sorted(p for p in root.rglob("*.py") if "node_modules" not in p.parts)
 
 
+@functools.cache
+def parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text("utf-8"))
+
+
 def module_name(root: Path, file: Path) -> str:
     parts = file.relative_to(root).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -122,7 +127,7 @@ def read_imports(root: Path, file: Path) -> Iterator[Import]:
             elif isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)):  # no expression holds an import
                 yield from walk(child, when)
 
-    yield from walk(ast.parse(file.read_text("utf-8")), "eager")
+    yield from walk(parsed(file), "eager")
 
 
 def room(module: str) -> str:
@@ -209,7 +214,7 @@ def too_long(root: Path) -> list[str]:
         if file.parent.name == "corpus":  # written by models, and never changed
             continue
         where = file.relative_to(root).as_posix()
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        for node in ast.walk(parsed(file)):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 length = (node.end_lineno or node.lineno) - node.lineno + 1
                 if length > MOST_FUNCTION_LINES:
@@ -224,7 +229,7 @@ def command_words(root: Path) -> list[str]:
         where = file.relative_to(root).as_posix()
         if where.startswith("doors/"):
             continue
-        tree = ast.parse(file.read_text("utf-8"))
+        tree = parsed(file)
         docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         for node in ast.walk(tree):
             if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in docstrings:
@@ -269,7 +274,7 @@ def long_docstrings(root: Path) -> list[str]:
 
     for file in python_files(root):
         module = f"ropewalk.{module_name(root, file)}".rstrip(".")
-        visit(ast.parse(file.read_text("utf-8")), module, file.relative_to(root).as_posix(), "")
+        visit(parsed(file), module, file.relative_to(root).as_posix(), "")
     return found
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 SCRIPTS = Path(__file__).parent.parent / "scripts"
 spec = importlib.util.spec_from_file_location("mutation", SCRIPTS / "mutation.py")
 assert spec is not None

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 TESTS = Path(__file__).parent
 STEADY = TESTS.parent / "scripts" / "steady.py"
 CONFTEST = "from second_try import pytest_addoption, pytest_configure"

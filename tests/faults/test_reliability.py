@@ -15,7 +15,7 @@ from postgres_server import PostgresServer
 from tiers import Scale
 
 BENCH = Path(__file__).parents[2] / "bench"
-SHORT = ["--steps", "600", "--outages", "1", "--pauses", "1", "--kills", "0", "--workers", "2"]
+SHORT = ["--steps", "300", "--outages", "1", "--pauses", "1", "--kills", "0", "--workers", "2"]
 LONG = ["--steps", "105000", "--outages", "36", "--pauses", "36", "--kills", "12"]
 
 

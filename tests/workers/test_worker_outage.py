@@ -98,7 +98,7 @@ def test_outages_longer_than_the_lease_repeat_no_call_and_count_no_death(
     """Every worker lives, so every call is made once. In the campaign the last outage is longer than other processes
     wait for the server."""
     scene = crews(NAPS, scale("[workers]\nlease = 1.0\n", ""))
-    outages, pause = scale(([2.5, 2.5], 0.7), ([4.0] * 8 + [75.0], 4.0))
+    outages, pause = scale(([2.5], 0.7), ([4.0] * 8 + [75.0], 4.0))
     scene.hire(2, "--concurrency", "1")
     ids, ms = ["n0", "n1"], round((sum(outages) + len(outages) * (pause + 2)) * 1000)
     for id in ids:

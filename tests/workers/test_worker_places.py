@@ -18,7 +18,7 @@ from patience import wait_until
 from postgres_server import PostgresServer, fresh
 from ropewalk import App
 from ropewalk.journal.postgres.session import parse_target
-from tiers import Scale
+from tiers import Scale, sampled
 
 from .crew import Crew
 
@@ -149,7 +149,7 @@ def waiting_for(line: Crew, before: int | None = None) -> int:
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("how", ["pause", "server"])
+@pytest.mark.parametrize("how", sampled("faults", ["pause", "server"], 1))
 @pytest.mark.campaign("faults")
 def test_every_queued_run_ends(line: Crew, postgres_server: PostgresServer, how: str, scale: Scale, seed: int) -> None:
     many, times, chance = scale(150, 2500), scale(2, 6), random.Random(f"{how} {seed}")

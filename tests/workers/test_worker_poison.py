@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tiers import Scale
+from tiers import Scale, sampled
 
 from .crew import Crew
 
@@ -56,7 +56,7 @@ def attend(scene: Crew, ids: list[str], workers: int = 1, most: int = 40) -> Non
 
 @pytest.mark.timeout(3600)
 @pytest.mark.campaign("recovery")
-@pytest.mark.parametrize("healthy", [1, 3])
+@pytest.mark.parametrize("healthy", sampled("recovery", [1, 3], 1))
 def test_a_healthy_run_beside_a_poison_run_is_not_parked_with_it(crew: Start, healthy: int, scale: Scale) -> None:
     scene = scene_of(crew, scale(2, 5))
     innocent = [f"i{n}" for n in range(healthy)]
@@ -70,6 +70,7 @@ def test_a_healthy_run_beside_a_poison_run_is_not_parked_with_it(crew: Start, he
     assert {id: scene.status(id) for id in innocent} == dict.fromkeys(innocent, "completed")
 
 
+@pytest.mark.campaign("recovery", only=True)
 def test_several_poison_runs_are_each_found(crew: Start) -> None:
     scene = scene_of(crew, 2)
     put(scene, "chain.yaml", "innocent", 3000)
