@@ -93,6 +93,8 @@ BOUNDED = {
         ...,
     ),
     "call_tool": ('await call_tool("risky", {"n": 1})', 1),
+    "call_tool with a keyword": ('await call_tool(name="risky", args={"n": 1})', 1),
+    "call_tool with a computed name": ("await call_tool(n, {})", 1),
     "default arguments": ("def f(x=risky(1)):\n    return x\nawait f()", 1),
     "two awaits in a line": ("x = [await risky(1), await risky(2)]", 2),
     "and": ("x = await risky(1) and await risky(2)", 2),

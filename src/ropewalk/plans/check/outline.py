@@ -302,21 +302,17 @@ class _Reader:
         kind = _WAITS.get(name or "")
         if kind is not None and tool is None:
             yield Wait(kind, self._words(node), place)
-        elif name == "call_tool" and node.args:
-            named = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
-            ids = (
-                [self.tools.get(str(named).replace(":", "."), str(named))] if named is not None else self.tools.values()
-            )
-            yield from (ToolCall(tool_id, place) for tool_id in ids)
+        elif name == "call_tool":
+            yield from (ToolCall(tool_id, place) for tool_id in self._named_tools(node))
         else:
             yield from self._called(node.func, tool, place)
 
-    def _named_tools(self, name: ast.expr) -> Iterable[str]:
-        """Return the tool that a constant names; all tools for a name that the program computes."""
-        if not isinstance(name, ast.Constant):
-            return self.tools.values()
-        text = str(name.value)
-        return (self.tools.get(text.replace(":", "."), text),)
+    def _named_tools(self, call: ast.Call) -> Iterable[str]:
+        """Return the tool that the first argument names; all tools unless it is a text."""
+        match call.args:
+            case [ast.Constant(value=str(name)), *_]:
+                return (self.tools.get(name.replace(":", "."), name),)
+        return self.tools.values()
 
     def _called(self, func: ast.expr, tool: str | None, place: Place) -> Iterator[Item]:
         """Yield the call of what an expression names: tools and functions of this name, or a value."""
