@@ -187,7 +187,7 @@ def run_tests(
     mark = uuid.uuid4().hex
     # Each arena of malloc reserves address space, so a few threads would reach the limit. Derandomised property tests
     # give the same verdict each time, and do not fill the database of examples with those of mutants.
-    env = {**os.environ, "PYTHONPATH": str(source), "MALLOC_ARENA_MAX": "2", "HYPOTHESIS_PROFILE": "ci", MARK: mark}
+    env = {**os.environ, "PYTHONPATH": str(source), "MALLOC_ARENA_MAX": "2", MARK: mark}
     command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", "-rfE", *tests]
     command += ["-x"] if stop_at_first else []
     began = time.monotonic()

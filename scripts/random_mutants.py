@@ -299,7 +299,6 @@ def main(words: list[str]) -> int:
     arguments = parser.parse_args(words)
     environment = {
         **os.environ,
-        "HYPOTHESIS_PROFILE": "ci",
         "MALLOC_ARENA_MAX": "2",
         IN_MODULE: "1",
         STARTED_IN: os.getcwd(),

@@ -1,6 +1,6 @@
 """Budgets of runs: calls of tools, seconds, tokens of models and US dollars, kept in the ledger of the store.
 
-A run records in its context which accounts it counts for, so whoever resumes it has the same budgets. A part of a run
+A run records in its context which accounts it counts for, so it has the same budgets after a resume. A part of a run
 counts for the accounts of its outer run as well. A run and its corrections share one account. Every call is reserved
 before it is made and settled after it. The number of calls is therefore never exceeded; tokens and dollars are exceeded
 at most by the turns of models that are in progress. A recorded result that a run takes over counts for nothing.

@@ -59,7 +59,7 @@ def _refuse_pieces(region: Any) -> None:
         part = stack.pop()
         if type(part) is list:
             stack += part
-        elif type(part) is dict and "lit" not in part:  # a literal is data, whatever it looks like
+        elif type(part) is dict and "lit" not in part:  # a literal is data, even if it looks like a piece
             if part.get("fn") in _PIECES:
                 raise _wrong()
             stack += part.values()

@@ -56,11 +56,6 @@ class Row:
         return self.kind, self.name, self.arguments
 
 
-def row_from_json(value: Json) -> Row:
-    """Return the row of a JSON array."""
-    return Row(*value)
-
-
 class Diverged(Exception):
     """A replayed program does something other than the journal recorded, so nothing new was called."""
 

@@ -30,7 +30,7 @@ class Ports(Protocol):
         # `Session.end` takes the result.
 
     def abort(self, path: str) -> None:
-        """Stop a step that nobody waits for; a result that comes anyway is given to `Session.end`."""
+        """Stop a step that no task waits for; `Session.end` takes a result that comes later."""
 
     def clock(self, name: str) -> float:
         """Return the seconds that a clock shows: `now` or `monotonic`."""

@@ -225,7 +225,7 @@ def dispatch(words: list[str]) -> int:
         raise
     except (RopewalkError, KeyboardInterrupt) as error:
         return _print_failure(error, out, words)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it has an exit code
+    except Exception as error:  # noqa: BLE001 - every failure has an exit code
         if isinstance(error, FileNotFoundError) and not _has_working_directory():
             usage_error = UsageError("the working directory was deleted; change to one that exists")
             return _print_failure(usage_error, out, words)

@@ -1,4 +1,4 @@
-"""The pool of children: whoever runs a program leases a child, one program at a time in each.
+"""The pool of children: each program leases a child of its own while it computes.
 
 The pool belongs to the process: every event loop and every thread leases from it. A child that is left in the middle of
 a program, by an error or a cancellation, is killed. The others are used again, up to 100 programs or 200 MB.

@@ -170,7 +170,7 @@ class Step(Future):
         self.path = path
 
     def cancel(self) -> bool:
-        """Tell the host that nobody waits for it."""
+        """Let the host abort the step, because no task waits for it."""
         if not super().cancel():
             return False
         self.machine.cancel_step(self)

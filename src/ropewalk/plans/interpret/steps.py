@@ -64,7 +64,7 @@ class Steps:
         return step  # type: ignore[no-any-return]
 
     def cancel_step(self, step: Step) -> None:
-        """Note that nobody waits for a step."""
+        """Request that the host aborts a step that no task waits for."""
         del self.waiting[step.path]
         self.cancelled.add(step.path)
         self.outbox.append(m.Cancel(step.path))
