@@ -128,7 +128,7 @@ def answer_approval(
     if len(requested) > 1:  # a name that fits several means the unanswered ones
         requested = _only_unanswered(context, run, requested) or requested
     if len(requested) != 1:
-        listed = ", ".join(wait["path"] for wait in requested[:_MAX_LISTED])
+        listed = ", ".join(sorted(wait["path"] for wait in requested)[:_MAX_LISTED])
         more = f", ... ({len(requested) - _MAX_LISTED:,} more)" if len(requested) > _MAX_LISTED else ""
         why = f"there are {len(requested)} open approvals; name one of them: {listed}{more}" if requested else ""
         raise NotWaiting(run.id, what if not requested else "exactly one approval", map(describe_wait, waits), why)
