@@ -209,7 +209,7 @@ def f#(x, known=[]):|    known.append(x)|    return known|f#($int)|out.append(li
 def f#(x, known=$list):|    known.append(x)|    return len(known)|f#($int); out.append(f#($int))
 def f#(x: $int, **others) -> $text:|    nonlocal a|    a += x|    return others|out.append(f#($int, k=$int))
 def f#(x):|    global seen|    seen = [x]|f#($int)|seen.append($int)|out.append(seen)
-def f#():|    yield $int_|    yield from $list_|for i in f#():|    $loop
+def f#():|    yield $int_|    yield from $list_[:3]|for i in f#():|    $loop
 def f#(wrapped):|    return lambda x: wrapped(x) + $int_|@(await later(f#))|def g#(x):|    return x * 2|out.append(g#($int))
 async def f#(x, y=$int, known=[]):|    known.append(x)|    $block|    return len(known) + y|out.append(await f#($int) + await f#($int))
 async def f#(x):|    nonlocal a, xs|    $block|    return $int|out.append(await f#($int))
@@ -349,7 +349,7 @@ def is_python(text: str) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
         try:
-            compile("async def main():\n" + textwrap.indent(text, "    "), "main", "exec")
+            compile("async def main():\n" + textwrap.indent(text, "    "), "main", "exec", dont_inherit=True)
         except SyntaxError:
             return False
     return True

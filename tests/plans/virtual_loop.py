@@ -79,7 +79,8 @@ def run_python(
     body = textwrap.indent(ast.unparse(tree), "    ") or "    pass"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        exec(f"async def main({', '.join(inputs)}):\n{body}", space)
+        # Programs do not inherit `from __future__ import annotations` of this module.
+        exec(compile(f"async def main({', '.join(inputs)}):\n{body}", "main", "exec", dont_inherit=True), space)
         printed = io.StringIO()
         outcome: dict[str, Any]
         try:

@@ -109,6 +109,8 @@ def _collect_bound(node: ast.AST, names: dict[str, None], inside: bool) -> None:
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         names.setdefault(node.name)
     if isinstance(node, (*FUNCTION_NODES, ast.ClassDef)):
+        for value in outer_values(node):
+            _collect_bound(value, names, inside)
         return
     if isinstance(node, ast.NamedExpr) and isinstance(node.target, ast.Name):
         names.setdefault(node.target.id)
@@ -121,6 +123,32 @@ def _collect_bound(node: ast.AST, names: dict[str, None], inside: bool) -> None:
     inside = inside or isinstance(node, COMPREHENSIONS)
     for child in ast.iter_child_nodes(node):
         _collect_bound(child, names, inside)
+
+
+def outer_values(node: Any) -> list[ast.expr]:
+    """Return what a function or class evaluates around itself: decorators, default values, annotations, bases."""
+    if isinstance(node, ast.ClassDef):
+        return [*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)]
+    defaults = [*node.args.defaults, *(default for default in node.args.kw_defaults if default is not None)]
+    return [*getattr(node, "decorator_list", ()), *defaults, *annotations_of(node)]
+
+
+def annotations_of(node: Any) -> list[ast.expr]:
+    """Return the annotations of a function that compute something, in Python's order; others name types for readers."""
+    parameters = node.args
+    rows = [*parameters.args, *parameters.posonlyargs, parameters.vararg, *parameters.kwonlyargs, parameters.kwarg]
+    found = [row.annotation for row in rows if row is not None] + [getattr(node, "returns", None)]
+    return [item for item in found if item is not None and not _names_type(item)]
+
+
+def _names_type(node: ast.expr) -> bool:
+    return all(isinstance(part, _TYPE_PARTS) for part in ast.walk(node))
+
+
+_TYPE_PARTS: Final = (
+    *(ast.Name, ast.Attribute, ast.Constant, ast.Subscript, ast.Tuple, ast.List, ast.Starred),
+    *(ast.BinOp, ast.BitOr, ast.expr_context),
+)
 
 
 def parameter_names(arguments: ast.arguments) -> list[str]:
