@@ -34,7 +34,16 @@ def _arguments(node: ast.Call, scope: Scope) -> Arguments:
         (isinstance(part, ast.Starred), expression(part.value if isinstance(part, ast.Starred) else part, scope))
         for part in node.args
     ]
-    named = [(keyword.arg, expression(keyword.value, scope)) for keyword in node.keywords]
+    keywords = _keywords(node, scope)
+    if len(positional) == 1 and positional[0][0]:
+        only = positional[0][1]
+
+        def evaluate_only(frame: Frame) -> tuple[list[Any], dict[str, Any]]:
+            value = only(frame)  # spread in the call itself, after the keywords
+            named = keywords(frame)
+            return frame[0].collect(value), named
+
+        return evaluate_only
 
     def evaluate(frame: Frame) -> tuple[list[Any], dict[str, Any]]:
         values: list[Any] = []
@@ -43,6 +52,16 @@ def _arguments(node: ast.Call, scope: Scope) -> Arguments:
                 values.extend(frame[0].collect(get(frame)))
             else:
                 values.append(get(frame))
+        return values, keywords(frame)
+
+    return evaluate
+
+
+def _keywords(node: ast.Call, scope: Scope) -> Callable[[Frame], dict[str, Any]]:
+    """Return the closure that evaluates the arguments with a keyword."""
+    named = [(keyword.arg, expression(keyword.value, scope)) for keyword in node.keywords]
+
+    def evaluate(frame: Frame) -> dict[str, Any]:
         keywords: dict[str, Any] = {}
         for name, get in named:
             if name is not None:
@@ -59,7 +78,7 @@ def _arguments(node: ast.Call, scope: Scope) -> Arguments:
                 if key in keywords:
                     raise TypeError(f"got multiple values for keyword argument '{key}'")
                 keywords[key] = value
-        return values, keywords
+        return keywords
 
     return evaluate
 

@@ -229,9 +229,9 @@ def _walrus(node: ast.NamedExpr, scope: Scope) -> Getter:
     owner, hops = scope, 0
     while owner.comprehension and owner.parent is not None:
         owner, hops = owner.parent, hops + 1
-    if node.target.id not in owner.slots:
-        raise Unsupported(node, "an assignment inside of an expression of a class is not supported; write it before it")
-    slot = owner.slots[node.target.id]
+    place = owner.find(node.target.id)  # in another function if it is declared nonlocal or global
+    assert place is not None
+    hops, slot = hops + place[0], place[1]
 
     def run(frame: Frame) -> Any:
         result = value(frame)

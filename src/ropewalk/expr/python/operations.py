@@ -245,8 +245,10 @@ def member(evaluation: Evaluation, value: Any, name: str) -> Any:
 
 
 def _exception_field(error: BaseException, name: str) -> Any:
-    if name == "args":
-        return error.args
+    if name in ("args", "__cause__", "__context__"):
+        return getattr(error, name)
+    if name == "__class__":
+        return type(error)
     if name == "exceptions" and isinstance(error, BaseExceptionGroup):
         return error.exceptions
     if isinstance(error, ToolError) and name in ("tool", "message", "kind"):

@@ -55,7 +55,10 @@ class Language:
 
 
 _KNOWN_MEMBERS: Final = ("__name__", "__class__", "__qualname__")
-_METHODS: Final = (*_KNOWN_MEMBERS, "__init__", "__post_init__", "__str__", "__repr__", "__eq__")
+_METHODS: Final = (
+    *(*_KNOWN_MEMBERS, "__cause__", "__context__"),
+    *("__init__", "__post_init__", "__str__", "__repr__", "__eq__"),
+)
 PIECES: Final = Language()
 """The language of the pieces between calls."""
 

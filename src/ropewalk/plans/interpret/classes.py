@@ -19,7 +19,7 @@ from ...expr.python.values import UNBOUND, Refused
 from ..read.names import suspends
 from .functions import made_function
 from .records import DATACLASS, dataclass_of, named_tuple
-from .scope import FunctionScope, hidden_slot, load_of, store_of
+from .scope import FunctionScope, hidden_slot, load_of, root_of, store_of
 from .suspending import result_of
 
 OPERATORS: Final = frozenset(
@@ -43,7 +43,7 @@ class Instance(Members):
             return own[name]
         if name == "__class__":
             return type(self)
-        if isinstance(self, BaseException) and name in ("args", "exceptions"):
+        if isinstance(self, BaseException) and name in ("args", "exceptions", "__cause__", "__context__"):
             return getattr(self, name)
         found = _in_classes(type(self).__mro__, name)
         if found is _MISSING or name.startswith("__"):
@@ -226,7 +226,8 @@ def class_statement(node: ast.ClassDef, scope: Scope) -> Run:
         raise Unsupported(node, "metaclasses and keywords of classes are not supported; write a plain class")
     bases = [_base(base, scope) for base in node.bases]
     # The body has names of its own, which its functions do not see; `·class` is for `super()`.
-    inner = FunctionScope([], scope)
+    # In a function, a name that the class binds is never that of the function, as in Python.
+    inner = FunctionScope(bound_names(node.body) if root_of(scope).is_function else [], scope)
     inner.is_function = False
     _, class_slot = hidden_slot(scope)
     parts = [part for statement in node.body for part in _part(statement, inner, scope, class_slot)]

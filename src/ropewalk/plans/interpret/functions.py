@@ -57,6 +57,8 @@ def made_function(node: Any, scope: Scope) -> Getter:
         return function_maker(node.name, node.args, scope, inner, result)
     if not is_async:
         _refuse_await(node)
+    if is_async and is_generator:
+        _refuse_guarded_yield(node)
     body = _body(suspending_block(node.body, inner))
     if is_generator:
         kind = AsyncGenerator if is_async else Generator
@@ -74,6 +76,14 @@ def _refuse_await(node: ast.FunctionDef) -> None:
     for item in own_nodes(node.body):
         if isinstance(item, (ast.Await, ast.AsyncFor, ast.AsyncWith)):
             raise Unsupported(item, f"await is only allowed in an async function; write async def {node.name}")
+
+
+def _refuse_guarded_yield(node: ast.AsyncFunctionDef) -> None:
+    """Refuse `yield` under a `finally` or `with`, which Python leaves at a time of its own when a loop ends early."""
+    for item in own_nodes(node.body):
+        guards = isinstance(item, (ast.With, ast.AsyncWith)) or (isinstance(item, ast.Try) and bool(item.finalbody))
+        if guards and yields(item.body):
+            raise Unsupported(item, "yield in with, or in try with finally, of an async generator; return a list")
 
 
 def _body(run: Suspending) -> Any:

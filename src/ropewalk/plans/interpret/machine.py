@@ -17,7 +17,6 @@ from ...expr.operators import OverBudget
 from ...expr.python.evaluation import UNCATCHABLE
 from ...expr.python.exits import ProgramExit
 from ...expr.python.failures import CancelledError, ToolError, exception_record
-from ...expr.python.values import Refused
 from .. import messages as m
 from .copies import to_text
 from .evaluation import PlanEvaluation
@@ -278,7 +277,7 @@ class Machine(Steps):
                 return m.Ended("completed")
             return m.Ended("failed", error="SystemExit", message=str(error.code), line=line)
         if isinstance(error, (RecursionError, MemoryError)):
-            error = Refused("the values or calls are nested too deeply; write a loop")
+            error = OverBudget("the values or calls are nested too deeply; write a loop")
         kind = "Limit" if isinstance(error, OverBudget) else "Refused"
         return m.Ended("stopped", error=kind, message=str(error), line=line)
 
@@ -287,6 +286,7 @@ class Machine(Steps):
         return m.Ended("failed", error="Deadlock", message=message, line=self.evaluation.line)
 
     def _close(self) -> None:
+        self.evaluation.is_over = True
         for task in self._tasks:
             task.close()
 

@@ -242,20 +242,23 @@ def _for(node: Any, scope: Scope) -> Suspending:
         evaluation = frame[0]
         values = Elements(evaluation, await source(frame) if source_waits else source(frame), is_async)
         leave: Leave | None
-        while True:
-            evaluation.line = line
-            value = await values.next()
-            if value is END:
-                break
-            if assign_waits:
-                await assign(frame, value)
-            else:
-                assign(frame, value)
-            leave = await body(frame) if body_waits else body(frame)
-            if leave is BREAK:
-                return None
-            if leave is not None and leave is not CONTINUE:
-                return leave
+        try:
+            while True:
+                evaluation.line = line
+                value = await values.next()
+                if value is END:
+                    break
+                if assign_waits:
+                    await assign(frame, value)
+                else:
+                    assign(frame, value)
+                leave = await body(frame) if body_waits else body(frame)
+                if leave is BREAK:
+                    return None
+                if leave is not None and leave is not CONTINUE:
+                    return leave
+        finally:
+            del values  # a generator ends with its loop, before an exception is handled
         leave = await other(frame) if other_waits else other(frame)
         return leave
 
@@ -325,7 +328,9 @@ def _try(node: ast.Try, scope: Scope) -> Suspending:
             leave: Leave | None = await protected(frame)
         except UNCATCHABLE:
             raise
-        except (Exception, CancelledError):
+        except (Exception, CancelledError, GeneratorExit) as error:
+            if isinstance(error, GeneratorExit) and frame[0].is_over:
+                raise
             line = frame[0].line
             instead = await final(frame) if final_waits else final(frame)
             if instead is not None:
@@ -412,7 +417,9 @@ def _with(node: Any, scope: Scope) -> Suspending:
             leave: Leave | None = await body(frame) if body_waits else body(frame)
         except UNCATCHABLE:
             raise
-        except (Exception, CancelledError) as error:
+        except (Exception, CancelledError, GeneratorExit) as error:
+            if isinstance(error, GeneratorExit) and frame[0].is_over:
+                raise
             line = frame[0].line
             exception_record(error, line)
             if await leave_block(error):

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Awaitable, Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Final, TypeAlias
 
 from ...expr.python.evaluation import LocalFunction
 from ...expr.python.expressions import assign_target, expression, module_path, targets_of, unpacking
+from ...expr.python.failures import CancelledError
 from ...expr.python.method_table import method_of
 from ...expr.python.operations import COMPARISONS, member, set_item
 from ...expr.python.scope import Frame, Scope, annotations_of, bound_names
@@ -103,9 +104,7 @@ class Parts:
         if isinstance(node, ast.Lambda):
             return self.with_first_values(new)
         if isinstance(node, ast.Dict):
-            pairs = self._series([item for pair in zip(node.keys, node.values, strict=True) for item in pair], later)
-            new.keys, new.values = pairs[::2], pairs[1::2]
-            return new
+            return self._dict(node, new, later)
         fields = [(name, value) for name, value in ast.iter_fields(node) if _holds_parts(value)]
         flat = [item for _, value in fields for item in (value if isinstance(value, list) else [value])]
         parts = self._series(flat, later)
@@ -143,16 +142,28 @@ class Parts:
     def _taken(self, node: Any, later: bool) -> Any:
         if node is None or isinstance(node, ast.Constant) or not (suspends(node) or later):
             return node
-        # Starred and formatted parts left of an await are taken at once, as Python does.
-        if not suspends(node) and isinstance(node, ast.Starred):
+        # Starred and formatted parts left of an await are copied at once, as Python does.
+        if later and isinstance(node, ast.Starred):
             spread = ast.copy_location(ast.Tuple([node], ast.Load()), node)
             return ast.copy_location(ast.Starred(self.put(spread), ast.Load()), node)
-        if not suspends(node) and isinstance(node, ast.FormattedValue):
+        if later and isinstance(node, ast.keyword) and node.arg is None:
+            copied = ast.copy_location(ast.Dict([None], [node.value]), node)
+            return ast.copy_location(ast.keyword(None, self.put(copied)), node)
+        if later and isinstance(node, ast.FormattedValue):
             text = ast.copy_location(ast.JoinedStr([node]), node)
             return ast.copy_location(ast.FormattedValue(self.put(text), -1, None), node)
         if isinstance(node, (ast.Starred, ast.keyword, ast.FormattedValue, ast.JoinedStr, ast.Slice)):
             return self.replaced(node, later)
         return self.put(node)
+
+    def _dict(self, node: ast.Dict, new: ast.Dict, later: bool) -> ast.Dict:
+        flat: list[Any] = []
+        for key, value in zip(node.keys, node.values, strict=True):
+            flat += [None, ast.copy_location(ast.keyword(None, value), value)] if key is None else [key, value]
+        taken = self._series(flat, later)
+        new.keys = taken[::2]
+        new.values = [item.value if isinstance(item, ast.keyword) else item for item in taken[1::2]]
+        return new
 
     def _call(self, node: ast.Call, new: ast.Call, later: bool) -> ast.Call:
         parts: list[Any] = [*node.args, *node.keywords]
@@ -162,6 +173,12 @@ class Parts:
                 new.func = self._method(function)
         elif not isinstance(function, ast.Name) or self.scope.find(function.id) is not None:
             new.func = self._taken(function, later or any(suspends(item) for item in parts))
+        if len(node.args) == 1 and isinstance(node.args[0], ast.Starred):
+            # Python spreads the only argument in the call itself, after the keywords.
+            only = self._taken(node.args[0].value, later or any(map(suspends, node.keywords)))
+            new.args = [ast.copy_location(ast.Starred(only, ast.Load()), node.args[0])]
+            new.keywords = self._series(node.keywords, later)
+            return new
         taken = self._series(parts, later)
         new.args, new.keywords = taken[: len(node.args)], taken[len(node.args) :]
         return new
@@ -356,14 +373,27 @@ def _yield_from(node: ast.YieldFrom, scope: Scope) -> Suspending:
 
     async def run(frame: Frame) -> Any:
         source = await get(frame) if waits else get(frame)
-        iterator: Iterator[Any] = frame[0].iterate(source) if not hasattr(source, "send") else source
-        sent: Any = None
+        iterator: Any = frame[0].iterate(source) if not hasattr(source, "send") else source
+        sent, error = None, None
         while True:
             try:
-                value = iterator.send(sent) if hasattr(iterator, "send") and sent is not None else next(iterator)
+                if error is not None:
+                    value = iterator.throw(error)
+                else:
+                    value = iterator.send(sent) if hasattr(iterator, "send") and sent is not None else next(iterator)
             except StopIteration as end:
                 return end.value
-            sent = await Yielded(value)
+            sent, error = None, None
+            try:
+                sent = await Yielded(value)
+            except GeneratorExit:
+                if hasattr(iterator, "close"):
+                    iterator.close()
+                raise
+            except (Exception, CancelledError) as thrown:
+                if not hasattr(iterator, "throw"):
+                    raise
+                error = thrown
 
     return run
 
