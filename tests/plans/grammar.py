@@ -13,7 +13,8 @@ import random
 import re
 import textwrap
 import warnings
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 PARAMETERS: Final = {"same": ("value",), "fail": ("value",), "save": ("key", "value")}
 """The tools of the programs: `same` gives its value, `fail` raises for odd numbers, `save` counts."""
@@ -70,7 +71,7 @@ EXPRESSIONS: Final = {
     "int": """
         0 | 1 | 2 | 5 | -3 | a | b | a | b | box.n | len(xs) | counts["a"]
         ($int + $int) | ($int - $int) | ($int * $int_) | ($int // $int) | ($int % 4) | ($int << ($int % 3)) | ($int ^ $int)
-        -$int | ~$int | ($int if $bool else $int) | ($int or $int) | ($int and $int) | (a := $int) | (b := $int)
+        ($int & $int) | ($int |$int) | ($int >> ($int % 3)) | ($int ** ($int % 3)) | -$int | ~$int | ($int if $bool else $int) | ($int or $int) | ($int and $int) | (a := $int) | (b := $int)
         plain($int, $int) | plain($int, second=$int) | plain(*$list[:2], 1) | plain(1, **{"third": $int}) | plain(1, 2, *$list)
         (await both($int, $int)) | (await both(*$list[:1], third=$int)) | (await both($int, **$dict))
         (lambda x, y=$int: x + y)($int) | (lambda *r, k: sum(r) + k)(*$list, k=$int) | (await later(plain))($int, $int)
@@ -104,7 +105,7 @@ EXPRESSIONS: Final = {
     """,
     "rows": "rows | rows | [$list, $list] | [[$int], xs] | [[x, $int] for x in $list] | list(table.values()) | [*rows, $list]",
     "dict": """
-        counts | {"a": $int} | {"a": $int, $text: $int} | {**$dict, "b": $int} | dict(a=$int, b=$int) | ($dict | $dict)
+        counts | {"a": $int} | {"a": $int, $text: $int} | {$text: $int} | {**$dict, "b": $int} | dict(a=$int, b=$int) | ($dict |$dict)
         {str(x): x for x in $list} | {str(x): $int for x in $list if x} | {$text: x for x in $list} | dict([("a", $int)])
         {k: v for k, v in $dict.items()} | ({"a": $int} or $dict) | dict(zip("ab", $list)) | {"a": 1, **$dict}
     """,
@@ -332,13 +333,36 @@ out.append(list(enumerate($list, start=$int)))
 del counts["a"]
 out.append(counts.pop($text, $int))
 out.append(table.get($text, [$int])[-1:])
+box.n: (await later(int)) = $int
+async def f#(p: $int, o: $int = $int, /, q: $int = $int, r: $int = $int, *s: $int, k: $int = $int, m: $int = $int, **n: $int) -> $int:|    return [p, o, q, r, len(s), k, m, len(n)]|out.append(await f#($int, *$list[:2], m=$int))
+def f#(p: $int, o: $int = $int, /, q: $int = $int, r: $int = $int, *s: $int, k: $int = $int, m: $int = $int, **n: $int) -> $int:|    return [p, o, q, r, len(s), k, m, len(n)]|out.append(f#($int, *$list[:2], m=$int))
+out.append((lambda x, y=$int, z=$int, *, k=$int, m=$int: [x, y, z, k, m])($int, k=$int))
+def f#(g):|    return lambda *r: [g.__name__, *r]|@(await later(f#))|@(await later(f#))|def g#(x):|    return x|out.append(g#($int))
+def f#(g):|    return lambda x: g(x + 1)|@(await later(f#))|@f#|@(await later(f#))|async def g#(x):|    return x + $int|out.append(await g#($int))
+def f#(x):|    async def g():|        return x + $int|    async def h():|        return await g() * 2|    return h|out.append(await f#($int_)())
+class A#:|    m = 5|class C#((await later(Box)), (await later(A#))):|    pass|out.append([C#($int).n, C#.m])
+@(await later(lambda kind: kind))|@(await later(lambda kind: kind))|class C#:|    n = 1|out.append(C#.n)
+with contextlib.suppress(ValueError) as rows[$int % 4], contextlib.suppress($int > 1 and KeyError or TypeError) as counts[$text]:|    $block
+async with (await later(semaphore)) as rows[$int % 4], (await later(lock)) as counts[$text]:|    $block
+out.append({str(x): $int for rows[$int % 4] in $rows[:2] if $bool if len(rows) > $int for x in $list[:2] if $bool if x > $int})
+out.append({$text: x + $int for x in $list[:2] for counts[$text] in $list[:2] if $bool})
+out.append(sorted({x + $int for rows[$int % 4] in $rows[:2] if $bool if len(rows) > $int for x in $list[:2] if $bool if x > $int}))
+out.append(sorted({counts["a"] for x in $list[:2] for counts[$text] in $list[:2] if $bool}))
+out.append([x + $int for rows[$int % 4] in $rows[:2] if $bool if len(rows) > $int for x in $list[:2] if $bool if x > $int])
+out.append([counts["a"] for x in $list[:2] for counts[$text] in $list[:2] if $bool])
+out.append([x async for x in (await later(x) for rows[$int % 4] in $rows[:2] if $bool if len(rows) > $int for x in $list[:2] if $bool if x > $int)])
+out.append([x async for x in (await later(x) for x in $list[:2] for counts[$text] in $list[:2] if $bool)])
+try:|    $block|    raise IndexError($text)|except KeyError:|    $block|except (await later((ValueError, IndexError))):|    $block|except ($int > 2 and TypeError or NameError) as error:|    out.append(str(error))
+match [$bool, None, $int]:|    case [True, None, 1 | 2]:|        out.append(1)|    case [_, None as x, y]:|        out.append([x, y])
 """.strip().splitlines()
 """The statements, one in each line; a bar without a space before it begins a new line."""
 
 REFUSED: Final = [
-    "try:|    $block|except* ValueError:|    $block|else:|    $block|finally:|    $block",
-    "try:|    $block|except* (await later(ValueError)):|    $block",
+    "try:|    $block|except* ValueError:|    $block|except* (await later(KeyError)):|    $block|    $block|else:|    $block|    $block|finally:|    $block|    $block",
+    "try:|    $block|except* (await later(ValueError)):|    $block|    $block|else:|    $block|finally:|    $block",
     "class C#(metaclass=(await later(type))):|    pass",
+    "class C#(a=(await later(1)), metaclass=(await later(type))):|    pass",
+    "out.append((await later(1)) @ (await later(2)))",
 ]
 """Statements that plans refuse by design; they are rare."""
 
@@ -387,7 +411,7 @@ class Grammar:
             options = OF_LOOPS
         elif depth >= DEEPEST:
             options = [option for option in STATEMENTS if not re.search(r"(?<! )\|", option)]
-        elif self._random.random() < 0.001:
+        elif self._random.random() < 0.0015:
             options = REFUSED
         self._number += 1
         lines: list[str] = []
@@ -436,18 +460,27 @@ def is_python(text: str) -> bool:
 
 # --- the constructs of Python ----------------------------------------------------------------------
 
-_PARTS: Final = ("expr", "stmt", "keyword", "comprehension", "withitem", "arguments", "match_case", "excepthandler")
+_HOLDERS: Final = ("keyword", "comprehension", "withitem", "arguments", "arg", "match_case")
+"""The classes that are neither expressions nor statements, and hold some."""
 
 
 def constructs() -> set[str]:
-    """Return the expression and statement classes of Python, and their parts that may hold an await (`BinOp.left`)."""
+    """Return the classes of Python's syntax, and each position that may hold an await (`Call.args[1]`)."""
+    # `[0]` is the first of several and `[1]` a later one; a holder has the position in its own (`Call.keywords[0].value`).
     kinds: set[str] = set()
     for kind in [*ast.expr.__subclasses__(), *ast.stmt.__subclasses__()]:
-        kinds.add(kind.__name__)
-        for part in re.findall(r"(\w+)[*?]? (\w+)", (kind.__doc__ or "").partition("(")[2]):
-            if part[0] in _PARTS:
-                kinds.add(f"{kind.__name__}.{part[1]}")
-    return kinds
+        kinds |= {kind.__name__, *(f"{kind.__name__}.{position}" for position in _positions(kind))}
+    return kinds | {kind.__name__ for base in (ast.pattern, ast.operator) for kind in base.__subclasses__()}
+
+
+def _positions(kind: type[ast.AST]) -> Iterator[str]:
+    for held, many, name in re.findall(r"(\w+)([*?]?) (\w+)", (kind.__doc__ or "").partition("(")[2]):
+        places = [f"{name}[0]", f"{name}[1]"] if many == "*" else [name]
+        if held in ("expr", "stmt"):
+            yield from places
+        elif held == "excepthandler" or held in _HOLDERS:
+            inner = list(_positions(ast.ExceptHandler if held == "excepthandler" else getattr(ast, held)))
+            yield from (f"{place}.{position}" for place in places for position in inner)
 
 
 def constructs_of(tree: ast.AST) -> set[str]:
@@ -457,14 +490,21 @@ def constructs_of(tree: ast.AST) -> set[str]:
     return seen
 
 
-def _visit(node: ast.AST, seen: set[str]) -> bool:
-    """Collect the constructs of a node, and return True if it holds an await."""
-    name, waits = type(node).__name__, isinstance(node, ast.Await)
-    seen.add(name)
+def _visit(node: ast.AST, seen: set[str]) -> list[str]:
+    """Collect the constructs of a node, and return the positions in it that hold an await, without its class."""
+    name, held = type(node).__name__, []
     for field, value in ast.iter_fields(node):
-        parts: list[Any] = value if isinstance(value, list) else [value]
-        found = [_visit(part, seen) for part in parts if isinstance(part, ast.AST)]
-        if any(found):
-            seen.add(f"{name}.{field}")
-            waits = True
-    return waits
+        for index, part in enumerate(value if isinstance(value, list) else [value]):
+            if not isinstance(part, ast.AST):
+                continue
+            place = f"{field}[{min(index, 1)}]" if isinstance(value, list) else field
+            positions = _visit(part, seen)
+            if isinstance(part, (ast.expr, ast.stmt)):
+                held += [place] if positions or isinstance(part, ast.Await) else []
+            else:
+                held += [f"{place}.{position}" for position in positions]
+    if isinstance(node, (ast.expr, ast.stmt)):
+        seen |= {name, *(f"{name}.{position}" for position in held)}
+    else:
+        seen.add(name)
+    return held

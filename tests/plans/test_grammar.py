@@ -14,19 +14,13 @@ from .grammar import PARAMETERS, Grammar, constructs, constructs_of
 from .virtual_loop import compared
 
 NEVER = {
-    "AnnAssign.annotation": "Python does not evaluate annotations of local names",
-    "AnnAssign.target": "a plain local name in these programs",
-    "AsyncFunctionDef.decorator_list": "decorators of async functions are not made yet",
-    "AsyncFunctionDef.returns": "annotations are for readers; the machine does not evaluate them",
-    "ClassDef.body": "await is a syntax error there",
-    "FunctionDef.body": "await is a syntax error there",
-    "FunctionDef.returns": "annotations are for readers; the machine does not evaluate them",
-    "GeneratorExp.elt": "an async generator, refused across calls",
-    "Lambda.body": "await is a syntax error there",
+    "AnnAssign.target": "always a name, an entry or a member; their parts are seen in Subscript and Attribute",
+    "Lambda.args": "lambdas have no annotations",
+    "Lambda.body": "a syntax error",
     "NamedExpr.target": "always a name",
     "YieldFrom.value": "a syntax error in an async function",
 }
-"""Positions of an await that the programs lack, with the reason."""
+"""Positions that cannot hold an await, with the reason."""
 
 CASES = {
     "del takes the target, not a copy": "xs = [1, 2, 3]\ndel xs[await same(value=0)]\nreturn xs",

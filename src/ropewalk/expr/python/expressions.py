@@ -58,6 +58,9 @@ def load(name: str, place: tuple[int, int], scope: Scope) -> Getter:
     def unbound(frame: Frame) -> BaseException:
         if scope.is_function and hops == 0:
             return UnboundLocalError(f"cannot access local variable '{name}' where it is not associated with a value")
+        if scope.owner(hops).is_function:
+            text = "where it is not associated with a value in enclosing scope"
+            return NameError(f"cannot access free variable '{name}' {text}")
         return NameError(f"name '{name}' is not defined")
 
     # Names are read most often of all, so the usual distances have closures without a loop.

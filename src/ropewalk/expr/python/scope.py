@@ -66,6 +66,9 @@ PIECES: Final = Language()
 class Scope:
     """The names of a function, a comprehension or the piece itself."""
 
+    is_class = False
+    """True in the body of a class, whose names only that body sees."""
+
     def __init__(
         self,
         names: Iterable[str],
@@ -88,11 +91,19 @@ class Scope:
         scope: Scope | None = self
         hops = 0
         while scope is not None:
-            slot = scope.slots.get(name)
+            slot = None if hops and scope.is_class else scope.slots.get(name)
             if slot is not None:
                 return hops, slot
             scope, hops = scope.parent, hops + 1
         return None
+
+    def owner(self, hops: int) -> Scope:
+        """Return the scope that is so many frames outward."""
+        scope = self
+        for _ in range(hops):
+            assert scope.parent is not None
+            scope = scope.parent
+        return scope
 
     def new_frame(self, evaluation: Any, outer: Frame | None, unbound: Any) -> Frame:
         """Return a frame in which every name is unbound."""

@@ -228,7 +228,7 @@ def class_statement(node: ast.ClassDef, scope: Scope) -> Run:
     # The body has names of its own, which its functions do not see; `·class` is for `super()`.
     # In a function, a name that the class binds is never that of the function, as in Python.
     inner = FunctionScope(bound_names(node.body) if root_of(scope).is_function else [], scope)
-    inner.is_function = False
+    inner.is_function, inner.is_class = False, True
     _, class_slot = hidden_slot(scope)
     parts = [part for statement in node.body for part in _part(statement, inner, scope, class_slot)]
     bind = assign_target(store_of(node.name, node), scope)

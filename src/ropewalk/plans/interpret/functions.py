@@ -13,7 +13,7 @@ from ...expr.python.scope import Frame, Getter, Scope, Unsupported, annotations_
 from ...expr.python.statements import Run, block
 from ...expr.python.values import UNBOUND, Refused
 from ..read.names import own_names, own_nodes, suspends, yields
-from .futures import Coroutine, Native
+from .futures import Coroutine, EndedEarly, Native, raised
 from .machine import run_frames
 from .scope import FunctionScope, root_of, store_of
 from .statements import suspending_block
@@ -59,7 +59,8 @@ def made_function(node: Any, scope: Scope) -> Getter:
         _refuse_await(node)
     if is_async and is_generator:
         _refuse_guarded_yield(node)
-    body = _body(suspending_block(node.body, inner))
+    kind_name = ("async " if is_async else "") + "generator" if is_generator else "coroutine" if is_async else ""
+    body = _body(suspending_block(node.body, inner), kind_name)
     if is_generator:
         kind = AsyncGenerator if is_async else Generator
         return function_maker(
@@ -81,14 +82,20 @@ def _refuse_await(node: ast.FunctionDef) -> None:
 def _refuse_guarded_yield(node: ast.AsyncFunctionDef) -> None:
     """Refuse `yield` under a `finally` or `with`, which Python leaves at a time of its own when a loop ends early."""
     for item in own_nodes(node.body):
-        guards = isinstance(item, (ast.With, ast.AsyncWith)) or (isinstance(item, ast.Try) and bool(item.finalbody))
-        if guards and yields(item.body):
+        if not isinstance(item, (ast.With, ast.AsyncWith, ast.Try)) or not yields(item.body):
+            continue
+        if not isinstance(item, ast.Try) or item.finalbody:
             raise Unsupported(item, "yield in with, or in try with finally, of an async generator; return a list")
 
 
-def _body(run: Suspending) -> Any:
+def _body(run: Suspending, kind: str) -> Any:
     async def body(own: Frame) -> Any:
-        leave = await run(own)
+        try:
+            leave = await run(own)
+        except RuntimeError as error:
+            if kind and isinstance(raised(error), StopIteration):
+                raise EndedEarly(f"{kind} raised StopIteration") from error.__cause__
+            raise
         return leave.value if leave is not None else None
 
     return body
@@ -117,6 +124,8 @@ def drive(coroutine: Native) -> Any:
         run_frames(frames)
     except StopIteration as end:
         return end.value
+    except RuntimeError as error:
+        raise raised(error) from None
     finally:
         while frames:
             frames.pop().close()
@@ -261,6 +270,9 @@ def generator_expression(node: ast.GeneratorExp, scope: Scope) -> Getter:
 
 def _parts_after_first(clause: ast.comprehension) -> list[ast.expr]:
     return [clause.target, *clause.ifs]
+
+
+Generator.__name__, AsyncGenerator.__name__ = "generator", "async_generator"  # as messages name them
 
 
 class Passed:

@@ -15,6 +15,7 @@ from ...expr.python.scope import Frame, Scope, Unsupported
 from ...expr.python.statements import BREAK, CONTINUE, Leave, Run, block
 from ...expr.python.values import UNBOUND
 from ..read.names import set_suspends, suspends
+from .futures import raised
 from .scope import load_of, store_of
 from .suspending import END, Elements, Part, Parts, Suspending, part, suspending, target_part
 
@@ -362,7 +363,8 @@ def _with_handlers(node: ast.Try, scope: Scope) -> Suspending:
             leave = await body(frame) if body_waits else body(frame)
         except UNCATCHABLE:
             raise
-        except (Exception, CancelledError) as error:
+        except (Exception, CancelledError) as failure:
+            error = raised(failure)
             exception_record(error, evaluation.line)
             for kinds, assign, handle in handlers:
                 if kinds is None or catches(error, await kinds[1](frame) if kinds[0] else kinds[1](frame)):
@@ -401,7 +403,8 @@ def _with(node: Any, scope: Scope) -> Suspending:
         return _with(ast.copy_location(type(node)(node.items[:1], [inner]), node), scope)
     item = node.items[0]
     manager_waits, manager = part(item.context_expr, scope)
-    assign_waits, assign = target_part(item.optional_vars, scope) if item.optional_vars is not None else (False, None)
+    target = item.optional_vars
+    assign_waits, assign = target_part(target, scope) if target is not None else (False, _forget)
     body_waits, body = block_part(node.body, scope)
     is_async = isinstance(node, ast.AsyncWith)
 
@@ -412,7 +415,7 @@ def _with(node: Any, scope: Scope) -> Suspending:
         try:
             if assign_waits:
                 await assign(frame, value)
-            elif assign is not None:
+            else:
                 assign(frame, value)
             leave: Leave | None = await body(frame) if body_waits else body(frame)
         except UNCATCHABLE:
@@ -422,7 +425,7 @@ def _with(node: Any, scope: Scope) -> Suspending:
                 raise
             line = frame[0].line
             exception_record(error, line)
-            if await leave_block(error):
+            if await leave_block(raised(error)):
                 return None
             frame[0].line = line
             raise
@@ -430,6 +433,10 @@ def _with(node: Any, scope: Scope) -> Suspending:
         return leave
 
     return run
+
+
+def _forget(frame: Frame, value: Any) -> Any:
+    """Do nothing with the value of a `with` that has no name."""
 
 
 def _context(evaluation: Any, holder: Any, is_async: bool) -> tuple[Any, Any]:
