@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import io
 import json
+import re
 import textwrap
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -89,7 +90,10 @@ def run_python(
                 value = runner.run(space["main"](**{name: as_data(item) for name, item in inputs.items()}))
             outcome = _as_outcome(value)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - programs raise anything
-            outcome = {"error": type(error).__name__, "message": str(error).replace("main.<locals>.", "")}
+            outcome = {
+                "error": type(error).__name__,
+                "message": re.sub(r"main\.<locals>\.|__main__\.\w+\(\) ", "", str(error)),
+            }
     return {**outcome, "calls": calls, "printed": printed.getvalue()}
 
 
@@ -136,10 +140,10 @@ def compared(
     if "refused" in machine:
         return None
     python = run_python(text, inputs or {}, tools, fresh() if fresh else answer)
-    if "unlike" in machine and "unlike" not in python:  # an argument of a tool that is not JSON
-        return None
-    return [
+    different = [
         f"{part}: Python {python.get(part)!r}, machine {machine.get(part)!r}"
         for part in ("result", "unlike", "error", "message", "calls", "printed")
         if json.dumps(python.get(part)) != json.dumps(machine.get(part))
     ]
+    # A value that is not JSON stops a program of the machine where it is an argument or the result.
+    return None if different and "unlike" in machine else different

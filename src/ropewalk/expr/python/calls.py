@@ -158,6 +158,7 @@ def _method_call(node: ast.Call, target: ast.Attribute, scope: Scope) -> Getter:
 
 def _lambda(node: ast.Lambda, scope: Scope) -> Getter:
     inner = Scope([*parameter_names(node.args), *_walrus_names(node.body)], scope)
+    inner.prefix = f"{scope.prefix}<lambda>.<locals>."
     body = expression(node.body, inner)
     return function_maker("<lambda>", node.args, scope, inner, body)
 
@@ -174,7 +175,7 @@ def function_maker(name: str, parameters: ast.arguments, scope: Scope, inner: Sc
     """Return the closure that makes a function value where the program defines it."""
     defaults = [expression(node, scope) for node in parameters.defaults]
     named_defaults = [None if node is None else expression(node, scope) for node in parameters.kw_defaults]
-    bind = _Binder(name, parameters)
+    bind = _Binder(scope.prefix + name, parameters)
 
     def make(frame: Frame) -> LocalFunction:
         evaluation: Evaluation = frame[0]

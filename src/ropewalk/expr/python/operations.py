@@ -265,10 +265,10 @@ def member(evaluation: Evaluation, value: Any, name: str) -> Any:
         if issubclass(value, Members):
             return value.class_member(evaluation, name)
         return _type_member(evaluation, value, name)
-    elif name in _FIELDS.get(type(value), ()) or (
-        name == "__name__" and isinstance(value, (BuiltinFunction, LocalFunction))
-    ):
+    elif name in _FIELDS.get(type(value), ()):
         return getattr(value, name)
+    elif name == "__name__" and isinstance(value, (BuiltinFunction, LocalFunction)):
+        return value.__name__
     return bound_method(evaluation, value, name)
 
 

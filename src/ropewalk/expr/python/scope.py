@@ -83,6 +83,8 @@ class Scope:
         self.language: Language = parent.language if parent is not None else language
         self.imports: dict[str, str] = imports if imports is not None else (parent.imports if parent else {})
         self.comprehension = comprehension
+        self.prefix: str = parent.prefix if parent is not None else ""
+        """What messages write before the name of a function that this scope defines."""
         self.is_function = inside or (parent is not None and not comprehension)
         """True in a function, where an unbound name raises UnboundLocalError."""
 

@@ -10,7 +10,7 @@ import ast
 import copy
 from typing import Any, Final
 
-from ...expr.python.evaluation import BuiltinFunction, Members
+from ...expr.python.evaluation import BuiltinFunction, LocalFunction, Members
 from ...expr.python.expressions import assign_target, expression
 from ...expr.python.failures import EXCEPTIONS
 from ...expr.python.scope import Frame, Getter, Scope, Unsupported, annotations_of, bound_names
@@ -196,6 +196,9 @@ class BoundMethod(Members):
         return f"<bound method {self.__name__}>"
 
 
+BoundMethod.__name__ = "method"  # as messages name it
+
+
 class Super(Members):
     """The value of `super()` in a method."""
 
@@ -228,7 +231,7 @@ def class_statement(node: ast.ClassDef, scope: Scope) -> Run:
     # The body has names of its own, which its functions do not see; `·class` is for `super()`.
     # In a function, a name that the class binds is never that of the function, as in Python.
     inner = FunctionScope(bound_names(node.body) if root_of(scope).is_function else [], scope)
-    inner.is_function, inner.is_class = False, True
+    inner.is_function, inner.is_class, inner.prefix = False, True, f"{scope.prefix}{node.name}."
     _, class_slot = hidden_slot(scope)
     parts = [part for statement in node.body for part in _part(statement, inner, scope, class_slot)]
     bind = assign_target(store_of(node.name, node), scope)
@@ -319,7 +322,8 @@ def _field(names: list[str], value: ast.expr | None, inner: Scope, *, is_annotat
             annotations.append(names[0])
         item = get(own)
         for name, slot in slots.items():
-            namespace[name] = own[slot] = item
+            own[slot] = item
+            namespace[name] = Method(item) if isinstance(item, LocalFunction) else item
         for name, slot in assigned.items():
             if own[slot] is not UNBOUND:
                 namespace[name] = own[slot]
@@ -343,6 +347,7 @@ def _method(node: Any, inner: Scope, class_slot: int) -> Any:
     assert inner.parent is not None
     method_scope = FunctionScope([], inner.parent)
     method_scope.class_slot = class_slot  # type: ignore[attr-defined]
+    method_scope.prefix = inner.prefix
     new, defaults = _with_defaults(node, inner, method_scope)
     make = made_function(new, method_scope)
     computed = [expression(annotation, inner) for annotation in annotations_of(node)]

@@ -45,6 +45,7 @@ def made_function(node: Any, scope: Scope) -> Getter:
         raise Unsupported(node, "await in a default value is not supported; assign it to a name before the function")
     declared = [name for part in own_nodes(node.body) if isinstance(part, ast.Global) for name in part.names]
     inner = FunctionScope([*parameter_names(node.args), *own_names(node.body)], scope, declared)
+    inner.prefix = f"{scope.prefix}{node.name}.<locals>."
     is_async = isinstance(node, ast.AsyncFunctionDef)
     is_generator = yields(node.body)
     if not is_async and not is_generator and not any(suspends(part) for part in node.body):

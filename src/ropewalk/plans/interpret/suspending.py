@@ -303,6 +303,9 @@ class RecursiveFunction(LocalFunction):
         self.begin = begin
 
 
+RecursiveFunction.__name__ = "function"
+
+
 # --- what is not strict ----------------------------------------------------------------------------
 
 
