@@ -92,7 +92,7 @@ def run_python(
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - programs raise anything
             outcome = {
                 "error": type(error).__name__,
-                "message": re.sub(r"main\.<locals>\.|__main__\.\w+\(\) ", "", str(error)),
+                "message": re.sub(r"__main__\.main\.<locals>\.\S+ |main\.<locals>\.", "", str(error)),
             }
     return {**outcome, "calls": calls, "printed": printed.getvalue()}
 

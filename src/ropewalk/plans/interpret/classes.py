@@ -246,6 +246,8 @@ def class_statement(node: ast.ClassDef, scope: Scope) -> Run:
         for part in parts:
             part(own, namespace, annotations)
         value = make_class(evaluation, node.name, kinds, namespace, annotations)
+        if value is not dict:
+            value.__qualname__ = inner.prefix[:-1]
         for wrap in reversed(wrappers):
             value = wrap(value)
         frame[class_slot] = value
