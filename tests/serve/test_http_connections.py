@@ -49,7 +49,7 @@ async def serving(**limits) -> AsyncIterator[int]:
     listening = _listen("127.0.0.1", 0)
     port = listening.getsockname()[1]
     task = asyncio.create_task(
-        serve_until_cancelled(AuthMiddleware(site, "t"), listening, 1, ConnectionLimits(**limits))
+        serve_until_cancelled(AuthMiddleware(site, "t"), listening, 0.1, ConnectionLimits(**limits))
     )
     try:
         yield port
