@@ -10,7 +10,7 @@ import pytest
 
 from ropewalk.plans import messages as m
 from ropewalk.plans import rows as r
-from ropewalk.plans.host import run
+from ropewalk.plans.host import World, run
 from ropewalk.plans.program import Program
 from ropewalk.plans.rows import Diverged, Row
 
@@ -60,10 +60,10 @@ def test_a_cancelled_call_and_its_late_result_are_recorded_and_never_delivered()
 
     text = "import asyncio\nt = asyncio.create_task(b())\nx = await a()\nt.cancel()\nreturn [x, t.done()]"
     rows: list[Row] = []
-    outcome = asyncio.run(run(Program(text, TOOLS), perform, rows=rows))
+    outcome = asyncio.run(run(Program(text, TOOLS), World(perform=perform, rows=rows)))
     assert outcome.result == [1, False]
     assert calls_of(rows) == [("a", "ok"), ("b", "cancelled"), ("b", "late")]
-    replayed = asyncio.run(run(Program(text, TOOLS), perform, rows=list(rows)))
+    replayed = asyncio.run(run(Program(text, TOOLS), World(perform=perform, rows=list(rows))))
     assert replayed == outcome
 
 
@@ -205,7 +205,7 @@ def test_arguments_and_results_are_copies() -> None:
         return arguments["n"]
 
     text = "box = {1: [2], None: (3,)}\ngiven = await get(n=box)\ngiven['1'].append(9)\nbox[1].append(8)\nreturn given"
-    outcome = asyncio.run(run(Program(text, TOOLS), perform))
+    outcome = asyncio.run(run(Program(text, TOOLS), World(perform=perform)))
     assert outcome.result == {"1": [2, 9], "null": [3]}
     assert held == [{"n": {"1": [2], "null": [3]}}]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from ..expr.python.scope import Unsupported
 from ..expr.python.values import UNBOUND
@@ -17,9 +18,6 @@ from .interpret.statements import suspending_block
 from .read.names import global_names, mark_recursion, own_names, set_suspends
 from .read.problems import Problem, Unreadable
 from .read.source import parse
-
-LANGUAGE = 2
-"""The version of the language; a journal names the one that wrote it."""
 
 
 class Program:
@@ -67,12 +65,19 @@ class Program:
         finally:
             self.problems = sorted(scope.problems, key=lambda problem: (problem.line, problem.column))
 
-    def start(self, inputs: Mapping[str, Any], seed: int, read: Any) -> tuple[Machine, list[m.Message]]:
+    def start(
+        self,
+        inputs: Mapping[str, Any],
+        seed: int,
+        read: Callable[[m.Clock], m.Reading],
+        zone: Callable[[str], ZoneInfo] = ZoneInfo,
+    ) -> tuple[Machine, list[m.Message]]:
         """Begin a run, and return its machine with the first messages."""
         # inputs: The values of inputs, of which the program gets copies.
         # seed: Decides what `random` and `uuid` give.
-        # read: Takes a `Clock`, returns a `Reading` at once.
-        machine = Machine(seed, read)
+        # read: Returns what a clock shows.
+        # zone: Returns a time zone.
+        machine = Machine(seed, read, zone)
         frame = self._scope.new_frame(machine.evaluation, None, UNBOUND)
         for name, value in json.loads(json.dumps(dict(inputs))).items():
             slot = self._scope.slots.get(name)

@@ -8,12 +8,14 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from ...expr.python.values import Approval, Refused, to_json
+from ...values import is_json
 from .limits import measure
 
 if TYPE_CHECKING:
     from .evaluation import PlanEvaluation
 
-_LONG_NUMBER: Final = re.compile(r"\d{19}")
+_SUSPECT: Final = re.compile(r"\d{19}|\\u0000|\\ud")
+"""What may be an integer of more than 64 bits, or a character that not every store keeps."""
 
 
 def to_text(evaluation: PlanEvaluation, value: Any) -> str:
@@ -26,8 +28,10 @@ def to_text(evaluation: PlanEvaluation, value: Any) -> str:
     except TypeError:
         raise Refused("the keys of a dict are not JSON; use strings as keys") from None
     evaluation.reserve(len(text))
-    if _LONG_NUMBER.search(text):
+    if _SUSPECT.search(text):
         _check_integers(value)
+        if not is_json(json.loads(text)):
+            raise Refused("a text with NUL or half of a surrogate pair is not JSON; remove these characters")
     return text
 
 
