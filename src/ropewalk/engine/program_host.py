@@ -22,7 +22,7 @@ from ..journal.past import load
 from ..journal.protocol import Entry
 from ..plans import messages as m
 from ..plans.program import Program
-from ..plans.rows import Diverged, Row
+from ..plans.rows import Diverged, Row, digests_of
 from ..plans.session import Outcome, Session
 from ..values import Json
 from .compile.durable import wait_until
@@ -80,14 +80,18 @@ class ProgramHost:
             self._run.waits.groups.add(self)
         try:
             rows = await self._recorded()
-            session = self._session = Session(
-                self._plan.program, self._inputs, rows, self, random.getrandbits(63), logged=len(rows)
-            )
-            while not session.advance() and session.outcome is None:
+            program = self._plan.program
+            session = self._session = Session(rows, self, random.getrandbits(63), digests_of(program.text))
+            machine, messages = program.start(self._inputs, session.seed, session.read)
+            session.take(messages)
+            while session.outcome is None:
+                delivery = session.next()
+                if delivery is not None:
+                    session.take(machine.deliver(delivery))
+                    continue
                 await self._commits()
                 await self._wait()
                 await self._commits()
-            assert session.outcome is not None
             return self._end(session.outcome)
         except Diverged as error:
             raise JournalConflict(self._run.id, self._path, str(error)) from None
@@ -180,7 +184,9 @@ class ProgramHost:
         return now
 
     def log(self, text: str) -> None:
-        """Report a printed text to whoever watches the run."""
+        """Report a printed text to whoever watches the run; a replay prints what was reported before."""
+        if self._session.replayed:
+            return
         self._run.report("printed", self._path, self._node_slot.name, {"text": self._run.redact(text)})
 
     # --- steps in progress ---------------------------------------------------------------------------
