@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -234,6 +237,49 @@ return x
     assert (again, more) == (outcome, rows)
     assert outcome.result[0] == "1970-01-12T13:46:40+00:00"
     assert sum(row.kind == "clock" for row in rows) == 5
+
+
+def test_the_first_row_names_the_versions_that_a_resumed_run_needs() -> None:
+    text = "return await get(n=1)"
+    outcome, rows = simulation().run(text)
+    start = json.loads(rows[0].value)
+    assert start["language"] == r.LANGUAGE
+    assert start["python"] == ".".join(map(str, sys.version_info[:2]))
+    assert start["tzdata"][:2] == "20"
+    assert start["digests"] == r.digests_of(text) != r.digests_of(text + " ")
+    for change, resumes in (({"python": "3.99"}, True), ({"tzdata": "1999a"}, True), ({"language": 99}, False)):
+        changed = [Row("", "start", "", "null", "ok", json.dumps({**start, **change})), *rows[1:]]
+        if resumes:
+            assert simulation().run(text, rows=changed)[0] == outcome
+        else:
+            with pytest.raises(r.UnknownLanguage, match="version 99"):
+                simulation().run(text, rows=changed)
+
+
+@pytest.fixture
+def new_york(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "America/New_York")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the system has no tzset")
+def test_the_time_zone_of_the_machine_is_not_used(new_york: None) -> None:
+    text = """
+from datetime import date, datetime
+noon = datetime(2025, 7, 1, 12)
+assert noon.timestamp() == 1751371200
+assert datetime.fromtimestamp(0).hour == datetime.utcfromtimestamp(0).hour == 0
+assert date.fromtimestamp(0).year == 1970
+return str(noon.astimezone())
+"""
+    outcome, _ = simulation().run(text)
+    assert outcome.result == "2025-07-01 12:00:00+00:00", outcome
+    for local in ("noon.strftime('%s')", "f'{noon:%s}'", "noon.strftime('%-s')"):
+        outcome, _ = simulation().run(text.replace("str(noon.astimezone())", local))
+        assert (outcome.status, "time zone" in outcome.message) == ("stopped", True)
 
 
 def test_a_text_is_logged_once() -> None:

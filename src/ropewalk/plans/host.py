@@ -7,7 +7,7 @@ import json
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ..fast_dataclass import dataclass
 from ..values import Json
@@ -24,6 +24,10 @@ Perform: TypeAlias = Callable[[str, dict[str, Json]], Awaitable[Json]]
 """Calls a tool: its name and arguments by name; it returns JSON or raises."""
 Answer: TypeAlias = Callable[[m.Question], Awaitable[Json]]
 """Answers a question of the program."""
+
+
+_ENCODER: Final = json.JSONEncoder(allow_nan=False)
+_DECODER: Final = json.JSONDecoder()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,12 +164,12 @@ class _Host:
     async def _call(self, request: m.Request) -> None:
         try:
             if isinstance(request, m.Call):
-                result = await self._perform(request.tool, json.loads(request.arguments))
+                result = await self._perform(request.tool, _DECODER.raw_decode(request.arguments)[0])
             else:
                 assert isinstance(request, m.Question)
                 assert self._answer is not None
                 result = await self._answer(request)
-            ok, value = True, json.dumps(result, allow_nan=False)
+            ok, value = True, _ENCODER.encode(result)
         except asyncio.CancelledError:
             self.session.forget(request.path)
             raise

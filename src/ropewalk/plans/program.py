@@ -15,7 +15,7 @@ from .interpret.language import PLANS
 from .interpret.machine import Machine
 from .interpret.scope import ProgramScope
 from .interpret.statements import suspending_block
-from .read.names import global_names, mark_recursion, own_names, set_suspends
+from .read.names import global_names, mark_recursion, own_names, own_nodes, set_suspends
 from .read.problems import Problem, Unreadable
 from .read.source import parse
 
@@ -58,6 +58,8 @@ class Program:
             last = body[-1].value
             last.unread = False  # type: ignore[attr-defined]
             body[-1] = ast.copy_location(ast.Return(last), body[-1])
+        returns = (node.value for node in own_nodes(body) if isinstance(node, ast.Return))
+        self._only_prints = not function and all(isinstance(value, ast.Call | ast.Await | None) for value in returns)
         scope = ProgramScope([*inputs, *own_names(body), *global_names(tree)], tools, PLANS, function)
         self._scope = scope
         try:
@@ -86,7 +88,9 @@ class Program:
 
         async def main() -> Any:
             leave = await self._run(frame)
-            return leave.value if leave is not None else None
+            value = leave.value if leave is not None else None
+            # A program that only prints gives what it printed.
+            return "".join(machine.evaluation.printed) or None if value is None and self._only_prints else value
 
         return machine, machine.start(main())
 

@@ -102,6 +102,9 @@ class Offers:
             if row.status == "offer":
                 self._by_key[row.key].append(row)
 
+    def __bool__(self) -> bool:
+        return bool(self._by_key)
+
     def take(self, path: str, key: tuple[str, str, str]) -> Row | None:
         """Return the offer for a step and remove it; None if there is none."""
         rows = self._by_key.get(key)

@@ -89,6 +89,7 @@ class Session:
         self._printed: list[str] = []
         self._replay = Replay(rows)
         self._open: dict[str, m.Request] = {}
+        self._unbegun: dict[str, m.Request] = {}
         self._running: set[str] = set()
         self._aborted: dict[str, m.Request] = {}
         self._ended: deque[Row] = deque()
@@ -104,7 +105,7 @@ class Session:
         """Take the messages of one turn of the machine."""
         for message in messages:
             if isinstance(message, (m.Call, m.Timer, m.Question)):
-                self._open[message.path] = message
+                self._open[message.path] = self._unbegun[message.path] = message
                 self._replay.check(message)
             elif isinstance(message, m.Cancel):
                 self._cancel(message.path)
@@ -117,6 +118,7 @@ class Session:
         if self._replay.is_over and path not in self._running:
             self._begin_open()  # a call begins when it is requested, as in Python, also if it is cancelled at once
         request = self._open.pop(path, None)
+        self._unbegun.pop(path, None)
         self._replay.cancelled.add(path)
         if request is None or path not in self._running:
             return
@@ -200,26 +202,23 @@ class Session:
                     return None
                 row = self._ended.popleft()
             if self._open.pop(row.path, None) is not None:
+                self._unbegun.pop(row.path, None)
                 return _delivery_of(row)
         return None
 
     def _begin_open(self) -> None:
         """Take offers for the steps that are open, and begin the others."""
-        for path, request in list(self._open.items()):
-            if path in self._running:
-                continue
-            offer = self._replay.offers.take(path, _row_of(request, "ok", "").key)
+        offers = self._replay.offers
+        unbegun, self._unbegun = self._unbegun, {}
+        for path, request in unbegun.items():
+            offer = offers.take(path, _row_of(request, "ok", "").key) if offers else None
             if offer is not None:
                 row = _row_of(request, "ok", offer.value)
                 self._commit(row)
                 self._ended.append(row)
-                self._running.discard(path)
                 continue
-            due = None
-            if isinstance(request, m.Timer):
-                due = self._due(request)
             self._running.add(path)
-            self.ports.begin(request, due)
+            self.ports.begin(request, self._due(request) if type(request) is m.Timer else None)
 
     def _due(self, timer: m.Timer) -> float:
         due = self._replay.dues.get(timer.path)
@@ -231,8 +230,10 @@ class Session:
 
     def waits(self) -> tuple[m.Question, ...]:
         """Return the open questions, if nothing but them is awaited; else none."""
-        questions = tuple(request for request in self._open.values() if isinstance(request, m.Question))
-        return questions if len(questions) == len(self._open) else ()
+        for request in self._open.values():
+            if not isinstance(request, m.Question):
+                return ()
+        return tuple(self._open.values())  # type: ignore[arg-type]
 
     def _commit(self, row: Row) -> None:
         self.rows.append(row)

@@ -22,7 +22,7 @@ def to_text(evaluation: PlanEvaluation, value: Any) -> str:
     """Return a value as JSON text; keys become texts as `json.dumps` makes them."""
     evaluation.reserve(8 * measure(evaluation.budget, value))
     try:
-        text = json.dumps(value, allow_nan=False, default=_other)
+        text = _ENCODER.encode(value)
     except ValueError:
         raise Refused("NaN and infinity are not JSON; use None or a string") from None
     except TypeError:
@@ -43,6 +43,9 @@ def _other(value: Any) -> Any:
     if hasattr(type(value), "fields_"):
         raise Refused(f"an instance of {type(value).__name__} is not JSON; write dataclasses.asdict(...)")
     return to_json(value)  # raises Refused with advice
+
+
+_ENCODER: Final = json.JSONEncoder(allow_nan=False, default=_other)
 
 
 def _check_integers(value: Any) -> None:

@@ -26,6 +26,7 @@ from .futures import Coroutine, Enter, Future, Native
 from .limits import MAX_FRAMES
 from .steps import Steps
 
+_DECODER: Final = json.JSONDecoder()
 Turn = tuple[Callable[..., None], tuple[Any, ...]]
 
 
@@ -217,7 +218,7 @@ class Machine(Steps):
             return [self._ended]
         self.evaluation.renew()
         if delivery.ok:
-            step.set_result(json.loads(delivery.value))
+            step.set_result(_DECODER.raw_decode(delivery.value)[0])
         else:
             failure = json.loads(delivery.value)
             step.set_error(tool_error(failure, delivery.path, self.tools_of_steps.get(delivery.path, "")))
