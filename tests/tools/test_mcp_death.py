@@ -18,13 +18,14 @@ import pytest
 
 from patience import BOUND
 from ropewalk.tools.mcp.login_errors import LoginRequired
+from tiers import sampled
 
 from .mcp_lab import alive, collected, gone, group, in_call, odd_http, pid_of, python, said, servers
 
 pytestmark = pytest.mark.process
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("mode", sampled("faults", ["auto", "legacy"], 1))
 def test_kill_in_mid_call_is_told_at_once_and_the_next_call_works(mode: str) -> None:
     async def case() -> None:
         async with servers(odd=python("odd.py", mode=mode)) as mcp:
@@ -155,7 +156,15 @@ def test_two_loops_at_once_have_a_connection_each() -> None:
     asyncio.run(case())
 
 
-def test_an_interpreter_that_just_exits_leaves_no_process() -> None:
+@pytest.mark.parametrize(
+    "how",
+    sampled(
+        "faults",
+        ["sys.exit()", "raise KeyboardInterrupt", "asyncio.current_task().cancel(); await asyncio.sleep(9)"],
+        1,
+    ),
+)
+def test_an_interpreter_that_just_exits_leaves_no_process(how: str) -> None:
     code = """
 import asyncio, json, sys
 from ropewalk.errors import ConfigError
@@ -168,12 +177,11 @@ async def main():
     HOW
 """
     config = json.dumps(python("odd.py"))
-    for how in ("sys.exit()", "raise KeyboardInterrupt", "asyncio.current_task().cancel(); await asyncio.sleep(9)"):
-        script = code.replace("HOW", how) + "asyncio.run(main())\n"
-        ran = subprocess.run([sys.executable, "-c", script, config], capture_output=True, text=True, timeout=300)
-        pid, grandchild = map(int, ran.stdout.split())
-        assert gone(pid), how
-        assert not alive(grandchild), how
+    script = code.replace("HOW", how) + "asyncio.run(main())\n"
+    ran = subprocess.run([sys.executable, "-c", script, config], capture_output=True, text=True, timeout=300)
+    pid, grandchild = map(int, ran.stdout.split())
+    assert gone(pid)
+    assert not alive(grandchild)
 
 
 async def retried(action: Callable[[], Awaitable[Any]]) -> Any:

@@ -27,7 +27,8 @@ pytestmark = pytest.mark.process
         (python("rude.py", "exit"), "exited with code 1; its stderr ends with:\ncannot start: no database"),
         (python("rude.py", "silent", connect_timeout=0.5), "did not finish the handshake within 0.5 s"),
         (
-            python("rude.py", "garbage", connect_timeout=3),  # in which it must have printed something
+            # It has a second to print a line.
+            {"command": "sh", "args": ["-c", "echo 'Welcome to the server!'; exec sleep 600"], "connect_timeout": 1},
             "it printed text that is not JSON-RPC: 'Welcome to the server!'",
         ),
         (python("rude.py", "endless"), "its list of tools does not end (after 1000 tools)"),
