@@ -266,8 +266,9 @@ def delete_with_parts(connection: Connection, runs: Iterable[int]) -> None:
 def _delete(connection: Connection, selection: tuple[str]) -> None:
     blobs = fetch(connection, f"DELETE FROM held WHERE run {AMONG} RETURNING blob", selection)
     connection.executemany(_BLOB, set(blobs))
-    for table, column in (("entry", "run"), ("signal", "run"), ("account_run", "run"), ("lease", "run"), ("run", "seq")):
-        connection.execute(f"DELETE FROM {table} WHERE {column} {AMONG}", selection)
+    for table in ("entry", "signal", "account_run", "lease"):
+        connection.execute(f"DELETE FROM {table} WHERE run {AMONG}", selection)
+    connection.execute(f"DELETE FROM run WHERE seq {AMONG}", selection)
 
 
 def take_turn(connection: Connection, name: str, every: float, now: float) -> bool:
