@@ -106,7 +106,8 @@ def test_each_campaign_has_a_slice_among_all_tests() -> None:
     """A mark of a file, a test or a parameter, without `only`; tests with `@given` are marked by themselves."""
     slices = {"properties"}
     for path in affected.python_files(PROJECT / "tests"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        text = path.read_text("utf-8")
+        for node in ast.walk(ast.parse(text)) if "campaign(" in text or "sampled(" in text else ():
             if isinstance(node, ast.Call) and not any(keyword.arg == "only" for keyword in node.keywords):
                 function = ast.unparse(node.func)
                 if function in ("pytest.mark.campaign", "sampled") and isinstance(node.args[0], ast.Constant):
@@ -170,7 +171,8 @@ def write_suite(folder: Path, expected: object, **files: str) -> Path:
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT / "tests"), "PYTEST_ADDOPTS": ""}
+    # schemathesis is slow to import
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT / "tests"), "PYTEST_ADDOPTS": "-p no:schemathesis"}
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
@@ -185,6 +187,7 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         (["-m", "not process and not campaign"], None, "1 passed, 10 deselected"),
     ],
 )
+@pytest.mark.process
 def test_slices_and_campaigns_take_their_tests_and_counts(
     tmp_path: Path, words: list[str], expected: object, counts: str
 ) -> None:
@@ -192,6 +195,7 @@ def test_slices_and_campaigns_take_their_tests_and_counts(
     assert counts in done.stdout.splitlines()[-1], done.stdout
 
 
+@pytest.mark.process
 def test_an_unknown_campaign_is_refused_with_the_list(tmp_path: Path) -> None:
     done = run(write_suite(tmp_path, None), "--campaign", "fuz")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
@@ -203,6 +207,7 @@ def test_an_unknown_campaign_is_refused_with_the_list(tmp_path: Path) -> None:
     assert "test_broken.py::test_page: only a test with the marker campaign has two scales" in done.stderr
 
 
+@pytest.mark.process
 def test_the_last_lines_name_slow_files_and_how_to_repeat_the_first_failure(tmp_path: Path) -> None:
     write_suite(tmp_path, (1, 1), test_a="def test_a(): assert 0\n\ndef test_b(): assert 0\n")
     lines = run(tmp_path, "--closing", "").stdout.splitlines()

@@ -100,7 +100,7 @@ class Scope:
         return None
 
     def owner(self, hops: int) -> Scope:
-        """Return the scope that is so many frames outward."""
+        """Return the scope whose frame is `hops` frames outward."""
         scope = self
         for _ in range(hops):
             assert scope.parent is not None
