@@ -5,7 +5,8 @@
     outcome, rows = world.run(text, rows=rows[:5])   # resume after a kill
 
 `answer(tool, arguments)` returns a result or raises; `delay(number, tool, arguments)` says how many seconds the call
-takes. The same delays on a virtual loop of asyncio (`virtual_loop.py`) give the same order.
+takes. The same delays on a virtual loop of asyncio (`virtual_loop.py`) give the same order. A run that is resumed in
+the same world has that order too: what had begun ends at the instant that was set.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class Simulation:
     Attributes:
         calls: Every call that was begun, as (tool, arguments).
         performed: Every call that ended with a result, as (tool, arguments).
+        paths: The paths of `performed`.
         printed: The texts that were logged.
         now: The seconds since the epoch.
 
@@ -46,6 +48,7 @@ class Simulation:
         answer: Returns what a tool gives, or raises.
         delay: How long a call takes.
         answers: What persons answer, by the text of the question.
+        late: Whether calls that the program cancelled end with a result all the same.
     """
 
     def __init__(
@@ -54,13 +57,18 @@ class Simulation:
         answer: Callable[[str, dict[str, Any]], Any],
         delay: Callable[[int, str, Mapping[str, Any]], float] = usual_delay,
         answers: Mapping[str, Any] | None = None,
+        late: bool = False,
     ) -> None:
         self.tools, self.answer, self.delay = tools, answer, delay
         self.answers = answers or {}
         self.calls: list[tuple[str, Any]] = []
         self.performed: list[tuple[str, Any]] = []
+        self.paths: list[str] = []
         self.printed: list[str] = []
         self.now = START
+        self._late = late
+        self._ends: dict[str, float] = {}
+        self._known: dict[str, int] = {}
         self._number = 0
 
     def run(
@@ -88,6 +96,9 @@ class Simulation:
         self._begun: list[tuple[m.Request, float | None]] = []
         self._gone: set[str] = set()
         self.rows = list(rows or ())
+        if not rows:
+            self._ends.clear()
+            self._known.clear()
         self._cut = cut_after
         session = self.session = Session(self.rows, self, 7, digests_of(program.text), len(self.printed))
         machine, messages = program.start(inputs or {}, session.seed, session.read)
@@ -116,14 +127,16 @@ class Simulation:
             if isinstance(request, m.Call):
                 arguments = json.loads(request.arguments)
                 self.calls.append((request.tool, arguments))
-                due = self.now + self.delay(len(self.calls), request.tool, arguments)
+                count = self._known.setdefault(request.path, len(self._known) + 1)
+                due = self.now + self.delay(count, request.tool, arguments)
             assert due is not None
+            due = self._ends.setdefault(request.path, due)
             heapq.heappush(self._events, (due, self._number, request))
 
     def _end_next(self, session: Session) -> None:
         due, _, request = heapq.heappop(self._events)
         self.now = max(due, self.now)
-        if request.path in self._gone:
+        if request.path in self._gone and not (self._late and isinstance(request, m.Call)):
             return
         if isinstance(request, m.Timer):
             session.end(request.path, True, "null")
@@ -137,6 +150,7 @@ class Simulation:
                 session.end(request.path, False, failure_of(error))
             else:
                 self.performed.append((request.tool, arguments))
+                self.paths.append(request.path)
                 session.end(request.path, True, value)
 
     # --- the ports of a session ------------------------------------------------------------------

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ropewalk.expr.python.failures import ToolError
+from ropewalk.plans.interpret.machine import Deadlock
 from ropewalk.plans.program import Program
 
 from .oracle import as_data
@@ -41,7 +42,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if not self._ready:  # type: ignore[attr-defined]
             live = [handle for handle in self._scheduled if not handle.cancelled()]  # type: ignore[attr-defined]
             if not live:
-                raise RuntimeError("deadlock")
+                raise Deadlock("every task waits for another one; nothing can wake them")
             self._now = max(self._now, min(handle.when() for handle in live))
         super()._run_once()  # type: ignore[misc]
 

@@ -13,11 +13,11 @@ from typing import Any, Final
 from ...expr.python.evaluation import BuiltinFunction, LocalFunction, Members
 from ...expr.python.expressions import assign_target, expression
 from ...expr.python.failures import EXCEPTIONS
-from ...expr.python.scope import Frame, Getter, Scope, Unsupported, annotations_of, bound_names
+from ...expr.python.scope import Frame, Getter, Scope, Unsupported, bound_names
 from ...expr.python.statements import Run
 from ...expr.python.values import UNBOUND, Refused
 from ..read.names import suspends
-from .functions import made_function
+from .functions import annotation_parts, made_function
 from .records import DATACLASS, dataclass_of, named_tuple
 from .scope import FunctionScope, hidden_slot, load_of, root_of, store_of
 from .suspending import result_of
@@ -352,7 +352,7 @@ def _method(node: Any, inner: Scope, class_slot: int) -> Any:
     method_scope.prefix = inner.prefix
     new, defaults = _with_defaults(node, inner, method_scope)
     make = made_function(new, method_scope)
-    computed = [expression(annotation, inner) for annotation in annotations_of(node)]
+    computed = annotation_parts(node, inner)
     slot = _own_slot(inner, name)
 
     def fill(own: Frame, namespace: dict[str, Any], annotations: list[str]) -> None:
