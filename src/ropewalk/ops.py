@@ -320,6 +320,7 @@ class Program:
     inputs: Expr = Obj(())
     function: bool = False
     asks: bool = False
+    contained: bool = False
 
     def compile(self, site: Site, /) -> Step:
         """Compile to a run of the program."""

@@ -9,15 +9,17 @@ from typing import Any
 
 import pytest
 
-from engine.lab import NOTHING, call, flow, graph, job, line, obj, on, once, out, resumed
+from engine.lab import call, flow, graph, job, line, obj, on, once, out, resumed
 from engine.waits_lab import STORES, Started
+from patience import until
 from ropewalk.codec import flow_from_json, flow_to_json
 from ropewalk.engine.engine import Engine
 from ropewalk.errors import InvalidFlow, JournalConflict, StoreError
-from ropewalk.expr.ast import Expr, Lit, Ref
+from ropewalk.expr.ast import Lit, Ref
 from ropewalk.ir import Graph, Node, Policy, Retry
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.ops import Call, Program, ProgramTool
+from ropewalk.plans.boundary.pool import pool
 from ropewalk.testing import DyingStore, ScriptedTools, fails, hangs, in_turn
 
 PARAMETERS = {"get": ("n",), "pay": ("amount",), "slow": ("n",), "fail": ()}
@@ -29,9 +31,9 @@ def tool(name: str, policy: Policy, plan: str) -> tuple[ProgramTool, Graph]:
     return ProgramTool(name=name, parameters=PARAMETERS[name]), body
 
 
-def program(text: str, inputs: Expr = NOTHING, asks: bool = False, id: str = "plan", **policies: Policy) -> Node:
-    tools = tuple(tool(name, policies.get(name, Policy()), id) for name in PARAMETERS)
-    return Node(id=id, op=Program(text=text, tools=tools, inputs=inputs, asks=asks))
+def program(text: str, id: str = "plan", policies: Any = None, **more: Any) -> Node:
+    tools = tuple(tool(name, (policies or {}).get(name, Policy()), id) for name in PARAMETERS)
+    return Node(id=id, op=Program(text=text, tools=tools, **more))
 
 
 def alone(text: str, **more: Any) -> Graph:
@@ -97,15 +99,45 @@ async def test_a_program_gives_pythons_result(name: str, kept: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("written", [True, False])
-async def test_a_program_cut_at_every_write_ends_as_without_a_cut(name: str, written: bool) -> None:
+async def test_a_contained_program_gives_pythons_result(name: str) -> None:
     text, result = PROGRAMS[name]
-    body = alone(text)
+    done = await on(None, alone(text, contained=True), Shop().tools())
+    assert (done["status"], done["value"]) == ("completed", result)
+
+
+async def test_a_contained_program_that_burns_is_stopped() -> None:
+    done = await on(None, alone("await pay(1)\nwhile True:\n    pass", contained=True), Shop().tools())
+    assert done["status"] == "failed"
+    assert "line 2: Limit: the program computes for too many steps" in done["error"]
+
+
+async def test_a_contained_program_whose_child_dies_during_a_call_goes_on_in_another() -> None:
+    shop = Shop()
+
+    async def kills(n: int) -> int:
+        children = [*pool()._all]
+        for child in children:
+            child.process.kill()
+        await until(lambda: not any(child.process.is_alive() for child in children))
+        return n
+
+    text = "import random\nx = random.random()\nawait pay(1)\nfirst = await slow(2)\nawait pay(3)\nreturn first"
+    done = await on(None, alone(text, contained=True), shop.tools(slow=kills))
+    assert (done["value"], shop.paid) == (2, [1, 3])
+
+
+@pytest.mark.parametrize("contained", [False, True])
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("written", [True, False])
+async def test_a_program_cut_at_every_write_ends_as_without_a_cut(name: str, written: bool, contained: bool) -> None:
+    text, result = PROGRAMS[name]
+    body = alone(text, contained=contained)
     for cut in range(1, 100):
         shop = Shop()
+        tools = shop.tools()
         dying = DyingStore(MemoryStore(durable=True), cut, written=written)
         try:
-            await Engine(dying).run(job(body, shop.tools()))
+            await Engine(dying).run(job(body, tools))
         except StoreError:
             pass
         else:
@@ -115,8 +147,8 @@ async def test_a_program_cut_at_every_write_ends_as_without_a_cut(name: str, wri
         before = len(shop.paid)
         rest = await resumed(await dying.survivor(), body, shop.tools())
         assert (rest["status"], rest["value"]) == ("completed", result), cut
-        # What was recorded is not repeated; one call may have been in progress.
-        assert before - len(recorded) <= 1
+        # What was recorded is not repeated; other calls may have been in progress.
+        assert before - len(recorded) <= tools.peak
         assert len(shop.paid) - before == len(set(shop.paid)) - len(recorded)
     raise AssertionError("the store never stopped dying")
 
@@ -254,5 +286,5 @@ async def test_what_the_language_lacks_is_a_problem_with_its_line() -> None:
 
 async def test_a_call_with_attempts_is_told_once() -> None:
     tools = Shop().tools(fail=in_turn(fails("no"), 7))
-    done = await on(None, alone("return await fail()", fail=Policy(retry=Retry(attempts=2))), tools)
+    done = await on(None, alone("return await fail()", policies={"fail": Policy(retry=Retry(attempts=2))}), tools)
     assert done["value"] == 7

@@ -20,6 +20,7 @@ from ..fast_dataclass import dataclass
 from ..ir import Frame
 from ..journal.past import load
 from ..journal.protocol import Entry
+from ..ops import Program as ProgramOp
 from ..plans import messages as m
 from ..plans.program import Program
 from ..plans.rows import Diverged, Row, digests_of
@@ -37,11 +38,13 @@ ROW: Final = "row"
 class ProgramPlan:
     """A program and what it may call, compiled for a flow."""
 
+    # program: Compiled to run in this process; None for one that runs in children.
     # bodies: The region of each tool, by its name in the program.
     # calls: The node in that region whose entry is the result of the call; None if the value of the region is another.
     # durable: Whether its rows are journaled.
 
-    program: Program
+    op: ProgramOp
+    program: Program | None
     bodies: Mapping[str, Any]
     calls: Mapping[str, str | None]
     durable: bool
@@ -80,23 +83,46 @@ class ProgramHost:
             self._run.waits.groups.add(self)
         try:
             rows = await self._recorded()
+            self._session = Session(rows, self, random.getrandbits(63), digests_of(self._plan.op.text))
             program = self._plan.program
-            session = self._session = Session(rows, self, random.getrandbits(63), digests_of(program.text))
-            machine, messages = program.start(self._inputs, session.seed, session.read)
-            session.take(messages)
-            while session.outcome is None:
-                delivery = session.next()
-                if delivery is not None:
-                    session.take(machine.deliver(delivery))
-                    continue
-                await self._commits()
-                await self._wait()
-                await self._commits()
-            return self._end(session.outcome)
+            outcome = await (self._run_here(program) if program is not None else self._run_in_child())
+            return self._end(outcome)
         except Diverged as error:
             raise JournalConflict(self._run.id, self._path, str(error)) from None
         finally:
             await self._close()
+
+    async def _run_here(self, program: Program) -> Outcome:
+        session = self._session
+        machine, messages = program.start(self._inputs, session.seed, session.read)
+        session.take(messages)
+        while session.outcome is None:
+            if (delivery := session.next()) is not None:
+                session.take(machine.deliver(delivery))
+            else:
+                await self._wait()
+        return session.outcome
+
+    async def _run_in_child(self) -> Outcome:
+        from ..plans.boundary.pool import pool  # imported only where a program is contained
+        from ..plans.child_machine import KEEP_SECONDS, ChildMachine
+
+        op, session = self._plan.op, self._session
+        tools = {tool.name: None if tool.parameters is None else [*tool.parameters] for tool, _ in op.tools}
+        begin = m.Begin(op.text, tools, json.dumps(self._inputs), session.seed, op.function)
+        machine = ChildMachine(begin, session.seed, session.read, pool())
+        try:
+            session.take(await machine.start(session.replayed or None))
+            while session.outcome is None:
+                if (delivery := session.next()) is not None:
+                    await self._commits()  # steps may have ended while the child computed
+                    session.take(await machine.deliver(delivery, session.ahead()))
+                else:
+                    with machine.leaving_after(KEEP_SECONDS):
+                        await self._wait()
+            return session.outcome
+        finally:
+            await machine.close()
 
     def _end(self, outcome: Outcome) -> Json:
         if outcome.status == "completed":
@@ -149,10 +175,10 @@ class ProgramHost:
 
     async def _commits(self) -> None:
         """Wait until every row so far is committed."""
-        committed = self._committed
-        if committed is not None:
+        while (committed := self._committed) is not None:
             await committed
-            self._committed = None
+            if self._committed is committed:
+                self._committed = None
 
     def recorded(self, frame: Frame, entry: Entry) -> None:
         """Take the result of a call that is being committed."""
@@ -204,8 +230,13 @@ class ProgramHost:
         return 0
 
     async def _wait(self) -> None:
-        """Begin what was requested, and wait until a step ends."""
+        """Begin what was requested when the rows so far are committed, and wait until a step ends and is committed."""
         self._has_news = False
+        await self._commits()
+        await self._step_ends()
+        await self._commits()
+
+    async def _step_ends(self) -> None:
         begun, self._begun = self._begun, []
         if len(begun) == 1 and not self._tasks and isinstance(begun[0][0], m.Call):
             await self._perform(*begun[0], self._deadline)  # the usual case needs no task of its own

@@ -19,15 +19,11 @@ if TYPE_CHECKING:
 
 def interpret(op: ProgramOp, site: CompileContext) -> Step:
     """Compile the run of a program."""
-    names = [name for name, _ in op.inputs.fields] if isinstance(op.inputs, Obj) else []
-    program = Program(op.text, {tool.name: tool.parameters for tool, _ in op.tools}, names, function=op.function)
-    if program.problems:
-        place = site.node_slot.name
-        raise InvalidFlow([Problem(path=f"{place}:{p.line}:{p.column}", message=p.message) for p in program.problems])
+    program = None if op.contained else _program(op, site.node_slot.name)
     slot = site.scope.region.slot()
     bodies = {tool.name: site.body(body, binds="map") for tool, body in op.tools}
     calls = {name: _recorded_call(body, slot) for name, body in bodies.items()}
-    plan = ProgramPlan(program=program, bodies=bodies, calls=calls, durable=site.builder.durable)
+    plan = ProgramPlan(op=op, program=program, bodies=bodies, calls=calls, durable=site.builder.durable)
     inputs, node_slot = site.expr(op.inputs), site.node_slot
 
     async def run(frame: Frame) -> Yield:
@@ -39,6 +35,14 @@ def interpret(op: ProgramOp, site: CompileContext) -> Step:
             frame[slot] = None
 
     return Step(whole, run)
+
+
+def _program(op: ProgramOp, place: str) -> Program:
+    names = [name for name, _ in op.inputs.fields] if isinstance(op.inputs, Obj) else []
+    program = Program(op.text, {tool.name: tool.parameters for tool, _ in op.tools}, names, function=op.function)
+    if program.problems:
+        raise InvalidFlow([Problem(path=f"{place}:{p.line}:{p.column}", message=p.message) for p in program.problems])
+    return program
 
 
 def _recorded_call(body: CompiledBody, slot: int) -> str | None:
