@@ -6,7 +6,6 @@ They visit expressions, statements and their parts, but no operators and no cont
 from __future__ import annotations
 
 import ast
-import functools
 from collections.abc import Iterator
 from typing import Final
 
@@ -15,9 +14,15 @@ _WITHOUT_NODES: Final = frozenset(
 )
 
 
-@functools.cache
+_known_parts: dict[type[ast.AST], tuple[str, ...]] = {}
+
+
 def _parts(kind: type[ast.AST]) -> tuple[str, ...]:
-    return tuple(name for name in kind._fields if name not in _WITHOUT_NODES)
+    """Return the fields of a kind of node that may hold nodes."""
+    parts = _known_parts.get(kind)
+    if parts is None:
+        parts = _known_parts[kind] = tuple(name for name in kind._fields if name not in _WITHOUT_NODES)
+    return parts
 
 
 def children(node: ast.AST) -> Iterator[ast.AST]:
