@@ -11,6 +11,7 @@ import pytest
 
 from engine.lab import call, flow, graph, job, line, obj, on, once, out, resumed
 from engine.waits_lab import STORES, Started
+from patience import until
 from ropewalk.codec import flow_from_json, flow_to_json
 from ropewalk.engine.engine import Engine
 from ropewalk.errors import InvalidFlow, JournalConflict, StoreError
@@ -113,9 +114,11 @@ async def test_a_contained_program_that_burns_is_stopped() -> None:
 async def test_a_contained_program_whose_child_dies_during_a_call_goes_on_in_another() -> None:
     shop = Shop()
 
-    def kills(n: int) -> int:
-        for child in [*pool()._all]:
+    async def kills(n: int) -> int:
+        children = [*pool()._all]
+        for child in children:
             child.process.kill()
+        await until(lambda: not any(child.process.is_alive() for child in children))
         return n
 
     text = "import random\nx = random.random()\nawait pay(1)\nfirst = await slow(2)\nawait pay(3)\nreturn first"
