@@ -17,6 +17,7 @@ from ..journal.protocol import RunRow
 from ..tools.annotations import effect_of
 from ..values import Json, digest
 from .corrections import CONTEXT, Corrections, Place, RecordedCall
+from .run_budget import accounts_of_correction
 
 if TYPE_CHECKING:
     from .context import Context
@@ -92,6 +93,7 @@ def apply_limits(context: Context, job: Job, limits: Mapping[str, Any]) -> None:
     job.chain = limits.get("chain")
     corrected = context.store.get_run(str(limits.get("corrects") or ""))
     if corrected is not None:
+        job.corrected = accounts_of_correction(corrected)
         recorded = Corrections(context, corrected).offered()
         job.caller = RecordedCaller(job.caller, recorded, context.plans.effects)
 

@@ -46,10 +46,10 @@ def run_account(run_id: str) -> str:
 
 
 def open_budgets(job: Job, project: Callable[[Job, bool], Limits]) -> None:
-    """Record in a new run the accounts that it counts for: its own, that of its project, and those around it."""
+    """Record the accounts of a new run: its own, its project's, and those of runs that it corrects or is part of."""
     outer = _outer.get()
     own = {run_account(job.chain or job.new.id): dict(job.budget)} if job.budget else {}
-    accounts = {**outer, **project(job, bool(outer) or job.parent is not None), **own}
+    accounts = {**outer, **job.corrected, **project(job, bool(outer) or job.parent is not None), **own}
     if accounts:
         inner = sorted(accounts.keys() - outer.keys())
         job.new = replace(job.new, context={**(job.new.context or {}), CONTEXT: accounts, _INNER: inner})
