@@ -46,8 +46,7 @@ def run_account(run_id: str) -> str:
 
 
 def open_budgets(job: Job, project: Callable[[Job, bool], Limits]) -> None:
-    """Record in a new run the accounts that it counts for: its own, its project's, and those of the runs that it corrects
-    or is part of."""
+    """Record the accounts of a new run: its own, its project's, and those of runs that it corrects or is part of."""
     outer = _outer.get()
     own = {run_account(job.chain or job.new.id): dict(job.budget)} if job.budget else {}
     accounts = {**outer, **job.corrected, **project(job, bool(outer) or job.parent is not None), **own}
