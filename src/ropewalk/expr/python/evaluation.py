@@ -227,6 +227,10 @@ class BuiltinFunction:
         return f"<built-in function {self.__name__}>"
 
 
+LocalFunction.__name__ = "function"  # as messages name them
+BuiltinFunction.__name__ = "builtin_function_or_method"
+
+
 def catches(error: BaseException, kinds: Any) -> bool:
     """Return True if an `except` with these classes catches the exception."""
 

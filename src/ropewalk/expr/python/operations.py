@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from .evaluation import BuiltinFunction, Evaluation, Members
+from .evaluation import BuiltinFunction, Evaluation, LocalFunction, Members
 from .failures import ToolError
 from .method_table import STATIC_METHODS, method_of
 from .values import Approval, Refused
@@ -123,7 +123,17 @@ def _in_place(name: str) -> Operation:
     """Return the augmented form: lists, sets and dicts change in place, as other names may hold them."""
     native: Any = {"Add": operator.iadd, "Mult": operator.imul, "Sub": operator.isub}.get(name)
     native = native or {"BitOr": operator.ior, "BitAnd": operator.iand, "BitXor": operator.ixor}.get(name)
-    general = BINARY[name]
+    binary, symbol = BINARY[name], _SYMBOLS[name]
+
+    def general(evaluation: Evaluation, left: Any, right: Any) -> Any:
+        try:
+            return binary(evaluation, left, right)
+        except TypeError as error:
+            words, _, kinds = str(error).partition(": ")
+            if not words.startswith("unsupported operand"):
+                raise
+            raise TypeError(f"unsupported operand type(s) for {symbol}=: {kinds}") from None
+
     if native is None:
         return general
 
@@ -141,6 +151,22 @@ def _in_place(name: str) -> Operation:
         return general(evaluation, left, right)
 
     return operate
+
+
+_SYMBOLS: Final = {
+    "Add": "+",
+    "Sub": "-",
+    "Mult": "*",
+    "Div": "/",
+    "FloorDiv": "//",
+    "Mod": "%",
+    "Pow": "**",
+    "LShift": "<<",
+    "RShift": ">>",
+    "BitOr": "|",
+    "BitAnd": "&",
+    "BitXor": "^",
+}
 
 
 IN_PLACE: Final[dict[str, Operation]] = {name: _in_place(name) for name in BINARY}
@@ -241,12 +267,16 @@ def member(evaluation: Evaluation, value: Any, name: str) -> Any:
         return _type_member(evaluation, value, name)
     elif name in _FIELDS.get(type(value), ()):
         return getattr(value, name)
+    elif name == "__name__" and isinstance(value, (BuiltinFunction, LocalFunction)):
+        return value.__name__
     return bound_method(evaluation, value, name)
 
 
 def _exception_field(error: BaseException, name: str) -> Any:
-    if name == "args":
-        return error.args
+    if name in ("args", "__cause__", "__context__"):
+        return getattr(error, name)
+    if name == "__class__":
+        return type(error)
     if name == "exceptions" and isinstance(error, BaseExceptionGroup):
         return error.exceptions
     if isinstance(error, ToolError) and name in ("tool", "message", "kind"):

@@ -7,17 +7,19 @@ treat them as Python does. A program reaches their members only through `member`
 from __future__ import annotations
 
 import ast
+import copy
 from typing import Any, Final
 
-from ...expr.python.evaluation import BuiltinFunction, Members
+from ...expr.python.evaluation import BuiltinFunction, LocalFunction, Members
 from ...expr.python.expressions import assign_target, expression
 from ...expr.python.failures import EXCEPTIONS
-from ...expr.python.scope import Frame, Scope, Unsupported
+from ...expr.python.scope import Frame, Getter, Scope, Unsupported, annotations_of, bound_names
 from ...expr.python.statements import Run
+from ...expr.python.values import UNBOUND, Refused
 from ..read.names import suspends
 from .functions import made_function
 from .records import DATACLASS, dataclass_of, named_tuple
-from .scope import FunctionScope, hidden_slot, store_of
+from .scope import FunctionScope, hidden_slot, load_of, root_of, store_of
 from .suspending import result_of
 
 OPERATORS: Final = frozenset(
@@ -41,7 +43,7 @@ class Instance(Members):
             return own[name]
         if name == "__class__":
             return type(self)
-        if isinstance(self, BaseException) and name in ("args", "exceptions"):
+        if isinstance(self, BaseException) and name in ("args", "exceptions", "__cause__", "__context__"):
             return getattr(self, name)
         found = _in_classes(type(self).__mro__, name)
         if found is _MISSING or name.startswith("__"):
@@ -194,6 +196,9 @@ class BoundMethod(Members):
         return f"<bound method {self.__name__}>"
 
 
+BoundMethod.__name__ = "method"  # as messages name it
+
+
 class Super(Members):
     """The value of `super()` in a method."""
 
@@ -224,23 +229,27 @@ def class_statement(node: ast.ClassDef, scope: Scope) -> Run:
         raise Unsupported(node, "metaclasses and keywords of classes are not supported; write a plain class")
     bases = [_base(base, scope) for base in node.bases]
     # The body has names of its own, which its functions do not see; `·class` is for `super()`.
-    inner = FunctionScope([], scope)
-    inner.is_class = True  # type: ignore[attr-defined]
+    # In a function, a name that the class binds is never that of the function, as in Python.
+    inner = FunctionScope(bound_names(node.body) if root_of(scope).is_function else [], scope)
+    inner.is_function, inner.is_class, inner.prefix = False, True, f"{scope.prefix}{node.name}."
     _, class_slot = hidden_slot(scope)
     parts = [part for statement in node.body for part in _part(statement, inner, scope, class_slot)]
     bind = assign_target(store_of(node.name, node), scope)
 
     def run(frame: Frame) -> None:
         evaluation = frame[0]
+        wrappers = [get(frame) for get in decorators]
         kinds = [get(frame) for get in bases]
-        own = inner.new_frame(evaluation, frame, None)
+        own = inner.new_frame(evaluation, frame, UNBOUND)
         namespace: dict[str, Any] = {}
         annotations: list[str] = []
         for part in parts:
             part(own, namespace, annotations)
         value = make_class(evaluation, node.name, kinds, namespace, annotations)
-        for decorate in reversed(decorators):
-            value = decorate(frame, value)
+        if value is not dict:
+            value.__qualname__ = inner.prefix[:-1]
+        for wrap in reversed(wrappers):
+            value = wrap(value)
         frame[class_slot] = value
         bind(frame, value)
 
@@ -261,7 +270,7 @@ def _base(node: ast.expr, scope: Scope) -> Any:
             kind = get(frame)
             if isinstance(kind, type) and (issubclass(kind, Instance) or kind in EXCEPTIONS.values()):
                 return kind
-            raise TypeError("a class can derive from a class of the program, an exception, NamedTuple or TypedDict")
+            raise Refused("a class can derive from a class of the program, an exception, NamedTuple or TypedDict")
 
         return base
     raise Unsupported(node, "this base class is not supported; write a plain class or an exception")
@@ -275,9 +284,14 @@ def _decorator(node: ast.expr, scope: Scope) -> Any:
         options = {str(word.arg): word.value.value for word in node.keywords if isinstance(word.value, ast.Constant)}
     label = name.id if isinstance(name, ast.Name) else name.attr if isinstance(name, ast.Attribute) else ""
     if label == DATACLASS and (not isinstance(name, ast.Name) or scope.imports.get(label, "").startswith(DATACLASS)):
-        return lambda frame, kind: dataclass_of(frame[0], kind, options)
+        return lambda frame: lambda kind: dataclass_of(frame[0], kind, options)
     get = expression(node, scope)
-    return lambda frame, kind: frame[0].call(get(frame), [kind], {})
+
+    def wrapper(frame: Frame) -> Any:
+        function = get(frame)
+        return lambda kind: frame[0].call(function, [kind], {})
+
+    return wrapper
 
 
 def _part(statement: ast.stmt, inner: Scope, scope: Scope, class_slot: int) -> list[Any]:
@@ -291,23 +305,30 @@ def _part(statement: ast.stmt, inner: Scope, scope: Scope, class_slot: int) -> l
     if suspends(statement):
         raise Unsupported(statement, "await in a class is not supported; assign the value to a name before it")
     if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-        return [_field(statement.target.id, statement.value, inner, is_annotated=True)]
+        return [_field([statement.target.id], statement.value, inner, is_annotated=True)]
     if isinstance(statement, ast.Assign) and all(isinstance(target, ast.Name) for target in statement.targets):
         names = [target.id for target in statement.targets if isinstance(target, ast.Name)]
-        return [_field(name, statement.value, inner, is_annotated=False) for name in names]
+        return [_field(names, statement.value, inner, is_annotated=False)]
     raise Unsupported(statement, "a class holds fields and functions only; write this statement before the class")
 
 
-def _field(name: str, value: ast.expr | None, inner: Scope, *, is_annotated: bool) -> Any:
-    get = expression(value, inner) if value is not None else None
-    slot = _own_slot(inner, name)
+def _field(names: list[str], value: ast.expr | None, inner: Scope, *, is_annotated: bool) -> Any:
+    if value is None:
+        return lambda own, namespace, annotations: annotations.append(names[0])
+    assigned = {name: _own_slot(inner, name) for name in bound_names([value])}  # by `:=`
+    get = expression(value, inner)
+    slots = {name: _own_slot(inner, name) for name in names}
 
     def fill(own: Frame, namespace: dict[str, Any], annotations: list[str]) -> None:
         if is_annotated:
-            annotations.append(name)
-        if get is not None:
-            own.extend([None] * (slot + 1 - len(own)))
-            namespace[name] = own[slot] = get(own)
+            annotations.append(names[0])
+        item = get(own)
+        for name, slot in slots.items():
+            own[slot] = item
+            namespace[name] = Method(item) if isinstance(item, LocalFunction) else item
+        for name, slot in assigned.items():
+            if own[slot] is not UNBOUND:
+                namespace[name] = own[slot]
 
     return fill
 
@@ -324,14 +345,23 @@ def _method(node: Any, inner: Scope, class_slot: int) -> Any:
     plain = [kind for kind in kinds if kind not in _METHOD_KINDS and not kind.endswith(".setter")]
     if plain:
         raise Unsupported(node.decorator_list[0], "this decorator of a method is not supported; call it in the method")
-    # Functions see the names around the class, not those of its body.
+    # Functions see the names around the class, not those of its body; their default values see both.
     assert inner.parent is not None
     method_scope = FunctionScope([], inner.parent)
     method_scope.class_slot = class_slot  # type: ignore[attr-defined]
-    make = made_function(node, method_scope)
+    method_scope.prefix = inner.prefix
+    new, defaults = _with_defaults(node, inner, method_scope)
+    make = made_function(new, method_scope)
+    computed = [expression(annotation, inner) for annotation in annotations_of(node)]
+    slot = _own_slot(inner, name)
 
     def fill(own: Frame, namespace: dict[str, Any], annotations: list[str]) -> None:
-        function = make(method_scope.new_frame(own[0], own[1], None))
+        outer = method_scope.new_frame(own[0], own[1], None)
+        for place, get in defaults:
+            outer[place] = get(own)
+        for get in computed:
+            get(own)
+        function = own[slot] = make(outer)
         if not kinds or kinds[0] in ("abstractmethod", "override", "abc.abstractmethod"):
             namespace[name] = Method(function)
         elif kinds[0].endswith(".setter"):
@@ -340,6 +370,23 @@ def _method(node: Any, inner: Scope, class_slot: int) -> Any:
             namespace[name] = _METHOD_KINDS[kinds[0]](function)
 
     return fill
+
+
+def _with_defaults(node: Any, inner: Scope, method_scope: Scope) -> tuple[Any, list[tuple[int, Getter]]]:
+    """Return a copy of a method whose default values are slots, and the closures that fill the slots."""
+    new, slots = copy.copy(node), []
+    new.args = copy.copy(node.args)
+
+    def slot_of(default: Any) -> Any:
+        if default is None:
+            return None
+        name, slot = hidden_slot(method_scope)
+        slots.append((slot, expression(default, inner)))
+        return load_of(name, default)
+
+    new.args.defaults = [slot_of(default) for default in node.args.defaults]
+    new.args.kw_defaults = [slot_of(default) for default in node.args.kw_defaults]
+    return new, slots
 
 
 _METHOD_KINDS: Final[dict[str, Any]] = {

@@ -18,7 +18,7 @@ from ...expr.python.scope import Frame, Getter, Language, Scope, Unsupported
 from ...expr.python.statements import STATEMENTS, Run
 from ...expr.python.values import Refused
 from . import calls, classes, concurrency, locks, numbers, queues, records, tables
-from .functions import function
+from .functions import function, generator_expression
 from .futures import InvalidStateError
 from .scope import root_of
 from .shared import Shared
@@ -214,7 +214,14 @@ def _try_star(node: Any, scope: Scope) -> Run:
     raise Unsupported(node, "except* is not supported; write except ExceptionGroup and look at its exceptions")
 
 
-PLANS.expressions.update({ast.Attribute: calls.attribute, ast.Call: _call, ast.Name: calls.name})
+PLANS.expressions.update(
+    {
+        ast.Attribute: calls.attribute,
+        ast.Call: _call,
+        ast.GeneratorExp: generator_expression,
+        ast.Name: calls.name,
+    }
+)
 PLANS.statements.update(
     {
         ast.AsyncFunctionDef: function,

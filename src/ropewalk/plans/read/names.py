@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from ...expr.python.scope import bound_names
+from ...expr.python.scope import bound_names, outer_values
 
 SUSPENDING: Final = (ast.Await, ast.Yield, ast.YieldFrom, ast.AsyncFor, ast.AsyncWith, ast.With)
 """The nodes that always suspend; `with` is among them because its closures exist only in the suspending form."""
@@ -49,12 +49,6 @@ def suspends(node: ast.AST) -> bool:
     return known
 
 
-def first_values(node: Any) -> list[ast.expr]:
-    """Return the decorators and default values of a function, which are evaluated where it is made."""
-    defaults = [*node.args.defaults, *node.args.kw_defaults]
-    return [*getattr(node, "decorator_list", ()), *(default for default in defaults if default is not None)]
-
-
 def set_suspends(node: Any, value: bool) -> Any:
     """Say whether a node suspends, and return it."""
     setattr(node, _MARK, value)
@@ -64,10 +58,8 @@ def set_suspends(node: Any, value: bool) -> Any:
 def _suspends(node: ast.AST) -> bool:
     if isinstance(node, SUSPENDING) or (isinstance(node, ast.comprehension) and node.is_async):
         return True
-    if isinstance(node, (*FUNCTIONS, ast.Lambda)):
-        return any(suspends(value) for value in first_values(node))
-    if isinstance(node, ast.ClassDef):
-        return False
+    if isinstance(node, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+        return any(suspends(value) for value in outer_values(node))
     if isinstance(node, ast.GeneratorExp):
         return suspends(node.generators[0].iter)
     if isinstance(node, ast.If):  # a long row of `elif`s is a deep tree
