@@ -4,9 +4,9 @@
     outcome, rows = world.run(text)
     outcome, rows = world.run(text, rows=rows[:5])   # resume after a kill
 
-`answer(tool, arguments)` returns a result or raises; `delay(number, tool, arguments)` says how many seconds the call
-takes. The same delays on a virtual loop of asyncio (`virtual_loop.py`) give the same order. A run that is resumed in
-the same world has that order too: what had begun ends at the instant that was set.
+`answer(tool, arguments)` returns a result or raises; `delay(number, tool, arguments)` says how many seconds a call
+takes, by the number of the call in the run. The same delays on a virtual loop of asyncio (`virtual_loop.py`) give the
+same order. A step that was in progress at a cut ends when it would have ended without the cut.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from ropewalk.plans import messages as m
 from ropewalk.plans.program import Program
 from ropewalk.plans.rows import Row, digests_of
-from ropewalk.plans.session import Outcome, Session, failure_of
+from ropewalk.plans.session import KEPT_SECONDS, Outcome, Session, failure_of
 
 START = 1_000_000.0
 
@@ -67,9 +67,9 @@ class Simulation:
         self.printed: list[str] = []
         self.now = START
         self._late = late
-        self._ends: dict[str, float] = {}
-        self._known: dict[str, int] = {}
         self._number = 0
+        self._dues: dict[str, float] = {}
+        self._numbers: dict[str, int] = {}
 
     def run(
         self,
@@ -97,20 +97,23 @@ class Simulation:
         self._gone: set[str] = set()
         self.rows = list(rows or ())
         if not rows:
-            self._ends.clear()
-            self._known.clear()
+            self._dues.clear()
+            self._numbers.clear()
         self._cut = cut_after
         session = self.session = Session(self.rows, self, 7, digests_of(program.text), len(self.printed))
         machine, messages = program.start(inputs or {}, session.seed, session.read)
-        session.take(messages)
-        while session.outcome is None:
-            if (delivery := session.next()) is not None:
-                session.take(machine.deliver(delivery))
-                continue
-            self._start()
-            if not self._events:
-                return Outcome("waiting", waits=session.waits()), self.rows
-            self._end_next(session)
+        try:
+            session.take(messages)
+            while session.outcome is None:
+                if (delivery := session.next()) is not None:
+                    session.take(machine.deliver(delivery))
+                    continue
+                self._start()
+                if not self._events:
+                    return Outcome("waiting", waits=session.waits()), self.rows
+                self._end_next(session)
+        finally:
+            machine.close()
         self._start()  # those that the end of the program cancelled at once
         return session.outcome, self.rows
 
@@ -127,15 +130,17 @@ class Simulation:
             if isinstance(request, m.Call):
                 arguments = json.loads(request.arguments)
                 self.calls.append((request.tool, arguments))
-                count = self._known.setdefault(request.path, len(self._known) + 1)
-                due = self.now + self.delay(count, request.tool, arguments)
+                number = self._numbers.setdefault(request.path, len(self._numbers) + 1)
+                due = self.now + self.delay(number, request.tool, arguments)
             assert due is not None
-            due = self._ends.setdefault(request.path, due)
+            if isinstance(request, m.Call) or request.seconds < KEPT_SECONDS:
+                due = self._dues.setdefault(request.path, due)
             heapq.heappush(self._events, (due, self._number, request))
 
     def _end_next(self, session: Session) -> None:
         due, _, request = heapq.heappop(self._events)
         self.now = max(due, self.now)
+        self._dues.pop(request.path, None)
         if request.path in self._gone and not (self._late and isinstance(request, m.Call)):
             return
         if isinstance(request, m.Timer):

@@ -14,11 +14,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ropewalk.expr.python.failures import ToolError
-from ropewalk.plans.interpret.machine import Deadlock
 from ropewalk.plans.program import Program
 
 from .oracle import as_data
-from .simulation import Simulation, usual_delay
+from .simulation import Cut, Simulation, usual_delay
+
+MOST_ROWS = 5_000
+"""How many rows a program may have; a random one may never end."""
+
+
+class Deadlock(Exception):
+    """Nothing that the loop waits for can happen."""
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -113,7 +119,10 @@ def run_machine(
 ) -> dict[str, Any]:
     """Run a program on the machine, with the same parts as `run_python`."""
     world = Simulation(tools, answer)
-    outcome, _ = world.run(Program(text, tools, list(inputs), function=True), dict(inputs))
+    try:
+        outcome, _ = world.run(Program(text, tools, list(inputs), function=True), dict(inputs), cut_after=MOST_ROWS)
+    except Cut:  # the world's budget of calls
+        return {"refused": ({"line": 1, "message": f"the program makes more than {MOST_ROWS:,} calls"},)}
     if outcome.status == "invalid":
         return {"refused": outcome.problems}
     ended: dict[str, Any] = {"result": outcome.result}

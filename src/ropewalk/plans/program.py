@@ -9,6 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from ..expr.python.scope import Unsupported
+from ..expr.python.tree import walk
 from ..expr.python.values import UNBOUND
 from . import messages as m
 from .interpret.language import PLANS
@@ -76,7 +77,7 @@ class Program:
         read: Callable[[m.Clock], m.Reading],
         zone: Callable[[str], ZoneInfo] = ZoneInfo,
     ) -> tuple[Machine, list[m.Message]]:
-        """Begin a run, and return its machine with the first messages."""
+        """Begin a run, and return its machine, which the host closes, with the first messages."""
         # inputs: The values of inputs, of which the program gets copies.
         # seed: Decides what `random` and `uuid` give.
         # read: Returns what a clock shows.
@@ -94,12 +95,16 @@ class Program:
             # A program that only prints gives what it printed.
             return "".join(machine.evaluation.printed) or None if value is None and self._only_prints else value
 
-        return machine, machine.start(main())
+        try:
+            return machine, machine.start(main())
+        except BaseException:
+            machine.close()
+            raise
 
 
 def _mark_unread(tree: ast.Module) -> None:
     """Mark awaits whose value nobody reads, and calls of `asyncio.run`, which await."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Await):
             node.value.unread = True  # type: ignore[attr-defined]
         elif isinstance(node, ast.Call) and _is_run(node.func):
