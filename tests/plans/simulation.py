@@ -21,6 +21,7 @@ from ropewalk.plans.rows import Row
 from ropewalk.plans.session import Outcome, Session, failure_of
 
 START = 1_000_000.0
+SEED = 7
 
 
 class Cut(Exception):
@@ -56,7 +57,7 @@ class Simulation:
         answers: Mapping[str, Any] | None = None,
     ) -> None:
         self.tools, self.answer, self.delay = tools, answer, delay
-        self.answers = answers or {}
+        self.answers = {} if answers is None else answers
         self.calls: list[tuple[str, Any]] = []
         self.performed: list[tuple[str, Any]] = []
         self.printed: list[str] = []
@@ -89,7 +90,7 @@ class Simulation:
         self._gone: set[str] = set()
         self.rows = list(rows or ())
         self._cut = cut_after
-        session = self.session = Session(program, inputs or {}, self.rows, self, 7, len(self.printed))
+        session = self.session = Session(program, inputs or {}, self.rows, self, SEED, len(self.printed))
         while not session.advance() and session.outcome is None:
             self._start()
             if not self._events:
@@ -105,7 +106,8 @@ class Simulation:
             if isinstance(request, m.Question):
                 if request.text in self.answers:
                     self._number += 1
-                    heapq.heappush(self._events, (self.now + usual_delay(self._number, "", {}), self._number, request))
+                    due = self.now + usual_delay(len(self.calls), "", {})
+                    heapq.heappush(self._events, (due, self._number, request))
                 continue
             self._number += 1
             if isinstance(request, m.Call):
