@@ -21,7 +21,8 @@ def method_of(kind: type[Any], name: str) -> Method | None:
     key = kind, name
     if key not in _known_methods:
         found = (METHODS[base].get(name) for base in kind.__mro__ if base in METHODS)
-        _known_methods[key] = next(filter(None, found), None)
+        is_known = not name.startswith("__") or hasattr(kind, name)  # METHODS[object] has every special method
+        _known_methods[key] = next(filter(None, found), None) if is_known else None
     return _known_methods[key]
 
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...expr.python.calls import function_maker
-from ...expr.python.evaluation import LocalFunction, Members
+from ...expr.python.evaluation import BuiltinFunction, LocalFunction, Members
 from ...expr.python.expressions import assign_target, expression
+from ...expr.python.failures import RAISED, Closed
 from ...expr.python.scope import Frame, Getter, Scope, Unsupported, parameter_names
 from ...expr.python.statements import Run, block
 from ...expr.python.values import Refused
@@ -61,10 +62,20 @@ def made_function(node: Any, scope: Scope) -> Getter:
             node.name, node.args, scope, inner, lambda own: kind(node.name, lambda: body(own), own[0])
         )
     if is_async:
-        return function_maker(
+        make = function_maker(
             node.name, node.args, scope, inner, lambda own: Coroutine(node.name, lambda: body(own), is_local=True)
         )
+        return lambda frame: AsyncFunction(node.name, make(frame).invoke, frame[0])
     return _recursive(node, scope, inner, body)
+
+
+class AsyncFunction(LocalFunction):
+    """A function whose calls are awaited."""
+
+    __slots__ = ()
+
+
+AsyncFunction.__name__ = "function"
 
 
 def _refuse_await(node: ast.FunctionDef) -> None:
@@ -158,13 +169,15 @@ class Generator(Members):
     def close(self) -> None:
         """End the generator."""
         self._start = None
-        while self._frames:
-            self._frames.pop().close()
+        if self._frames:
+            try:
+                self.throw(Closed())
+            except (StopIteration, Closed):
+                return
+            raise RuntimeError("generator ignored GeneratorExit")
 
     def get_member(self, evaluation: Any, name: str) -> Any:
         """Return a method as a function value."""
-        from ...expr.python.evaluation import BuiltinFunction
-
         if name not in ("send", "throw", "close"):
             raise AttributeError(f"'generator' object has no attribute '{name}'")
         method = getattr(self, name)
@@ -186,14 +199,16 @@ class AsyncGenerator(Generator):
 
     __slots__ = ()
 
-    async def next_value(self, end: Any) -> Any:
-        """Return the next value, or `end`."""
+    async def next_value(self, end: Any, value: Any = None, error: BaseException | None = None) -> Any:
+        """Return the next value, or `end`; the `yield` where it stands gives a value or raises an exception."""
         if not self._has_frames():
+            if error is not None and not isinstance(error, Closed):
+                raise error
             return end
-        coroutine, sent = self._frames[0], None
+        coroutine, sent = self._frames[0], value
         while True:
             try:
-                yielded = coroutine.send(sent)
+                yielded = coroutine.send(sent) if error is None else coroutine.throw(error)
             except StopIteration:
                 self._frames.clear()
                 return end
@@ -202,7 +217,35 @@ class AsyncGenerator(Generator):
                 raise
             if type(yielded) is Yielded:
                 return yielded.value
-            sent = await Passed(yielded)
+            sent, error = None, None
+            try:
+                sent = await Passed(yielded)
+            except RAISED as raised:
+                error = raised
+
+    async def _next(self, value: Any = None, error: Any = None) -> Any:
+        found = await self.next_value(self, value, error() if isinstance(error, type) else error)
+        if found is self:
+            raise StopAsyncIteration
+        return found
+
+    async def _close(self) -> None:
+        try:
+            if self._start is None and await self.next_value(self, None, Closed()) is not self:
+                raise RuntimeError("async generator ignored GeneratorExit")
+        except Closed:
+            pass
+        self._start = None
+
+    def get_member(self, evaluation: Any, name: str) -> Any:
+        """Return a method as a function value."""
+        runs: dict[str, Any] = {"__anext__": self._next, "aclose": self._close, "asend": self._next}
+        runs["athrow"] = lambda error: self._next(None, error)
+        if name not in runs:
+            raise AttributeError(f"'async_generator' object has no attribute '{name}'")
+        return BuiltinFunction(
+            name, lambda evaluation, *values: Coroutine(name, lambda: runs[name](*values)), evaluation
+        )
 
     def __next__(self) -> Any:
         raise TypeError("'async_generator' object is not iterable")

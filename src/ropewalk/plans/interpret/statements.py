@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ...expr.python.evaluation import UNCATCHABLE, Members, catches
 from ...expr.python.expressions import assign_target, expression
-from ...expr.python.failures import CancelledError, exception_record
+from ...expr.python.failures import RAISED, exception_record
 from ...expr.python.patterns import compile_pattern
 from ...expr.python.scope import Frame, Scope, Unsupported
 from ...expr.python.statements import BREAK, CONTINUE, Leave, Run, block
@@ -74,6 +74,8 @@ def _function(node: Any, scope: Scope) -> Suspending:
 
 def _statement(node: ast.stmt, scope: Scope) -> Suspending:
     compile_node = SUSPENDING.get(type(node))
+    if isinstance(node, ast.TryStar):
+        raise Unsupported(node, "except* is not supported; write except ExceptionGroup and look at its exceptions")
     if compile_node is None:
         raise Unsupported(node, f"await in {type(node).__name__} is not supported; assign the value to a name first")
     return compile_node(node, scope)
@@ -307,7 +309,7 @@ def _try(node: ast.Try, scope: Scope) -> Suspending:
             leave: Leave | None = await protected(frame)
         except UNCATCHABLE:
             raise
-        except (Exception, CancelledError):
+        except RAISED:
             line = frame[0].line
             instead = await final(frame) if final_waits else final(frame)
             if instead is not None:
@@ -339,7 +341,7 @@ def _with_handlers(node: ast.Try, scope: Scope) -> Suspending:
             leave = await body(frame) if body_waits else body(frame)
         except UNCATCHABLE:
             raise
-        except (Exception, CancelledError) as error:
+        except RAISED as error:
             exception_record(error, evaluation.line)
             for kinds, assign, handle in handlers:
                 if kinds is None or catches(error, await kinds[1](frame) if kinds[0] else kinds[1](frame)):
@@ -384,7 +386,7 @@ def _with(node: Any, scope: Scope) -> Suspending:
 
     async def run(frame: Frame) -> Leave | None:
         holder = await manager(frame) if manager_waits else manager(frame)
-        enter, leave_block = _context(frame[0], holder, is_async)
+        enter, leave_block = context_of(frame[0], holder, is_async)
         value = await enter()
         if assign is not None:
             assign(frame, value)
@@ -392,7 +394,7 @@ def _with(node: Any, scope: Scope) -> Suspending:
             leave: Leave | None = await body(frame) if body_waits else body(frame)
         except UNCATCHABLE:
             raise
-        except (Exception, CancelledError) as error:
+        except RAISED as error:
             line = frame[0].line
             exception_record(error, line)
             if await leave_block(error):
@@ -405,7 +407,7 @@ def _with(node: Any, scope: Scope) -> Suspending:
     return run
 
 
-def _context(evaluation: Any, holder: Any, is_async: bool) -> tuple[Any, Any]:
+def context_of(evaluation: Any, holder: Any, is_async: bool) -> tuple[Any, Any]:
     """Return the functions that enter and leave a `with` block."""
     # Raises TypeError if the value has none.
     if isinstance(holder, Members):

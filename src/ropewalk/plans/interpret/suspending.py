@@ -11,7 +11,7 @@ import copy
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from typing import Any, Final, TypeAlias
 
-from ...expr.python.evaluation import LocalFunction
+from ...expr.python.evaluation import LocalFunction, Members
 from ...expr.python.expressions import assign_target, expression, module_path
 from ...expr.python.method_table import method_of
 from ...expr.python.operations import COMPARISONS, member, set_item
@@ -159,7 +159,7 @@ class Parts:
 
         def look(frame: Frame) -> None:
             value = get(frame)
-            if isinstance(value, type) or method_of(type(value), name) is None:
+            if isinstance(value, (type, Members)) or method_of(type(value), name) is None:
                 member(frame[0], value, name)
 
         self._steps.append((False, look))
@@ -244,6 +244,9 @@ class RecursiveFunction(LocalFunction):
     def __init__(self, name: str, invoke: Callable[..., Any], evaluation: Any, begin: Callable[..., Any]) -> None:
         super().__init__(name, invoke, evaluation)
         self.begin = begin
+
+
+RecursiveFunction.__name__ = "function"
 
 
 # --- what is not strict ----------------------------------------------------------------------------
