@@ -16,6 +16,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -79,6 +80,7 @@ def _compiled(phrases: dict[str, str]) -> list[tuple[re.Pattern[str], str]]:
 
 _PHRASES = _compiled(PHRASES)
 _USER_PHRASES = _compiled(USER_PHRASES)
+_ANY_PHRASE = re.compile("|".join((*PHRASES, *USER_PHRASES)), re.IGNORECASE)
 _END = re.compile(r"(?<=[.!?])[\"')\]*]*\s+(?=[\"'(\[*`]*[A-Z0-9`$<])")
 _WORD = re.compile(r"[A-Za-z0-9][\w'’.,%-]*")
 _ABBREVIATION = re.compile(r"\b(e\.g|i\.e|etc|vs|no|approx)\.", re.IGNORECASE)
@@ -141,7 +143,8 @@ def examine(texts: Iterable[Text]) -> Report:
 
 def phrase_problems(sentence: str, text: Text) -> Iterator[str]:
     is_for_users = text.path.startswith(("docs/", "README"))
-    for pattern, advice in [*_PHRASES, *(_USER_PHRASES if is_for_users else ())]:
+    patterns = [*_PHRASES, *(_USER_PHRASES if is_for_users else ())] if _ANY_PHRASE.search(sentence) else ()
+    for pattern, advice in patterns:
         if match := pattern.search(sentence):
             yield f"'{match[0]}' (write: {advice}): {sentence[:100]}"
     is_title = text.is_heading or (len(sentence) < 50 and sentence[-1] not in ".:;")
@@ -186,15 +189,29 @@ def pages() -> list[Path]:
 # --- Python -----------------------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=1)
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _definitions(node: ast.AST) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Yield a module and what it defines at any depth; expressions, which define nothing with a docstring, are left
+    out."""
+    if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        yield node
+    for field in ("body", "orelse", "handlers", "finalbody", "cases"):
+        inner = getattr(node, field, ())
+        for child in inner if isinstance(inner, list) else ():
+            yield from _definitions(child)
+
+
 def docstrings(path: Path) -> Iterator[Text]:
     """Yield the paragraphs and entries of all docstrings of a module."""
     name = path.relative_to(PROJECT).as_posix()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            text = ast.get_docstring(node)
-            if text:
-                line = node.body[0].lineno
-                yield from (Text(name, line, paragraph) for paragraph in docstring_paragraphs(text))
+    for node in _definitions(_tree(path)):
+        if text := ast.get_docstring(node):
+            line = node.body[0].lineno
+            yield from (Text(name, line, paragraph) for paragraph in docstring_paragraphs(text))
 
 
 def docstring_paragraphs(text: str) -> Iterator[str]:
@@ -216,7 +233,7 @@ _NO_PROSE = re.compile(
 def messages(path: Path) -> Iterator[Text]:
     """Yield the texts of a module that look like messages to people: strings of four words or more."""
     name = path.relative_to(PROJECT).as_posix()
-    for line, text in _strings(ast.parse(path.read_text(encoding="utf-8"))):
+    for line, text in _strings(_tree(path)):
         if len(_WORD.findall(text)) >= 4 and not _NO_PROSE.search(text):
             yield Text(name, line, text)
 
@@ -229,7 +246,7 @@ def _strings(node: ast.AST) -> Iterator[tuple[int, str]]:
         yield node.lineno, node.value
     elif isinstance(node, ast.JoinedStr):
         yield node.lineno, "".join(str(v.value) if isinstance(v, ast.Constant) else "X" for v in node.values)
-    else:
+    elif not isinstance(node, ast.Name | ast.expr_context):
         for child in ast.iter_child_nodes(node):
             yield from _strings(child)
 
@@ -244,11 +261,12 @@ def source_files() -> list[Path]:
 def groups() -> dict[str, list[Text]]:
     """Return all texts of the project by the groups of LIMITS."""
     commands = PROJECT / "docs" / "reference" / "commands.md"
+    of_files = [(list(docstrings(file)), list(messages(file))) for file in source_files()]
     return {
         "docs": [text for page in pages() if page != commands for text in markdown_texts(page)],
         "help": list(markdown_texts(commands)),
-        "docstrings": [text for file in source_files() for text in docstrings(file)],
-        "messages": [text for file in source_files() for text in messages(file)],
+        "docstrings": [text for texts, _ in of_files for text in texts],
+        "messages": [text for _, texts in of_files for text in texts],
     }
 
 

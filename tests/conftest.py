@@ -58,6 +58,17 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
+@pytest.fixture(scope="module")
+def collector_off() -> Iterator[None]:
+    """Leave out the garbage collector while the tests of a file parse all sources, which makes them four times faster.
+
+    It would look at the trees, which hold no garbage, again and again.
+    """
+    gc.disable()
+    yield
+    gc.enable()
+
+
 @pytest.fixture(autouse=True)
 def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test never reads or writes the developer's own store."""

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("parsed_once")
 PROJECT = Path(__file__).parents[1]
 SOURCE = PROJECT / "src" / "ropewalk"
 
@@ -34,7 +35,8 @@ LAYERS: list[set[str]] = [
     {"ops", "state"},
     {"check", "codec", "draw"},
     {"notations"},
-    {"builder", "engine", "extend", "plans", "select"},
+    {"plans"},
+    {"builder", "engine", "extend", "select"},
     {"agents", "workers"},
     {"app", "n8n"},
     {"api", "telemetry", "testing"},
@@ -72,6 +74,14 @@ def python_files(root: Path) -> list[Path]:
 @functools.cache
 def parsed(file: Path) -> ast.Module:
     return ast.parse(file.read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def parsed_once(collector_off: None) -> Iterator[None]:
+    """Keep the trees for the tests of this file only: later collections would look at them."""
+    yield
+    parsed.cache_clear()
+    imports.cache_clear()
 
 
 def module_name(root: Path, file: Path) -> str:

@@ -14,6 +14,7 @@ from patience import BOUND
 from ropewalk import tool
 from ropewalk.app.app import App
 from ropewalk.errors import InvalidFlow, JournalConflict
+from ropewalk.journal.sqlite.store import SqliteStore
 from ropewalk.tools.toolbox import Toolbox
 
 pytestmark = pytest.mark.process
@@ -70,7 +71,9 @@ def test_a_run_whose_event_loop_was_closed_goes_on_in_another(tmp_path: Path, pl
         return name
 
     nodes = [{"id": name, "type": "tool", "tool": "step", "params": {"name": name}} for name in ("first", "second")]
-    app = App(place if place == "memory" else str(tmp_path / place), tools=[step])
+    # A run of a closed loop is found with the beats of the lease.
+    store = "memory" if place == "memory" else SqliteStore(tmp_path / place, lease=0.3)
+    app = App(store, tools=[step])
 
     async def begin() -> None:
         begun = asyncio.create_task(app.run({"kind": "chain", "nodes": nodes}, run_id="e"))

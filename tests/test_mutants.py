@@ -48,6 +48,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     )
     for name, value in (("ROOT", tmp_path), ("SOURCE", tmp_path / "src"), ("LIST", tmp_path / "tests/mutants.toml")):
         monkeypatch.setattr(mutants, name, value)
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:schemathesis")  # slow to import
     mutants.sources.cache_clear()
     yield tmp_path
     mutants.sources.cache_clear()
@@ -70,11 +71,11 @@ def write_mutant(project: Path, new: str, module: str = "old.sums", old: str = "
         ("return a * b", "killed", "tests/test_sums.py::test_add"),
         ("return b + a", "SURVIVED", ""),
         ("return bytearray(10**11)", "killed", "memory limit of 4 GB"),
-        ("while True: pass", "killed", "time limit of 5 s"),
+        ("while True: pass", "killed", "time limit of 1 s"),
     ],
 )
 def test_verdicts(project: Path, monkeypatch: pytest.MonkeyPatch, new: str, word: str, by: str) -> None:
-    monkeypatch.setattr(mutants, "SECONDS", 5 if "while" in new else 60)
+    monkeypatch.setattr(mutants, "SECONDS", 1 if "while" in new else 60)
     verdict = mutants.judge(write_mutant(project, new))
     assert (verdict.word, verdict.by) == (word, by), verdict.output
 

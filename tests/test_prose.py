@@ -11,6 +11,7 @@ from types import ModuleType
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("collector_off")
 PROJECT = Path(__file__).parents[1]
 SCRIPT = PROJECT / "scripts" / "prose.py"
 

@@ -126,6 +126,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(root: Path, *words: str) -> int:
     command = [sys.executable, str(root / "scripts" / "mutants.py"), "--random", "--module", "sums", "--record"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV"))}
+    environment["PYTEST_ADDOPTS"] = "-p no:schemathesis"  # slow to import
     found = subprocess.run([*command, "record", *words], cwd=root, env=environment, capture_output=True, text=True)
     (root / "printed").write_text(found.stdout + found.stderr)
     return found.returncode

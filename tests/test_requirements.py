@@ -5,25 +5,38 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+
+import pytest
 
 from requirements import REQUIREMENTS
 from ropewalk.source.load import load
 
+pytestmark = pytest.mark.usefixtures("collector_off")
 TESTS = Path(__file__).parent
 ID = re.compile(
     r"\b(?:CHAIN-[A-Z]+|COMP-[A-Z]+|COMPOSITE-[A-Z]+|REF|DUR|MODULE|DATASET|EXP-[A-Z]+|SELECT-[A-Z]+)-\d+\b"
 )
 
 
-def carried() -> Iterator[tuple[str, str]]:
+@cache
+def carried() -> list[tuple[str, str]]:
     """(id, where) of every id in a case's `covers` or a test's docstring."""
+    return [*ids_of_cases(), *ids_of_docstrings()]
+
+
+def ids_of_cases() -> Iterator[tuple[str, str]]:
     for file in sorted(TESTS.glob("cases/*/*.yaml")):
         for case in load(file).data:
             for id in case.get("covers", ()):
                 yield id, f"{file.name}: {case['name']}"
+
+
+def ids_of_docstrings() -> Iterator[tuple[str, str]]:
     for file in sorted(TESTS.rglob("test_*.py")):
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        text = file.read_text("utf-8")
+        for node in ast.walk(ast.parse(text)) if ID.search(text) else ():
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test_"):
                 for id in ID.findall(ast.get_docstring(node) or ""):
                     yield id, f"{file.name}: {node.name}"

@@ -55,7 +55,7 @@ def write_suite(folder: Path, *, others: bool = True, setups: int = 0, calls: in
 
 
 def run(folder: Path, *command: object) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(TESTS), "PYTEST_ADDOPTS": ""}
+    environment = {**os.environ, "PYTHONPATH": str(TESTS), "PYTEST_ADDOPTS": "-p no:schemathesis"}  # slow to import
     return subprocess.run(
         [sys.executable, *map(str, command)], cwd=folder, env=environment, capture_output=True, text=True
     )
@@ -99,7 +99,7 @@ def test_fixtures_of_the_session_start_again(tmp_path: Path) -> None:
 def test_the_second_try_has_a_timeout_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_hangs.py").write_text("import threading\ndef test_hangs(): threading.Event().wait(60)")
-    done = run(tmp_path, "-m", "pytest", "-n0", "--second-try", "--timeout=0.5", "--timeout-method=signal")
+    done = run(tmp_path, "-m", "pytest", "-n0", "--second-try", "--timeout=0.1", "--timeout-method=signal")
     assert done.returncode == 1, done.stdout
     assert "Failed: Timeout" in done.stdout
 
@@ -118,7 +118,7 @@ def test_steady_counts_failures_over_the_rounds(tmp_path: Path) -> None:
 
 def test_steady_runs_without_stress_ng_and_names_a_run_that_breaks(tmp_path: Path) -> None:
     (tmp_path / "test_broken.py").write_text("import no_such_module")
-    environment = {**os.environ, "PATH": ""}
+    environment = {**os.environ, "PATH": "", "PYTEST_ADDOPTS": "-p no:schemathesis"}
     command = [sys.executable, str(STEADY), "no_such_file.py", "--times", "1"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 1, done.stderr

@@ -47,7 +47,7 @@ T = TypeVar("T")
 _TESTS = Path(__file__).parent
 _DURATIONS = _TESTS / "durations.json"
 _LEAST = 1.0  # seconds; faster files are left out
-_SHORT_EXAMPLES, _FULL_EXAMPLES = 40, 2000
+_SHORT_EXAMPLES, _FULL_EXAMPLES = 25, 2000
 _SETTINGS: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
 
@@ -87,6 +87,12 @@ def sampled(campaign: str, cases: Iterable[Any], count: int) -> list[Any]:
         )
         for at, case in enumerate(cases)
     ]
+
+
+def on_one_store(campaign: str, store: str, fixture: str = "store") -> pytest.MarkDecorator:
+    """Run a test on this store, "sqlite" or "postgres", and only in the campaign on the other one."""
+    stores = sorted(("sqlite", "postgres"), key=lambda name: name != store)
+    return pytest.mark.parametrize(fixture, sampled(campaign, stores, 1), indirect=True)
 
 
 class Scale(Protocol):

@@ -354,7 +354,7 @@ def whole(frame: Frame) -> Frame:
 class Body(Protocol):
     """A compiled region, as the op that owns it sees it."""
 
-    def open(self, frame: Frame, key: int | None = None, item: Json = None, /) -> Frame:
+    def open(self, frame: Frame, key: int | str | None = None, item: Json = None, /) -> Frame:
         """Make a new frame inside a frame."""
         ...
 
@@ -420,4 +420,8 @@ class Site(Protocol):
 
     def remember(self, kind: str, decide: Getter, /) -> Getter:
         """Journal a decision, so that a resumed run makes the same one."""
+        ...
+
+    def interpret(self, program: Any, /) -> Step:
+        """Compile the run of an op `Program`, whose steps are journaled in the order in which they end."""
         ...

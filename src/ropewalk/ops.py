@@ -12,7 +12,7 @@ from itertools import repeat
 from typing import Any, Final
 
 from .errors import ExpressionError, SchemaMismatch, Unfinished
-from .expr.ast import Expr, Fn, Lit, Ref
+from .expr.ast import Expr, Fn, Lit, Obj, Ref
 from .expr.function_registry import find_function
 from .expr.operators import weigh
 from .fast_dataclass import dataclass
@@ -300,6 +300,34 @@ def _passes(value: Json) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramTool:
+    """A tool as a program knows it: its name, and its parameters in order; None if they are unknown."""
+
+    name: str
+    parameters: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """Interpret a program in Python; each call that it awaits runs the region of its tool."""
+
+    # The region of a tool has the object of its arguments as `item`. `inputs` is an object: the names that have a value
+    # when the program begins. `function` says that the text is the body of a function. A program that `asks` may wait
+    # for a person or for an event.
+
+    text: str
+    tools: tuple[tuple[ProgramTool, Graph], ...] = ()
+    inputs: Expr = Obj(())
+    function: bool = False
+    asks: bool = False
+    contained: bool = False
+
+    def compile(self, site: Site, /) -> Step:
+        """Compile to a run of the program."""
+        return site.interpret(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Validate:
     """Pass `value` on if it fits the JSON Schema `schema`, otherwise fail with every mismatch."""
 
@@ -369,6 +397,6 @@ def _as_list(items: Getter, limit: int | None = None) -> Getter:
 
 
 OPS: dict[str, type[Any]] = {
-    op.__name__: op for op in (Call, Compute, Sleep, Wait, Block, Branch, Map, Loop, Validate, Require)
+    op.__name__: op for op in (Call, Compute, Sleep, Wait, Block, Branch, Map, Loop, Program, Validate, Require)
 }
 """Every kind of node by name, for the codec. Add a new op to this line."""

@@ -7,12 +7,14 @@ import json
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import fork_server
+from patience import BOUND, wait_until
 from ropewalk.app.app import App
 from ropewalk.doors.cli.session import Interrupts
 from ropewalk.errors import CompletionFailed, RunStopped
@@ -147,6 +149,34 @@ def test_nothing_of_a_turn_that_was_stopped_ends_what_comes_next() -> None:
                 interrupts.remove()
 
     asyncio.run(body())
+
+
+def test_a_signal_wakes_a_loop_that_waits() -> None:
+    """A signal that comes just before the loop waits does not end the wait; one to another thread never does."""
+    main, ended_by = f"/proc/{os.getpid()}/task/{os.getpid()}/stat", []
+
+    def signal_here() -> None:
+        wait_until(lambda: Path(main).read_text().rpartition(")")[2].split()[0] == "S")
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+    async def body() -> None:
+        async with App("memory") as app:
+            interrupts = Interrupts(app)
+            interrupts.install()
+            try:
+                thread = threading.Thread(target=signal_here)
+                bound = asyncio.get_running_loop().call_later(BOUND, ended_by.append, "time")
+                asyncio.get_running_loop().call_soon(thread.start)
+                with pytest.raises(RunStopped):
+                    await interrupts.turn(asyncio.Event().wait())
+                ended_by.append("signal")
+                bound.cancel()
+                thread.join()
+            finally:
+                interrupts.remove()
+
+    asyncio.run(body())
+    assert ended_by == ["signal"]
 
 
 def test_the_second_one_breaks_the_answer_off(talk: Callable[..., Terminal], api: StandIn, tmp_path: Path) -> None:

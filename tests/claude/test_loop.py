@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 import pytest
 
+from properties.virtual_time import run_virtually
 from ropewalk import tool
 from ropewalk.agents import Answer, Completion, Request, complete_with_tools, resume_completion
 from ropewalk.app.app import App
@@ -17,10 +19,17 @@ from ropewalk.testing import DyingStore, ScriptedModel, ScriptedTools, held, in_
 
 from .wire import check_pairs
 
+T = TypeVar("T")
 
-def talk(model: ScriptedModel, prompt: str = "go", **options: Any) -> Completion:
+
+def virtually(work: Coroutine[Any, Any, T]) -> T:
+    """`asyncio.run` in which no pause takes time; nothing in it may have a thread."""
+    return run_virtually(lambda _: work)
+
+
+def talk(model: ScriptedModel, prompt: str = "go", *, play: Any = asyncio.run, **options: Any) -> Completion:
     """The end of a conversation without an app; what was sent keeps the rule of pairs."""
-    done = asyncio.run(complete_with_tools(prompt, client=model, **options))
+    done: Completion = play(complete_with_tools(prompt, client=model, **options))
     for request in model.requests:
         check_pairs([dict(message) for message in request.messages])
     check_pairs(done.messages)
@@ -354,11 +363,11 @@ def test_a_conversation_goes_on_after_a_death_at_any_write(at: int, written: boo
 
 def test_an_error_that_passes_is_tried_again_and_one_that_stays_is_not() -> None:
     model = ScriptedModel(ModelError("broke off", retryable=True), "hello")
-    assert talk(model).text == "hello"
+    assert talk(model, play=virtually).text == "hello"
     for error in (ModelError("no such model"), ModelError("broke off", retryable=True)):
         model = ScriptedModel(error)
         with pytest.raises(CompletionFailed, match=str(error)):
-            talk(model)
+            talk(model, play=virtually)
         assert len(model.requests) == (3 if error.retryable else 1)
 
 

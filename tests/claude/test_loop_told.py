@@ -12,7 +12,7 @@ from ropewalk.agents import Answer, ClaudeClient, Request, Settings, complete_wi
 from ropewalk.errors import CompletionFailed, ModelError
 from ropewalk.testing import ScriptedModel, wants
 
-from .test_loop import look, talk
+from .test_loop import look, talk, virtually
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_result_that_is_used_again_stands_in_the_trace() -> None:
 def test_a_failure_says_how_often_the_model_was_asked() -> None:
     model = ScriptedModel(ModelError("refused: overloaded_error", retryable=True))
     with pytest.raises(CompletionFailed, match=r"refused: overloaded_error \(asked 3 times\)$"):
-        talk(model)
+        talk(model, play=virtually)
     assert len(model.requests) == 3
 
 

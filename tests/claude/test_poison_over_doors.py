@@ -16,6 +16,7 @@ from ropewalk.doors.http.site import make_site
 from ropewalk.doors.mcp.catalogue import Catalogue, Finder
 from ropewalk.doors.mcp.flows import Flows
 from ropewalk.doors.mcp.server import McpDoor
+from tiers import Scale
 
 from .strict_api import StrictApi, use
 from .test_poison import CONVERSATIONS, tool_of
@@ -36,8 +37,9 @@ def app_of(api: StrictApi) -> App:
     return App("memory", tools=[tool_of(OLD)], model=client)
 
 
-def inputs() -> list[dict[str, Any]]:
-    return [{"messages": messages, "how": "\t"} for messages, _ in CONVERSATIONS.values()]
+def inputs(share: int = 1) -> list[dict[str, Any]]:
+    """One conversation of each `share`."""
+    return [{"messages": messages, "how": "\t"} for messages, _ in list(CONVERSATIONS.values())[::share]]
 
 
 def test_what_http_sends_through_is_valid() -> None:
@@ -59,8 +61,10 @@ def test_what_http_sends_through_is_valid() -> None:
         assert len(api.bodies) > len(CONVERSATIONS)
 
 
+@pytest.mark.campaign("fuzz")
 @pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
-def test_what_mcp_sends_through_is_valid(tmp_path: Path, era: str) -> None:
+def test_what_mcp_sends_through_is_valid(tmp_path: Path, scale: Scale, era: str) -> None:
+    given = inputs(scale(8, 1))  # the others come through HTTP
     from mcp import Client
 
     (tmp_path / "keeper.json").write_text(json.dumps({**AGENT, "inputSchema": {"type": "object"}}))
@@ -69,11 +73,11 @@ def test_what_mcp_sends_through_is_valid(tmp_path: Path, era: str) -> None:
         async with app_of(api) as app:
             door = McpDoor(Catalogue(Finder(app), [Flows(app, ["keeper.json"], tmp_path)], []))
             async with door.open(), Client(door.server, mode=era) as client:
-                for input in inputs():
+                for input in given:
                     result = await client.call_tool("keeper", input)
                     assert not result.is_error, result
 
     with StrictApi(use("look", 1), "done") as api:
         asyncio.run(run(api))
         assert api.refused == []
-        assert len(api.bodies) > len(CONVERSATIONS)
+        assert len(api.bodies) > len(given)

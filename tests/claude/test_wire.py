@@ -10,6 +10,7 @@ import pytest
 from ropewalk import tool
 from ropewalk.agents import ClaudeClient, Settings, complete_json_with_tools, complete_with_tools
 from ropewalk.errors import CompletionFailed
+from tiers import sampled
 
 from .wire import StandIn, calls
 
@@ -123,7 +124,10 @@ def test_a_paused_turn_is_sent_back_as_it_is(api: StandIn, client: ClaudeClient)
     assert [message["role"] for message in api.bodies[1]["messages"]] == ["user", "assistant"]
 
 
-@pytest.mark.parametrize(("status", "kind"), [(429, "rate_limit_error"), (529, "overloaded_error"), (500, "api_error")])
+REFUSALS = [(529, "overloaded_error"), (429, "rate_limit_error"), (500, "api_error")]
+
+
+@pytest.mark.parametrize(("status", "kind"), sampled("faults", REFUSALS, 1))
 def test_what_is_turned_away_is_sent_again(api: StandIn, client: ClaudeClient, status: int, kind: str) -> None:
     refused = {"error": {"message": "not now", "type": kind}, "status": status, "retryAfter": 1}
     api.answer(refused, calls(("add", {"a": 1, "b": 1})), refused, {"content": "2"})
@@ -166,10 +170,12 @@ def test_an_answer_that_breaks_off_is_asked_for_again(api: StandIn, client: Clau
     assert "".join(shown) == "whole"
 
 
-@pytest.mark.parametrize("stream", [True, False], ids=["sse", "json"])
-@pytest.mark.parametrize("most", [0, 200, 700])
+CUTS = [(200, True), (0, True), (0, False), (700, False), (700, True), (200, False)]  # bytes, streamed
+
+
+@pytest.mark.parametrize(("most", "stream"), sampled("faults", CUTS, 2))
 def test_an_answer_that_ends_too_early_is_asked_for_again(
-    api: StandIn, client: ClaudeClient, stream: bool, most: int
+    api: StandIn, client: ClaudeClient, most: int, stream: bool
 ) -> None:
     api.answer({"content": "a long answer " * 30, "chunkSize": 5}, {"content": "whole"})
     api.ends_after = most if stream else most // 4

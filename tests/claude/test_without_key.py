@@ -115,7 +115,8 @@ def test_chat_and_n8n_build_refuse_at_once(project: Run, tmp_path: Path, words: 
     assert project("runs", "ls").stdout == "no runs\n"
 
 
-def test_a_build_without_n8n_mcp_says_so_before_the_model_is_asked(project: Run) -> None:
+def test_a_build_without_n8n_mcp_says_so_before_the_model_is_asked(project: Run, tmp_path: Path) -> None:
+    (tmp_path / "ropewalk.toml").write_text("[claude]\nmax_retries = 0\n")
     nobody = "http://127.0.0.1:1"
     done = project("n8n", "build", "Ping a page", ANTHROPIC_API_KEY="k", ANTHROPIC_BASE_URL=nobody)
     first = done.stderr.splitlines()[:3]

@@ -16,6 +16,7 @@ from faults.scene import Scene
 from ropewalk.journal.address import open_store
 from ropewalk.journal.postgres.session import parse_target
 from ropewalk.journal.protocol import NewRun
+from tiers import sampled
 
 
 async def fill(address: str) -> None:
@@ -66,7 +67,7 @@ def test_a_file_that_another_process_keeps_locked_is_named(tmp_path: Path) -> No
     assert found["tools"][0] == "ok"
 
 
-@pytest.mark.parametrize("form", ["json", "text"])
+@pytest.mark.parametrize("form", sampled("faults", ["json", "text"], 1))
 def test_a_server_that_says_nothing_is_named_and_ended(tmp_path: Path, form: str) -> None:
     scene = Scene(tmp_path / "project")
     file = scene.folder / "alive"

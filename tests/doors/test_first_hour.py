@@ -28,7 +28,7 @@ UNKNOWN = "kind: chain\nname: c\nnodes:\n  - {id: a, type: tool, tool: uper, par
 
 def serve_mcp(home: Path, *words: str) -> str:
     """Start `ropewalk mcp` for a client that leaves at once, and return what it says on standard error."""
-    done = subprocess.run(
+    done = fork_server.run(
         [COMMAND, "mcp", *words], cwd=home, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
@@ -192,7 +192,7 @@ def test_doctor_prints_each_part_when_it_is_checked(project: Any) -> None:
     project.write("silent.py", "import pathlib, time\nwhile not pathlib.Path('end').exists():\n    time.sleep(0.01)\n")
     server = f"[mcp.slow]\ncommand = {sys.executable!r}\nargs = ['silent.py']\nconnect_timeout = 600\n"
     project.write("ropewalk.toml", server)
-    child = subprocess.Popen(
+    child = fork_server.Popen(
         [COMMAND, "doctor"],
         cwd=project.home,
         env=project.env(),
@@ -215,7 +215,7 @@ def test_doctor_prints_each_part_when_it_is_checked(project: Any) -> None:
 
 def test_doctor_shows_on_a_terminal_what_it_checks_now(project: Any) -> None:
     main, terminal = pty.openpty()
-    child = subprocess.Popen(
+    child = fork_server.Popen(
         [COMMAND, "doctor"], cwd=project.home, env=project.env(), stdout=subprocess.PIPE, stderr=terminal, text=True
     )
     out, _ = child.communicate()

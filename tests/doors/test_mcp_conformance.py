@@ -25,11 +25,14 @@ from ropewalk.errors import ConfigError
 from ropewalk.tools.mcp.login_errors import LoginRequired
 from ropewalk.tools.mcp.requests import ServerRefused
 from ropewalk.tools.mcp.servers import McpServers
-from tiers import sampled
 from tools.mcp_lab import node_tool
 
 HERE = Path(__file__).parent / "conformance"
-REVISIONS = sampled("conformance", ["2026-07-28", "2025-11-25"], 1)
+REVISIONS = ["2026-07-28", "2025-11-25"]
+# What every run plays; the campaign plays all that the revisions require, and all of the extension.
+SERVER = "tools-call-with-progress"
+TASK = "tasks-request-headers"
+CLIENT = ["request-metadata", "auth/scope-step-up"]
 TASKS = [
     "tasks-lifecycle",
     "tasks-capability-negotiation",
@@ -67,6 +70,7 @@ def judged(said: str) -> str:
 
 
 @pytest.mark.node
+@pytest.mark.campaign("conformance", only=True)
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_the_server_conforms(tmp_path: Path, revision: str) -> None:
     command = judge("server", revision)
@@ -78,30 +82,52 @@ def test_the_server_conforms(tmp_path: Path, revision: str) -> None:
 
 
 @pytest.mark.node
-@pytest.mark.parametrize("scenario", sampled("conformance", TASKS, 2))
+@pytest.mark.campaign("conformance", only=True)
+@pytest.mark.parametrize("scenario", TASKS)
 def test_flows_are_tasks_by_the_extension(tmp_path: Path, scenario: str) -> None:
     """No revision requires an extension, so `--requirements` only reports these."""
-    served = Served(tmp_path)
-    place(served, "2026-07-28")
-    tool = node_tool("conformance", "dist/index.js")
-    with listening(served, "--no-token", token=None) as found:
-        command = [*tool, "server", "--scenario", scenario, "--url", found.url]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 0, judged(done.stdout + done.stderr)
+    serve(tmp_path, scenario)
 
 
 @pytest.mark.node
+def test_the_server_passes_scenarios_of_the_protocol_and_of_its_extension(tmp_path: Path) -> None:
+    serve(tmp_path, SERVER, TASK)
+
+
+def serve(home: Path, *scenarios: str) -> None:
+    """Serve the project to some scenarios, all at once."""
+    tool = node_tool("conformance", "dist/index.js")
+    served = Served(home)
+    place(served, REVISIONS[0])
+    with listening(served, "--no-token", token=None) as found:
+        commands = [[*tool, "server", "--scenario", scenario, "--url", found.url] for scenario in scenarios]
+        judges = [
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=home)
+            for command in commands
+        ]
+        said = [judge.communicate()[0] for judge in judges]
+    assert [judge.returncode for judge in judges] == [0] * len(judges), "\n".join(map(judged, said))
+
+
+@pytest.mark.node
+@pytest.mark.campaign("conformance", only=True)
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_the_client_conforms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, revision: str) -> None:
+    connect_client(tmp_path, monkeypatch, judge("client", revision))
+
+
+@pytest.mark.node
+@pytest.mark.parametrize("scenario", CLIENT)
+def test_the_client_passes_a_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scenario: str) -> None:
+    tool = node_tool("conformance", "dist/index.js")
+    connect_client(tmp_path, monkeypatch, [*tool, "client", "--scenario", scenario, "--spec-version", REVISIONS[0]])
+
+
+def connect_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
+    """Let the conformance tool drive our client, and fail as it does."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # the logins of the scenarios are not those of the user
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
-    command = [
-        *judge("client", revision),
-        "--timeout",
-        "300000",
-        "--command",
-        f"{sys.executable} -S -E {HERE / 'client.py'}",
-    ]
+    command = [*words, "--timeout", "300000", "--command", f"{sys.executable} -S -E {HERE / 'client.py'}"]
 
     async def case() -> tuple[int | None, str]:
         place = tmp_path / "line"

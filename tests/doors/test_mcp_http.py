@@ -21,6 +21,7 @@ import fork_server
 from ropewalk.app.app import App
 from ropewalk.tools.mcp.servers import McpServers
 from ropewalk.tools.tool import ProgressEvent
+from tiers import sampled
 
 __all__ = ["served"]
 
@@ -84,7 +85,7 @@ def here(served: Served) -> Iterator[Listening]:
         yield found
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", sampled("conformance", ERAS, 1))
 def test_flows_are_served_over_http_with_progress_changes_and_cancellation(
     served: Served, here: Listening, era: str
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from mcp_project import COMMAND, Served, environment, served
 from test_mcp_http import TOKEN, listening
 
+from tiers import Scale
 from tools.mcp_lab import node_tool
 
 __all__ = ["served"]
@@ -42,6 +43,7 @@ class Inspector:
         return json.loads(done.stdout)
 
 
+@pytest.mark.campaign("conformance", only=True)
 def test_over_stdio_it_lists_strictly_and_calls(served: Served) -> None:
     inspect = Inspector(served.home, "--transport", "stdio", "--cwd", str(served.home), *passed(), COMMAND, "mcp")
     listed = inspect("tools/list", "--strict")
@@ -61,16 +63,18 @@ def passed() -> list[str]:
     return [word for name, value in environment().items() for word in ("-e", f"{name}={value}")]
 
 
-def test_over_http_a_failure_is_an_answer_and_many_clients_are_served_at_once(served: Served) -> None:
+@pytest.mark.campaign("conformance")
+def test_over_http_a_failure_is_an_answer_and_many_clients_are_served_at_once(served: Served, scale: Scale) -> None:
+    clients = scale(2, 4)
     with listening(served) as found:
         header = f"Authorization: Bearer {TOKEN}"
         inspect = Inspector(served.home, "--transport", "http", "--server-url", found.url, "--header", header)
         failed = inspect.answer("broken")
         assert failed["isError"] is True
         assert failed["content"][0]["text"].startswith("node 'off' failed in tool 'fail': the mill is closed")
-        with ThreadPoolExecutor(4) as several:
-            answers = list(several.map(lambda i: inspect.answer("shout", f"text=client {i}"), range(4)))
-        assert [answer["structuredContent"]["result"] for answer in answers] == [f"CLIENT {i}" for i in range(4)]
+        with ThreadPoolExecutor(clients) as several:
+            answers = list(several.map(lambda i: inspect.answer("shout", f"text=client {i}"), range(clients)))
+        assert [answer["structuredContent"]["result"] for answer in answers] == [f"CLIENT {i}" for i in range(clients)]
         stranger = Inspector(served.home, "--transport", "http", "--server-url", found.url)("tools/list")
         assert stranger.returncode != 0
         assert "shout" not in stranger.stdout

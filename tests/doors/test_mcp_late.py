@@ -13,10 +13,12 @@ import pytest
 from mcp import ClientSession, StdioServerParameters, stdio_client
 from mcp_project import ERAS, Served, served
 
+import fork_server
 from patience import until
 from ropewalk.app.app import App
 from ropewalk.tools.mcp.requests import ServerRefused
 from ropewalk.tools.mcp.servers import McpServers
+from tiers import sampled
 
 pytestmark = pytest.mark.process
 
@@ -42,7 +44,7 @@ async def listed(mcp: McpServers) -> tuple[list[str], Any]:
     return [tool.name for tool in page.tools], (page.meta or {}).get("ropewalk/connecting")
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", sampled("conformance", ERAS, 1))
 def test_nobody_waits_for_a_late_server_and_its_tools_are_announced(served: Served, era: str) -> None:
     file = project(served)
 
@@ -86,7 +88,7 @@ def test_a_flow_over_a_server_not_known_yet_can_be_resumed(
 ) -> None:
     """Only a server of the newest revision may ask by default, and its revision is known when it has answered."""
     words = [str(served.write("late.py", LATE)), str(SERVERS / script), "none"]
-    late = f"[mcp.late]\ncommand = {sys.executable!r}\nargs = {words!r}\nconnect_timeout = {FOREVER}\n"
+    late = f"[mcp.late]\ncommand = {fork_server.program('python')!r}\nargs = {words!r}\nconnect_timeout = {FOREVER}\n"
     served.write("ropewalk.toml", f'[mcp_server]\nflows = ["go.json"]\n{late}')
     served.write("go.json", json.dumps({"kind": "runchain", "name": "go", "steps": [{"toolId": f"late:{tool}"}]}))
 
@@ -187,7 +189,7 @@ def test_closing_does_not_wait_for_a_late_server(served: Served) -> None:
     asyncio.run(case())
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", sampled("conformance", reversed(ERAS), 1))
 def test_find_tools_learns_for_the_projects_selector(served: Served, era: str) -> None:
     project(served, "max_listed = 1\n").touch()
     query = "hoist the blue peter"

@@ -10,16 +10,19 @@ from typing import Any
 import pytest
 
 from ropewalk.journal.protocol import Entry
+from tiers import Scale
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 pytestmark = pytest.mark.process
 
 
-def test_no_task_is_lost_or_executed_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.campaign("recovery")
+def test_no_task_is_lost_or_executed_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: Scale) -> None:
     monkeypatch.syspath_prepend(str(BENCH))
     import mcp_tasks
 
-    figures = asyncio.run(mcp_tasks.campaign(tasks=60, kill_after=2.0, in_flight=6, home=tmp_path))
+    tasks, kill_after = scale((12, 1.0), (60, 2.0))
+    figures = asyncio.run(mcp_tasks.campaign(tasks, kill_after, in_flight=6, home=tmp_path))
     assert (figures["lost"], figures["executed_twice"]) == (0, 0), figures
 
 

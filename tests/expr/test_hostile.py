@@ -10,6 +10,7 @@ import pytest
 
 from ropewalk.errors import ExpressionError
 from ropewalk.expr import compile_condition, compile_expr, lift, parse
+from tiers import sampled
 
 from .expr_scope import ALL, lifted, resolve, value
 
@@ -386,8 +387,14 @@ def test_two_pairs_of_braces_are_told_without_the_spaces_in_them():
     assert caught.value.suggestion == "${input.url}"
 
 
-@pytest.mark.parametrize("text", ["input.l.any(x, lower(2) == 1)", "input.l.map(x, lower(2) == 1 || true)",
-                                  "input.l.map(x, lower(2) == 1 || x > 'a' || true)"])  # fmt: skip
+ABSORBED = [
+    "input.l.map(x, lower(2) == 1 || x > 'a' || true)",
+    "input.l.any(x, lower(2) == 1)",
+    "input.l.map(x, lower(2) == 1 || true)",
+]
+
+
+@pytest.mark.parametrize("text", sampled("fuzz", ABSORBED, 1))
 def test_absorbed_errors_are_paid_for(text):
     with pytest.raises(ExpressionError, match=STOPPED):
         compile_expr(parse(text), resolve)({"input": {"l": [1] * 200_000}})

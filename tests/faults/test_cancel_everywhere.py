@@ -12,15 +12,17 @@ from faults.hands import Alone
 from faults.scene import BRIEF, STEPS, Scene
 from faults.tally import Counts
 from faults.verdict import check, ends_well
-from tiers import Scale
+from tiers import Scale, sampled
 
 ALONE = Alone()
+CASES = sampled(
+    "faults", [("sqlite", "cancelled"), ("postgres", "cancelled"), ("postgres", "stopped"), ("sqlite", "stopped")], 2
+)
 BETWEEN = 4  # Every fourth boundary in the short form, other ones on each store.
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("how", ["cancelled", "stopped"])
-@pytest.mark.campaign("faults")
+@pytest.mark.parametrize(("store", "how"), CASES, indirect=["store"])
 def test_a_run_that_is_cancelled_or_stopped_at_any_boundary_leaves_nothing_running(
     tmp_path: Path, store: str | None, how: str, counts: Counts, scale: Scale
 ) -> None:

@@ -13,7 +13,7 @@ from faults.hands import Alone, died
 from faults.scene import BRIEF, Scene
 from faults.tally import Counts
 from faults.verdict import check
-from tiers import Scale
+from tiers import Scale, on_one_store
 
 ALONE = Alone()
 JUMPS = [(3600.0, 0), (-3600.0, 0), (3600.0, signal.SIGKILL), (-3600.0, signal.SIGKILL)]
@@ -22,7 +22,7 @@ BETWEEN = 3  # Every third boundary in the short form.
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.campaign("faults")
+@on_one_store("faults", "sqlite")
 def test_a_clock_that_is_set_at_any_boundary_changes_nothing(
     tmp_path: Path, store: str | None, counts: Counts, scale: Scale
 ) -> None:

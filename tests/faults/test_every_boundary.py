@@ -12,13 +12,13 @@ from faults.hands import Alone, died
 from faults.scene import BRIEF, STEPS, Scene
 from faults.tally import Counts
 from faults.verdict import check, ends_well
-from tiers import Scale
+from tiers import Scale, on_one_store
 
 ALONE = Alone()
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.campaign("faults")
+@on_one_store("faults", "postgres")
 def test_a_run_killed_at_any_boundary_ends_as_if_it_had_been_left_alone(
     tmp_path: Path, store: str | None, counts: Counts, scale: Scale
 ) -> None:

@@ -48,7 +48,7 @@ def test_a_connection_that_breaks_at_any_sending_costs_nothing(
     turns = cycle(HOWS)
     at, met = 0, True
     while met:
-        at += 1
+        at += scale(3, 1)
         some = scale([next(turns)], HOWS)
         met = max([_breaks(tmp_path, through, url, wire, at, *how, whole, counts) for how in some])
     assert at > 20

@@ -16,10 +16,10 @@ from faults.shift import Shift
 from faults.tally import WITHIN, Counts
 from faults.verdict import check, check_woken
 from postgres_server import PostgresServer, fresh
-from tiers import Scale
+from tiers import Scale, sampled
 
 
-@pytest.fixture(scope="module", params=[1, 2, 3])
+@pytest.fixture(scope="module", params=sampled("faults", [2, 1, 3], 1))
 def shift(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresServer
 ) -> Iterator[Shift]:
@@ -61,7 +61,7 @@ def test_a_worker_killed_at_any_boundary_is_replaced(shift: Shift, counts: Count
     workers = len(shift.workers)
     counts.item = f"kill -9 of a worker at every boundary: {workers} on Postgres"
     whole, boundaries = sound(shift, "unkilled")
-    for id, at in places("killed", boundaries, scale(2 if workers == 2 else 1, boundaries)):
+    for id, at in places("killed", boundaries, scale(2, boundaries)):
         shift.give(id, fate=(at, signal.SIGKILL))
         if not shift.met(id):
             continue

@@ -33,13 +33,13 @@ def test_a_disk_that_fails_at_any_position_costs_nothing_acknowledged(
     whole = ALONE.run(Scene(tmp_path / "sound", BRIEF), "run", "sound")
     hows = [how for how in HOWS if what == "write" or how[0] != "torn"]
     turns = cycle(hows)
-    at, met = 0, True  # In the slice at every seventh write.
+    at, met = 0, True  # In the slice at every eleventh write.
     while met:
         some = scale([next(turns)], hows)
         met = max(
             [_fails(tmp_path / f"{at}-{how}-{times}", what, at, how, times, whole, counts) for how, times in some]
         )
-        at += scale(3 if what == "sync" else 7, 1)
+        at += scale(4 if what == "sync" else 11, 1)
     assert at > (20 if what == "write" else 8)
     counts.clean()
 

@@ -13,7 +13,7 @@ import pytest
 from faults.scene import Scene, ended, kill
 from faults.tally import Counts
 from faults.verdict import check
-from tiers import Scale
+from tiers import Scale, on_one_store
 
 KILLS, MORE = 5, 50  # in the slice, and in the campaign
 AT_ONCE = 5  # calls that may be under way when a process dies: two of `many`, two of `both`, one of `rounds`
@@ -100,6 +100,7 @@ def test_two_processes_that_resume_one_run_do_nothing_twice(
     assert not recorded & set(since)
 
 
+@on_one_store("faults", "sqlite")
 def test_a_second_run_of_the_same_id_gives_the_result_of_the_first(tmp_path: Path, store: str | None) -> None:
     scene = Scene(tmp_path, WAITS, store)
     first = scene.start("run", "chain.yaml", "--json", "--id", "x")
@@ -114,6 +115,7 @@ def test_a_second_run_of_the_same_id_gives_the_result_of_the_first(tmp_path: Pat
     assert scene.started() == ["w"]
 
 
+@on_one_store("faults", "postgres")
 def test_the_second_process_takes_over_when_the_first_is_killed(tmp_path: Path, store: str | None) -> None:
     scene = Scene(tmp_path, WAITS, store)
     first = scene.start("run", "chain.yaml", "--json", "--id", "x")

@@ -17,7 +17,7 @@ from faults.scene import BRIEF, Scene
 from faults.tally import Counts
 from faults.verdict import check, check_woken
 from ropewalk.journal.address import is_postgres
-from tiers import Scale
+from tiers import Scale, on_one_store
 
 ALONE = Alone()
 LEASE = 0.3
@@ -25,7 +25,7 @@ STRIDE = 6  # Every sixth boundary in the short form, the first of them another 
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.campaign("faults")
+@on_one_store("faults", "sqlite")
 def test_an_owner_that_was_paused_and_replaced_changes_nothing(
     tmp_path: Path, store: str | None, counts: Counts, scale: Scale
 ) -> None:

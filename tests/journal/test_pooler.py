@@ -12,6 +12,7 @@ import fork_server
 from journal.pgbouncer import pgbouncer
 from ropewalk import App, tool
 from ropewalk.errors import StoreError
+from ropewalk.journal.postgres import session
 from ropewalk.journal.postgres.store import PostgresStore
 
 pytestmark = pytest.mark.process
@@ -49,7 +50,8 @@ def test_statement_mode_is_refused(postgres_url: str) -> None:
         PostgresStore(url)
 
 
-def test_a_pool_of_one_connection_is_refused(postgres_url: str) -> None:
+def test_a_pool_of_one_connection_is_refused(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "_PATIENCE", 0.5)
     one = pgbouncer(postgres_url, "session", "default_pool_size = 1")
     with one as url, pytest.raises(StoreError, match=r"default_pool_size"):
         PostgresStore(url)

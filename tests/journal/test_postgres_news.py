@@ -138,7 +138,7 @@ def test_a_run_that_is_taken_over_elsewhere_hears_it_without_polling(url: str, o
 
 def test_long_runs_begin_to_listen_by_themselves_and_poll_again_when_that_ends(url: str, other: PostgresStore) -> None:
     async def test() -> None:
-        polling = PostgresStore(url, poll=0.01)
+        polling = PostgresStore(url, lease=0.3, poll=0.01)
         log = await polling.open(new())
         writer = polling._writer
         assert isinstance(writer, PostgresWriter)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -44,6 +46,19 @@ def rows(store: SqliteStore | PostgresStore) -> dict[str, int]:
     return {table: found[0][0] for table, found in zip(TABLES, counts, strict=True)}
 
 
+@contextmanager
+def commit_hook(store: SqliteStore, hook: Callable[[], bool]) -> Iterator[None]:
+    """Call a hook at each commit of the store; its thread may be at work, so only the holder of the lock sets hooks."""
+    writer = store._writer
+    with writer.lock:
+        writer.connection.set_commit_hook(hook)
+    try:
+        yield
+    finally:
+        with writer.lock:
+            writer.connection.set_commit_hook(None)
+
+
 LIVE = {"entry": 1, "held": 0, "blob": 0, "signal": 0, "lease": 1, "run": 1}
 
 
@@ -59,10 +74,10 @@ def test_no_transaction_of_a_slow_store_deletes_more_rows_than_stated(
         changes.append(connection.total_changes())
         return False
 
-    changes.append(connection.total_changes())
-    connection.set_commit_hook(committed)
-    pruned = store.prune(keep=0)
-    connection.set_commit_hook(None)
+    with store._writer.lock:
+        committed()
+    with commit_hook(store, committed):
+        pruned = store.prune(keep=0)
     deleted = [after - before for before, after in pairwise(changes)]
     assert pruned.runs == 303
     assert max(deleted) <= ROWS_AT_ONCE
@@ -84,9 +99,8 @@ def test_transactions_grow_while_they_are_quick(tmp_path: Path, monkeypatch: pyt
             commits += 1
             return False
 
-        store._writer.connection.set_commit_hook(committed)
-        assert store.prune(keep=0).runs == 303
-        store._writer.connection.set_commit_hook(None)
+        with commit_hook(store, committed):
+            assert store.prune(keep=0).runs == 303
         assert rows(store) == LIVE
         counts.append(commits)
         store.close()
@@ -123,17 +137,15 @@ def test_what_an_interrupted_call_leaves_is_deleted_by_the_next(
     monkeypatch.setattr(batches, "TARGET_SECONDS", 0.0)
     store = SqliteStore(tmp_path / "store.db")
     asyncio.run(fill(store))
-    connection, commits = store._writer.connection, 0
+    commits = 0
 
     def refuse() -> bool:
         nonlocal commits
         commits += 1
         return commits > 20
 
-    connection.set_commit_hook(refuse)
-    with pytest.raises(StoreError):
+    with commit_hook(store, refuse), pytest.raises(StoreError):
         store.prune(keep=0)
-    connection.set_commit_hook(None)
     assert commits > 20
     store.prune(keep=0)
     assert rows(store) == LIVE

@@ -21,6 +21,7 @@ from ropewalk.journal.protocol import Entry, Store
 from ropewalk.journal.sql.upkeep import Migrations
 from ropewalk.journal.sqlite.store import SqliteStore
 from ropewalk.journal.tool_usage import ToolUse
+from tiers import sampled
 
 pytestmark = pytest.mark.process
 
@@ -76,7 +77,11 @@ def fill(execute: Callable[[str], Any], folder: Path, number: int, document: str
         execute(row.replace("{doc}", document))
 
 
-@pytest.fixture(params=EVERY, ids=lambda one: f"{one[0]}-{one[1]}")
+def _id(one: tuple[str, int]) -> str:
+    return f"{one[0]}-{one[1]}"
+
+
+@pytest.fixture(params=EVERY, ids=_id)
 def old(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The address of a store as an older version left it."""
     kind, number = request.param
@@ -149,6 +154,7 @@ def start(script: Path) -> subprocess.Popen[str]:
     return fork_server.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.parametrize("old", sampled("faults", [(one,) for one in EVERY], 4), indirect=True, ids=_id)
 def test_several_processes_that_open_it_at_once_agree(old: str, tmp_path: Path) -> None:
     script = written(tmp_path, OPEN, old)
     started = [start(script) for _ in range(3)]
@@ -172,6 +178,7 @@ opened({address!r})
 """
 
 
+@pytest.mark.parametrize("old", sampled("faults", [(one,) for one in EVERY], 6), indirect=True, ids=_id)
 def test_a_process_killed_in_the_middle_of_it_leaves_the_store_as_it_was(old: str, tmp_path: Path) -> None:
     died = start(written(tmp_path, DIE, old))
     _, err = died.communicate(timeout=300)

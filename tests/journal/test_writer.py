@@ -45,7 +45,8 @@ class Commits:
             self.threads.append(threading.current_thread().name)
             return hook(connection, name, pages)
 
-        store._writer.connection.set_wal_hook(count)
+        with store._writer.lock:
+            store._writer.connection.set_wal_hook(count)
 
 
 def test_what_comes_together_is_committed_together(path: Path) -> None:

@@ -65,10 +65,6 @@ def call(manner: str, id: Any) -> None:
 def main(manner: str) -> None:
     if manner == "exit":
         sys.exit("cannot start: no database")
-    if manner == "garbage":
-        while True:
-            print("Welcome to the server!", flush=True)
-            time.sleep(0.001)
     if manner == "silent":
         time.sleep(600)
     if manner == "banner":

@@ -40,8 +40,11 @@ async def test_a_process_killed_in_mid_call_is_told_and_the_next_call_works(tmp_
     await tools.close()
 
 
-async def test_an_endless_loop_is_killed_at_its_time_and_the_others_are_told(tmp_path: Path) -> None:
+async def test_an_endless_loop_is_killed_at_its_time_and_the_others_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """MODULE-16"""
+    monkeypatch.setattr(javascript, "_PING_TIMEOUT", 0.2)  # a process that is blocked answers no ping, however long
     tools, mark = caller(tmp_path, {"pid.mjs": PID, "wait.mjs": WAIT, "spin.mjs": SPIN}), tmp_path / "mark"
     tools_in_time = DirectoryCaller(tools.base, tmp_path, timeout=1.5)
     tools_in_time._node = tools._node  # the same processes, with less time

@@ -11,6 +11,7 @@ import pytest
 
 from claude.judged import check
 from claude.wire import StandIn, calls
+from tiers import sampled
 
 from .conftest import Lab
 from .script import BROKEN, FOUND, RELINK, TASK, URL, WORDS, mended, say
@@ -61,7 +62,7 @@ def sent(lab: Lab) -> list[str]:
     return sorted(found)
 
 
-@pytest.mark.parametrize("when", WHENS)
+@pytest.mark.parametrize("when", sampled("recovery", WHENS, 2))
 def test_a_build_killed_anywhere_goes_on_and_asks_nothing_again(
     lab: Lab, api: StandIn, child: Callable[..., Popen[str]], when: str
 ) -> None:

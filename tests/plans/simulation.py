@@ -17,7 +17,7 @@ from typing import Any
 
 from ropewalk.plans import messages as m
 from ropewalk.plans.program import Program
-from ropewalk.plans.rows import Row
+from ropewalk.plans.rows import Row, digests_of
 from ropewalk.plans.session import Outcome, Session, failure_of
 
 START = 1_000_000.0
@@ -90,8 +90,13 @@ class Simulation:
         self._gone: set[str] = set()
         self.rows = list(rows or ())
         self._cut = cut_after
-        session = self.session = Session(program, inputs or {}, self.rows, self, SEED, len(self.printed))
-        while not session.advance() and session.outcome is None:
+        session = self.session = Session(self.rows, self, SEED, digests_of(program.text), len(self.printed))
+        machine, messages = program.start(inputs or {}, session.seed, session.read)
+        session.take(messages)
+        while session.outcome is None:
+            if (delivery := session.next()) is not None:
+                session.take(machine.deliver(delivery))
+                continue
             self._start()
             if not self._events:
                 return Outcome("waiting", waits=session.waits()), self.rows

@@ -196,6 +196,54 @@ a = [await get(i) for i in range(3) if await get(i) or True]
 d = {k: await get(k) for k in a}
 return [a, {str(k): v for k, v in d.items()}, (await get(1)) < (await get(2)) < 3, f'{await get(5)}-{a}']
 """,
+    "csv is written": """
+import csv, io
+buffer = io.StringIO()
+writer = csv.writer(buffer, delimiter=';')
+writer.writerow(['name', 'a "quoted" one', 'x;y'])
+writer.writerows([[1, None, 2.5], (True, [1, 'a'], {'k': await get(3)})])
+people = io.StringIO()
+table = csv.DictWriter(people, fieldnames=['id', 'mail'], extrasaction='ignore', lineterminator='|')
+table.writeheader()
+table.writerow({'id': await get(1), 'mail': 'ann@x.org', 'more': 1})
+return [buffer.getvalue(), people.getvalue()]
+""",
+    "csv is read": """
+import csv
+from io import StringIO
+text = 'id,name\\n1,"Ann, B."\\n2,Bob\\n'
+rows = csv.DictReader(StringIO(text))
+out = [rows.fieldnames] + [[row['id'], row.get('name'), await get(len(row))] for row in rows]
+lines = csv.reader(text.splitlines(), quoting=csv.QUOTE_NONE)
+header = next(lines)
+try:
+    list(csv.reader(['"a'], strict=True))
+except csv.Error as error:
+    out.append(str(error))
+return out + [header, list(lines), lines.line_num, dict(next(csv.DictReader(['1;2'], ['a', 'b', 'c'], delimiter=';')))]
+""",
+    "a file in memory": """
+import io
+with io.StringIO('one\\ntwo\\n') as file:
+    first = file.readline()
+    rest = [line.strip() for line in file]
+file = io.StringIO()
+print(file.write('abc'), file.tell())
+file.seek(0)
+return [first, rest, file.read(2), file.read(), file.getvalue(), await get(1)]
+""",
+    "the clock of the loop": """
+import asyncio
+loop = asyncio.get_running_loop()
+begun = loop.time()
+await asyncio.sleep(0.5)
+try:
+    async with asyncio.timeout_at(loop.time() + 0.05):
+        await asyncio.sleep(1)
+except TimeoutError:
+    task = loop.create_task(get(4))
+    return [round(loop.time() - begun, 2), await task]
+""",
     "exception of a task": """
 import asyncio
 async def f():
@@ -218,6 +266,9 @@ def test_a_program_does_what_python_does(name: str) -> None:
     [
         ("n = 0\ndef bump():\n    global n\n    n += 1\nbump()\nbump()\nreturn n", 2),
         ("class A:\n    x = 1\nreturn str(A())", "<A object>"),
+        ("print('one')\nfor n in range(2):\n    print(n)", "one\n0\n1\n"),
+        ("async def main():\n    print('one')\nawait main()", "one\n"),
+        ("def f(n):\n    print(n)\n    return n\nf(1)", 1),
         ("class A:\n    n = 0\nA.n += 1\nA.n += 1\nreturn [A.n, A().n]", [2, 2]),
         ("from dataclasses import dataclass\n@dataclass\nclass P:\n    x: int\nreturn repr(P(x=1))", "P(x=1)"),
         ("xs = {3, 1, 2}\nxs.add(0)\nxs.discard(1)\nreturn [list(xs), str(xs | {9, 3}), list({5, 4} & {4, 5})]", None),
@@ -249,9 +300,15 @@ def test_a_refusal_has_a_place_and_advice(text: str, place: tuple[int, int], adv
     assert advice in problem.message
 
 
+def test_a_program_that_reads_a_value_does_not_give_what_it_printed() -> None:
+    for text in ("print('one')\nx = None\nx", "print('one')\nreturn None"):
+        outcome, _ = Simulation({}, lambda tool, arguments: None).run(text)
+        assert (outcome.result, outcome.printed) == (None, "one\n")
+
+
 def test_the_programs_of_the_corpus_are_accepted() -> None:
     refused = [number for number, text in corpus_world.programs().items() if Program(text, corpus_world.TOOLS).problems]
-    assert len(refused) <= 9, refused
+    assert len(refused) <= 3, refused
 
 
 # Sets of texts have another order in each process of Python; clocks and chance differ anyway.

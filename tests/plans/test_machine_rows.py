@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from ropewalk.plans import messages as m
 from ropewalk.plans import rows as r
-from ropewalk.plans.host import run
+from ropewalk.plans.host import World, run
 from ropewalk.plans.program import Program
 from ropewalk.plans.rows import Diverged, Row
 
@@ -60,10 +63,10 @@ def test_a_cancelled_call_and_its_late_result_are_recorded_and_never_delivered()
 
     text = "import asyncio\nt = asyncio.create_task(b())\nx = await a()\nt.cancel()\nreturn [x, t.done()]"
     rows: list[Row] = []
-    outcome = asyncio.run(run(Program(text, TOOLS), perform, rows=rows))
+    outcome = asyncio.run(run(Program(text, TOOLS), World(perform=perform, rows=rows)))
     assert outcome.result == [1, False]
     assert calls_of(rows) == [("a", "ok"), ("b", "cancelled"), ("b", "late")]
-    replayed = asyncio.run(run(Program(text, TOOLS), perform, rows=list(rows)))
+    replayed = asyncio.run(run(Program(text, TOOLS), World(perform=perform, rows=list(rows))))
     assert replayed == outcome
 
 
@@ -205,7 +208,7 @@ def test_arguments_and_results_are_copies() -> None:
         return arguments["n"]
 
     text = "box = {1: [2], None: (3,)}\ngiven = await get(n=box)\ngiven['1'].append(9)\nbox[1].append(8)\nreturn given"
-    outcome = asyncio.run(run(Program(text, TOOLS), perform))
+    outcome = asyncio.run(run(Program(text, TOOLS), World(perform=perform)))
     assert outcome.result == {"1": [2, 9], "null": [3]}
     assert held == [{"n": {"1": [2], "null": [3]}}]
 
@@ -234,6 +237,49 @@ return x
     assert (again, more) == (outcome, rows)
     assert outcome.result[0] == "1970-01-12T13:46:40+00:00"
     assert sum(row.kind == "clock" for row in rows) == 5
+
+
+def test_the_first_row_names_the_versions_that_a_resumed_run_needs() -> None:
+    text = "return await get(n=1)"
+    outcome, rows = simulation().run(text)
+    start = json.loads(rows[0].value)
+    assert start["language"] == r.LANGUAGE
+    assert start["python"] == ".".join(map(str, sys.version_info[:2]))
+    assert start["tzdata"][:2] == "20"
+    assert start["digests"] == r.digests_of(text) != r.digests_of(text + " ")
+    for change, resumes in (({"python": "3.99"}, True), ({"tzdata": "1999a"}, True), ({"language": 99}, False)):
+        changed = [Row("", "start", "", "null", "ok", json.dumps({**start, **change})), *rows[1:]]
+        if resumes:
+            assert simulation().run(text, rows=changed)[0] == outcome
+        else:
+            with pytest.raises(r.UnknownLanguage, match="version 99"):
+                simulation().run(text, rows=changed)
+
+
+@pytest.fixture
+def new_york(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "America/New_York")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the system has no tzset")
+def test_the_time_zone_of_the_machine_is_not_used(new_york: None) -> None:
+    text = """
+from datetime import date, datetime
+noon = datetime(2025, 7, 1, 12)
+assert noon.timestamp() == 1751371200
+assert datetime.fromtimestamp(0).hour == datetime.utcfromtimestamp(0).hour == 0
+assert date.fromtimestamp(0).year == 1970
+return str(noon.astimezone())
+"""
+    outcome, _ = simulation().run(text)
+    assert outcome.result == "2025-07-01 12:00:00+00:00", outcome
+    for local in ("noon.strftime('%s')", "f'{noon:%s}'", "noon.strftime('%-s')"):
+        outcome, _ = simulation().run(text.replace("str(noon.astimezone())", local))
+        assert (outcome.status, "time zone" in outcome.message) == ("stopped", True)
 
 
 def test_a_text_is_logged_once() -> None:

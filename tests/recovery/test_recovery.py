@@ -16,6 +16,7 @@ import yaml
 
 import fork_server
 from faults.scene import STEPS, Scene, ended, kill
+from tiers import on_one_store
 
 WAITS = """
 kind: chain
@@ -25,15 +26,12 @@ nodes:
   - {id: ask, type: wait, approval: "Go on?"}
   - {id: last, type: tool, tool: sync_step, params: {at: last, ms: 1}}
 """
-SLOW = """
+HELD = """
 kind: chain
-name: slow
+name: held
 nodes:
-  - id: each
-    type: loop
-    items: [0, 1, 2, 3, 4, 5]
-    nodes:
-      - {id: one, type: tool, tool: async_step, params: {at: "each[${$index}]/one", ms: 400}}
+  - {id: first, type: tool, tool: sync_step, params: {at: first, ms: 1}}
+  - {id: hold, type: tool, tool: wait_for_file, params: {at: hold, name: $input.file}}
 """
 DEADLY = """
 kind: chain
@@ -111,6 +109,12 @@ def status(scene: Scene, run_id: str) -> str:
     return flags[0] if flags else str(row["status"])
 
 
+def has_status(scene: Scene, run_id: str, status: str) -> bool:
+    """Look into the store, which takes no process of its own."""
+    row = scene.row(run_id)
+    return row is not None and row.status == status
+
+
 def begun(scene: Scene, run_id: str, lines: int = 3, file: str = "chain.yaml") -> subprocess.Popen[Any]:
     """A run in a process of its own that has made some calls."""
     process = scene.start("run", file, "--id", run_id)
@@ -132,25 +136,30 @@ def test_a_server_resumes_a_run_whose_process_was_killed(scene: Scene, serve: Ca
     assert status(scene, "r") == "interrupted"
     kept, since = recorded(scene, "r"), len(scene.lines())
     serve()
-    scene.until(lambda: status(scene, "r") == "completed")
+    scene.until(lambda: has_status(scene, "r", "completed"))
     assert kept
     assert not kept & set(scene.started(since))
 
 
+@on_one_store("recovery", "postgres", "scene")
 def test_a_server_that_ends_hands_its_runs_to_the_next(scene: Scene, serve: Callable[[], Server]) -> None:
     for number in (signal.SIGTERM, signal.SIGKILL):
         server = serve()
         since, id = len(scene.lines()), f"r{int(number)}"
-        answer = server.client.post("/api/runs", json={"document": document(SLOW), "runId": id})
+        run = {"document": document(HELD), "runId": id, "input": {"file": f"go-{id}"}}
+        answer = server.client.post("/api/runs", json=run)
         assert answer.status_code < 300, answer.text
-        scene.until(lambda since=since: len(scene.lines()) > since + 2)  # type: ignore[misc]
+        scene.until(lambda since=since: scene.started(since) == ["first", "hold"])  # type: ignore[misc]
         server.stop(number)
         assert status(scene, id) == "interrupted"
         again = serve()
-        scene.until(lambda id=id: status(scene, id) == "completed")  # type: ignore[misc]
+        (scene.folder / f"go-{id}").touch()
+        scene.until(lambda id=id: has_status(scene, id, "completed"))  # type: ignore[misc]
+        assert scene.started(since) == ["first", "hold", "hold"]
         again.stop()
 
 
+@on_one_store("recovery", "sqlite", "scene")
 def test_what_a_person_interrupted_or_stopped_stays(scene: Scene, serve: Callable[[], Server]) -> None:
     process = begun(scene, "interrupted")
     # Twice: the first asks the run to stop, so send both before it can.
@@ -166,10 +175,11 @@ def test_what_a_person_interrupted_or_stopped_stays(scene: Scene, serve: Callabl
     since = len(scene.lines())
     kill(begun(scene, "killed", lines=since + 3))
     serve()
-    scene.until(lambda: status(scene, "killed") == "completed")
+    scene.until(lambda: has_status(scene, "killed", "completed"))
     assert (status(scene, "interrupted"), status(scene, "stopped")) == (before, "stopped")
 
 
+@on_one_store("recovery", "postgres", "scene")
 def test_other_commands_never_resume(scene: Scene) -> None:
     kill(begun(scene, "r"))
     count = len(scene.lines())
@@ -178,6 +188,7 @@ def test_other_commands_never_resume(scene: Scene) -> None:
     assert (status(scene, "r"), len(scene.lines())) == ("interrupted", count)
 
 
+@on_one_store("recovery", "postgres", "scene")
 def test_a_run_that_kills_three_servers_is_parked_and_can_be_released(
     scene: Scene, serve: Callable[[], Server]
 ) -> None:
@@ -186,7 +197,8 @@ def test_a_run_that_kills_three_servers_is_parked_and_can_be_released(
         server = serve()
         assert server.process.wait(60) == -signal.SIGKILL
     survivor = serve()
-    scene.until(lambda: status(scene, "d") == "parked")
+    scene.until(lambda: has_status(scene, "d", "parked"))
+    assert status(scene, "d") == "parked"
     assert survivor.process.poll() is None
     assert "3 processes died" in scene.run("runs", "show", "d").out
     assert scene.started().count("die") == 3
@@ -194,22 +206,20 @@ def test_a_run_that_kills_three_servers_is_parked_and_can_be_released(
     assert survivor.process.wait(60) == -signal.SIGKILL
 
 
+@on_one_store("recovery", "sqlite", "scene")
 def test_a_run_that_records_something_between_deaths_is_not_parked(scene: Scene, serve: Callable[[], Server]) -> None:
-    def has_completed() -> bool:
-        row = scene.row("r")
-        return row is not None and row.status == "completed"
-
     kill(begun(scene, "r", lines=2))
     for number in range(4):
         known = scene.recorded("r")
         server = serve()
-        scene.until(lambda known=known: scene.recorded("r") > known or has_completed())  # type: ignore[misc]
+        scene.until(lambda known=known: scene.recorded("r") > known or has_status(scene, "r", "completed"))  # type: ignore[misc]
         kill(server.process)
         assert status(scene, "r") in ("interrupted", "completed"), number
     serve()
-    scene.until(has_completed)
+    scene.until(lambda: has_status(scene, "r", "completed"))
 
 
+@on_one_store("recovery", "postgres", "scene")
 def test_a_waiting_run_stays_waiting_when_its_process_is_told_to_end(scene: Scene) -> None:
     process = scene.start("run", "waits.yaml", "--id", "w", "--wait")
     scene.until(lambda: is_asked(scene, "w"), process)
@@ -218,6 +228,7 @@ def test_a_waiting_run_stays_waiting_when_its_process_is_told_to_end(scene: Scen
     assert status(scene, "w") == "waiting"
 
 
+@on_one_store("recovery", "sqlite", "scene")
 def test_a_run_that_waits_in_a_server_stays_waiting(scene: Scene, serve: Callable[[], Server]) -> None:
     server = serve()
     server.client.post("/api/runs", json={"document": document(WAITS), "runId": "w"})
@@ -233,6 +244,7 @@ def is_asked(scene: Scene, run_id: str) -> bool:
     return "Go on?" in scene.run("runs", "show", run_id, "--json").out
 
 
+@on_one_store("recovery", "sqlite", "scene")
 def test_resume_all_continues_every_run_that_was_left(scene: Scene) -> None:
     for name in ("a", "b"):
         since = len(scene.lines())
@@ -261,6 +273,7 @@ asyncio.run(main())
 """
 
 
+@on_one_store("recovery", "sqlite", "scene")
 @pytest.mark.parametrize(("word", "status_after"), [("resume", "completed"), ("not", "running")])
 def test_a_program_resumes_runs_only_when_it_asks_for_it(scene: Scene, word: str, status_after: str) -> None:
     kill(begun(scene, "r"))
@@ -273,13 +286,14 @@ def test_a_program_resumes_runs_only_when_it_asks_for_it(scene: Scene, word: str
     assert not kept & set(scene.started(since))
 
 
+@on_one_store("recovery", "postgres", "scene")
 def test_of_two_servers_one_resumes_a_run(scene: Scene, serve: Callable[[], Server]) -> None:
     for name in ("a", "b", "c"):
         since = len(scene.lines())
         kill(begun(scene, name, lines=since + 3))
     since = len(scene.lines())
     serve(), serve()
-    scene.until(lambda: all(status(scene, name) == "completed" for name in "abc"))
+    scene.until(lambda: all(has_status(scene, name, "completed") for name in "abc"))
     # Each call that was made since is made by one of the servers: a second owner would repeat some of them.
     again = scene.started(since)
     assert again.count("end") == 3, again

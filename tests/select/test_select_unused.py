@@ -9,6 +9,7 @@ import pytest
 from registry import TOOLS, definition, names
 
 from ropewalk.select.selector import Selector
+from tiers import Scale
 
 BENCH = Path(__file__).parents[2] / "bench"
 WORDS = ("violin", "melody", "choir", "tempo", "sonata", "drummer", "chorus", "bassoon", "rhythm", "orchestra")
@@ -24,13 +25,14 @@ def ranks(scores: dict[str, float], tools: set[str]) -> dict[str, int]:
     return {name: sum(score > scores[name] for score in scores.values()) for name in tools}
 
 
-def test_requests_far_from_the_remembered_ones_rank_unused_tools_as_before() -> None:
+@pytest.mark.campaign("properties")
+def test_requests_far_from_the_remembered_ones_rank_unused_tools_as_before(scale: Scale, seed: int) -> None:
     """SELECT-LEARN-6: whatever was remembered, for whichever tools, and however often they succeeded."""
     tools = [*TOOLS, *(definition(f"plugin_{n}", f"A plugin for {word}.") for n, word in enumerate(WORDS))]
     plain = Selector(tools)
     before = {request: scores(plain, request) for request in FAR}
-    chance = random.Random(25)
-    for _ in range(12):
+    chance = random.Random(24 + seed)
+    for _ in range(scale(3, 12)):
         selector = Selector(tools)
         used = chance.sample([tool["name"] for tool in tools], chance.randint(1, len(tools) - 2))
         for tool in used:

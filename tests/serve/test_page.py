@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 import fork_server
 
 from .seen import begin, box, shows, status
@@ -60,6 +62,7 @@ def test_a_failed_node_is_looked_at_and_the_run_retried(page: Page, served: Serv
     assert node.get_by_role("region", name="Output").inner_text().endswith("found")
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_a_failed_run_is_undone_and_its_steps_carry_a_sign(page: Page, served: Served) -> None:
     made = {**call("made", "add", a=1), "undo": {"tool": "echo", "args": {"value": "taken back"}}}
     id = begin(served, chain(made, call("kept", "echo", value="x"), call("n", "fail")), wait=20)
@@ -75,6 +78,7 @@ def test_a_failed_run_is_undone_and_its_steps_carry_a_sign(page: Page, served: S
     status(page, "completed")
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_a_run_leads_to_its_definition_also_where_that_is_a_file(page: Page, served: Served) -> None:
     name = f"{fresh()}.yaml"
     file = served.folder / name
@@ -122,6 +126,7 @@ def test_what_waits_is_approved_and_rejected(page: Page, served: Served) -> None
     assert page.get_by_role("region", name="Output").inner_text().endswith("with care")
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_what_was_answered_elsewhere_is_called_that_and_resumed(page: Page, served: Served) -> None:
     id = fresh()
     park(served, id)
@@ -155,6 +160,7 @@ def test_hostile_text_stays_text_and_runs_nothing(page: Page, served: Served) ->
     assert page.title() != "run"
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_instances_of_a_loop_are_chosen_and_runs_compared(page: Page, served: Served) -> None:
     loop = {"id": "l", "type": "loop", "items": "$input.items", "nodes": [call("in", "add", a="$item")]}
     id = begin(served, chain(loop), input={"items": [5, 6]}, wait=20)
@@ -179,6 +185,7 @@ def test_instances_of_a_loop_are_chosen_and_runs_compared(page: Page, served: Se
     assert [cell.inner_text() for cell in row.get_by_role("cell").all()][-2:] == ["6", "8"]
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_two_thousand_nodes_open_and_are_found(page: Page, served: Served) -> None:
     nodes = [{**call(f"n{i}", "add", a=1), "dependsOn": [f"n{(i - 1) // 2}"] if i else []} for i in range(2000)]
     id = begin(served, chain(*nodes, mode="dag"), wait=60)
@@ -193,6 +200,7 @@ def test_two_thousand_nodes_open_and_are_found(page: Page, served: Served) -> No
     assert box(page, "n1777").is_visible()
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_the_keyboard_is_enough(page: Page, served: Served) -> None:
     ids = [begin(served, chain(call("a", "add", a=1)), wait=20) for _ in range(2)]
     page.get_by_role("row").nth(1).wait_for()
@@ -228,6 +236,7 @@ def test_tools_are_selected_and_called(page: Page) -> None:
     page.get_by_role("alert").filter(has_text="args.a").wait_for()
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_without_a_stream_the_run_is_asked_for(page: Page, served: Served) -> None:
     go = fresh()
     id = begin(served, chain(call("w", "wait_for", name=go), call("b", "add", a=1)))
@@ -239,6 +248,7 @@ def test_without_a_stream_the_run_is_asked_for(page: Page, served: Served) -> No
     shows(page, "b", "ok")
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_dark_and_light_follow_the_system_until_one_is_chosen(page: Page) -> None:
     shown = page.locator("html[data-theme=dark]")
     page.emulate_media(color_scheme="dark")
@@ -267,6 +277,7 @@ def test_without_the_token_a_browser_is_told_how_to_come_in(browser: Browser, se
     context.close()
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_logging_out_ends_the_session_of_this_browser(browser: Browser, served: Served) -> None:
     context = browser.new_context(base_url=served.url)
     page = context.new_page()

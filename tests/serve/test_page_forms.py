@@ -105,6 +105,7 @@ def test_a_start_form_is_made_from_the_schema(page: Page, served: Served) -> Non
     }  # fmt: skip
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_the_other_tab_is_the_same_value_as_json(page: Page, served: Served) -> None:
     id = store(served)
     page.goto(f"/definitions/chain/{id}")
@@ -126,6 +127,7 @@ def test_the_other_tab_is_the_same_value_as_json(page: Page, served: Served) -> 
     }  # fmt: skip
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_a_tool_is_called_with_a_form(browser: Browser, booking: Served) -> None:
     context = browser.new_context(base_url=booking.url)
     page = context.new_page()

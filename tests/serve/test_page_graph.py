@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from .seen import begin, box, shows, status
 from .server import Served
 from .test_http_api import call, chain, fresh
@@ -56,6 +58,7 @@ def wait_until_in_view(page: Page, paths: list[str]) -> None:
     raise AssertionError({path: bounds(page, path) for path in paths})
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_a_graph_refits_when_a_panel_opens_and_on_a_phone(page: Page, served: Served) -> None:
     nodes = [after("a"), after("b", "a"), after("c", "a"), after("d", "a"), after("e", "a"), after("f", "b", "c")]
     id = begin(served, chain(*nodes, mode="dag"), wait=20)
@@ -123,6 +126,7 @@ def test_siblings_stand_together_and_long_edges_pass_between_boxes(page: Page, s
     assert crossed == []
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_a_recovered_step_and_an_attempt_that_was_retried_are_not_red(page: Page, served: Served) -> None:
     name = fresh()
     fallback = {**call("f", "fail"), "errorStrategy": "fallback", "fallback": 0}
@@ -153,6 +157,7 @@ def test_a_recovered_step_and_an_attempt_that_was_retried_are_not_red(page: Page
     assert not any(one.evaluate(TINT) for one in table.locator(".status").all())
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_a_run_that_waits_is_waiting_in_every_list(page: Page, served: Served) -> None:
     name = fresh()
     id = begin(served, chain({"id": "ask", "type": "wait", "approval": "Now?"}, name=name))

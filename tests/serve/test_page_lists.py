@@ -6,6 +6,8 @@ import re
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+import pytest
+
 from .seen import begin, box, shows, status
 from .server import Served
 from .test_http_api import call, chain, fresh
@@ -48,6 +50,7 @@ def test_compare_picks_from_a_list_of_runs(page: Page, served: Served) -> None:
     assert [cell.inner_text() for cell in row.get_by_role("cell").all()][-2:] == ["1", "2"]
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_runs_are_filtered_by_definition_and_by_date(page: Page, served: Served) -> None:
     from playwright.sync_api import expect
 
@@ -97,6 +100,7 @@ def test_runs_are_listed_by_flow_and_until_a_time(served: Served) -> None:
     assert (found.status_code, "query.until: 'tomorrow' is not a time" in found.text) == (422, True)
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_earlier_attempts_of_a_retried_node_are_shown(page: Page, served: Served) -> None:
     file = fresh()
     node = {**call("n", "need", name=file), "errorStrategy": "retry", "maxRetries": 20, "retryDelay": 100}
@@ -126,6 +130,7 @@ def test_earlier_attempts_of_a_retried_node_are_shown(page: Page, served: Served
     assert "failed" in before.inner_text()
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_each_kind_of_node_has_an_icon(page: Page, served: Served) -> None:
     loop = {"id": "l", "type": "loop", "items": [1], "nodes": [call("in", "add", a="$item")]}
     choice = {"id": "c", "type": "condition", "condition": "true", "then": [call("t", "add", a=1)]}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from .seen import begin, box, shows, status
 from .server import Served
 from .test_http_api import call, chain
@@ -34,6 +36,7 @@ def test_what_turns_text_around_is_shown_as_a_mark_and_copied_as_it_is(page: Pag
     status(page, "failed")
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_a_rejected_approval_is_a_failed_node_with_its_error(page: Page, served: Served) -> None:
     id = begin(served, chain({"id": "ask", "type": "wait", "approval": "fine?"}, call("b", "add", a=1)))
     page.goto(f"/runs/{id}")
@@ -60,6 +63,7 @@ def test_the_check_of_a_document_says_what_may_be_meant(page: Page) -> None:
     page.get_by_text("did you mean add?").wait_for()
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_tools_that_do_not_fit_are_not_praised(page: Page) -> None:
     page.goto("/tools?for=bake+a+cake")
     page.get_by_text("No tool matches well.").wait_for()
@@ -68,6 +72,7 @@ def test_tools_that_do_not_fit_are_not_praised(page: Page) -> None:
     assert page.get_by_text("No tool matches well.").count() == 0
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_keys_go_on_where_one_was(page: Page, served: Served) -> None:
     from playwright.sync_api import expect
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from .seen import begin
 from .server import Served
 from .test_http_api import call, chain, fresh
@@ -23,6 +25,7 @@ CODE = "# Adds twice.\nfirst = await add(a=1, b=2)\nresult = await add(a=first, 
 PLAN = "kind: plan  # a program\nname: Twice\ncode: |\n" + "".join(f"  {line}\n" for line in CODE.splitlines())
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_the_result_comes_before_everything_that_was_recorded_with_it(page: Page, served: Served) -> None:
     id = begin(served, chain(call("a", "add", a="$input.n")), input={"n": 40}, wait=20)
     page.goto(f"/runs/{id}?view=data")
@@ -35,6 +38,7 @@ def test_the_result_comes_before_everything_that_was_recorded_with_it(page: Page
     assert "executionId" in page.get_by_role("region", name="Complete record of the result").inner_text()
 
 
+@pytest.mark.campaign("pages", only=True)
 def test_json_is_coloured_and_folds(page: Page, served: Served) -> None:
     from playwright.sync_api import expect
 

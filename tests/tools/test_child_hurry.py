@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import fork_server
 from patience import wait_until
 from ropewalk.tools import child_process
 from ropewalk.tools.mcp.servers import McpServers
@@ -131,7 +132,7 @@ def test_a_run_that_is_stopped_takes_the_group_of_its_server_along(tmp_path: Pat
         "".join(["[mcp.late]\n", *(f"{key} = {json.dumps(value)}\n" for key, value in config.items())])
     )
     (tmp_path / "hang.yaml").write_text("{kind: chain, name: h, nodes: [{id: a, type: tool, tool: 'late:hang'}]}\n")
-    with subprocess.Popen(
+    with fork_server.Popen(
         [sys.executable, "-m", "ropewalk", "run", "hang.yaml"], cwd=tmp_path, stderr=subprocess.DEVNULL
     ) as run:
         server, grandchild = written(tmp_path / "pids")

@@ -49,7 +49,7 @@ WATCHER_KILLED = """
 def killed(do: str = "") -> list[int]:
     """The processes of one of us that had servers and was killed: server, grandchild, what `do` adds, watcher."""
     script = OURS.replace("DO", do)
-    config = json.dumps(python("odd.py"))
+    config = json.dumps(python("mortal.py"))
     with subprocess.Popen([sys.executable, "-c", script, config], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         pids: list[int] = json.loads(process.stdout.readline())

@@ -18,13 +18,14 @@ import pytest
 
 from patience import BOUND
 from ropewalk.tools.mcp.login_errors import LoginRequired
+from tiers import sampled
 
 from .mcp_lab import alive, collected, gone, group, in_call, odd_http, pid_of, python, said, servers
 
 pytestmark = pytest.mark.process
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("mode", sampled("faults", ["auto", "legacy"], 1))
 def test_kill_in_mid_call_is_told_at_once_and_the_next_call_works(mode: str) -> None:
     async def case() -> None:
         async with servers(odd=python("odd.py", mode=mode)) as mcp:
@@ -47,7 +48,7 @@ def test_kill_in_mid_call_is_told_at_once_and_the_next_call_works(mode: str) -> 
 
 def test_death_between_calls_is_noticed_and_the_next_call_works() -> None:
     async def case() -> None:
-        async with servers(odd=python("odd.py")) as mcp:
+        async with servers(odd=python("mortal.py")) as mcp:
             pid = await pid_of(mcp)
             owner = next(task for task in asyncio.all_tasks() if "'odd'" in task.get_name())
             os.kill(pid, signal.SIGKILL)
@@ -62,7 +63,7 @@ def test_last_words_are_shown_without_control_characters_and_secrets(monkeypatch
     monkeypatch.setenv("ODD_TOKEN", "s3cret-token")
 
     async def case() -> None:
-        async with servers(odd=python("odd.py", env={"TOKEN": "${ODD_TOKEN}"})) as mcp:
+        async with servers(odd=python("mortal.py", env={"TOKEN": "${ODD_TOKEN}"})) as mcp:
             with pytest.raises(ConnectionError) as caught:
                 await mcp.call_tool("odd", "die", {"code": 7})
         assert "MCP server 'odd' exited with code 7; its stderr ends with:\n" in str(caught.value)
@@ -73,7 +74,7 @@ def test_last_words_are_shown_without_control_characters_and_secrets(monkeypatch
 
 def test_close_ends_the_whole_group_also_what_ignores_signals() -> None:
     async def case() -> None:
-        mcp = servers(odd=python("odd.py"))
+        mcp = servers(odd=python("mortal.py"))
         pid = await pid_of(mcp)
         grandchild = int(said(await mcp.call_tool("odd", "grandchild")))
         assert alive(grandchild)
@@ -111,7 +112,7 @@ def test_death_with_a_relative_that_keeps_the_pipes_open_is_noticed() -> None:
 # Of transports that a loop of before its time had no turn left to close.
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_end_of_the_loop_ends_the_process_and_a_second_loop_reconnects() -> None:
-    mcp = servers(odd=python("odd.py"))
+    mcp = servers(odd=python("mortal.py"))
     first = asyncio.run(pid_of(mcp))  # nobody closes: the end of the loop does
     assert gone(first)
     second = asyncio.run(pid_of(mcp))
@@ -128,7 +129,7 @@ def test_end_of_the_loop_ends_the_process_and_a_second_loop_reconnects() -> None
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_loop_closed_without_a_word_leaves_no_process_after_the_next_use() -> None:
-    mcp = servers(odd=python("odd.py"))
+    mcp = servers(odd=python("mortal.py"))
     loop = asyncio.new_event_loop()
     first = loop.run_until_complete(pid_of(mcp))
     for task in asyncio.all_tasks(loop):
@@ -142,7 +143,7 @@ def test_a_loop_closed_without_a_word_leaves_no_process_after_the_next_use() -> 
 
 
 def test_two_loops_at_once_have_a_connection_each() -> None:
-    mcp = servers(odd=python("odd.py"))
+    mcp = servers(odd=python("mortal.py"))
 
     async def case() -> None:
         here = await pid_of(mcp)
@@ -155,7 +156,15 @@ def test_two_loops_at_once_have_a_connection_each() -> None:
     asyncio.run(case())
 
 
-def test_an_interpreter_that_just_exits_leaves_no_process() -> None:
+@pytest.mark.parametrize(
+    "how",
+    sampled(
+        "faults",
+        ["sys.exit()", "raise KeyboardInterrupt", "asyncio.current_task().cancel(); await asyncio.sleep(9)"],
+        1,
+    ),
+)
+def test_an_interpreter_that_just_exits_leaves_no_process(how: str) -> None:
     code = """
 import asyncio, json, sys
 from ropewalk.errors import ConfigError
@@ -167,13 +176,12 @@ async def main():
         print((await mcp.call_tool("odd", tool)).content[0].text, flush=True)
     HOW
 """
-    config = json.dumps(python("odd.py"))
-    for how in ("sys.exit()", "raise KeyboardInterrupt", "asyncio.current_task().cancel(); await asyncio.sleep(9)"):
-        script = code.replace("HOW", how) + "asyncio.run(main())\n"
-        ran = subprocess.run([sys.executable, "-c", script, config], capture_output=True, text=True, timeout=300)
-        pid, grandchild = map(int, ran.stdout.split())
-        assert gone(pid), how
-        assert not alive(grandchild), how
+    config = json.dumps(python("mortal.py"))
+    script = code.replace("HOW", how) + "asyncio.run(main())\n"
+    ran = subprocess.run([sys.executable, "-c", script, config], capture_output=True, text=True, timeout=300)
+    pid, grandchild = map(int, ran.stdout.split())
+    assert gone(pid)
+    assert not alive(grandchild)
 
 
 async def retried(action: Callable[[], Awaitable[Any]]) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 import httpx2
 import pytest
 
+import fork_server
 from ropewalk import Runner, Toolbox
 from ropewalk.config.secrets import ProcessSecrets
 from ropewalk.errors import ConfigError, ExecutionFailed
@@ -22,6 +23,7 @@ from ropewalk.tools.mcp.auth_settings import auth_settings
 from ropewalk.tools.mcp.login import Loopback
 from ropewalk.tools.mcp.login_errors import LoginRequired
 from ropewalk.tools.mcp.servers import McpServers
+from tiers import Scale
 
 from .mcp_lab import HttpServer, guarded
 
@@ -143,7 +145,8 @@ def test_a_token_that_the_server_ended_is_refreshed_without_a_person(server: Htt
     assert (used["refresh_token"], used["login"]) == (2, 1)
 
 
-def test_many_processes_refresh_one_login_once_at_a_time(short_lived: HttpServer) -> None:
+@pytest.mark.campaign("faults")
+def test_many_processes_refresh_one_login_once_at_a_time(short_lived: HttpServer, tmp_path: Path, scale: Scale) -> None:
     """Each refresh token is taken once. A process that used it a second time would end the login of all."""
 
     async def log_in() -> None:
@@ -151,23 +154,25 @@ def test_many_processes_refresh_one_login_once_at_a_time(short_lived: HttpServer
             await mcp.log_in("guarded", browse)
 
     asyncio.run(log_in())
-    program = f"""
+    calls = scale(3, 4)
+    program = tmp_path / "crowd.py"
+    program.write_text(f"""
 import asyncio
 from ropewalk.tools.mcp.servers import McpServers
 async def main():
     async with McpServers() as mcp:
         mcp.add("guarded", {{"url": {short_lived.url!r}}})
-        for _ in range(4):
+        for number in range({calls}):
+            await asyncio.sleep(0.7 if number else 0)
             print((await mcp.call_tool("guarded", "who")).content[0].text)
-            await asyncio.sleep(0.7)
 asyncio.run(main())
-"""
-    crowd = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(4)]
+""")
+    crowd = [fork_server.Popen([sys.executable, program], stdout=subprocess.PIPE, text=True) for _ in range(4)]
     results = [process.communicate()[0] for process in crowd]
     used = seen(short_lived)["used"]
     assert "stolen" not in used
     assert used["refresh_token"] >= 1
-    assert results == ["Bearer ***\n" * 4] * 4
+    assert results == ["Bearer ***\n" * calls] * 4
 
 
 def test_calls_with_a_login_run_at_once(server: HttpServer) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from ropewalk.errors import ConfigError
 from ropewalk.tools.mcp.requests import ServerRefused
+from tiers import sampled
 
 from .mcp_lab import SERVERS, forked, free_port, python, said, servers
 
@@ -27,7 +28,8 @@ pytestmark = pytest.mark.process
         (python("rude.py", "exit"), "exited with code 1; its stderr ends with:\ncannot start: no database"),
         (python("rude.py", "silent", connect_timeout=0.5), "did not finish the handshake within 0.5 s"),
         (
-            python("rude.py", "garbage", connect_timeout=3),  # in which it must have printed something
+            # It has a second to print a line.
+            {"command": "sh", "args": ["-c", "echo 'Welcome to the server!'; exec sleep 600"], "connect_timeout": 1},
             "it printed text that is not JSON-RPC: 'Welcome to the server!'",
         ),
         (python("rude.py", "endless"), "its list of tools does not end (after 1000 tools)"),
@@ -54,7 +56,8 @@ def test_a_broken_server_is_explained_and_blocks_nobody(config: dict[str, Any], 
     asyncio.run(case())
 
 
-@pytest.mark.parametrize("manner", ["hangup", "banner", "ignore"])
+# A server that ignores a request keeps its client waiting for two seconds, as in `test_mcp_calls.py`.
+@pytest.mark.parametrize("manner", sampled("faults", ["hangup", "banner", "ignore"], 2))
 def test_odd_manners_are_put_up_with(manner: str) -> None:
     async def case() -> None:
         async with servers(rude=python("rude.py", manner)) as mcp:
@@ -75,7 +78,7 @@ def test_an_answer_that_is_no_result_is_refused() -> None:
 
 def test_a_server_that_reads_nothing_cannot_hold_a_call() -> None:
     async def case() -> None:
-        async with servers(rude=python("rude.py", "deaf", timeout=0.5)) as mcp:
+        async with servers(rude=python("rude.py", "deaf", timeout=0.2)) as mcp:
             await mcp.connect()
             for _ in range(3):
                 with pytest.raises((TimeoutError, ConnectionError)):
@@ -86,7 +89,7 @@ def test_a_server_that_reads_nothing_cannot_hold_a_call() -> None:
 
 def test_closing_does_not_wait_for_what_cannot_be_written() -> None:
     async def case() -> None:
-        async with servers(rude=python("rude.py", "stuck", timeout=0.3)) as mcp:
+        async with servers(rude=python("rude.py", "stuck", timeout=0.2)) as mcp:
             await mcp.connect()
             for _ in range(3):
                 with pytest.raises(TimeoutError):
@@ -100,7 +103,7 @@ def test_failed_attempts_are_spaced_and_then_forgiven(tmp_path: Any) -> None:
 
     async def case() -> None:
         async with servers(late={"command": str(program), "args": [str(SERVERS / "rude.py"), "plain"]}) as mcp:
-            for _ in range(3):
+            for _ in range(2):
                 with pytest.raises(ConnectionError, match="no program"):
                     await mcp.call_tool("late", "echo")
             before = time.monotonic()

@@ -119,6 +119,7 @@ def test_everything_reports_progress_and_can_be_cancelled(everything: dict[str, 
 
 
 @pytest.mark.node
+@pytest.mark.campaign("faults", only=True)
 def test_everything_restarted_gets_a_new_session_unasked() -> None:
     port = free_port()
     argv = ["node", node_script("server-everything"), "streamableHttp"]

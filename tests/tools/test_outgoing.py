@@ -125,7 +125,7 @@ def test_a_value_changes_only_its_own_bytes(server: RawServer, place: str) -> No
     before, found, after = template.partition(MARKER.encode())
     assert found
 
-    @examples(60)
+    @examples(25)
     @given(texts)
     @example(HOSTILE[0])
     def check(value: str) -> None:
@@ -147,7 +147,7 @@ def test_a_key_changes_only_its_hash(server: RawServer) -> None:
     template = sent(server, box, "p:json", {"body": 1}, key=MARKER)
     assert template is not None
 
-    @examples(60)
+    @examples(25)
     @given(texts)
     @example("${AWS_SECRET_ACCESS_KEY}")
     @example("r-${NOT_THERE}")

@@ -17,7 +17,7 @@ from ..expr.function_registry import find_function
 from ..expr.unlift import unlift
 from ..fast_dataclass import dataclass
 from ..ir import Flow, Graph, Node, bodies, nodes_of, refs_inside
-from ..ops import MODEL, Call, Compute, Loop, Map, Wait
+from ..ops import MODEL, Call, Compute, Loop, Map, Program, Wait
 from ..values import Json
 
 Effect: TypeAlias = Literal["read", "write", "destructive"]
@@ -228,6 +228,8 @@ class _Reader:
                 calls[tool] = None if before is None or count is None else max(before, count)
         if isinstance(op, (Map, Loop)):
             calls = _times(calls, self._iterations(node, bool(calls)))
+        elif isinstance(op, Program):
+            calls = dict.fromkeys(calls)  # how often the program calls each is not known here
         return _times(calls, attempts)
 
     def _agent(self, op: Loop, limit: int) -> _Calls:

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from ..expr.function_registry import EVERY, Positions, find_function, secret_change_message
 from ..ir import Flow, Graph, Node, Policy, part_fields, parts
-from ..ops import Loop, Map
+from ..ops import Loop, Map, Program
 from ..values import did_you_mean
 from .report import ExprPath, Owners, Report
 from .types import ALL, Secret, Type, find_secret
@@ -434,7 +434,7 @@ class Writers:
 
 def _may_repeat(node: Node) -> bool:
     """Return True if the nodes inside may run more than once."""
-    return isinstance(node.op, Map) or (isinstance(node.op, Loop) and node.op.limit != 1)
+    return isinstance(node.op, (Map, Program)) or (isinstance(node.op, Loop) and node.op.limit != 1)
 
 
 def running_order(graph: Graph) -> RunningOrder:

@@ -18,7 +18,7 @@ from ..deadline import look_at_clock
 from ..expr.ast import Expr, Lit, Obj
 from ..fast_dataclass import dataclass
 from ..ir import NO_POLICY, Channel, Flow, Graph, Node, parts
-from ..ops import Block, Branch, Call, Compute, Loop, Map, Require, Sleep, Validate, Wait, in_milliseconds
+from ..ops import Block, Branch, Call, Compute, Loop, Map, Program, Require, Sleep, Validate, Wait, in_milliseconds
 from ..schema import default_errors, schema_errors
 from ..state import REDUCERS
 from ..values import Json, did_you_mean
@@ -100,8 +100,8 @@ class Walk:
         self.graph = flow.body
         self.rules: Mapping[type[Any], Callable[[Any], Type]] = {
             Call: self._call, Compute: self._compute, Sleep: self._sleep, Wait: self._wait, Block: self._block,
-            Branch: self._branch, Map: self._map, Loop: self._loop, Validate: self._validate,
-            Require: self._require,
+            Branch: self._branch, Map: self._map, Loop: self._loop, Program: self._program,
+            Validate: self._validate, Require: self._require,
         }  # fmt: skip
 
     def run(self) -> None:
@@ -412,6 +412,17 @@ class Walk:
             scope.field = "body"
             scope.add_problem(f"a test must give true or false; this gives {describe_kinds(kinds_of(result))}", None)
         return Each(item if op.select else result)
+
+    def _program(self, op: Program) -> Type:
+        scope = self.scope
+        scope.field = "inputs"
+        scope.infer_type(op.inputs)
+        outer = scope.mapped, scope.item, scope.prev
+        scope.mapped, scope.item, scope.prev = True, None, None
+        for i, (_, body) in enumerate(op.tools):
+            self.region(body, f"tools[{i}][1]")
+        scope.mapped, scope.item, scope.prev = outer
+        return None
 
     def _loop(self, op: Loop) -> Type:
         scope = self.scope

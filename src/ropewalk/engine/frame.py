@@ -21,7 +21,7 @@ PARENT: Final = 0  # the frame this region runs in, None for the whole flow
 RUN: Final = 1  # the Run
 REGION: Final = 2  # the compiled Region
 ATTEMPT: Final = 3  # which attempt of the owning node this is, from 1
-KEY: Final = 4  # index of a Map, iteration of a Loop, else None
+KEY: Final = 4  # index of a Map, iteration of a Loop, place of a step in a Program, else None
 ITEM: Final = 5  # element of a Map
 PREV: Final = 6  # what `prev` is before the first node of an ordered region
 STATE: Final = 7  # dict of channel values as this region sees them
@@ -75,6 +75,7 @@ class NodeSlot:
         "error_slot",
         "evaluates_long",
         "has_attempts",
+        "host_slot",
         "id",
         "limit",
         "may_hold_outcome",
@@ -107,6 +108,7 @@ class NodeSlot:
         self.repeatable = False  # whether its tool may be called again after a call that took effect
         self.undo: Any = None  # makes the call that takes back a finished call of its tool
         self.direct: Any = None  # the parts of a tool call that the region's loop makes itself
+        self.host_slot: int | None = None  # in the frame around: the host of a program, which is told of each result
         self.attempt_slot: int | None = None
         self.error_slot: int | None = None
         self.view_slot: int | None = None

@@ -17,7 +17,7 @@ import asyncio
 import heapq
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ..journal.protocol import APPROVAL, Entry, OpenWait
 from ..values import Json
@@ -29,6 +29,23 @@ if TYPE_CHECKING:
     from .timeouts import TaskDeadline
 
 _CLOCK_INTERVAL: Final = 60.0  # seconds between looks at the wall clock, which somebody may set forward or back
+
+
+class Working(Protocol):
+    """Tasks of a run, as its waits count them."""
+
+    # `live`: How many there are. `waiter`: Pending while the task that began them only waits for them.
+
+    @property
+    def live(self) -> int: ...
+
+    @property
+    def waiter(self) -> asyncio.Future[None] | None: ...
+
+    @property
+    def handle(self) -> asyncio.Handle | None: ...
+
+    def pending(self) -> int: ...
 
 
 class Pending:
@@ -70,7 +87,7 @@ class Waits:
         self.inner: set[Waits] = set()  # of the runs that are part of this run and execute now
         self.parked: list[Entry] = []  # the open waits, once the run is released with the status `waiting`
         self.cut: list[Pending] = []  # waits that were cancelled while the run did nothing else
-        self.spills: set[Counted] = set()
+        self.groups: set[Working] = set()  # the tasks of the run beside its own
         self._loop = run.loop
         self._pending: dict[Pending, None] = {}  # of this run; of the outermost run also those of its parts
         self._own_waits: set[Pending] = set()  # open waits of this run only
@@ -340,16 +357,16 @@ class Waits:
         """Return True if no task of the run executes anything."""
 
         # A task is idle in a wait, in a call of a flow that is idle, and while it waits for idle tasks.
-        if self.run.ending or any(group.handle and group.pending() for group in self.spills):
+        if self.run.ending or any(group.handle and group.pending() for group in self.groups):
             return False
         idle = sum(waits.is_idle(pauses=pauses) for waits in self.inner)
         pausing = pauses and self.outer is not None and bool(self._pauses)
         if not self._own_waits and not idle and not pausing:
             return False
         # Compare the number of tasks with the number of idle ones.
-        tasks = 1 + sum(group.live for group in self.spills)
+        tasks = 1 + sum(group.live for group in self.groups)
         still = [wait.arrival for wait in (*self._own_waits, *(self._pauses if pauses else ()))]
-        still += [group.waiter for group in self.spills if group.waiter is not None]
+        still += [group.waiter for group in self.groups if group.waiter is not None]
         return tasks == idle + sum(not future.done() for future in still)
 
     def _tree(self) -> list[Waits]:
@@ -412,8 +429,8 @@ class Counted(LazyTaskGroup):
         self.waits = waits
 
     async def run(self) -> None:
-        self.waits.spills.add(self)
+        self.waits.groups.add(self)
         try:
             await super().run()
         finally:
-            self.waits.spills.discard(self)
+            self.waits.groups.discard(self)

@@ -32,9 +32,9 @@ DECISIONS: Final = frozenset(("call", "timer", "items", "branch", "wait", "signa
 """Kinds that are written once: a second, different entry is a JournalConflict. Of any other kind ("call_failed",
 "attempt", "node", "skip") the latest replaces the one before. The store itself writes the kind "ending" (`ending`).
 An "offer" is a call of the run that this one was forked from, under its idempotency key. An "undo" says how to undo the
-call at its path, "undone" which run does."""
+call at its path, "undone" which run does. A "row" says what a program was told, in the order in which it was."""
 
-NO_STEPS: Final = frozenset(("ending", "offer", "undo", UNDONE))
+NO_STEPS: Final = frozenset(("ending", "offer", "row", "undo", UNDONE))
 """Kinds that record no step of a run."""
 
 Key: TypeAlias = tuple[str, str]

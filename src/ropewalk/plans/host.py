@@ -1,4 +1,4 @@
-"""Run a program in this process, with its calls on the event loop of the caller."""
+"""Run a program with its calls on the event loop of the caller: in this process, or in a child."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ import json
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from ..fast_dataclass import dataclass
 from ..values import Json
 from . import messages as m
-from .program import Program
-from .rows import Row
+from .boundary.pool import Pool, ProgramStopped
+from .child_machine import KEEP_SECONDS, ChildMachine
+from .rows import Row, digests_of
 from .session import Outcome, Session, failure_of
+
+if TYPE_CHECKING:
+    from .program import Program
 
 Perform: TypeAlias = Callable[[str, dict[str, Json]], Awaitable[Json]]
 """Calls a tool: its name and arguments by name; it returns JSON or raises."""
@@ -21,55 +26,93 @@ Answer: TypeAlias = Callable[[m.Question], Awaitable[Json]]
 """Answers a question of the program."""
 
 
-async def run(
-    program: Program,
-    perform: Perform,
-    *,
-    inputs: Mapping[str, Json] | None = None,
-    rows: list[Row] | None = None,
-    answer: Answer | None = None,
-    on_row: Callable[[Row], None] | None = None,
-    log: Callable[[str], None] | None = None,
-    logged: int = 0,
-) -> Outcome:
-    """Run a program to its end, or until it waits for an answer."""
-    # program: The program.
+_ENCODER: Final = json.JSONEncoder(allow_nan=False)
+_DECODER: Final = json.JSONDecoder()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """The tools of a program, its journal, and who hears of it."""
+
     # perform: Calls a tool.
-    # inputs: The values of its inputs.
     # rows: The journal so far, to which new rows are appended; a new run has none.
     # answer: Answers questions. Without it a run that has one waits.
     # on_row: Gets each new row as it is committed.
     # log: Gets each text that the program prints, once.
     # logged: How many printed texts an earlier attempt has logged.
+
+    perform: Perform
+    rows: list[Row] | None = None
+    answer: Answer | None = None
+    on_row: Callable[[Row], None] | None = None
+    log: Callable[[str], None] | None = None
+    logged: int = 0
+
+
+async def run(program: Program, world: World, inputs: Mapping[str, Json] | None = None) -> Outcome:
+    """Run a program in this process to its end, or until it waits for an answer."""
     if program.problems:
         return Outcome("invalid", problems=tuple(problem.to_json() for problem in program.problems))
-    host = _Host(perform, answer, on_row, log)
-    journal = rows if rows is not None else []
+    host = _Host(world, program.text)
+    session = host.session
     try:
-        session = host.session = Session(program, dict(inputs or {}), journal, host, random.getrandbits(63), logged)
-        while not session.advance() and session.outcome is None:
-            waits = session.waits()
-            if waits and answer is None:
-                return Outcome("waiting", waits=waits)
-            await host.wait()
-        assert session.outcome is not None
+        machine, messages = program.start(inputs or {}, session.seed, session.read)
+        session.take(messages)
+        while session.outcome is None:
+            if (delivery := session.next()) is not None:
+                session.take(machine.deliver(delivery))
+            elif (waiting := host.waits()) is not None:
+                return waiting
+            else:
+                await host.wait()
         return session.outcome
     finally:
+        await host.close()
+
+
+async def run_in_child(begin: m.Begin, world: World, pool: Pool, *, keep_seconds: float = KEEP_SECONDS) -> Outcome:
+    """Run a program in children of the boundary to its end, or until it waits for an answer."""
+    # begin: The program; the host decides its seed.
+    # keep_seconds: How long a program that waits keeps its child.
+    host = _Host(world, begin.text)
+    session = host.session
+    machine = ChildMachine(begin, session.seed, session.read, pool)
+    try:
+        session.take(await machine.start(session.replayed or None))
+        while session.outcome is None:
+            if (delivery := session.next()) is not None:
+                session.take(await machine.deliver(delivery, session.ahead()))
+            elif (waiting := host.waits()) is not None:
+                return waiting
+            else:
+                with machine.leaving_after(keep_seconds):
+                    await host.wait()
+        return session.outcome
+    except ProgramStopped as error:
+        # The attempt ends, and the rows say nothing of it, so that another attempt can continue from them.
+        return Outcome("stopped", error="Limit", message=str(error))
+    finally:
+        await machine.close()
         await host.close()
 
 
 class _Host:
     """The event loop as the world of a session."""
 
-    session: Session
-
-    def __init__(self, perform: Perform, answer: Answer | None, on_row: Any, log: Any) -> None:
-        self._perform, self._answer, self._on_row, self._on_log = perform, answer, on_row, log
+    def __init__(self, world: World, text: str) -> None:
+        self._perform, self._answer, self._on_row, self._on_log = world.perform, world.answer, world.on_row, world.log
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[str, asyncio.Task[None] | asyncio.TimerHandle] = {}
         self._aborted: set[asyncio.Task[None]] = set()
         self._begun: list[m.Request] = []
         self._woken: asyncio.Future[None] | None = None
+        rows = world.rows if world.rows is not None else []
+        self.session = Session(rows, self, random.getrandbits(63), digests_of(text), world.logged)
+
+    def waits(self) -> Outcome | None:
+        """Return the outcome of a run that waits for answers which nobody here gives; None for any other run."""
+        questions = self.session.waits() if self._answer is None else ()
+        return Outcome("waiting", waits=questions) if questions else None
 
     def begin(self, request: m.Request, due: float | None) -> None:
         """Begin a step at the next wait."""
@@ -121,12 +164,12 @@ class _Host:
     async def _call(self, request: m.Request) -> None:
         try:
             if isinstance(request, m.Call):
-                result = await self._perform(request.tool, json.loads(request.arguments))
+                result = await self._perform(request.tool, _DECODER.raw_decode(request.arguments)[0])
             else:
                 assert isinstance(request, m.Question)
                 assert self._answer is not None
                 result = await self._answer(request)
-            ok, value = True, json.dumps(result, allow_nan=False)
+            ok, value = True, _ENCODER.encode(result)
         except asyncio.CancelledError:
             self.session.forget(request.path)
             raise

@@ -167,28 +167,39 @@ _FIELD_TYPES: Final[dict[str, tuple[type[Any], ...]]] = {
     "list": (list,),
     "dict": (dict,),
 }
+_FIELDS: Final[dict[str, dict[str, tuple[type[Any], ...]]]] = {
+    name: {part.name: _FIELD_TYPES[str(part.type).partition("[")[0]] for part in fields(kind)}
+    for name, kind in _TYPES.items()
+}
+
+
+def short_id(tool: str, number: int) -> str:
+    """Return the id that people type for the call of a tool with this number in the run, from 1."""
+    return tool if number == 1 else f"{tool}-{number}"
 
 
 def to_json(message: Message) -> dict[str, Json]:
     """Return a message as a JSON object, with its kind as `is`."""
-    kind = type(message)
-    return {"is": kind.__name__.lower()} | {part.name: getattr(message, part.name) for part in fields(kind)}
+    kind = type(message).__name__.lower()
+    content: dict[str, Json] = {name: getattr(message, name) for name in _FIELDS[kind]}
+    content["is"] = kind
+    return content
 
 
 def from_json(value: Json) -> Message:
     """Return the message of a JSON object."""
 
     # Raises InvalidValue if it is none, or a field has another type.
-    kind = _TYPES.get(str(value.get("is"))) if isinstance(value, dict) else None
-    if kind is None:
+    name = str(value.get("is")) if isinstance(value, dict) else ""
+    types = _FIELDS.get(name)
+    if types is None or not isinstance(value, dict):
         raise InvalidValue("", "this is not a message of a program")
     content = {key: item for key, item in value.items() if key != "is"}
-    for part in fields(kind):
-        wanted = _FIELD_TYPES[str(part.type).partition("[")[0]]
-        if part.name in content and type(content[part.name]) not in wanted:
-            raise InvalidValue("", f"the field {part.name} of the message {value['is']} has another type")
+    for key, item in content.items():
+        if key in types and type(item) not in types[key]:
+            raise InvalidValue("", f"the field {key} of the message {name} has another type")
     try:
-        message: Message = kind(**content)
+        message: Message = _TYPES[name](**content)
     except TypeError:
-        raise InvalidValue("", f"the message {value['is']} has other fields") from None
+        raise InvalidValue("", f"the message {name} has other fields") from None
     return message

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from ..expr.python.scope import Unsupported
 from ..expr.python.values import UNBOUND
@@ -14,12 +15,9 @@ from .interpret.language import PLANS
 from .interpret.machine import Machine
 from .interpret.scope import ProgramScope
 from .interpret.statements import suspending_block
-from .read.names import global_names, mark_recursion, own_names, set_suspends
+from .read.names import global_names, mark_recursion, own_names, own_nodes, set_suspends
 from .read.problems import Problem, Unreadable
 from .read.source import parse
-
-LANGUAGE = 2
-"""The version of the language; a journal names the one that wrote it."""
 
 
 class Program:
@@ -60,6 +58,8 @@ class Program:
             last = body[-1].value
             last.unread = False  # type: ignore[attr-defined]
             body[-1] = ast.copy_location(ast.Return(last), body[-1])
+        returns = (node.value for node in own_nodes(body) if isinstance(node, ast.Return))
+        self._only_prints = not function and all(isinstance(value, ast.Call | ast.Await | None) for value in returns)
         scope = ProgramScope([*inputs, *own_names(body), *global_names(tree)], tools, PLANS, function)
         self._scope = scope
         try:
@@ -67,12 +67,19 @@ class Program:
         finally:
             self.problems = sorted(scope.problems, key=lambda problem: (problem.line, problem.column))
 
-    def start(self, inputs: Mapping[str, Any], seed: int, read: Any) -> tuple[Machine, list[m.Message]]:
+    def start(
+        self,
+        inputs: Mapping[str, Any],
+        seed: int,
+        read: Callable[[m.Clock], m.Reading],
+        zone: Callable[[str], ZoneInfo] = ZoneInfo,
+    ) -> tuple[Machine, list[m.Message]]:
         """Begin a run, and return its machine with the first messages."""
         # inputs: The values of inputs, of which the program gets copies.
         # seed: Decides what `random` and `uuid` give.
-        # read: Takes a `Clock`, returns a `Reading` at once.
-        machine = Machine(seed, read)
+        # read: Returns what a clock shows.
+        # zone: Returns a time zone.
+        machine = Machine(seed, read, zone)
         frame = self._scope.new_frame(machine.evaluation, None, UNBOUND)
         for name, value in json.loads(json.dumps(dict(inputs))).items():
             slot = self._scope.slots.get(name)
@@ -81,7 +88,9 @@ class Program:
 
         async def main() -> Any:
             leave = await self._run(frame)
-            return leave.value if leave is not None else None
+            value = leave.value if leave is not None else None
+            # A program that only prints gives what it printed.
+            return "".join(machine.evaluation.printed) or None if value is None and self._only_prints else value
 
         return machine, machine.start(main())
 

@@ -2,7 +2,7 @@
 
 | kind | status | value |
 |---|---|---|
-| `start` | `ok` | the version of the language, the minor version of Python, the seed |
+| `start` | `ok` | the versions of the language, of Python and of its time zones; digests of the text; the seed |
 | `call` | `ok`, `failed` | the result, or the failure `{type, message, classes}` |
 | `call` | `cancelled` | null: the call was in progress when the program cancelled it |
 | `call` | `late`, `late_failed` | how a cancelled call ended after all; it is never delivered |
@@ -16,14 +16,23 @@ Values and arguments are JSON texts: a journal of many rows is few objects.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import hashlib
+import importlib.metadata
 import json
+import sys
+import zoneinfo
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from ..fast_dataclass import dataclass
 from ..values import Json
 
+LANGUAGE: Final = 2
+"""The version of the language; a journal names the one that wrote it."""
 DELIVERED: Final = frozenset(("ok", "failed"))
 _SUCCEEDED: Final = frozenset(("ok", "late", "offer"))
 
@@ -69,6 +78,17 @@ class Diverged(Exception):
         super().__init__(f"{path}: the run recorded {recorded}, and the program {now}; continue it as corrected code")
 
 
+class UnknownLanguage(Exception):
+    """A journal was written in another version of the language, so another worker has to resume it."""
+
+    def __init__(self, language: int) -> None:
+        self.language = language
+        super().__init__(
+            f"the run was written in version {language} of the language of plans, and this process has {LANGUAGE}; "
+            "resume it where that version is installed"
+        )
+
+
 class Unhelpful(Exception):
     """A retry cannot help, because the program failed by itself."""
 
@@ -81,6 +101,9 @@ class Offers:
         for row in rows:
             if row.status == "offer":
                 self._by_key[row.key].append(row)
+
+    def __bool__(self) -> bool:
+        return bool(self._by_key)
 
     def take(self, path: str, key: tuple[str, str, str]) -> Row | None:
         """Return the offer for a step and remove it; None if there is none."""
@@ -168,6 +191,40 @@ def diff(before: Sequence[Row], after: Sequence[Row]) -> list[tuple[Row | None, 
     return pairs + [(None, row) for row in right if id(row) not in matched]
 
 
-def start_row(language: int, python: str, seed: int) -> Row:
+def start_row(seed: int, digests: Mapping[str, str]) -> Row:
     """Return the first row of a run."""
-    return Row("", "start", "", "null", "ok", json.dumps({"language": language, "python": python, "seed": seed}))
+    start = {
+        "language": LANGUAGE,
+        "python": f"{sys.version_info[0]}.{sys.version_info[1]}",
+        "tzdata": tzdata_version(),
+        "digests": dict(digests),
+        "seed": seed,
+    }
+    return Row("", "start", "", "null", "ok", json.dumps(start))
+
+
+def digests_of(text: str) -> dict[str, str]:
+    """Return the digests that the first row of a run names: of the text, whose helpers and constants are in it."""
+    return {"text": hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]}
+
+
+def read_start(row: Row) -> dict[str, Any]:
+    """Return what the first row of a run says."""
+    # Raises UnknownLanguage. Another minor version of Python may resume a run.
+    start: dict[str, Any] = json.loads(row.value)
+    if start["language"] != LANGUAGE:
+        raise UnknownLanguage(start["language"])
+    return start
+
+
+@functools.cache
+def tzdata_version() -> str:
+    """Return the version of the time zone data that programs read, or `unknown`."""
+    for folder in zoneinfo.TZPATH:
+        with contextlib.suppress(OSError), Path(folder, "tzdata.zi").open("rb") as file:
+            first = file.readline().decode(errors="ignore").strip()
+            if first.startswith("# version "):
+                return first.removeprefix("# version ")
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version("tzdata")
+    return "unknown"

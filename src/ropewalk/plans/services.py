@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..values import Json
-from . import compiler
+from . import compiler, play
 from .boundary.child import Link, Service
 
 
@@ -21,9 +21,11 @@ SERVICES: Final[Mapping[str, Service]] = {
     "compile": compiler.compile_plan,
     "types": compiler.types,
     "piece": compiler.piece,
+    "play": play.play,
 }
 
 
 def warm_up() -> None:
     """Use everything once, because a child can open no file and so import nothing."""
     compiler.warm_up()
+    play.warm_up()

@@ -1,22 +1,21 @@
 """The host's side of a run: it replays rows, commits new ones, and decides what is called.
 
-A session knows no event loop. It talks to a machine by messages and to its `Ports` by functions, so that the same code
-hosts a program of the process, of a child, or of a test with a clock of its own.
+A session knows no event loop and no machine. It takes the messages of a machine, says what to deliver next, and reaches
+the world by its `Ports`, so that the same code hosts a program of the process, of a child, or of a test with a clock of
+its own.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from ..fast_dataclass import dataclass
 from ..values import Json
 from . import messages as m
-from .program import LANGUAGE, Program
-from .rows import DELIVERED, Diverged, Offers, Row, start_row
+from .rows import DELIVERED, Diverged, Offers, Row, read_start, start_row
 
 KEPT_SECONDS: Final = 1.0
 """Timers of so many seconds write when they are due, so that a resumed run keeps it."""
@@ -70,14 +69,19 @@ class Outcome:
 class Session:
     """One attempt to run a program to its end."""
 
-    # program: A program without problems.
-    # inputs: The values of its inputs.
     # rows: The journal so far; new rows are appended to it.
     # ports: The world.
-    # seed: Decides what `random` gives in a new run.
+    # seed: Decides what `random` gives; a new run has this one, another one that of its journal.
+    # digests: What a program's helpers, constants and transforms are, by name.
+    # logged: How many printed texts an earlier attempt has logged.
 
     def __init__(
-        self, program: Program, inputs: dict[str, Json], rows: list[Row], ports: Ports, seed: int = 0, logged: int = 0
+        self,
+        rows: list[Row],
+        ports: Ports,
+        seed: int = 0,
+        digests: Mapping[str, str] | None = None,
+        logged: int = 0,
     ) -> None:
         self.rows, self.ports = rows, ports
         self.outcome: Outcome | None = None
@@ -85,21 +89,23 @@ class Session:
         self._printed: list[str] = []
         self._replay = Replay(rows)
         self._open: dict[str, m.Request] = {}
+        self._unbegun: dict[str, m.Request] = {}
         self._running: set[str] = set()
         self._aborted: dict[str, m.Request] = {}
         self._ended: deque[Row] = deque()
-        if not rows:
-            self._commit(start_row(LANGUAGE, f"{sys.version_info[0]}.{sys.version_info[1]}", seed))
-        start = json.loads(rows[0].value) if rows[0].kind == "start" else {"seed": seed}
-        self.machine, messages = program.start(inputs, start["seed"], self._read)
-        self._take(messages)
+        self._is_replayed = False
+        if not any(row.kind == "start" for row in rows):
+            self._commit(start_row(seed, digests or {}))
+        start = read_start(next(row for row in rows if row.kind == "start"))
+        self.seed: int = start["seed"]
 
     # --- what the machine says -------------------------------------------------------------------
 
-    def _take(self, messages: Sequence[m.Message]) -> None:
+    def take(self, messages: Sequence[m.Message]) -> None:
+        """Take the messages of one turn of the machine."""
         for message in messages:
             if isinstance(message, (m.Call, m.Timer, m.Question)):
-                self._open[message.path] = message
+                self._open[message.path] = self._unbegun[message.path] = message
                 self._replay.check(message)
             elif isinstance(message, m.Cancel):
                 self._cancel(message.path)
@@ -112,6 +118,7 @@ class Session:
         if self._replay.is_over and path not in self._running:
             self._begin_open()  # a call begins when it is requested, as in Python, also if it is cancelled at once
         request = self._open.pop(path, None)
+        self._unbegun.pop(path, None)
         self._replay.cancelled.add(path)
         if request is None or path not in self._running:
             return
@@ -141,9 +148,11 @@ class Session:
             line=ended.line,
             failed=tuple(ended.failed),
             printed="".join(self._printed),
+            problems=tuple(ended.problems),
         )
 
-    def _read(self, clock: m.Clock) -> m.Reading:
+    def read(self, clock: m.Clock) -> m.Reading:
+        """Return what a clock shows, which is recorded."""
         seconds = self._replay.reading(clock)
         if seconds is None:
             seconds = self.ports.clock(clock.name)
@@ -170,45 +179,46 @@ class Session:
         """Note that an aborted call never ended."""
         self._aborted.pop(path, None)
 
-    def advance(self) -> bool:
-        """Deliver whatever there is; return False if the run has ended, or waits for the world."""
-        # After False, `outcome` tells which. A step of the world ends with `end`; then call this again.
-        while self.outcome is None:
-            delivery = self._next()
-            if delivery is None:
-                return False
-            if delivery.path in self._open:
-                del self._open[delivery.path]
-                self._take(self.machine.deliver(delivery))
-        return False
+    @property
+    def replayed(self) -> int:
+        """The number of recorded rows that are still to be delivered again."""
+        return len(self._replay)
 
-    def _next(self) -> m.Delivery | None:
-        row = self._replay.next(self._open)
-        if row is None:
-            if not self._ended:
-                self._begin_open()
-            if not self._ended:
-                return None
-            row = self._ended.popleft()
-        return m.Delivery(row.path, row.status == "ok", row.value)
+    def ahead(self) -> Iterator[m.Delivery] | None:
+        """Return the recorded deliveries after the last one; None if that one was new."""
+        # The program may cancel some of them.
+        return (_delivery_of(row) for row in self._replay.ahead()) if self._is_replayed else None
+
+    def next(self) -> m.Delivery | None:
+        """Return what to deliver to the blocked machine; None if the run has ended or waits for the world."""
+        # After None, `outcome` tells which. A step of the world ends with `end`; then call this again.
+        while self.outcome is None:
+            row = self._replay.next(self._open)
+            self._is_replayed = row is not None
+            if row is None:
+                if not self._ended:
+                    self._begin_open()
+                if not self._ended:
+                    return None
+                row = self._ended.popleft()
+            if self._open.pop(row.path, None) is not None:
+                self._unbegun.pop(row.path, None)
+                return _delivery_of(row)
+        return None
 
     def _begin_open(self) -> None:
         """Take offers for the steps that are open, and begin the others."""
-        for path, request in list(self._open.items()):
-            if path in self._running:
-                continue
-            offer = self._replay.offers.take(path, _row_of(request, "ok", "").key)
+        offers = self._replay.offers
+        unbegun, self._unbegun = self._unbegun, {}
+        for path, request in unbegun.items():
+            offer = offers.take(path, _row_of(request, "ok", "").key) if offers else None
             if offer is not None:
                 row = _row_of(request, "ok", offer.value)
                 self._commit(row)
                 self._ended.append(row)
-                self._running.discard(path)
                 continue
-            due = None
-            if isinstance(request, m.Timer):
-                due = self._due(request)
             self._running.add(path)
-            self.ports.begin(request, due)
+            self.ports.begin(request, self._due(request) if type(request) is m.Timer else None)
 
     def _due(self, timer: m.Timer) -> float:
         due = self._replay.dues.get(timer.path)
@@ -220,12 +230,18 @@ class Session:
 
     def waits(self) -> tuple[m.Question, ...]:
         """Return the open questions, if nothing but them is awaited; else none."""
-        questions = tuple(request for request in self._open.values() if isinstance(request, m.Question))
-        return questions if len(questions) == len(self._open) else ()
+        for request in self._open.values():
+            if not isinstance(request, m.Question):
+                return ()
+        return tuple(self._open.values())  # type: ignore[arg-type]
 
     def _commit(self, row: Row) -> None:
         self.rows.append(row)
         self.ports.commit(row)
+
+
+def _delivery_of(row: Row) -> m.Delivery:
+    return m.Delivery(row.path, row.status == "ok", row.value)
 
 
 def _row_of(request: m.Request, status: str, value: str) -> Row:
@@ -274,6 +290,13 @@ class Replay:
                 raise Diverged(row.path, _described(row), None)
             return row
         return None
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def ahead(self) -> Iterator[Row]:
+        """Yield the recorded deliveries that come next."""
+        return (row for row in self._rows if row.status in DELIVERED and row.path not in self.cancelled)
 
     @property
     def is_over(self) -> bool:

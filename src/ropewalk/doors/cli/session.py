@@ -2,7 +2,8 @@
 
 `with_app` opens the App, runs the command on an event loop and closes both. `Interrupts` handles the
 signals with `signal.signal`: Python runs such a handler in the main thread between any two
-instructions, so it runs even if a tool blocks the event loop.
+instructions, so it runs even if a tool blocks the event loop. The event loop itself is woken by
+`add_signal_handler`, because Python runs no handler while the main thread waits for the system.
 """
 
 from __future__ import annotations
@@ -113,12 +114,20 @@ class Interrupts:
 
     def install(self) -> None:
         """Install the handlers; outside the main thread, do nothing."""
-        if threading.current_thread() is threading.main_thread():
-            self._old_handlers = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
+        if threading.current_thread() is not threading.main_thread():
+            return
+        self._old_handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+        for number in _SIGNALS:
+            # Without this, a signal that comes just before the loop waits is noticed only after the wait.
+            with contextlib.suppress(NotImplementedError):  # on Windows, where the loop wakes up for every signal
+                self._loop.add_signal_handler(number, lambda: None)
+            signal.signal(number, self._on_signal)
 
     def remove(self) -> None:
         """Restore the previous handlers."""
         for number, handler in self._old_handlers.items():
+            with contextlib.suppress(NotImplementedError):
+                self._loop.remove_signal_handler(number)
             signal.signal(number, handler)
         self._cancel_reminder()
 

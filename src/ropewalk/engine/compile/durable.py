@@ -35,7 +35,7 @@ from ...journal.protocol import Entry
 from ...journal.sql.leases import boottime
 from ...tools.raw_result import RawResult, shortened
 from ...values import NOT_JSON, Json, digest
-from ..frame import RUN, Frame, NodeSlot, key_of, path_of
+from ..frame import PARENT, RUN, Frame, NodeSlot, key_of, path_of
 from ..offload import evaluated
 from ..timeouts import Deadline, TimedOut, clock
 from .calls import Direct, Lease, call_error, start_with
@@ -164,6 +164,8 @@ class DurableCall:
             committed = log.append(entry)
         except InvalidValue as exc:
             raise await _too_large(run, node_slot, entry, exc) from exc
+        if node_slot.host_slot is not None:
+            frame[PARENT][node_slot.host_slot].recorded(frame, entry)
         if self._defers_commit and not committed.done():
             return PendingCommit(value, committed)
         await committed

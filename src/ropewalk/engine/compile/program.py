@@ -16,6 +16,7 @@ from ...expr.compile import compile_condition, compile_expr, needs_budget
 from ...expr.scope import SecretsOf
 from ...ir import Flow, Frame, Getter, Graph, Node, Op, Step, Yield, bodies, nodes_of
 from ...ops import Call, Compute, Validate, Wait
+from ...ops import Program as Interpreted
 from ...schema import compile_schema
 from ...state import fold_into
 from ...values import gc_disabled
@@ -369,7 +370,10 @@ def may_wait(flow: Flow, caller: Binder) -> bool:
 
 
 def _has_waits(body: Graph) -> bool:
-    return any(type(node.op) is Wait or any(map(_has_waits, bodies(node))) for node in body.nodes)
+    return any(
+        type(node.op) is Wait or (type(node.op) is Interpreted and node.op.asks) or any(map(_has_waits, bodies(node)))
+        for node in body.nodes
+    )
 
 
 def _written_channels(node_slot: NodeSlot) -> frozenset[str] | None:

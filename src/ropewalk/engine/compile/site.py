@@ -16,7 +16,7 @@ from ...expr.ast import Expr, Lit, Obj, Path, Ref, brief
 from ...expr.compile import compile_condition, compile_expr, needs_budget
 from ...expr.scope import SecretsOf
 from ...ir import Getter, Graph, Step, Yield, whole
-from ...ops import Call, in_milliseconds
+from ...ops import Call, Program, in_milliseconds
 from ...redaction import Redaction
 from ...tools.version import tool_version
 from ...values import Json
@@ -237,7 +237,7 @@ def opener(region: Region, scope: Scope | None, uses_prev: bool) -> Callable[...
     attempts, writes, runs_in_line = owner.attempt_slot, region.writes, scope.region.sequential
 
     def open_(
-        frame: Frame, key: int | None = None, item: Json = None, task_deadline: TaskDeadline | None = None
+        frame: Frame, key: int | str | None = None, item: Json = None, task_deadline: TaskDeadline | None = None
     ) -> Frame:
         state = view(frame)
         return [
@@ -356,6 +356,11 @@ class CompileContext:
 
             return report_skipped_arms(decided, self.node_slot)
         return decided
+
+    def interpret(self, program: Program, /) -> Step:
+        from .interpret import interpret  # imported only by flows with a program
+
+        return interpret(program, self)
 
     def sleep(self, seconds: Expr, /) -> Step:
         milliseconds = in_milliseconds(seconds)

@@ -23,7 +23,18 @@ def format_value(evaluation: Evaluation, value: Any, spec: str) -> str:
     if not spec:
         return text(evaluation, value)
     evaluation.step(1 + len(spec) // 64)
+    if isinstance(value, datetime.date | datetime.time):
+        check_date_form(spec)
     return format(value, spec)
+
+
+_LOCAL_SECONDS: Final = re.compile(r"%[-_0^#]*\d*[EO]?s")
+
+
+def check_date_form(form: str) -> None:
+    """Raise Refused if a date in this form depends on the time zone of the machine."""
+    if _LOCAL_SECONDS.search(form.replace("%%", "")):
+        raise Refused("%s depends on the time zone of the machine; write int(moment.timestamp())")
 
 
 def text(evaluation: Evaluation, value: Any) -> str:

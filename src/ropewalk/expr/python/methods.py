@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from .builtins import sort_items, to_set
 from .evaluation import Evaluation
-from .formatting import format_template, format_value, representation, text
+from .formatting import check_date_form, format_template, format_value, representation, text
 from .method_table import METHODS, STATIC_METHODS, Method
 from .operations import BINARY, COMPARISONS, MAX_WIDTH, contains, delete_item, set_item, subscript
 from .ordered_set import OrderedFrozenSet, OrderedSet
@@ -280,15 +280,27 @@ def _set_methods(kind: Any) -> dict[str, Method]:
 def _strftime(evaluation: Evaluation, value: Any, form: str) -> str:
     if len(form) > MAX_WIDTH:
         raise Refused(f"a format text that is longer than {MAX_WIDTH:,} characters")
+    check_date_form(form)
     text: str = value.strftime(form)
     return text
+
+
+def _in_utc(moment: datetime.datetime) -> datetime.datetime:
+    """Return a moment with its time zone, which is UTC unless it names one."""
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.UTC)
+
+
+def _astimezone(evaluation: Evaluation, value: Any, tz: Any = None) -> datetime.datetime:
+    return _in_utc(value).astimezone(datetime.UTC if tz is None else tz)
 
 
 _DATE_NAMES: Final = "isoformat weekday isoweekday replace toordinal ctime isocalendar"
 _DATE: Final[dict[str, Method]] = {**_native(datetime.date, _DATE_NAMES), "strftime": _strftime}
 _DATETIME: Final[dict[str, Method]] = {
-    **_native(datetime.datetime, f"{_DATE_NAMES} date time timetz timestamp utcoffset tzname astimezone"),
+    **_native(datetime.datetime, f"{_DATE_NAMES} date time timetz utcoffset tzname"),
+    "astimezone": _astimezone,
     "strftime": _strftime,
+    "timestamp": lambda evaluation, value: _in_utc(value).timestamp(),
 }
 
 _METHODS: Final[dict[type[Any], dict[str, Method]]] = {

@@ -143,7 +143,9 @@ class LeaseWatcher:
             return
         self._writer.check_location()
         is_notified = self._writer.listens_for_changes()
-        self._next_look = now + (max(self._poll, _NOTIFIED_INTERVAL) if is_notified else self._poll)
+        # A heartbeat needs a look, so that looks are never further apart than heartbeats.
+        rest = min(_NOTIFIED_INTERVAL, self._lease / 3) if is_notified else 0.0
+        self._next_look = now + max(self._poll, rest)
         # A failed look or heartbeat is repeated at the next tick: a lease is many of them long.
         with contextlib.suppress(*self._writer.failures):
             self._writer.retry_transient(self._check_open_runs)

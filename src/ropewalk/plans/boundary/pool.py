@@ -38,6 +38,8 @@ _REASONS: Final = {
     "output": f"its answer has more than {frames.MOST_BYTES:,} bytes",
     "input": f"its input has more than {frames.MOST_BYTES:,} bytes",
     "start": "its process did not start",
+    "printed": "it prints too much text",
+    "forged": "its process sent what no program can ask for",
     "died": "it crashed the interpreter",
     "error": "it cannot be interpreted ({error})",
 }
@@ -70,14 +72,18 @@ class Child:
     def __init__(self, process: Process, watch: Watch) -> None:
         self.process, self.pid, self._watch = process, process.pid, watch
         self.programs = 0
-        self._limits, self._killed_by = Limits(), ""
+        self.limits, self._killed_by = Limits(), ""
         self._ends_cpu = self._ends_wall = 0.0
 
     def begin(self, limits: Limits) -> None:
         """Begin a program."""
         self.programs += 1
-        self._limits = limits
-        self._ends_cpu = self.process.cpu_seconds() + limits.cpu
+        self.limits = limits
+        self.allow(limits.cpu)
+
+    def allow(self, seconds: float) -> None:
+        """Let the program take these seconds of processor time from now on."""
+        self._ends_cpu = self.process.cpu_seconds() + seconds
 
     # --- asyncio -------------------------------------------------------------------------------
 
@@ -138,14 +144,14 @@ class Child:
     @contextmanager
     def _computing(self) -> Iterator[None]:
         """Watch the child in the block, and say why it ended there."""
-        self._ends_wall = time.monotonic() + self._limits.wall
+        self._ends_wall = time.monotonic() + self.limits.wall
         self._watch.add(self)
         try:
             yield
         except frames.BadFrame:
-            raise ProgramStopped("input", self._limits) from None
+            raise ProgramStopped("input", self.limits) from None
         except frames.Closed:
-            raise ProgramStopped(self._killed_by or "died", self._limits) from None
+            raise ProgramStopped(self._killed_by or "died", self.limits) from None
         finally:
             self._watch.remove(self)
 
@@ -153,11 +159,11 @@ class Child:
         if message.get("type") != FAILED:
             return message
         reason = str(message.get("reason"))
-        raise ProgramStopped(reason if reason in _REASONS else "died", self._limits, str(message.get("error"))[:50])
+        raise ProgramStopped(reason if reason in _REASONS else "died", self.limits, str(message.get("error"))[:50])
 
     def _value(self, message: dict[str, Any]) -> Any:
         if message.get("type") != DONE:
-            raise ProgramStopped("died", self._limits)
+            raise ProgramStopped("died", self.limits)
         return message.get("value")
 
 

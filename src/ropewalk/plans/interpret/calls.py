@@ -9,7 +9,7 @@ from ...expr.python import calls as base
 from ...expr.python import expressions
 from ...expr.python.builtins import FUNCTIONS, TYPE_NAMES
 from ...expr.python.evaluation import BuiltinFunction
-from ...expr.python.expressions import expression, module_path
+from ...expr.python.expressions import expression, module_entry, module_path
 from ...expr.python.failures import EXCEPTIONS, Rejected
 from ...expr.python.scope import Frame, Getter, Scope, Unsupported
 from ...expr.python.values import Approval
@@ -106,6 +106,9 @@ def call(node: ast.Call, scope: Scope) -> Getter:
             return _question(node, QUESTIONS[node.func.id], place, scope)
         if node.func.id in REFUSED:
             raise Unsupported(node.func, f"{node.func.id} is not supported; {REFUSED[node.func.id]}")
+    path = module_path(node.func, scope)
+    if path is not None and module_entry(path, scope) is None:
+        raise Unsupported(node.func, f"{path} is not supported; write it with what the module has here, or call a tool")
     return base._call(node, scope)
 
 

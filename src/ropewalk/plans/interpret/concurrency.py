@@ -124,6 +124,23 @@ def shield(evaluation: Any, awaitable: Any) -> Future:
     return outer
 
 
+class Loop(Shared):
+    """`asyncio.get_running_loop()`: its clock, and its way to make tasks."""
+
+    functions = ("create_task", "time")
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def time(self) -> float:
+        """Return the seconds that the clock of the loop shows, which are recorded."""
+        return self._machine.read_clock("monotonic")
+
+    def create_task(self, coroutine: Any, *, name: Any = None, context: Any = None) -> Task:
+        """Make a task."""
+        return create_task(self._machine.evaluation, coroutine, name=name)
+
+
 # --- time limits -----------------------------------------------------------------------------------
 
 
@@ -131,7 +148,7 @@ class Timeout(Shared):
     """`asyncio.timeout(...)`: cancels its task when the time is over."""
 
     is_async = True
-    functions = ("expired", "reschedule", "when")
+    functions = ("expired", "reschedule")
 
     def __init__(self, machine: Machine, delay: Any) -> None:
         self._machine, self._delay = machine, delay
@@ -164,10 +181,6 @@ class Timeout(Shared):
         """End the block earlier or later."""
         self.reschedule_after(None if when is None else when - self._machine.read_clock("monotonic"))
 
-    def when(self) -> Any:
-        """Return how many seconds the block may take."""
-        return self._delay
-
     def expired(self) -> bool:
         """Return True if the time was over."""
         return self._is_over
@@ -185,6 +198,11 @@ class Timeout(Shared):
         if self._is_over and self._task.uncancel() <= self._requests and isinstance(error, CancelledError):
             raise TimeoutError from error
         return False
+
+
+def timeout_at(evaluation: Any, when: Any) -> Timeout:
+    """Limit a block to an instant of the clock of the loop."""
+    return Timeout(evaluation.machine, None if when is None else when - evaluation.machine.read_clock("monotonic"))
 
 
 async def wait_for(machine: Machine, awaitable: Any, timeout: Any = None) -> Any:

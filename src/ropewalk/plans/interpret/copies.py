@@ -8,26 +8,30 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from ...expr.python.values import Approval, Refused, to_json
+from ...values import is_json
 from .limits import measure
 
 if TYPE_CHECKING:
     from .evaluation import PlanEvaluation
 
-_LONG_NUMBER: Final = re.compile(r"\d{19}")
+_SUSPECT: Final = re.compile(r"\d{19}|\\u0000|\\ud")
+"""What may be an integer of more than 64 bits, or a character that not every store keeps."""
 
 
 def to_text(evaluation: PlanEvaluation, value: Any) -> str:
     """Return a value as JSON text; keys become texts as `json.dumps` makes them."""
     evaluation.reserve(8 * measure(evaluation.budget, value))
     try:
-        text = json.dumps(value, allow_nan=False, default=_other)
+        text = _ENCODER.encode(value)
     except ValueError:
         raise Refused("NaN and infinity are not JSON; use None or a string") from None
     except TypeError:
         raise Refused("the keys of a dict are not JSON; use strings as keys") from None
     evaluation.reserve(len(text))
-    if _LONG_NUMBER.search(text):
+    if _SUSPECT.search(text):
         _check_integers(value)
+        if not is_json(json.loads(text)):
+            raise Refused("a text with NUL or half of a surrogate pair is not JSON; remove these characters")
     return text
 
 
@@ -39,6 +43,9 @@ def _other(value: Any) -> Any:
     if hasattr(type(value), "fields_"):
         raise Refused(f"an instance of {type(value).__name__} is not JSON; write dataclasses.asdict(...)")
     return to_json(value)  # raises Refused with advice
+
+
+_ENCODER: Final = json.JSONEncoder(allow_nan=False, default=_other)
 
 
 def _check_integers(value: Any) -> None:

@@ -22,7 +22,7 @@ from ...expr.python.regex import FLAGS, Pattern
 from ...expr.python.scope import Frame, Getter, Language, Scope, Unsupported
 from ...expr.python.statements import STATEMENTS, Run
 from ...expr.python.values import Refused
-from . import calls, classes, concurrency, locks, numbers, queues, records
+from . import calls, classes, concurrency, locks, numbers, queues, records, tables
 from .contexts import CONTEXTS
 from .functions import AsyncFunction, function
 from .futures import Coroutine, Future, InvalidStateError
@@ -68,7 +68,11 @@ def _add_clock(kind: type[Any], functions: dict[str, Any]) -> None:
 
 
 _add_clock(datetime.datetime, {"now": _naive, "utcnow": _naive, "today": _naive, "fromtimestamp": _from_timestamp})
-_add_clock(datetime.date, {"today": _today})
+_add_clock(datetime.datetime, {"utcfromtimestamp": lambda evaluation, seconds: _from_timestamp(evaluation, seconds)})
+_add_clock(
+    datetime.date,
+    {"today": _today, "fromtimestamp": lambda evaluation, seconds: _from_timestamp(evaluation, seconds).date()},
+)
 
 
 class Uuid(uuid.UUID, Members):
@@ -348,14 +352,19 @@ _ASYNCIO: Final[dict[str, Any]] = {
     "iscoroutine": _is_coroutine,
     "iscoroutinefunction": _makes_coroutine,
     "current_task": lambda evaluation: evaluation.machine.current,
+    "get_event_loop": _of_machine(concurrency.Loop),
+    "get_running_loop": _of_machine(concurrency.Loop),
     "timeout": _of_machine(concurrency.Timeout),
+    "timeout_at": concurrency.timeout_at,
     "run": lambda evaluation, *values, **named: _refused("asyncio.run is for the main part of a program"),
 }
 PLANS.modules.update(
     {
         "asyncio": _ASYNCIO,
         "collections": {"namedtuple": records.named_tuple_function, "UserDict": Constant(UserDict)},
+        "csv": tables.CSV,
         "decimal": numbers.DECIMAL,
+        "io": tables.IO,
         "zoneinfo": numbers.ZONES,
         **LIBRARY,
         "contextlib": CONTEXTS,

@@ -12,6 +12,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 from ...expr.operators import OverBudget
 from ...expr.python.evaluation import UNCATCHABLE
@@ -25,6 +26,7 @@ from .futures import Coroutine, Enter, Future, Native
 from .limits import MAX_FRAMES
 from .steps import Steps
 
+_DECODER: Final = json.JSONDecoder()
 Turn = tuple[Callable[..., None], tuple[Any, ...]]
 
 
@@ -158,9 +160,11 @@ class Machine(Steps):
 
     # seed: Decides what `random` and `uuid` give.
     # read: Asks the host for a clock; it answers at once.
+    # zone: Returns a time zone.
 
-    def __init__(self, seed: int, read: Callable[[m.Clock], m.Reading]) -> None:
+    def __init__(self, seed: int, read: Callable[[m.Clock], m.Reading], zone: Callable[[str], ZoneInfo]) -> None:
         super().__init__()
+        self.zone = zone
         self.evaluation = PlanEvaluation(self)
         self.random = random.Random(seed)
         self._read = read
@@ -214,7 +218,7 @@ class Machine(Steps):
             return [self._ended]
         self.evaluation.renew()
         if delivery.ok:
-            step.set_result(json.loads(delivery.value))
+            step.set_result(_DECODER.raw_decode(delivery.value)[0])
         else:
             failure = json.loads(delivery.value)
             step.set_error(tool_error(failure, delivery.path, self.tools_of_steps.get(delivery.path, "")))
@@ -277,7 +281,9 @@ class Machine(Steps):
             if error.code is None or error.code == 0:
                 return m.Ended("completed")
             return m.Ended("failed", error="SystemExit", message=str(error.code), line=line)
-        if isinstance(error, (RecursionError, MemoryError)):
+        if isinstance(error, MemoryError):
+            error = OverBudget("the program needs too much memory; keep less in it, or in a tool")
+        if isinstance(error, RecursionError):
             error = Refused("the values or calls are nested too deeply; write a loop")
         kind = "Limit" if isinstance(error, OverBudget) else "Refused"
         return m.Ended("stopped", error=kind, message=str(error), line=line)

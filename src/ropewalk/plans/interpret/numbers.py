@@ -45,6 +45,6 @@ DECIMAL: Final[dict[str, Any]] = {
     **{name: Constant(getattr(decimal, name)) for name in dir(decimal) if name.startswith("ROUND_")},
 }
 ZONES: Final[dict[str, Any]] = {
-    "ZoneInfo": lambda evaluation, key: zoneinfo.ZoneInfo(key),
+    "ZoneInfo": lambda evaluation, key: evaluation.machine.zone(key),
     "ZoneInfoNotFoundError": Constant(zoneinfo.ZoneInfoNotFoundError),
 }

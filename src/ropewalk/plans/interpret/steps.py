@@ -45,7 +45,7 @@ class Steps:
         self._uses[tool] = count
         path = self.path(place)
         self.tools_of_steps[path] = tool
-        return self._request(path, m.Call(path, tool if count == 1 else f"{tool}-{count}", tool, arguments))
+        return self._request(path, m.Call(path, m.short_id(tool, count), tool, arguments))
 
     def timer(self, name: str, seconds: float, place: str) -> Step:
         """Request a timer."""
