@@ -111,14 +111,14 @@ class Simulation:
             if isinstance(request, m.Question):
                 if request.text in self.answers:
                     self._number += 1
-                    due = self.now + usual_delay(len(self.calls), "", {})
+                    due = round(self.now + usual_delay(len(self.calls), "", {}), 6)
                     heapq.heappush(self._events, (due, self._number, request))
                 continue
             self._number += 1
             if isinstance(request, m.Call):
                 arguments = json.loads(request.arguments)
                 self.calls.append((request.tool, arguments))
-                due = self.now + self.delay(len(self.calls), request.tool, arguments)
+                due = round(self.now + self.delay(len(self.calls), request.tool, arguments), 6)
             assert due is not None
             heapq.heappush(self._events, (due, self._number, request))
 

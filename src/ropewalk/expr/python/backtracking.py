@@ -7,6 +7,7 @@ any other one has as many as the text is long, and a repetition of a part with s
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Final
@@ -20,10 +21,18 @@ _CATEGORIES: Final = {"DIGIT": r"\d", "SPACE": r"\s", "WORD": r"\w"}
 _SAMPLE: Final = frozenset((*range(0x250), 0x2003, 0x0663, 0x4E2D, 0x20AC, 0x1F600))
 
 
+@lru_cache(maxsize=512)
+def parsed_pattern(pattern: str, flags: int) -> Any:
+    """Return the syntax tree of a pattern."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return re._parser.parse(pattern, flags)  # type: ignore[attr-defined]
+
+
 @lru_cache(maxsize=4096)
 def steps_of(pattern: str, flags: int, length: int, anchored: bool) -> int:
     """Return a bound of the steps of a search, or of a match at one place, in a text of a length."""
-    parsed = re._parser.parse(pattern, flags)  # type: ignore[attr-defined]
+    parsed = parsed_pattern(pattern, flags)
     flags = parsed.state.flags
     bound = _Bound(list(parsed), length, flags)
     _, steps = bound.cost(list(parsed), frozenset(), flags)

@@ -25,8 +25,8 @@ class CancelledError(BaseException):
     """A task was cancelled; `except Exception` does not catch it."""
 
 
-class Closed(GeneratorExit):
-    """A program closed a generator; when Python itself closes one, no code of the program runs."""
+class Closed(BaseException):
+    """A program closed a generator; a GeneratorExit of Python would not pass through the closures around a `yield`."""
 
 
 Closed.__name__ = "GeneratorExit"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Final
 
-from .backtracking import MOST, steps_of
+from .backtracking import MOST, parsed_pattern, steps_of
 from .evaluation import Evaluation
 from .method_table import METHODS
 from .values import Refused, register_kind
@@ -111,7 +111,7 @@ def _linear(pattern: str, flags: int, is_wide: bool) -> Any:
     is_odd = "{," in pattern or any(_ODD.search(token) or (r"\S" in token and len(token) > 2) for token in tokens)
     if is_wide:
         is_odd = is_odd or any(token in (r"\b", r"\B") or (r"\W" in token and len(token) > 2) for token in tokens)
-    if flags & ~_KNOWN_FLAGS or is_odd or _repeats_nothing(re._parser.parse(pattern, flags)):  # type: ignore[attr-defined]
+    if flags & ~_KNOWN_FLAGS or is_odd or _repeats_nothing(parsed_pattern(pattern, flags)):
         return None
     options = re2.Options()
     options.log_errors = False

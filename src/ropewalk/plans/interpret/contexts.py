@@ -24,9 +24,19 @@ class Manager(Members):
     def __init__(self, enter: Callable[[], Any], leave: Leave, *kinds: bool) -> None:
         self._enter, self._leave, self._kinds = enter, leave, kinds
 
+    @staticmethod
+    def named(name: str) -> type[Manager]:
+        """Return the class that has a name in messages."""
+        made: type[Manager] = type(name, (Manager,), {"__slots__": ()})
+        return made
+
     def context(self, evaluation: Any, is_async: bool) -> tuple[Any, Any]:
         """Return the functions that enter and leave a `with` block."""
         return (self._enter, self._leave) if is_async in self._kinds else super().context(evaluation, is_async)
+
+
+_Suppress, _Null = Manager.named("suppress"), Manager.named("nullcontext")
+_Closing, _Generated = Manager.named("closing"), Manager.named("_GeneratorContextManager")
 
 
 def suppress(evaluation: Any, *kinds: Any) -> Manager:
@@ -38,7 +48,7 @@ def suppress(evaluation: Any, *kinds: Any) -> Manager:
     async def leave(error: BaseException | None) -> bool:
         return error is not None and is_instance(error, kinds)
 
-    return Manager(enter, leave, False)
+    return _Suppress(enter, leave, False)
 
 
 def nullcontext(evaluation: Any, enter_result: Any = None) -> Manager:
@@ -50,7 +60,7 @@ def nullcontext(evaluation: Any, enter_result: Any = None) -> Manager:
     async def leave(error: BaseException | None) -> None:
         return None
 
-    return Manager(enter, leave, False, True)
+    return _Null(enter, leave, False, True)
 
 
 def closing(is_async: bool) -> Callable[..., Manager]:
@@ -65,7 +75,7 @@ def closing(is_async: bool) -> Callable[..., Manager]:
             if is_async:
                 await result_of(evaluation, ended)
 
-        return Manager(enter, leave, is_async)
+        return _Closing(enter, leave, is_async)
 
     return make
 
@@ -113,7 +123,7 @@ def _generated(generator: Any, is_async: bool) -> Manager:
             raise RuntimeError("generator didn't stop" + ("" if error is None else " after throw()"))
         return error is not None
 
-    return Manager(enter, leave, is_async)
+    return _Generated(enter, leave, is_async)
 
 
 class Stack(Shared):

@@ -29,7 +29,7 @@ from .futures import Coroutine, Future, InvalidStateError
 from .instances import CachedProperty, Instance
 from .library import LIBRARY
 from .scope import root_of
-from .statements import nothing, plain_if, suspending_block
+from .statements import nothing, plain_if, try_star
 
 PLANS: Final = Language()
 PLANS.has_classes = True
@@ -264,7 +264,7 @@ PLANS.statements.update(
         ast.ImportFrom: _import,
         ast.Raise: STATEMENTS[ast.Raise],
         ast.Nonlocal: lambda node, scope: nothing,
-        ast.TryStar: lambda node, scope: suspending_block([node], scope),
+        ast.TryStar: try_star,
     }
 )
 

@@ -74,8 +74,6 @@ def _function(node: Any, scope: Scope) -> Suspending:
 
 def _statement(node: ast.stmt, scope: Scope) -> Suspending:
     compile_node = SUSPENDING.get(type(node))
-    if isinstance(node, ast.TryStar):
-        raise Unsupported(node, "except* is not supported; write except ExceptionGroup and look at its exceptions")
     if compile_node is None:
         raise Unsupported(node, f"await in {type(node).__name__} is not supported; assign the value to a name first")
     return compile_node(node, scope)
@@ -355,6 +353,11 @@ def _with_handlers(node: ast.Try, scope: Scope) -> Suspending:
     return run
 
 
+def try_star(node: ast.TryStar, scope: Scope) -> Any:
+    """Refuse `except*`."""
+    raise Unsupported(node, "except* is not supported; write except ExceptionGroup and look at its exceptions")
+
+
 async def _handle(frame: Frame, error: BaseException, assign: Any, handle: Part) -> Leave | None:
     """Execute a handler; its name is unbound afterwards, as in Python."""
     if assign is not None:
@@ -432,6 +435,7 @@ SUSPENDING: Final[dict[type[ast.AST], Callable[[Any, Scope], Suspending]]] = {
     ast.Raise: _strict,
     ast.Return: _return,
     ast.Try: _try,
+    ast.TryStar: try_star,
     ast.While: _while,
     ast.With: _with,
 }
