@@ -43,7 +43,8 @@ def fresh(url: str) -> Iterator[str]:
     schema = f"test_{os.getpid()}_{next(_numbers)}"
     yield f"{url}{'&' if '?' in url else '?'}schema={schema}"
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")  # type: ignore[arg-type]
+        for name in (schema, f"{schema}_dbos"):  # the second has the queues of workers
+            connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")  # type: ignore[arg-type]
 
 
 class PostgresServer:
@@ -131,6 +132,7 @@ class PostgresServer:
             "full_page_writes": self._sync,
             "max_connections": "200",
             "shared_buffers": "32MB",
+            "autovacuum": "off",  # it would hold databases that are copied or dropped
         }
         words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         with (self._home / "log").open("ab") as log:

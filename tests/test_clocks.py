@@ -38,7 +38,7 @@ ALLOWED: dict[str, tuple[int, str]] = {
     "mcp_servers/faulty.py": (3, "servers that hang, or poll for a file"),
     "mcp_servers/late.py": (2, "servers that hang, or end late"),
     "mcp_servers/odd.py": (2, "a server with slow calls"),
-    "mcp_servers/rude.py": (5, "servers that hang"),
+    "mcp_servers/rude.py": (4, "servers that hang"),
     "patience.py": (6, "the bound and the pause of every wait"),
     "plans/agent_child.py": (1, "tools take time, so that the process dies in them"),
     "plans/test_boundary.py": (2, "programs that take time in a process of their own"),

@@ -74,12 +74,14 @@ def write_mutant(project: Path, new: str, module: str = "old.sums", old: str = "
         ("while True: pass", "killed", "time limit of 1 s"),
     ],
 )
+@pytest.mark.process
 def test_verdicts(project: Path, monkeypatch: pytest.MonkeyPatch, new: str, word: str, by: str) -> None:
     monkeypatch.setattr(mutants, "SECONDS", 1 if "while" in new else 60)
     verdict = mutants.judge(write_mutant(project, new))
     assert (verdict.word, verdict.by) == (word, by), verdict.output
 
 
+@pytest.mark.process
 def test_no_process_outlives_its_mutant(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A child in a session of its own is not in the process group of pytest."""
     monkeypatch.setattr(mutants, "SECONDS", 60)

@@ -187,6 +187,7 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         (["-m", "not process and not campaign"], None, "1 passed, 10 deselected"),
     ],
 )
+@pytest.mark.process
 def test_slices_and_campaigns_take_their_tests_and_counts(
     tmp_path: Path, words: list[str], expected: object, counts: str
 ) -> None:
@@ -194,6 +195,7 @@ def test_slices_and_campaigns_take_their_tests_and_counts(
     assert counts in done.stdout.splitlines()[-1], done.stdout
 
 
+@pytest.mark.process
 def test_an_unknown_campaign_is_refused_with_the_list(tmp_path: Path) -> None:
     done = run(write_suite(tmp_path, None), "--campaign", "fuz")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
@@ -205,6 +207,7 @@ def test_an_unknown_campaign_is_refused_with_the_list(tmp_path: Path) -> None:
     assert "test_broken.py::test_page: only a test with the marker campaign has two scales" in done.stderr
 
 
+@pytest.mark.process
 def test_the_last_lines_name_slow_files_and_how_to_repeat_the_first_failure(tmp_path: Path) -> None:
     write_suite(tmp_path, (1, 1), test_a="def test_a(): assert 0\n\ndef test_b(): assert 0\n")
     lines = run(tmp_path, "--closing", "").stdout.splitlines()

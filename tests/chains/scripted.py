@@ -3,6 +3,7 @@
 fetch: {gives: 5}                        a result
 echo: {echo: true}                       its own params
 flaky: [{fails: busy}, {gives: 3}]       one step per call, the last one stays
+wrong: {fails: no model, retry: false}   with an error that no policy repeats
 slow: {hangs: true}                      until it is cancelled
 late: {after: early, gives: 1}           once a call of `early` has ended
 wide: {meets: 3, gives: 1}               once three calls are running at the same time
@@ -53,7 +54,9 @@ class ScriptedTools:
         self.ended.append(name)
         await self._told()
         if "fails" in step:
-            raise RuntimeError(step["fails"])
+            error = RuntimeError(step["fails"])
+            error.retryable = step.get("retry", True)  # type: ignore[attr-defined]
+            raise error
         return copy.deepcopy(params if step.get("echo") else step.get("gives"))
 
     async def _wait(self, step: dict[str, Any]) -> None:

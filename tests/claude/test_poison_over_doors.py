@@ -42,13 +42,16 @@ def inputs(share: int = 1) -> list[dict[str, Any]]:
     return [{"messages": messages, "how": "\t"} for messages, _ in list(CONVERSATIONS.values())[::share]]
 
 
-def test_what_http_sends_through_is_valid() -> None:
+@pytest.mark.campaign("fuzz")
+def test_what_http_sends_through_is_valid(scale: Scale) -> None:
+    given = inputs(scale(4, 1))
+
     async def run(api: StrictApi) -> None:
         async with app_of(api) as app:
             site = httpx2.ASGITransport(make_site(app, TOKEN))
             headers = {"authorization": f"Bearer {TOKEN}"}
             async with httpx2.AsyncClient(transport=site, base_url="http://localhost", headers=headers) as client:
-                for input in inputs():
+                for input in given:
                     body = {"document": AGENT, "input": input, "wait": 60}
                     answer = await client.post("/api/runs", json=body, timeout=90)
                     done = answer.json()
@@ -58,13 +61,13 @@ def test_what_http_sends_through_is_valid() -> None:
     with StrictApi(use("look", 1), "done") as api:
         asyncio.run(run(api))
         assert api.refused == []
-        assert len(api.bodies) > len(CONVERSATIONS)
+        assert len(api.bodies) > len(given)
 
 
 @pytest.mark.campaign("fuzz")
 @pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 def test_what_mcp_sends_through_is_valid(tmp_path: Path, scale: Scale, era: str) -> None:
-    given = inputs(scale(8, 1))  # the others come through HTTP
+    given = inputs(scale(12, 1))
     from mcp import Client
 
     (tmp_path / "keeper.json").write_text(json.dumps({**AGENT, "inputSchema": {"type": "object"}}))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
 
 from ropewalk.journal.ledger import AMOUNTS, Exhausted, LedgerStore
+from ropewalk.journal.protocol import NewRun
 
 
 @pytest.fixture
@@ -69,3 +71,42 @@ def test_parallel_reservations_stay_within_the_limit(ledger: LedgerStore) -> Non
 
     results = asyncio.run(reserve_all())
     assert (results.count(None), ledger.used("a")["calls"], ledger.used("b")["calls"]) == (5, 5, 5)
+
+
+async def ended_run(store: Any, id: str) -> None:
+    log = await store.open(NewRun(id=id, kind="chain", document={}))
+    await log.finish("completed", None)
+
+
+@pytest.mark.anyio
+async def test_an_account_goes_with_the_last_of_its_runs(ledger: Any) -> None:
+    for run in ("one", "two"):
+        await ended_run(ledger, run)
+        ledger.join(run, ["chain"], 0)
+        ledger.join(run, ["chain"], 0)
+    for account in ("chain", "alone"):
+        ledger.reserve(account, {account: {"calls": 1}})
+    ledger.join("two", ["alone"], 0)
+    assert ledger.members("chain") == ["one", "two"]
+    ledger.prune(keep=1)
+    assert (ledger.members("chain"), ledger.used("chain")["calls"]) == (["two"], 1)
+    ledger.prune(keep=0)
+    assert (ledger.members("chain"), ledger.used("chain")["calls"], ledger.used("alone")["calls"]) == ([], 0, 0)
+    # What was reserved in it is deleted, too: the key can be reserved again, and counts.
+    assert ledger.reserve("chain", {"chain": {"calls": 1}}) is None
+    assert ledger.used("chain")["calls"] == 1
+
+
+@pytest.mark.anyio
+async def test_an_account_is_kept_until_its_time_without_a_run(ledger: Any) -> None:
+    await ended_run(ledger, "one")
+    ledger.reserve("k", {"day": {}, "other": {}})
+    ledger.join("one", ["day"], time.time() + 1000)
+    ledger.join("one", ["day"], 0)  # an earlier time changes nothing
+    ledger.prune(keep=0)
+    assert (ledger.members("day"), ledger.used("day")["calls"], ledger.used("other")["calls"]) == ([], 1, 0)
+
+
+def test_a_run_that_does_not_exist_joins_nothing(ledger: Any) -> None:
+    ledger.join("none", ["a"], 0)
+    assert ledger.members("a") == []

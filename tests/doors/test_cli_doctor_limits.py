@@ -18,6 +18,8 @@ from ropewalk.journal.postgres.session import parse_target
 from ropewalk.journal.protocol import NewRun
 from tiers import sampled
 
+pytestmark = pytest.mark.process
+
 
 async def fill(address: str) -> None:
     store = open_store(address)

@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from tiers import sampled
+
+pytestmark = pytest.mark.process
+
 COMMAND = Path(sys.executable).with_name("ropewalk")
 FULL = Path("/dev/full")
 CHAIN = """
@@ -69,7 +73,7 @@ def test_what_a_full_disk_does_not_take_is_said_in_one_line(shell: Any, words: s
 
 
 @full_disk
-@pytest.mark.parametrize("json_", ["", "--json", "--json --watch"])
+@pytest.mark.parametrize("json_", sampled("faults", ["--json", "", "--json --watch"], 1))
 def test_a_run_whose_result_is_not_written_is_recorded_and_named(shell: Any, project: Any, json_: str) -> None:
     done = shell(f"run e.yaml {json_} --id one --store other.db >/dev/full")
     last = f"{LOST}; the run is recorded: ropewalk runs show one --store other.db"

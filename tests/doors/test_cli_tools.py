@@ -56,9 +56,8 @@ def test_a_tool_that_cannot_be_called_is_explained(project, words, code, says):
 
 @needs_server
 def test_a_server_of_the_common_file_is_used_and_a_broken_one_is_named(project):
-    with_servers(
-        project, time={"command": SERVER}, gone={"command": "no-such-command-here"}, unset={"command": "${NO_SUCH_V}"}
-    )
+    time = {"command": fork_server.program("python"), "args": ["-m", "mcp_server_time"]}
+    with_servers(project, time=time, gone={"command": "no-such-command-here"}, unset={"command": "${NO_SUCH_V}"})
     listed = project("tools", "ls", "--json")
     assert listed.code == 0, listed.err
     assert "time:get_current_time" in {f"{t.get('namespace')}:{t['name']}" for t in listed.data["tools"]}

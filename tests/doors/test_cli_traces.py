@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import socket
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+import fork_server
+
+pytestmark = pytest.mark.process
 
 
 class Collector(BaseHTTPRequestHandler):
@@ -57,6 +59,7 @@ def test_a_collector_that_is_not_there_changes_nothing(project, monkeypatch):
     assert "Transient" not in done.err
 
 
+@pytest.mark.campaign("faults", only=True)
 def test_a_collector_that_never_answers_is_not_waited_for(project, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
@@ -70,8 +73,8 @@ def test_a_collector_that_never_answers_is_not_waited_for(project, monkeypatch):
 def test_requests_to_mcp_servers_are_spans_below_those_of_their_nodes(project, collector, monkeypatch):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_port}")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
-    server = Path(sys.executable).with_name("mcp-server-time")
-    project.write("ropewalk.toml", f"[mcp.time]\ncommand = '{server}'\n")
+    server = fork_server.program("python")
+    project.write("ropewalk.toml", f"[mcp.time]\ncommand = '{server}'\nargs = ['-m', 'mcp_server_time']\n")
     call = "{id: now, type: tool, tool: 'time:get_current_time', params: {timezone: UTC}}"
     project.write("time.yaml", f"kind: chain\nname: c\nnodes: [{call}]\n")
     done = project("run", "time.yaml")

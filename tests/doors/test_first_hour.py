@@ -20,6 +20,7 @@ import fork_server
 from ropewalk import App, tool
 from ropewalk.doors.cli.commands import COMMANDS, program
 from ropewalk.errors import InvalidFlow
+from tiers import sampled
 
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
 
@@ -178,7 +179,7 @@ def unreachable(kind: str) -> Iterator[str]:
         yield f"http://127.0.0.1:{sock.getsockname()[1]}"
 
 
-@pytest.mark.parametrize("kind", ["refused", "black hole"])
+@pytest.mark.parametrize("kind", sampled("faults", ["refused", "black hole"], 1))
 def test_chat_without_a_network_fails_and_names_the_address(project: Any, kind: str) -> None:
     project.write("ropewalk.toml", "")
     with unreachable(kind) as url:

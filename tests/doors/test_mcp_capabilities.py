@@ -21,6 +21,8 @@ from ropewalk.doors.mcp.prompts import FlowPrompts
 from ropewalk.doors.mcp.server import McpDoor
 from tiers import sampled
 
+pytestmark = pytest.mark.process
+
 SERVER = """
 import asyncio, json, os
 import mcp_types as types

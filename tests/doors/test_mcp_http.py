@@ -23,6 +23,8 @@ from ropewalk.tools.mcp.servers import McpServers
 from ropewalk.tools.tool import ProgressEvent
 from tiers import sampled
 
+pytestmark = pytest.mark.process
+
 __all__ = ["served"]
 
 TOKEN = "shown-to-nobody-else"

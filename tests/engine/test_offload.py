@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import product
 
 import pytest
 
@@ -11,6 +12,7 @@ from ropewalk.deadline import in_thread, limited, look_at_clock
 from ropewalk.errors import ExpressionError, InvalidFlow
 from ropewalk.expr import MISSING, compile_expr, operators, parse
 from ropewalk.source.load import load
+from tiers import sampled
 
 ENDLESS = "input.l.map(x, input.l.map(y, input.l.map(z, 1))).length()"
 LIST = {"l": list(range(1_000))}
@@ -27,15 +29,17 @@ def endless(monkeypatch):
     monkeypatch.setattr(operators, "MAX_SECONDS", 1.0)
 
 
-def test_the_clock_ends_an_evaluation(endless):
-    with pytest.raises(ExpressionError, match="longer than 1 seconds"):
+def test_the_clock_ends_an_evaluation(endless, monkeypatch):
+    monkeypatch.setattr(operators, "MAX_SECONDS", 0.1)
+    with pytest.raises(ExpressionError, match=r"longer than 0\.1 seconds"):
         evaluate(ENDLESS, input=LIST)
-    with pytest.raises(ExpressionError, match="longer than 1 seconds"):
+    with pytest.raises(ExpressionError, match=r"longer than 0\.1 seconds"):
         evaluate(f"{ENDLESS} == 1 || true", input=LIST)  # which absorbs other errors
 
 
-@pytest.mark.parametrize("store", ["memory", "sqlite"])
-@pytest.mark.parametrize("place", ["argument", "value", "condition"])
+@pytest.mark.parametrize(
+    ("store", "place"), sampled("sizes", product(["memory", "sqlite"], ["argument", "value", "condition"]), 3)
+)
 def test_others_run_while_an_expression_is_slow(endless, tmp_path, store, place):
     """A hundred turns of the event loop in the second that it takes; there were none."""
     turns = 0

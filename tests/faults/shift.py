@@ -72,7 +72,7 @@ class Shift(Crew):
         self.write("chain.yaml", chain)
         if fate is not None:
             self.fate(*fate)
-        self.submit("chain.yaml", "--id", id)
+        self.submit("chain.yaml", id)
 
     def met(self, id: str) -> bool:
         """Wait until it has happened, or the run has ended without."""

@@ -26,7 +26,7 @@ def pgbouncer(url: str, mode: str, *settings: str) -> Iterator[str]:
         if os.environ.get("CI"):
             raise RuntimeError("no pgbouncer on CI")
         pytest.skip("no pgbouncer: apt-get install pgbouncer")
-    words = parse_qs(urlsplit(url).query)
+    database, words = urlsplit(url).path[1:], parse_qs(urlsplit(url).query)
     home = Path(tempfile.mkdtemp(prefix="rw-pgb-", dir="/tmp"))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -34,7 +34,7 @@ def pgbouncer(url: str, mode: str, *settings: str) -> Iterator[str]:
         "\n".join(
             [
                 "[databases]",
-                f"postgres = host={words['host'][0]} dbname=postgres user=postgres",
+                f"postgres = host={words['host'][0]} dbname={database} user=postgres",
                 "[pgbouncer]",
                 f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any",
                 f"pool_mode = {mode}",

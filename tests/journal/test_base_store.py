@@ -91,10 +91,12 @@ class DictStore(BaseStore):
                 self.saved[key] = value
 
 
+@pytest.mark.process
 def test_a_store_of_forty_lines_passes_the_conformance_tests(folder: Path) -> None:
     assert " passed" in check_store("jsonl_store:make", "-k", "not slow", cwd=folder)
 
 
+@pytest.mark.process
 def test_the_conformance_tests_find_what_a_store_loses(folder: Path) -> None:
     lossy = STORE.replace("if value is not None", "if False").replace("self.file.flush()", "changes.clear()")
     (folder / "lossy_store.py").write_text(lossy + "\n\nJsonlStore.list_versions = lambda self, kind, id: []\n")

@@ -62,6 +62,7 @@ def test_log_beside_the_file_that_a_link_leads_to_is_seen(path: Path, child: Sta
         SqliteStore(path)
 
 
+@pytest.mark.process
 def test_processes_that_make_one_store_at_the_same_time_see_no_orphan(path: Path, child: Start) -> None:
     for turn in range(8):
         for file in path.parent.glob("store.db*"):

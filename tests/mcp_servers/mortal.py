@@ -1,5 +1,7 @@
-"""A server in plain JSON-RPC over stdio for tests in which it dies: it starts in a tenth of the time of `odd.py`, whose
-tools of the same names do the same."""
+"""A server in plain JSON-RPC over stdio for tests that look at its process.
+
+It starts in a tenth of the time of `odd.py`, whose tools of the same names do the same.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,16 @@ import subprocess
 import sys
 from typing import Any
 
-TOOLS = ("pid", "slow", "grandchild", "die")
+TOOLS = ("pid", "slow", "grandchild", "die", "environment", "descriptors")
 STUBBORN = "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
 
 
 def send(**message: Any) -> None:
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+
+def answer(id: Any, value: object) -> None:
+    send(id=id, result={"content": [{"type": "text", "text": str(value)}]})
 
 
 def call(id: Any, name: str, args: dict[str, Any], token: Any) -> None:
@@ -25,8 +31,13 @@ def call(id: Any, name: str, args: dict[str, Any], token: Any) -> None:
         note = {"progressToken": token, "progress": 0, "total": 1, "message": str(os.getpid())}
         send(method="notifications/progress", params=note)
         return
-    pid = os.getpid() if name == "pid" else subprocess.Popen([sys.executable, "-c", STUBBORN], stderr=-1).pid
-    send(id=id, result={"content": [{"type": "text", "text": str(pid)}]})
+    if name == "environment":
+        send(id=id, result={"content": [], "structuredContent": dict(os.environ)})
+        return
+    if name == "descriptors":
+        answer(id, sorted(int(fd) for fd in os.listdir("/proc/self/fd")))
+        return
+    answer(id, os.getpid() if name == "pid" else subprocess.Popen([sys.executable, "-c", STUBBORN], stderr=-1).pid)
 
 
 for line in sys.stdin:

@@ -16,6 +16,7 @@ from ropewalk.errors import ToolError, ToolTimeout
 from ropewalk.expr.ast import Ref
 from ropewalk.ir import Graph, Policy, Retry
 from ropewalk.ops import Call, Map
+from ropewalk.tools.directory import javascript
 from ropewalk.tools.directory.directory import DirectoryCaller
 
 pytestmark = needs_node
@@ -259,8 +260,9 @@ async def test_what_is_printed_last_is_waited_for_when_the_run_ends(
 
 
 async def test_of_a_process_that_is_busy_when_its_run_ends_it_is_said_that_output_may_be_missing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(javascript, "_PING_TIMEOUT", 0.2)  # it stays busy, however long anybody waits
     source = "export default () => { setTimeout(() => { for (;;); }, 0); return { state_delta: {} } }"
     with caplog.at_level(logging.INFO, "ropewalk.modules"):
         await result_of(tmp_path, source)
@@ -331,10 +333,12 @@ async def test_a_slow_module_is_given_up_at_its_time_and_others_go_on(tmp_path: 
         "slow.mjs": "export default () => new Promise(() => {})",
         "x.mjs": giving("{ state_delta: { pid: process.pid } }"),
     }
-    tools = caller(tmp_path, files, timeout=1.0)
+    tools = caller(tmp_path, files)
+    hurried = DirectoryCaller(tools.base, tmp_path, timeout=0.1)
+    hurried._node = tools._node  # the same process, with less time
     before = await call(tools, "impl:x.mjs")
     with pytest.raises(ToolTimeout):
-        await call(tools, "impl:slow.mjs")
+        await call(hurried, "impl:slow.mjs")
     assert await call(tools, "impl:x.mjs") == before, "it answers, so it is kept"
     await tools.close()
 

@@ -184,6 +184,7 @@ def test_a_server_killed_in_the_middle_of_a_phase_is_started_again(lab: Lab) -> 
 
 
 @pytest.mark.node
+@pytest.mark.campaign("faults", only=True)
 def test_a_server_that_stays_dead_leaves_a_workflow_that_nobody_judged(lab: Lab) -> None:
     def for_good(request: Any) -> Any:
         lab.kill(for_good=True)

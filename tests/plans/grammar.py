@@ -13,7 +13,8 @@ import random
 import re
 import textwrap
 import warnings
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 PARAMETERS: Final = {"same": ("value",), "fail": ("value",), "save": ("key", "value")}
 """The tools of the programs: `same` gives its value, `fail` raises for odd numbers, `save` counts."""
@@ -70,7 +71,7 @@ EXPRESSIONS: Final = {
     "int": """
         0 | 1 | 2 | 5 | -3 | a | b | a | b | box.n | len(xs) | counts["a"]
         ($int + $int) | ($int - $int) | ($int * $int_) | ($int // $int) | ($int % 4) | ($int << ($int % 3)) | ($int ^ $int)
-        -$int | ~$int | ($int if $bool else $int) | ($int or $int) | ($int and $int) | (a := $int) | (b := $int)
+        ($int & $int) | ($int |$int) | ($int >> ($int % 3)) | ($int ** ($int % 3)) | -$int | ~$int | ($int if $bool else $int) | ($int or $int) | ($int and $int) | (a := $int) | (b := $int)
         plain($int, $int) | plain($int, second=$int) | plain(*$list[:2], 1) | plain(1, **{"third": $int}) | plain(1, 2, *$list)
         (await both($int, $int)) | (await both(*$list[:1], third=$int)) | (await both($int, **$dict))
         (lambda x, y=$int: x + y)($int) | (lambda *r, k: sum(r) + k)(*$list, k=$int) | (await later(plain))($int, $int)
@@ -104,7 +105,7 @@ EXPRESSIONS: Final = {
     """,
     "rows": "rows | rows | [$list, $list] | [[$int], xs] | [[x, $int] for x in $list] | list(table.values()) | [*rows, $list]",
     "dict": """
-        counts | {"a": $int} | {"a": $int, $text: $int} | {**$dict, "b": $int} | dict(a=$int, b=$int) | ($dict | $dict)
+        counts | {"a": $int} | {"a": $int, $text: $int} | {$text: $int} | {**$dict, "b": $int} | dict(a=$int, b=$int) | ($dict |$dict)
         {str(x): x for x in $list} | {str(x): $int for x in $list if x} | {$text: x for x in $list} | dict([("a", $int)])
         {k: v for k, v in $dict.items()} | ({"a": $int} or $dict) | dict(zip("ab", $list)) | {"a": 1, **$dict}
     """,
@@ -209,7 +210,7 @@ def f#(x, known=[]):|    known.append(x)|    return known|f#($int)|out.append(li
 def f#(x, known=$list):|    known.append(x)|    return len(known)|f#($int); out.append(f#($int))
 def f#(x: $int, **others) -> $text:|    nonlocal a|    a += x|    return others|out.append(f#($int, k=$int))
 def f#(x):|    global seen|    seen = [x]|f#($int)|seen.append($int)|out.append(seen)
-def f#():|    yield $int_|    yield from $list_|for i in f#():|    $loop
+def f#():|    yield $int_|    yield from $list_[:3]|for i in f#():|    $loop
 def f#(wrapped):|    return lambda x: wrapped(x) + $int_|@(await later(f#))|def g#(x):|    return x * 2|out.append(g#($int))
 async def f#(x, y=$int, known=[]):|    known.append(x)|    $block|    return len(known) + y|out.append(await f#($int) + await f#($int))
 async def f#(x):|    nonlocal a, xs|    $block|    return $int|out.append(await f#($int))
@@ -249,17 +250,119 @@ async def f#():|    $block|    await asyncio.sleep(0.03)|    return $int|out.app
 await asyncio.sleep($int % 3 / 30)
 queue.put_nowait($int)|out.append(await queue.get() + $int)
 async def f#():|    async with lock:|        await save("l", $int)|        await save("m", $int)|await asyncio.gather(f#(), f#(), save("n", $int))
+rows[$int % 3][$int % 2], (a, *box.items) = $int, $list
+xs[$int % 3] = rows[$int % 3] = b = $list
+counts[$text]: int = $int
+for a, rows[$int % 3][0] in [($int, $int), ($int, 1)]:|    $loop
+for (await later(box)).n, *ys in [$list, $list]:|    $loop
+out.append([rows[0] for rows[$int % 3] in $rows[:2]])
+out.append([x async for x in (await later(y + $int_) for y in $list[:3])])
+out.append([x + $int async for x in (y for y in $list[:2] if await same(y)) if x > $int])
+out.append(sum(await same(x) for x in $list))
+async def f#(x):|    for i in $list[:3]:|        yield i + x|async for i in f#($int):|    $loop
+async def f#(x):|    yield $int|    $block|    yield await later(x)|async for counts[$text] in (await later(f#))($int):|    $loop|else:|    $block
+async def f#(x):|    try:|        yield await fail(value=x)|    except ToolError:|        yield $int|out.append([i + $int async for i in f#($int)])
+async def f#():|    yield $int|    raise KeyError($text)|try:|    async for i in f#():|        $loop|except KeyError as error:|    out.append(str(error))
+async def f#():|    yield $int|    yield $list|g# = f#()|out.append([x async for x in g#])|out.append([x async for x in g#])
+class C#((await later(Box))):|    pass|out.append(C#($int).n)
+@(await later(lambda kind: kind))|class C#:|    n = 1|out.append(C#.n)
+class C#:|    a = b = $list_|    c = (d := $int_)|    def get(self, x=a, *, y=c):|        return [x, y, self.d, a]|out.append(C#().get($list))
+def f#(x, y=[(a := $int_), a]):|    return [x, y, a]|out.append(f#($int))
+def f#(x: $int, *y: $list, z: (await later(int)) = $int, **others: $bool) -> $int:|    return x + z|out.append(f#($int))
+f# = lambda x, *y, z=$int, **others: [x, y, z, len(others)]|out.append(f#(*$list, z=$int))|out.append(f#($int, *$list, **$dict))
+def f#(*r, k=1, **others):|    return [list(r), k, others]|out.append(f#(*$list, k=$int))|out.append(f#(*$list, $int, *xs, k=$int, **$dict))
+out.append(plain(*xs, third=box.add($int).n))
+out.append([*$list, xs.append($int), *$list, $int, *xs])
+out.append({**$dict, "k": counts.update(k=$int), **counts, $text: $int})
+out.append(f"{xs}{$int}{xs.append($int)}{$list}{await later(xs)}")
+out.append((xs, $list, list(xs), $int))
+out.append(xs[:] + [xs.pop()] + xs if xs else $list)
+out.append([$int, $int] < [$int, $int] <= $list)
+out.append((lambda: xs.append($int_) or len(xs))() + len(xs) + $int)
+def f#():|    for i in $list_[:3]:|        try:|            yield i|        finally:|            out.append(["closed", i])|for i in f#():|    $loop
+def f#():|    got = yield $int_|    while got:|        got = yield got - 1|g# = f#()|next(g#)|out.append([g#.send(min($int, 4)), list(g#)])
+def f#(n):|    if n > 0:|        yield n|        yield from f#(n - 1)|out.append(list(f#($int % 4)))
+def f#(n):|    return 0 if n <= 0 else n + f#(n - 1)|out.append(f#($int % 5))
+async def f#():|    try:|        return $int|    finally:|        $block|out.append(await f#())
+async def f#():|    for i in $list[:2]:|        try:|            $loop|            continue|        finally:|            out.append(i)|            if $bool:|                break|    else:|        return 1|out.append(await f#())
+async def f#():|    while True:|        try:|            await fail(value=$int)|            return "done"|        except ToolError as error:|            out.append(error.tool)|            return $int|        finally:|            await save("f", $int)|out.append(await f#())
+try:|    try:|        await fail(value=$int)|    except ToolError as error:|        raise KeyError($text) from error|except KeyError as error:|    out.append([str(error), type(error.__cause__).__name__])
+try:|    try:|        $block|        raise ValueError($text)|    except ValueError:|        $block|        raise|except Exception as error:|    out.append(type(error).__name__)
+try:|    $block|except Exception:|    $block|else:|    out.append("else")|finally:|    out.append("finally")
+class M#:|    def __enter__(self):|        out.append("enter")|        return xs|    def __exit__(self, kind, error, trace):|        out.append(kind is not None and kind.__name__)|        return $bool_|with M#() as s#, contextlib.suppress(ValueError):|    $block|    s#.append($int)
+class M#:|    async def __aenter__(self):|        await save("m", $int)|        return self|    async def __aexit__(self, kind, error, trace):|        out.append(await save("x", str(error)))|        return $bool|async with M#() as s#:|    $block|    raise KeyError($text)
+class M#:|    def __enter__(self):|        return 1|    def __exit__(self, *parts):|        out.append("left")|for i in $list[:3]:|    with M#() as rows[$int % 4]:|        $loop
+class P#:|    def __init__(self, n):|        self.n = n|    @property|    def double(self):|        return self.n * 2|    @double.setter|    def double(self, value):|        self.n = value // 2|    @classmethod|    def make(cls, n):|        return cls(n + 1)|    @staticmethod|    def triple(n):|        return n * 3|p# = P#.make($int)|p#.double += $int|out.append([p#.n, p#.double, P#.triple($int)])
+class P#:|    def __init__(self, items):|        self.items = items|    def __len__(self):|        return len(self.items)|    def __getitem__(self, i):|        return self.items[i]|    def __setitem__(self, i, value):|        self.items[i] = value|    def __contains__(self, x):|        return x in self.items|    def __iter__(self):|        return iter(self.items)|    def __call__(self, x):|        return x + len(self.items)|p# = P#($list)|p#[$int % 2] = $int|out.append([len(p#), p#[0], $int in p#, list(p#), p#($int), bool(p#)])
+class P#:|    def __init__(self, n):|        self.n = n|    def __eq__(self, other):|        return self.n == other.n|    def __lt__(self, other):|        return self.n < other.n|    def __add__(self, other):|        return P#(self.n + other.n)|    def __repr__(self):|        return f"P({self.n})"|out.append([P#($int) == P#($int), str(max(P#($int), P#(2))), str(P#(1) + P#($int)), str([P#($int)])])
+from dataclasses import dataclass, field, asdict|@dataclass|class D#:|    x: int|    y: list = field(default_factory=list)|    z: int = $int_|d# = D#($int, z=$int)|d#.y.append($int)|out.append([asdict(d#), str(d#), d# == D#(1)])
+from collections import namedtuple|T# = namedtuple("T", "x y")|t# = T#($int, $list)|x, y = t#|out.append([t#.x, t#[1], x, len(t#), t#._replace(x=$int)])
+e# = asyncio.Event()|async def f#():|    await e#.wait()|    return $int|t# = asyncio.create_task(f#())|await asyncio.sleep(0)|e#.set()|out.append([await t#, e#.is_set()])
+q# = asyncio.Queue(1)|async def f#():|    for i in $list[:3]:|        await q#.put(i)|    await q#.put(None)|t# = asyncio.create_task(f#())|while (x := await q#.get()) is not None:|    out.append([x, $int])
+async def f#(i):|    async with semaphore:|        await save("s", i)|        out.append(i)|    return i|out.append(await asyncio.gather(*[f#(x) for x in $list[:4]], return_exceptions=$bool))
+async def f#():|    try:|        await asyncio.sleep(1)|    except asyncio.CancelledError:|        await save("c", $int)|        raise|t# = asyncio.create_task(f#())|await same(value=0)|t#.cancel()|try:|    await t#|except asyncio.CancelledError:|    out.append(t#.cancelled())
+async def f#():|    try:|        $block|        await asyncio.sleep(1)|    finally:|        out.append(await save("f", 1))|try:|    out.append(await asyncio.wait_for(f#(), 0.1))|except asyncio.TimeoutError:|    out.append("late")
+t# = asyncio.create_task(later($int))|try:|    out.append(await asyncio.wait_for(asyncio.shield(t#), 0.01))|except TimeoutError:|    out.append(await t#)
+try:|    async with asyncio.timeout(0.2):|        try:|            async with asyncio.timeout(0.03):|                $block|                await asyncio.sleep(1)|        except TimeoutError:|            out.append("inner")|            await save("o", $int)|except TimeoutError:|    out.append("outer")
+try:|    async with asyncio.TaskGroup() as g#:|        g#.create_task(fail(1))|        g#.create_task(later($int))|        $block|except ExceptionGroup as error:|    out.append([len(error.exceptions), str(error)])
+done, pending = await asyncio.wait([asyncio.create_task(later($int)), asyncio.create_task(same(1))], return_when=asyncio.FIRST_COMPLETED)|out.append([len(done), len(pending), [t.result() for t in done]])
+async def f#():|    asyncio.current_task().cancel()|    await same(value=$int)|try:|    await asyncio.create_task(f#())|except asyncio.CancelledError:|    out.append("cancelled")
+async def f#():|    await fail(value=1)|t# = asyncio.create_task(f#())|u# = asyncio.create_task(later($int))|try:|    await asyncio.gather(t#, u#)|except Exception as error:|    out.append([str(error), u#.done(), $int])
+c# = later($int)|out.append([await c#, $int])
+c# = save("k", $list)|xs.append($int)|out.append(await c#)
+fs# = {"a": later, "b": plain, "c": same}|out.append([await fs#["a"]($int), fs#["b"](1), await fs#["c"]($int)])
+for f in [later, same]:|    out.append(await f($int))
+def f#(g, *r, **k):|    return g(*r, **k)|out.append([await f#(later, $int), f#(plain, 1, second=$int)])
+import functools|f# = functools.partial(plain, $int, third=$int)|out.append(f#($int))
+i = 0|while True:|    i += 1|    if i > 3 or $bool:|        break|    if $int % 2:|        continue|    $block|out.append(i)
+for i in range(5):|    if i == $int:|        break|else:|    out.append("all")
+match $list:|    case [x, y]:|        out.append([x, y])|    case [x, *rest] if rest and $bool:|        out.append(rest)|    case [] | [_]:|        $block
+match {"kind": $text, "n": $int, "xs": $list}:|    case {"kind": "a" | "b" as kind, "n": int(n)} if n > $int:|        out.append([kind, n])|    case {"xs": [first, *_], **others}:|        out.append([first, others])
+a, b = b, a
+xs[0], xs[-1] = xs[-1], xs[0]
+x = y = []|x.append($int)|out.append(y)
+x = [[]] * 2|x[0].append($int)|out.append(x)
+global seen#|seen# = $int|out.append(seen#)
+def f#():|    x = $int_|    def g():|        nonlocal x|        x += 1|        return x|    return g|g# = f#()|out.append([g#(), g#(), f#()()])
+assert $bool
+lines# = [f"{k}={v:>4}" for k, v in sorted($dict.items())]|out.append("; ".join(lines#))
+out.append(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[: $int])
+out.append([list(x) for x in zip($list, $list)])
+out.append(dict(sorted($dict.items())))
+out.append(list(enumerate($list, start=$int)))
+del counts["a"]
+out.append(counts.pop($text, $int))
+out.append(table.get($text, [$int])[-1:])
+box.n: (await later(int)) = $int
+async def f#(p: $int, o: $int = $int, /, q: $int = $int, r: $int = $int, *s: $int, k: $int = $int, m: $int = $int, **n: $int) -> $int:|    return [p, o, q, r, len(s), k, m, len(n)]|out.append(await f#($int, *$list[:2], m=$int))
+def f#(p: $int, o: $int = $int, /, q: $int = $int, r: $int = $int, *s: $int, k: $int = $int, m: $int = $int, **n: $int) -> $int:|    return [p, o, q, r, len(s), k, m, len(n)]|out.append(f#($int, *$list[:2], m=$int))
+out.append((lambda x, y=$int, z=$int, *, k=$int, m=$int: [x, y, z, k, m])($int, k=$int))
+def f#(g):|    return lambda *r: [g.__name__, *r]|@(await later(f#))|@(await later(f#))|def g#(x):|    return x|out.append(g#($int))
+def f#(g):|    return lambda x: g(x + 1)|@(await later(f#))|@f#|@(await later(f#))|async def g#(x):|    return x + $int|out.append(await g#($int))
+def f#(x):|    async def g():|        return x + $int|    async def h():|        return await g() * 2|    return h|out.append(await f#($int_)())
+class A#:|    m = 5|class C#((await later(Box)), (await later(A#))):|    pass|out.append([C#($int).n, C#.m])
+@(await later(lambda kind: kind))|@(await later(lambda kind: kind))|class C#:|    n = 1|out.append(C#.n)
+with contextlib.suppress(ValueError) as rows[$int % 4], contextlib.suppress($int > 1 and KeyError or TypeError) as counts[$text]:|    $block
+async with (await later(semaphore)) as rows[$int % 4], (await later(lock)) as counts[$text]:|    $block
+out.append({str(x): $int for rows[$int % 4] in $rows[:2] if $bool if len(rows) > $int for x in $list[:2] if $bool if x > $int})
+out.append({$text: x + $int for x in $list[:2] for counts[$text] in $list[:2] if $bool})
+out.append(sorted({x + $int for rows[$int % 4] in $rows[:2] if $bool if len(rows) > $int for x in $list[:2] if $bool if x > $int}))
+out.append(sorted({counts["a"] for x in $list[:2] for counts[$text] in $list[:2] if $bool}))
+out.append([x + $int for rows[$int % 4] in $rows[:2] if $bool if len(rows) > $int for x in $list[:2] if $bool if x > $int])
+out.append([counts["a"] for x in $list[:2] for counts[$text] in $list[:2] if $bool])
+out.append([x async for x in (await later(x) for rows[$int % 4] in $rows[:2] if $bool if len(rows) > $int for x in $list[:2] if $bool if x > $int)])
+out.append([x async for x in (await later(x) for x in $list[:2] for counts[$text] in $list[:2] if $bool)])
+try:|    $block|    raise IndexError($text)|except KeyError:|    $block|except (await later((ValueError, IndexError))):|    $block|except ($int > 2 and TypeError or NameError) as error:|    out.append(str(error))
+match [$bool, None, $int]:|    case [True, None, 1 | 2]:|        out.append(1)|    case [_, None as x, y]:|        out.append([x, y])
 """.strip().splitlines()
-"""The statements, one in each line; a bar begins a new line."""
+"""The statements, one in each line; a bar without a space before it begins a new line."""
 
 REFUSED: Final = [
-    "try:|    $block|except* ValueError:|    $block|else:|    $block|finally:|    $block",
-    "async def f#():|    yield $int|    await later(1)|    yield $int|async for i in f#():|    $loop",
-    "class C#((await later(Box))):|    pass|out.append(C#($int).n)",
+    "try:|    $block|except* ValueError:|    $block|except* (await later(KeyError)):|    $block|    $block|else:|    $block|    $block|finally:|    $block|    $block",
+    "try:|    $block|except* (await later(ValueError)):|    $block|    $block|else:|    $block|finally:|    $block",
     "class C#(metaclass=(await later(type))):|    pass",
-    "@(await later(lambda kind: kind))|class C#:|    n = 1|out.append(C#.n)",
-    "async def f#(x):|    for i in $list:|        yield i|for i in [0]:|    out.append([i + $int async for i in f#($int)])",
-    "async def f#(x):|    yield x + $int|async for counts[$text] in (await later(f#))($int):|    $loop|else:|    $block",
+    "class C#(a=(await later(1)), metaclass=(await later(type))):|    pass",
+    "out.append((await later(1)) @ (await later(2)))",
 ]
 """Statements that plans refuse by design; they are rare."""
 
@@ -307,12 +410,12 @@ class Grammar:
         if of_loop and self._random.random() < 0.2:
             options = OF_LOOPS
         elif depth >= DEEPEST:
-            options = [option for option in STATEMENTS if "|" not in option]
-        elif self._random.random() < 0.002:
+            options = [option for option in STATEMENTS if not re.search(r"(?<! )\|", option)]
+        elif self._random.random() < 0.0015:
             options = REFUSED
         self._number += 1
         lines: list[str] = []
-        for line in self._random.choice(options).replace("#", str(self._number)).split("|"):
+        for line in re.split(r"(?<! )\|", self._random.choice(options).replace("#", str(self._number))):
             code = line.lstrip()
             if code in ("$block", "$loop"):
                 code = self.block(depth + 1, code == "$loop")
@@ -349,7 +452,7 @@ def is_python(text: str) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
         try:
-            compile("async def main():\n" + textwrap.indent(text, "    "), "main", "exec")
+            compile("async def main():\n" + textwrap.indent(text, "    "), "main", "exec", dont_inherit=True)
         except SyntaxError:
             return False
     return True
@@ -357,18 +460,27 @@ def is_python(text: str) -> bool:
 
 # --- the constructs of Python ----------------------------------------------------------------------
 
-_PARTS: Final = ("expr", "stmt", "keyword", "comprehension", "withitem", "arguments", "match_case", "excepthandler")
+_HOLDERS: Final = ("keyword", "comprehension", "withitem", "arguments", "arg", "match_case")
+"""The classes that are neither expressions nor statements, and hold some."""
 
 
 def constructs() -> set[str]:
-    """Return the expression and statement classes of Python, and their parts that may hold an await (`BinOp.left`)."""
+    """Return the classes of Python's syntax, and each position that may hold an await (`Call.args[1]`)."""
+    # `[0]` is the first of several and `[1]` a later one; a holder has the position in its own (`Call.keywords[0].value`).
     kinds: set[str] = set()
     for kind in [*ast.expr.__subclasses__(), *ast.stmt.__subclasses__()]:
-        kinds.add(kind.__name__)
-        for part in re.findall(r"(\w+)[*?]? (\w+)", (kind.__doc__ or "").partition("(")[2]):
-            if part[0] in _PARTS:
-                kinds.add(f"{kind.__name__}.{part[1]}")
-    return kinds
+        kinds |= {kind.__name__, *(f"{kind.__name__}.{position}" for position in _positions(kind))}
+    return kinds | {kind.__name__ for base in (ast.pattern, ast.operator) for kind in base.__subclasses__()}
+
+
+def _positions(kind: type[ast.AST]) -> Iterator[str]:
+    for held, many, name in re.findall(r"(\w+)([*?]?) (\w+)", (kind.__doc__ or "").partition("(")[2]):
+        places = [f"{name}[0]", f"{name}[1]"] if many == "*" else [name]
+        if held in ("expr", "stmt"):
+            yield from places
+        elif held == "excepthandler" or held in _HOLDERS:
+            inner = list(_positions(ast.ExceptHandler if held == "excepthandler" else getattr(ast, held)))
+            yield from (f"{place}.{position}" for place in places for position in inner)
 
 
 def constructs_of(tree: ast.AST) -> set[str]:
@@ -378,14 +490,21 @@ def constructs_of(tree: ast.AST) -> set[str]:
     return seen
 
 
-def _visit(node: ast.AST, seen: set[str]) -> bool:
-    """Collect the constructs of a node, and return True if it holds an await."""
-    name, waits = type(node).__name__, isinstance(node, ast.Await)
-    seen.add(name)
+def _visit(node: ast.AST, seen: set[str]) -> list[str]:
+    """Collect the constructs of a node, and return the positions in it that hold an await, without its class."""
+    name, held = type(node).__name__, []
     for field, value in ast.iter_fields(node):
-        parts: list[Any] = value if isinstance(value, list) else [value]
-        found = [_visit(part, seen) for part in parts if isinstance(part, ast.AST)]
-        if any(found):
-            seen.add(f"{name}.{field}")
-            waits = True
-    return waits
+        for index, part in enumerate(value if isinstance(value, list) else [value]):
+            if not isinstance(part, ast.AST):
+                continue
+            place = f"{field}[{min(index, 1)}]" if isinstance(value, list) else field
+            positions = _visit(part, seen)
+            if isinstance(part, (ast.expr, ast.stmt)):
+                held += [place] if positions or isinstance(part, ast.Await) else []
+            else:
+                held += [f"{place}.{position}" for position in positions]
+    if isinstance(node, (ast.expr, ast.stmt)):
+        seen |= {name, *(f"{name}.{position}" for position in held)}
+    else:
+        seen.add(name)
+    return held

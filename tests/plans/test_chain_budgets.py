@@ -8,6 +8,7 @@ import random
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 
 from patience import until
 from ropewalk import App, tool
+from ropewalk.app.run_budget import accounts_of_correction
 from ropewalk.config.settings import BudgetSettings
 from ropewalk.doors.http.site import make_site
 from ropewalk.doors.mcp.catalogue import Catalogue, Finder
@@ -23,6 +25,7 @@ from ropewalk.doors.mcp.flows import Flows
 from ropewalk.doors.mcp.tasks import Tasks
 from ropewalk.doors.mcp.tool_source import CallContext
 from ropewalk.errors import InvalidInput
+from ropewalk.journal.protocol import RunRow
 from ropewalk.journal.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.anyio
@@ -297,3 +300,44 @@ async def test_two_stores_of_one_file_share_the_ledger(tmp_path: Path) -> None:
     assert (results.count(None), one.used("a")["calls"], two.used("b")["calls"]) == (5, 5, 5)
     one.close()
     two.close()
+
+
+async def test_corrections_keep_the_budgets_of_a_run_whoever_started_it(shop: Store, tmp_path: Path) -> None:
+    settings = BudgetSettings(per="run", definitions={"orders": {"calls": 4}})
+    plan = {"kind": "plan", "name": "orders", "code": ORDERS.format(2)}
+    async with open_app(tmp_path, shop, settings) as app:
+        for number, (budget, most) in enumerate([({"calls": 3}, 3), (None, 4)]):
+            shop.made.clear()
+            first = await app.run(plan, budget=budget, run_id=f"r{number}")
+            answer: Any = await app.plans.resume_run(first.run_id, code=ORDERS.format(9))
+            answer = await app.plans.resume_run(answer["runId"], code=ORDERS.format(10))
+            assert (answer["error"]["kind"], shop.made) == ("BudgetExceeded", list(range(most)))
+
+
+async def test_corrections_keep_the_budget_of_a_day(shop: Store, tmp_path: Path) -> None:
+    settings = BudgetSettings(definitions={"orders": {"calls": 3}})
+    plan = {"kind": "plan", "name": "orders", "code": ORDERS.format(2)}
+    async with open_app(tmp_path, shop, settings) as app:
+        first = await app.run(plan, run_id="r")
+        answer: Any = await app.plans.resume_run("r", code=ORDERS.format(9))
+        assert (first.status, answer["error"]["kind"], shop.made) == ("failed", "BudgetExceeded", [0, 1, 2])
+
+
+async def test_the_correction_of_a_part_keeps_the_budget_of_the_outer_run(shop: Store, tmp_path: Path) -> None:
+    plan = {"kind": "plan", "name": "orders", "code": ORDERS.format(2)}
+    outer = {"kind": "chain", "name": "outer", "nodes": [{"id": "n", "type": "tool", "tool": "orders"}]}
+    async with open_app(tmp_path, shop) as app:
+        app.toolbox.register(app.as_tool(plan))
+        await app.run(outer, budget={"calls": 4}, run_id="r")
+        [part] = app.store.list_runs(parent="r")
+        answer: Any = await app.plans.resume_run(part.id, code=ORDERS.format(9))
+        # The call of the plan counts, too.
+        assert (answer["error"]["kind"], shop.made) == ("BudgetExceeded", [0, 1, 2])
+
+
+def test_a_correction_counts_for_the_day_on_which_it_begins() -> None:
+    today = datetime.now(UTC).date().isoformat()
+    kept = ["run:a 2020-01-01", "project run:b", "definition x run:b"]
+    accounts = {name: {"calls": 1.0} for name in ("project 2020-01-01", "definition a b 2020-01-01", *kept)}
+    row = RunRow(id="a", kind="plan", context={"budgets": accounts})
+    assert list(accounts_of_correction(row)) == [f"project {today}", f"definition a b {today}", *kept]

@@ -44,11 +44,17 @@ class Shop:
             return amount
 
         @tool(annotations={"readOnlyHint": True})
+        async def wait(item: int) -> int:
+            """Wait until an item is ordered."""
+            await until(lambda: item in self.ordered)
+            return item
+
+        @tool(annotations={"readOnlyHint": True})
         async def look(item: int) -> int:
             """Look at an item."""
             return item
 
-        return [order, pay, look]
+        return [order, pay, wait, look]
 
 
 @pytest.fixture
@@ -106,6 +112,33 @@ async def test_calls_that_overlapped_are_offered_in_any_order(shop: Shop, tmp_pa
     assert (answer["status"], answer["result"], shop.ordered) == ("completed", [1, 2, 3], [3, 2, 1])
 
 
+async def test_calls_of_one_gather_have_no_order_also_where_one_began_after_the_other_had_ended(
+    shop: Shop, tmp_path: Path
+) -> None:
+    late = "async def late():\n    await wait(item=1)\n    await order(item=2)"
+    first = program(late, "await asyncio.gather(order(item=1), late())", FAIL)
+    both = "r = await asyncio.gather(*[order(item=i) for i in (2, 1)])"
+    answer = await correct(shop, tmp_path, first, program(both, "return r"))
+    assert (answer["status"], shop.ordered) == ("completed", [1, 2])
+
+
+@pytest.mark.parametrize(("order", "status"), [((3, 1, 4, 2), "completed"), ((1, 4), "conflict")])
+async def test_calls_inside_one_of_several_that_overlap_keep_their_order(
+    shop: Shop, tmp_path: Path, order: tuple[int, ...], status: str
+) -> None:
+    pair = "async def pair(i):\n    await order(item=i)\n    await order(item=i + 1)"
+    first = program(pair, "await asyncio.gather(pair(1), pair(3))", FAIL)
+    answer = await correct(shop, tmp_path, first, program(*order, "return 1"))
+    assert (answer["status"], sorted(shop.ordered)) == (status, [1, 2, 3, 4])
+
+
+@pytest.mark.parametrize(("last", "status"), [((10, 11), "completed"), ((11, 10), "conflict")])
+async def test_calls_of_a_loop_keep_their_order(shop: Shop, tmp_path: Path, last: tuple[int, ...], status: str) -> None:
+    loop = "for i in range(12):\n    await order(item=i)"
+    answer = await correct(shop, tmp_path, program(loop, FAIL), program(*range(10), *last, "return 1"))
+    assert (answer["status"], shop.ordered) == (status, [*range(12)])
+
+
 async def test_calls_one_after_another_keep_their_order(shop: Shop, tmp_path: Path) -> None:
     answer = await correct(shop, tmp_path, program(1, 2, FAIL), program(FAIL), program(2, 1, "return 1"))
     assert (answer["status"], answer["changed"]["arguments"], shop.ordered) == ("conflict", {"item": 2}, [1, 2])
@@ -133,6 +166,62 @@ async def test_a_resumed_correction_is_offered_only_what_it_has_not_taken(shop: 
     assert (done["status"], shop.ordered) == ("completed", [1, 2, 1])
 
 
+async def test_another_correction_of_the_same_run_knows_the_writes_of_the_first_one(shop: Shop, tmp_path: Path) -> None:
+    async with open_app(tmp_path, shop) as app:
+        first: Any = await app.plans.run_plan(program(1, 2, FAIL))
+        await app.plans.resume_run(first["runId"], code=program(1, 2, 3, FAIL))
+        dropped: Any = await app.plans.resume_run(first["runId"], code=program(1, 2, "return 1"))
+        assert (dropped["status"], dropped["recorded"]["result"]) == ("conflict", 3)
+        other: Any = await app.plans.resume_run(first["runId"], code=program(1, 2, 3, 4, "return 1"))
+        assert (other["status"], other["corrects"], shop.ordered) == ("completed", first["runId"], [1, 2, 3, 4])
+
+
+async def test_a_correction_stops_the_others_of_the_same_run_that_wait(shop: Shop, tmp_path: Path) -> None:
+    async with open_app(tmp_path, shop) as app:
+        first: Any = await app.plans.run_plan(program(1, FAIL))
+        waits: Any = await app.plans.resume_run(first["runId"], code=program(1, 2, "await wait_for('go')", 3))
+        other: Any = await app.plans.resume_run(first["runId"], code=program(1, 2, 3, "return 1"))
+        assert (waits["status"], other["status"], shop.ordered) == ("waiting", "completed", [1, 2, 3])
+        stopped: Any = app.runs.get(waits["runId"])
+        assert stopped["status"] == "stopped"
+
+
+async def test_a_retry_of_the_first_run_knows_the_writes_of_its_corrections(shop: Shop, tmp_path: Path) -> None:
+    shop.failures = [True]
+    last = "await order(item=9)\nreturn 1"
+    async with open_app(tmp_path, shop) as app:
+        first: Any = await app.plans.run_plan(f"await look(item=1)\n{last}")
+        assert (first["status"], shop.ordered) == ("failed", [])
+        corrected: Any = await app.plans.resume_run(first["runId"], code=program(9, FAIL))
+        assert (corrected["status"], shop.ordered) == ("failed", [9])
+        again: Any = await app.plans.resume_run(first["runId"])
+        assert (again["status"], shop.ordered) == ("completed", [9])
+
+
+async def test_a_retry_that_drops_a_write_of_a_correction_is_a_conflict(shop: Shop, tmp_path: Path) -> None:
+    shop.failures = [True]
+    async with open_app(tmp_path, shop) as app:
+        first: Any = await app.plans.run_plan(program(1, "return 1"))
+        await app.plans.resume_run(first["runId"], code=program(1, 2, FAIL))
+        again: Any = await app.plans.resume_run(first["runId"])
+        assert (again["status"], again["recorded"]["result"], shop.ordered) == ("conflict", 2, [1, 2])
+
+
+async def test_a_retry_takes_the_approval_of_a_call_that_a_correction_made(shop: Shop, tmp_path: Path) -> None:
+    shop.failures = [True]
+    async with open_app(tmp_path, shop) as app:
+        plans = app.plans.for_models()
+        pay = "await pay(amount=7)"
+        first: Any = await plans.run_plan(program(1, pay, pay))
+        answer: Any = await plans.resume_run(first["runId"], code=program(1, pay, FAIL))
+        answer = await plans.resume_run(answer["runId"], {"approved": True}, by="ann")
+        assert (answer["status"], shop.paid) == ("failed", [7])
+        again: Any = await plans.resume_run(first["runId"])
+        assert (again["status"], shop.ordered, shop.paid) == ("waiting", [1], [7])
+        done: Any = await plans.resume_run(first["runId"], {"approved": True})
+        assert (done["status"], shop.paid) == ("completed", [7, 7])
+
+
 @pytest.mark.parametrize("seed", range(12))
 async def test_no_chain_of_corrections_makes_a_write_more_often_than_one_program_asks(
     shop: Shop, tmp_path: Path, seed: int
@@ -141,6 +230,7 @@ async def test_no_chain_of_corrections_makes_a_write_more_often_than_one_program
     items = [chance.randint(1, 3) for _ in range(5)]
     most: Counter[int] = Counter()
     answer: Any = None
+    runs: list[str] = []
     statuses: Counter[str] = Counter()
     async with open_app(tmp_path, shop) as app:
         for number in range(12):
@@ -151,12 +241,16 @@ async def test_no_chain_of_corrections_makes_a_write_more_often_than_one_program
                 asked[chance.randrange(len(asked))] = chance.randint(1, 3)
             reads = [f"await look(item={chance.randint(1, 2)})" for _ in range(chance.randint(0, 2))]
             body: list[object] = [*reads, *asked, chance.choice([FAIL, FAIL, "return 1"]), f"# {number}"]
-            most |= Counter(asked)
             if answer is None:
+                most |= Counter(asked)
                 answer = await app.plans.run_plan(program(*body))
             else:
+                # Any run of the chain is corrected, or retried.
                 code = program(*body) if chance.random() < 0.8 or answer["status"] != "failed" else None
-                answer = await app.plans.resume_run(answer["runId"], code=code)
+                most |= Counter(asked) if code else Counter()
+                run = answer["runId"] if chance.random() < 0.6 else chance.choice(runs)
+                answer = await app.plans.resume_run(run, code=code)
+            runs.append(answer["runId"])
             statuses[answer["status"]] += 1
             assert Counter(shop.ordered) <= most
         shop.failures = []

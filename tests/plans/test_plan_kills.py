@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import fork_server
+from tiers import Scale
 
 from .oracle import run_python
 from .programs import Writer
@@ -55,8 +56,9 @@ asyncio.run(main())
 
 def execute(folder: Path, die_at: int, when: str) -> int:
     """Execute or resume the program of a folder; return the exit code."""
-    code = PROGRAM.format(tests=str(Path(__file__).parents[1]))
-    arguments = [sys.executable, "-c", code, str(folder), str(die_at), when]
+    script = folder / "program.py"
+    script.write_text(PROGRAM.format(tests=str(Path(__file__).parents[1])))
+    arguments = [sys.executable, str(script), str(folder), str(die_at), when]
     done = fork_server.run(arguments, capture_output=True, text=True, timeout=300)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return int(done.returncode)
@@ -81,9 +83,13 @@ def programs(count: int) -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
+@pytest.mark.timeout(3600)
+@pytest.mark.campaign("recovery")
 @pytest.mark.parametrize("when", ["before", "inside"])
-def test_a_killed_plan_repeats_nothing_recorded_and_gives_the_same_result(when: str, tmp_path: Path) -> None:
-    for number, (code, python) in enumerate(programs(4)):
+def test_a_killed_plan_repeats_nothing_recorded_and_gives_the_same_result(
+    when: str, tmp_path: Path, scale: Scale
+) -> None:
+    for number, (code, python) in enumerate(programs(scale(2, 40))):
         for die_at in range(len(python["calls"])):
             folder = tmp_path / f"{number}-{die_at}"
             folder.mkdir()

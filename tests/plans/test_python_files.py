@@ -14,6 +14,7 @@ import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+import fork_server
 from ropewalk import App
 from ropewalk.errors import NotFound
 
@@ -51,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
 
 def ropewalk(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ropewalk", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    return fork_server.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.mark.process
@@ -79,8 +80,9 @@ def test_validate_preview_and_graph(folder: Path) -> None:
 @pytest.mark.process
 def test_mcp(folder: Path) -> None:
     async def listed() -> Any:
-        arguments = ["-m", "ropewalk", "mcp", "reports.py:total"]
-        server = StdioServerParameters(command=sys.executable, args=arguments, cwd=folder, env=dict(os.environ))
+        arguments = ["mcp", "reports.py:total"]
+        command = fork_server.program("ropewalk")
+        server = StdioServerParameters(command=command, args=arguments, cwd=folder, env=dict(os.environ))
         async with stdio_client(server) as streams, ClientSession(*streams) as client:
             await client.initialize()
             tools = (await client.list_tools()).tools

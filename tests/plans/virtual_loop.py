@@ -9,6 +9,7 @@ import datetime
 import io
 import json
 import random
+import re
 import textwrap
 import uuid
 import warnings
@@ -113,17 +114,28 @@ def run_python(
     body = textwrap.indent(ast.unparse(tree), "    ") or "    pass"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        exec(f"async def main({', '.join(inputs)}):\n{body}", space)
+        # Programs do not inherit `from __future__ import annotations` of this module.
+        exec(compile(f"async def main({', '.join(inputs)}):\n{body}", "main", "exec", dont_inherit=True), space)
         printed = io.StringIO()
         outcome: dict[str, Any]
         try:
             with contextlib.redirect_stdout(printed), asyncio.Runner(loop_factory=lambda: loop) as runner:
                 loop.set_exception_handler(lambda loop, context: None)
                 value = runner.run(space["main"](**{name: as_data(item) for name, item in inputs.items()}))
-            outcome = {"result": json.loads(json.dumps(value))}
+            outcome = _as_outcome(value)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - programs raise anything
-            outcome = {"error": type(error).__name__, "message": str(error).replace("main.<locals>.", "")}
+            outcome = {
+                "error": type(error).__name__,
+                "message": re.sub(r"__main__\.main\.<locals>\.\S+ |main\.<locals>\.", "", str(error)),
+            }
     return {**outcome, "calls": calls, "printed": printed.getvalue()}
+
+
+def _as_outcome(value: Any) -> dict[str, Any]:
+    try:
+        return {"result": json.loads(json.dumps(value).replace("main.<locals>.", ""))}
+    except (RecursionError, TypeError, ValueError):
+        return {"unlike": "JSON"}
 
 
 def run_machine(
@@ -138,7 +150,11 @@ def run_machine(
     if outcome.status == "invalid":
         return {"refused": outcome.problems}
     ended: dict[str, Any] = {"result": outcome.result}
-    if outcome.status != "completed":
+    if outcome.status == "stopped" and ("JSON" in outcome.message or "nested" in outcome.message):
+        ended = {"unlike": "JSON"}
+    elif outcome.status == "stopped":  # in Python it may run for ever
+        return {"refused": ({"line": outcome.line, "message": outcome.message},)}
+    elif outcome.status != "completed":
         ended = {"error": outcome.error, "message": outcome.message}
     return {**ended, "calls": world.calls, "printed": outcome.printed}
 
@@ -150,7 +166,7 @@ def compared(
     inputs: Mapping[str, Any] | None = None,
     fresh: Callable[[], Callable[..., Any]] | None = None,
 ) -> list[str] | None:
-    """Return what differs between Python and the machine; None if the machine refuses the program.
+    """Return what differs between Python and the machine; None if it refuses the program or stops it at a limit.
 
     `fresh` makes an `answer` for each of the two runs, for tools that remember.
     """
@@ -158,8 +174,10 @@ def compared(
     if "refused" in machine:
         return None
     python = run_python(text, inputs or {}, tools, fresh() if fresh else answer)
-    return [
+    different = [
         f"{part}: Python {python.get(part)!r}, machine {machine.get(part)!r}"
-        for part in ("result", "error", "message", "calls", "printed")
+        for part in ("result", "unlike", "error", "message", "calls", "printed")
         if json.dumps(python.get(part)) != json.dumps(machine.get(part))
     ]
+    # A value that is not JSON stops a program of the machine where it is an argument or the result.
+    return None if different and "unlike" in machine else different

@@ -54,7 +54,7 @@ def test_what_a_clock_of_another_host_tells_is_not_taken_for_replayed() -> None:
 
 async def test_failures_of_before_are_told_as_replayed(store: Store) -> None:
     chain = {**CHAIN, "errorStrategy": "continue", "nodes": [*CHAIN["nodes"][:1], {**CHAIN["nodes"][1], "params": {}}]}
-    chain["nodes"].append({"id": "t", "type": "TOOL", "tool": "t", "errorStrategy": "retry", "maxRetries": 1})
+    chain["nodes"].append({"id": "t", "type": "TOOL", "tool": "t", "errorStrategy": "retry", "retryDelay": 1})
     tools = ScriptedTools(a=1, b=fails("no"), t=in_turn(fails("busy"), 2))
     events: list[Any] = []
     async with App(store) as app:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+import fork_server
 from patience import BOUND, until
 from ropewalk.doors.cli.serve import _listen
 from ropewalk.doors.connections import ConnectionLimits, RateLimit
@@ -49,7 +50,7 @@ async def serving(**limits) -> AsyncIterator[int]:
     listening = _listen("127.0.0.1", 0)
     port = listening.getsockname()[1]
     task = asyncio.create_task(
-        serve_until_cancelled(AuthMiddleware(site, "t"), listening, 1, ConnectionLimits(**limits))
+        serve_until_cancelled(AuthMiddleware(site, "t"), listening, 0.1, ConnectionLimits(**limits))
     )
     try:
         yield port
@@ -209,9 +210,10 @@ def test_four_hundred_half_requests_leave_the_server_answering_and_its_log_short
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     (tmp_path / "ropewalk.toml").write_text("")
+    (tmp_path / "few_files.py").write_text(FEW_FILES)
     with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-c", FEW_FILES, str(port)],
+        process = fork_server.Popen(
+            [sys.executable, str(tmp_path / "few_files.py"), str(port)],
             cwd=tmp_path, env={"ROPEWALK_TOKEN": "t", "PATH": ""}, stdout=subprocess.PIPE, stderr=log,
         )  # fmt: skip
     opened: list[socket.socket] = []

@@ -14,6 +14,8 @@ import pytest
 
 from .server import TOKEN, Served
 
+pytestmark = pytest.mark.process
+
 SQL = [
     "'", "''", '"', "\\", "' OR '1'='1", "' OR 1=1 --", "'; DROP TABLE run; --", "') OR ('1'='1", "%", "_", "%%", "\\%",
     "[a-z]*", "*", "?", "$1", "?1", ":a", "1 UNION SELECT 1,2,3", "x' AND (SELECT 1 FROM run)--", "\u02bc OR 1=1",

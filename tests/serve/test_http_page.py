@@ -66,6 +66,7 @@ def test_the_page_is_small() -> None:
     assert {file.suffix for file in files} == {".html", ".js", ".css", ".svg"}
 
 
+@pytest.mark.process
 def test_the_wheel_has_the_page(tmp_path: Path) -> None:
     if importlib.util.find_spec("hatchling") is None and "CI" not in os.environ:
         pytest.skip("hatchling, which builds the wheel, is not installed")

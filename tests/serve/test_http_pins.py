@@ -12,6 +12,8 @@ import fork_server
 
 from .server import COMMAND, Served, serve
 
+pytestmark = pytest.mark.process
+
 SHIFTY = Path(__file__).parents[1] / "mcp_servers" / "shifty.py"
 WEIGH = {"name": "weigh", "description": "Weighs a rope.", "inputSchema": {"type": "object"}}
 DIE = {"name": "die", "description": "Ends the process.", "inputSchema": {"type": "object"}}

@@ -31,6 +31,7 @@ def asks(url: str, **headers: str) -> int:
     return httpx2.get(f"{url}/api/runs", headers=headers, timeout=30).status_code
 
 
+@pytest.mark.process
 def test_a_cookie_is_no_token_and_each_browser_has_its_own(served: Served) -> None:
     with opened(served.url) as first, opened(served.url) as second:
         [(_, one)], [(_, other)] = first.cookies.items(), second.cookies.items()
@@ -58,6 +59,7 @@ def test_a_logout_ends_one_session_and_all_of_them_where_it_says_so(served: Serv
     assert served.get("/api/runs").status_code == 200
 
 
+@pytest.mark.process
 def test_two_servers_do_not_log_each_other_out_nor_take_each_others_sessions(served: Served, tmp_path: Path) -> None:
     for other in serve(tmp_path):
         # One jar, as a browser has it: cookies know no ports.
@@ -75,6 +77,7 @@ def test_two_servers_do_not_log_each_other_out_nor_take_each_others_sessions(ser
             assert asks(here.url, Cookie=f'bad{{}}=; {name}={morsel.value}; x="') == 200
 
 
+@pytest.mark.process
 def test_a_restart_ends_sessions_and_the_token_opens_a_new_one(tmp_path: Path) -> None:
     before = ""
     for server in serve(tmp_path):

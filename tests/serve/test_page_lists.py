@@ -86,6 +86,7 @@ def test_runs_are_filtered_by_definition_and_by_date(page: Page, served: Served)
     file.unlink()
 
 
+@pytest.mark.process
 def test_runs_are_listed_by_flow_and_until_a_time(served: Served) -> None:
     name = f"Flow {fresh()}"
     id = begin(served, chain(call("a", "add", a=1), name=name), wait=20)

@@ -78,6 +78,7 @@ def test_a_node_shows_what_its_call_was_given(page: Page, served: Served) -> Non
     assert done.get_by_role("region", name="Output").inner_text().endswith("42")
 
 
+@pytest.mark.process
 def test_arguments_of_a_run_that_waits_and_of_one_that_is_not_there(served: Served) -> None:
     nodes = [call("a", "add", a=1), {"id": "w", "type": "wait", "event": "e"}, call("b", "add", a="$output.w")]
     id = begin(served, chain(*nodes), wait=1)

@@ -16,7 +16,7 @@ import httpx2
 import pytest
 
 import fork_server
-from patience import BOUND
+from patience import BOUND, wait_until
 from ropewalk.tools.mcp.servers import McpServers
 
 from .server import COMMAND, TOKEN, Served, serve
@@ -81,12 +81,11 @@ def test_sigterm_ends_the_server_while_a_program_burns(tmp_path: Path) -> None:
 
     thread = threading.Thread(target=attack, daemon=True)
     thread.start()
-    while not (children := burning(served.process.pid)):
-        assert thread.is_alive()
+    children = wait_until(lambda: burning(served.process.pid) or not thread.is_alive())
+    assert isinstance(children, list)
     served.process.send_signal(signal.SIGTERM)
     served.process.wait(BOUND)
-    while any(Path(f"/proc/{pid}/fd").exists() for pid in children):
-        pass
+    wait_until(lambda: not any(Path(f"/proc/{pid}/fd").exists() for pid in children))
     thread.join()
     serving.close()
 

@@ -10,9 +10,9 @@ import asyncio
 import hashlib
 import json
 import os
-import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -104,7 +104,7 @@ allow = ["ARG_KEY", "LOCAL_KEY"]
 http = ["ARG_KEY"]
 
 [mcp.odd]
-command = {sys.executable!r}
+command = {fork_server.program("python")!r}
 args = [{str(ODD)!r}]
 env = {{TOKEN = "${{ODD_TOKEN}}"}}
 
@@ -157,13 +157,16 @@ def test_a_secret_that_a_run_uses_comes_to_its_tools_and_nowhere_else(served: Se
         said[path] = served.post(path, {"document": CHAIN}).text
     said["a call"] = served.post("/api/tools/odd:environment", {"arguments": {}}).text
     assert '"TOKEN":"***"' in said["a call"]
-    for words in (
+    commands = (
         ("runs", "show", "r", "--json"), ("runs", "export", "r"), ("runs", "export", "r", "--as-test"), ("doctor",),
         ("tools", "ls", "--json"), ("tools", "call", "odd:environment"), ("run", "spill.yaml", "--log", "json"),
-    ):  # fmt: skip
-        command = fork_server.run([COMMAND, *words], cwd=served.folder, capture_output=True, text=True, timeout=300)
-        assert command.returncode == 0, command.stderr
-        said[" ".join(words)] = command.stdout + command.stderr
+    )  # fmt: skip
+    with ThreadPoolExecutor(4) as threads:
+        for words, command in zip(
+            commands, threads.map(lambda words: run(served.folder, words), commands), strict=True
+        ):
+            assert command.returncode == 0, command.stderr
+            said[" ".join(words)] = command.stdout + command.stderr
     said["by MCP"] = asyncio.run(by_mcp(served.folder))
 
     # The log has not, nor have traces and metrics, nor any file.
@@ -179,6 +182,10 @@ def test_a_secret_that_a_run_uses_comes_to_its_tools_and_nowhere_else(served: Se
     assert any(file.endswith(".db") for file in files)
     leaks = {where: found(text) for where, text in {**said, **sent, **files}.items()}
     assert {where: names for where, names in leaks.items() if names} == {}
+
+
+def run(folder: Path, words: tuple[str, ...]) -> Any:
+    return fork_server.run([COMMAND, *words], cwd=folder, capture_output=True, text=True, timeout=300)
 
 
 def test_a_document_that_is_sent_reads_no_other_secret(served: Served) -> None:
@@ -199,7 +206,7 @@ async def by_mcp(folder: Path) -> str:
     # Words of its own, so that it is this client's server, and not this client, that hides them.
     settings = {f"GIVEN_{i}": value for i, value in enumerate(environment.values())}
     wrapped = "; ".join(f'export {name}="$GIVEN_{i}"' for i, name in enumerate(environment))
-    line = f"{wrapped}; exec {COMMAND} mcp --log json"
+    line = f"{wrapped}; exec {fork_server.program('ropewalk')} mcp --log json"
     servers.add("door", {"command": "sh", "args": ["-c", line], "cwd": str(folder), "env": settings})
     async with servers:
         flow = await servers.call_tool("door", "spill", {})

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from serve.server import Served, serve
+from tiers import sampled
 
 pytestmark = pytest.mark.process
 
@@ -25,7 +26,7 @@ def with_server(tmp_path: Path) -> Iterator[Served]:
     yield from serve(tmp_path, settings=f"[mcp.odd]\ncommand = 'sh'\nargs = [{json.dumps(str(script))}]\n")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", sampled("faults", [signal.SIGTERM, signal.SIGINT], 1))
 def test_a_signal_ends_it_with_the_servers_that_it_has_started(with_server: Served, number: signal.Signals) -> None:
     answer = with_server.post("/api/tools/odd:pid", {"arguments": {}})
     assert answer.status_code == 200, answer.text

@@ -331,7 +331,7 @@ def test_a_worker_opens_the_backend_again(tmp_path: Path, postgres_url: str) -> 
         tools.write_text(tools.read_text() + "\nimport echo_backend\n")
         (crew.folder / "echo_backend.py").write_text(ECHO)
         crew.hire()
-        run_id = crew.submit(crew.write("greet.json", json.dumps(CHAIN)), "--input", '{"who": "Dee"}')
+        run_id = crew.submit(crew.write("greet.json", json.dumps(CHAIN)), input={"who": "Dee"})
         assert crew.until_ended(run_id) == "completed"
         row = crew.row(run_id)
         assert row is not None

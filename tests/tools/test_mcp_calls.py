@@ -20,6 +20,8 @@ from ropewalk.tools.tool import ProgressEvent
 
 from .mcp_lab import HttpServer, forked, odd_http, python, said, servers
 
+pytestmark = pytest.mark.process
+
 LINES = ("stdio-2026", "stdio-legacy", "http-2026", "http-legacy")
 
 

@@ -93,7 +93,9 @@ def test_without_a_login_a_call_fails_at_once_and_says_what_to_do(server: HttpSe
     asyncio.run(case())
 
 
-def test_a_login_is_kept_for_later_processes_in_a_file_of_the_user(server: HttpServer, state: Path) -> None:
+def test_a_login_is_kept_for_later_processes_in_a_file_of_the_user(
+    server: HttpServer, state: Path, tmp_path: Path
+) -> None:
     async def log_in() -> None:
         async with servers(server) as mcp:
             assert await mcp.log_in("guarded", browse)
@@ -104,7 +106,8 @@ def test_a_login_is_kept_for_later_processes_in_a_file_of_the_user(server: HttpS
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(state.stat().st_mode) == 0o700
 
-    program = f"""
+    program = tmp_path / "later.py"
+    program.write_text(f"""
 import asyncio
 from ropewalk.tools.mcp.servers import McpServers
 async def main():
@@ -112,8 +115,8 @@ async def main():
         mcp.add("guarded", {{"url": {server.url!r}}})
         print((await mcp.call_tool("guarded", "who")).content[0].text)
 asyncio.run(main())
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+""")
+    done = fork_server.run([sys.executable, program], capture_output=True, text=True, check=True)
     assert done.stdout == "Bearer ***\n", "the token reached the server, and no answer shows it"
     assert seen(server)["used"]["login"] == 1
 

@@ -61,9 +61,10 @@ def test_children_get_only_the_allow_list_and_what_is_configured(monkeypatch: py
 
     async def case() -> None:
         config = python(
-            "odd.py", env={"PLACE": "${ODD_PLACE}", "TOKEN": "${ANTHROPIC_API_KEY}", "MODE": "${NOT_SET_HERE:-plain}"}
+            "mortal.py",
+            env={"PLACE": "${ODD_PLACE}", "TOKEN": "${ANTHROPIC_API_KEY}", "MODE": "${NOT_SET_HERE:-plain}"},
         )
-        async with servers(bare=python("odd.py"), odd=config) as mcp:
+        async with servers(bare=python("mortal.py"), odd=config) as mcp:
             bare = (await mcp.call_tool("bare", "environment")).structured_content
             allowed = {"HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER"}
             assert set(bare) <= allowed
@@ -77,7 +78,7 @@ def test_children_get_only_the_allow_list_and_what_is_configured(monkeypatch: py
 def test_children_get_no_descriptor_of_ours() -> None:
     async def case() -> None:
         with inheritable() as leaked:
-            async with servers(odd=python("odd.py")) as mcp:
+            async with servers(odd=python("mortal.py")) as mcp:
                 assert leaked not in json.loads(said(await mcp.call_tool("odd", "descriptors")))
 
     asyncio.run(case())

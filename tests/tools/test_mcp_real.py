@@ -18,6 +18,8 @@ from ropewalk.tools.tool import ProgressEvent
 
 from .mcp_lab import HttpServer, free_port, gone, node, node_script, said, servers
 
+pytestmark = pytest.mark.process
+
 
 def module(name: str, *args: str) -> dict[str, Any]:
     return {"command": sys.executable, "args": ["-m", name, *args]}

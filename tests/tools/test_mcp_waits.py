@@ -15,7 +15,7 @@ from ropewalk import App, Toolbox, flow
 from ropewalk.errors import ConfigError, InvalidInput, NotWaiting
 from ropewalk.tools.mcp.servers import McpServers
 
-from .mcp_lab import SERVERS, HttpServer, free_port, python
+from .mcp_lab import SERVERS, HttpServer, forked, free_port, python
 
 LINES = ("http-2026-07-28", "http-legacy", "stdio-legacy")
 ERAS = LINES[:2]
@@ -48,7 +48,7 @@ class Lab:
         if self.url is not None:
             config["url"] = self.url
         else:
-            config = python("asker.py", env={"LEDGER": str(self.ledger)}, **config)
+            config = forked("asker.py", env={"LEDGER": str(self.ledger)}, **config)
         return App(self.store, toolbox=Toolbox(mcp={"asker": config}))
 
     def forget(self) -> None:

@@ -70,12 +70,14 @@ async def test_a_failed_program_says_what_can_be_undone_and_undo_run_undoes_it(t
         assert (report["status"], len(report["undone"])) == ("undone", 2)
         again: Any = await app.plans.undo_run("r")
         assert again["undone"] == report["undone"]
-        # Its recorded calls no longer hold, so corrected code cannot reuse them.
+        # Its recorded calls no longer hold, so a retry cannot reuse them, and corrected code makes them again.
         with pytest.raises(RunUndone):
-            await app.plans.resume_run("r", code=CODE.replace("await fail()", "first"))
+            await app.plans.resume_run("r")
         with pytest.raises(NothingToUndo):
             await app.plans.undo_run("r~undo")
-    assert shop.book == ["order a", "order c", "cancel c", "cancel a"]
+        assert shop.book == ["order a", "order c", "cancel c", "cancel a"]
+        done: Any = await app.plans.resume_run("r", code=CODE.replace("await fail()", "return 1"))
+        assert (done["status"], shop.book[4:]) == ("completed", ["order a", "order c"])
 
 
 async def test_a_model_that_undoes_waits_for_a_person_where_its_calls_would(tmp_path: Path) -> None:
@@ -155,10 +157,10 @@ async def test_a_call_that_a_corrected_run_reuses_is_undone_once_in_either_run(f
         assert report["status"] == "undone"
         with pytest.raises(NothingToUndo, match=f"undone already in run {first}, by run {first}~undo"):
             await app.plans.undo_run("s")
-        # The results that the runs share no longer hold, so nobody continues with them.
+        # The results that the runs share no longer hold, so nobody retries them.
         for run_id in "rst":
             with pytest.raises(RunUndone):
-                await app.plans.resume_run(run_id, code=more)
+                await app.plans.resume_run(run_id)
         if first == "r":
             last: Any = await app.plans.undo_run("t")
             assert [step["args"] for step in last["undone"]] == [{"id": "z"}]
@@ -214,3 +216,67 @@ async def test_a_program_of_an_agent_is_undone_with_the_run_of_the_agent(tmp_pat
     assert '"partOf":"r"' in answers[-1]
     assert report["status"] == "undone"
     assert shop.book == ["order z", "order a", "order c", "cancel c", "cancel a", "cancel z"]
+
+
+@pytest.mark.parametrize("undone", ["r", "s", "t"])
+@pytest.mark.parametrize("corrected", ["r", "s", "t"])
+async def test_writes_that_one_run_of_a_chain_undid_are_made_again_once(
+    corrected: str, undone: str, tmp_path: Path
+) -> None:
+    shop = Shop()
+    more = CODE.replace("await fail()", "await order(item='z')\nawait fail()")
+    async with open_app(shop, tmp_path) as app:
+        await app.plans.run_plan(CODE, run_id="r")
+        await app.plans.resume_run("r", code=f"{CODE}\n# s", new_id="s")
+        await app.plans.resume_run("s", code=more, new_id="t")
+        await app.plans.undo_run(undone)
+        before = len(shop.book)
+        # The order that only the last run made is undone with it alone.
+        again = ["order a", "order c", *(["order z"] if undone == "t" else [])]
+        answer: Any = await app.plans.resume_run(corrected, code=f"{more}\n# u", new_id="u")
+        assert (answer["status"], shop.book[before:]) == ("failed", again)
+        for number, run_id in enumerate("rstu"):
+            answer = await app.plans.resume_run(run_id, code=f"{more}\n# {number}")
+            assert (answer["status"], shop.book[before:]) == ("failed", again)
+        # What was made again is a write of the chain: code that drops it is a conflict.
+        answer = await app.plans.resume_run("u", code='await order(item="a")')
+        assert (answer["status"], shop.book[before:]) == ("conflict", again)
+
+
+async def test_an_undone_payment_needs_a_new_approval(tmp_path: Path) -> None:
+    shop = Shop()
+
+    @tool(annotations={"destructiveHint": True}, undo=shop.tools()[0])
+    async def pay(id: str) -> dict[str, str]:
+        """Pay."""
+        shop.book.append(f"pay {id}")
+        return {"id": id}
+
+    async with App(f"sqlite:///{tmp_path / 'runs.db'}", tools=[pay, *shop.tools()]) as app:
+        plans = app.plans.for_models()
+        code = 'await pay(id="a")\nawait fail()'
+        await plans.run_plan(code, run_id="r")
+        await plans.resume_run("r", {"approved": True})
+        await plans.undo_run("r")
+        waiting: Any = await plans.resume_run("r~undo", {"approved": True})
+        assert (waiting["status"], shop.book) == ("undone", ["pay a", "cancel a"])
+        asked: Any = await plans.resume_run("r", code=f"{code}\n# s")
+        assert (asked["status"], len(shop.book)) == ("waiting", 2)
+        paid: Any = await plans.resume_run(asked["runId"], {"approved": True})
+        assert (paid["status"], shop.book[2:]) == ("failed", ["pay a"])
+        last: Any = await plans.resume_run("r", code='return await pay(id="a")')
+        assert (last["status"], shop.book[2:]) == ("completed", ["pay a"])
+
+
+async def test_a_run_is_not_corrected_while_it_is_being_undone(tmp_path: Path) -> None:
+    shop = Shop()
+    async with open_app(shop, tmp_path) as app:
+        plans = app.plans.for_models()
+        await plans.run_plan(CODE, run_id="r")
+        await plans.undo_run("r")
+        with pytest.raises(RunUndone):
+            await plans.resume_run("r", code=f"{CODE}\n# s")
+        await plans.resume_run("r~undo", {"approved": False})
+        # Nothing was undone, so the orders are still in effect.
+        answer: Any = await plans.resume_run("r", code=f"{CODE}\n# s")
+        assert (answer["status"], shop.book) == ("failed", ["order a", "order c"])

@@ -30,6 +30,8 @@ from pathlib import Path
 
 from values.flow_kinds import KINDS, app, ping, search, source
 
+pytestmark = pytest.mark.process
+
 home = app()
 made = [home.as_tool(source(kind, Path(__file__).parent), name=kind.replace(" ", "_")) for kind in KINDS]
 globals().update({{tool.name: tool for tool in made}})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,7 +10,29 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from postgres_server import PostgresServer
+
+from .copies import Copies
 from .crew import STEPS, Crew, kill
+
+
+@pytest.fixture(scope="session")
+def copies() -> Iterator[Copies]:
+    made = Copies()
+    yield made
+    made.drop_originals()
+
+
+@pytest.fixture
+def postgres_url(request: pytest.FixtureRequest, copies: Copies) -> Iterator[str]:
+    """The address of an empty store in Postgres, with all its tables."""
+    yield from copies.copy(os.environ.get("ROPEWALK_TEST_POSTGRES") or request.getfixturevalue("postgres_server").url)
+
+
+@pytest.fixture
+def own_url(copies: Copies, postgres_server: PostgresServer) -> Iterator[str]:
+    """The same on the server of our own, which can go away."""
+    yield from copies.copy(postgres_server.url)
 
 
 @pytest.fixture

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import re
 import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
 from faults.scene import STEPS, Scene, ended, kill
+from ropewalk import App
 from ropewalk.journal.postgres.session import parse_target
 
 MORE_TOOLS = '''
@@ -37,7 +40,7 @@ async def who(at: str, ms: int = 15) -> int:
 
 
 class Crew(Scene):
-    """`hire` starts workers; every process has ended and nothing is left when `dismiss` returns."""
+    """`hire` starts workers; every process has ended when `dismiss` returns."""
 
     def __init__(self, folder: Path, url: str, chain: str = STEPS, settings: str = "") -> None:
         super().__init__(folder, chain, url)
@@ -45,6 +48,7 @@ class Crew(Scene):
         self.settings(settings)
         tools = folder / "tools.py"
         tools.write_text(tools.read_text() + MORE_TOOLS)
+        self._connection: psycopg.Connection[Any] | None = None
         self.workers: list[subprocess.Popen[str]] = []
         self.logged_at_start: dict[int, list[str]] = {}
 
@@ -77,14 +81,44 @@ class Crew(Scene):
     def worker(self, pid: int) -> subprocess.Popen[str]:
         return next(worker for worker in self.workers if worker.pid == pid)
 
-    def submit(self, source: str, *words: str) -> str:
-        done = self.run("run", source, "--no-wait", *words)
-        assert done.code == 0, done.err
-        return done.out.strip()
+    def submit(self, source: str, id: str | None = None, **how: Any) -> str:
+        return self.submit_all(source, {id: how.pop("input", None)}, **how)[0]
+
+    def submit_all(self, source: str, inputs: dict[Any, Any], **how: Any) -> list[str]:
+        """Queue a run for each id and input, without a process of its own, which would take longer than the run."""
+
+        async def queue() -> list[str]:
+            async with App.open(str(self.folder), store=self.url) as app:
+                path = str(self.folder / source)
+                return [await app.submit(path, input, run_id=id, **how) for id, input in inputs.items()]
+
+        return asyncio.run(queue())
+
+    def sql(self, query: str, *values: object) -> list[Any]:
+        """Run a statement in the schema of the store; `{dbos}` is that of DBOS."""
+        target = parse_target(self.url)
+        if self._connection is None:
+            self._connection = psycopg.connect(**target.parameters, autocommit=True)
+            self._connection.execute(f"SET search_path TO {target.schema}")  # type: ignore[arg-type]
+        try:
+            cursor = self._connection.execute(query.replace("{dbos}", f"{target.schema}_dbos"), values)  # type: ignore[arg-type]
+        except psycopg.OperationalError:
+            self._connection = None  # the server was away: the next statement opens another connection
+            raise
+        return cursor.fetchall() if cursor.description else []
 
     def status(self, run_id: str) -> str:
-        row = self.row(run_id)
-        return row.status if row is not None else ""
+        """The status of a run, "" before there is one; asks again if the server was away since the last question."""
+        for attempt in range(2):
+            try:
+                rows = self.sql("SELECT status FROM run WHERE id = %s", run_id)
+                return str(rows[0][0]) if rows else ""
+            except psycopg.errors.UndefinedTable:
+                return ""
+            except psycopg.OperationalError:
+                if attempt:
+                    raise
+        raise AssertionError
 
     def until_ended(self, run_id: str) -> str:
         self.until(lambda: self.status(run_id) not in ("", "running"))
@@ -99,18 +133,9 @@ class Crew(Scene):
             if worker.poll() is None:
                 worker.send_signal(signal.SIGCONT)
                 kill(worker)
-        # A worker that a test has started by itself may end meanwhile and hold a lock.
-        for attempt in range(5):
-            try:
-                self._drop_dbos_schema()
-                return
-            except psycopg.errors.DeadlockDetected:
-                if attempt == 4:
-                    raise
-
-    def _drop_dbos_schema(self) -> None:
-        with psycopg.connect(**parse_target(self.url).parameters, autocommit=True) as connection:
-            connection.execute(f"DROP SCHEMA IF EXISTS {parse_target(self.url).schema}_dbos CASCADE")  # type: ignore[arg-type]
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
 
 __all__ = ["STEPS", "Crew", "ended", "kill"]

@@ -12,10 +12,12 @@ class Cable(Wire):
 
     def __init__(self, url: str) -> None:
         """`url` is the address of a store on a socket of this host."""
-        query = parse_qs(urlsplit(url).query)
+        parts = urlsplit(url)
+        query = parse_qs(parts.query)
         self._socket = f"{query['host'][0]}/.s.PGSQL.5432"
         super().__init__(self._socket)
-        self.url = f"postgresql://postgres@127.0.0.1:{self.port}/postgres?sslmode=disable&schema={query['schema'][0]}"
+        settings = f"sslmode=disable&schema={query['schema'][0]}"
+        self.url = f"postgresql://postgres@127.0.0.1:{self.port}{parts.path}?{settings}"
 
     def cut_off(self) -> None:
         """Break every connection, and let no new one come."""

@@ -10,6 +10,7 @@ import pytest
 
 from ropewalk.journal.postgres.schedules import TimetableRow
 from ropewalk.workers.schedules import decide_due_times, due_times, next_due
+from tiers import Scale
 
 BERLIN = "Europe/Berlin"
 ZONES = (BERLIN, "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "America/St_Johns", "UTC")
@@ -40,8 +41,9 @@ def test_a_time_of_every_hour_keeps_its_distance_when_clocks_change() -> None:
     ]  # fmt: skip
 
 
-def test_daily_times_come_once_a_day_and_those_of_every_hour_at_equal_distances() -> None:
-    for seed in range(40):
+@pytest.mark.campaign("properties")
+def test_daily_times_come_once_a_day_and_those_of_every_hour_at_equal_distances(scale: Scale) -> None:
+    for seed in range(scale(8, 400)):
         rnd = random.Random(seed)
         zone, minute, hour = rnd.choice(ZONES), rnd.randrange(60), rnd.randrange(24)
         at = datetime(rnd.randint(2024, 2030), 1, 1, tzinfo=UTC)

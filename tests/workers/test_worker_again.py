@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx2
 import psycopg
+import pytest
 
 from ropewalk.journal.postgres.session import parse_target
 
@@ -78,7 +79,7 @@ def test_retry_and_fork_are_done_by_workers(crew: Start) -> None:
 def test_resume_puts_a_run_in_line_for_workers(crew: Start) -> None:
     scene = scene_of(crew, NEEDS.replace("tool: needs", "tool: wait_for_file"))
     [first] = scene.hire()
-    scene.submit("chain.yaml", "--id", "x", "-i", '{"file": "go"}')
+    scene.submit("chain.yaml", id="x", input={"file": "go"})
     scene.until(lambda: "needs" in scene.started())
     kill(first)
     resumed = scene.start("resume", "x", "--json")
@@ -90,11 +91,11 @@ def test_resume_puts_a_run_in_line_for_workers(crew: Start) -> None:
     assert scene.started().count("first") == 1
 
 
+@pytest.mark.campaign("recovery", only=True)
 def test_resume_while_the_chunks_of_a_run_are_handed_over_does_no_harm(crew: Start) -> None:
     scene = scene_of(crew, WIDE)
     crowd = scene.hire(2)
-    items = "@" + scene.write("input.json", json.dumps({"items": list(range(3000))}))
-    scene.submit("chain.yaml", "--id", "x", "-i", items)
+    scene.submit("chain.yaml", id="x", input={"items": list(range(3000))})
     scene.until(lambda: len(scene.started()) > 300)
     by = Counter(int(line.split()[2]) for line in scene.lines() if line.startswith("end item"))
     row = scene.row("x")
@@ -126,7 +127,7 @@ def test_over_http_they_are_done_by_workers_too(crew: Start, serve: Callable[[Cr
     assert post("/api/runs/x/retry", wait=30)["status"] == "completed"
     assert post("/api/runs/x/fork", runId="y", nodes=["needs"], wait=30)["status"] == "completed"
     kill(worker)
-    late = scene.submit("chain.yaml", "--id", "late", "-i", '{"file": "later"}')
+    late = scene.submit("chain.yaml", id="late", input={"file": "later"})
     begun = client.post(f"/api/runs/{late}/resume", json={"wait": 0})
     assert (begun.status_code, begun.json()["status"]) == (202, "running")
     (scene.folder / "later").touch()

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tiers import Scale, sampled
+
 from .crew import Crew, kill
 
 Start = Callable[..., Crew]
@@ -70,11 +72,12 @@ def said(worker: subprocess.Popen[str]) -> str:
     return worker.stderr.read()
 
 
-@pytest.mark.parametrize("tool", ["crunch", "crunch_in_loop"])
-def test_a_tool_that_holds_the_interpreter_runs_once_and_is_named(crew: Start, tool: str) -> None:
-    scene = busy(crew, tool, 4)
+@pytest.mark.campaign("reliability")
+@pytest.mark.parametrize("tool", sampled("reliability", ["crunch", "crunch_in_loop"], 1))
+def test_a_tool_that_holds_the_interpreter_runs_once_and_is_named(crew: Start, tool: str, scale: Scale) -> None:
+    scene = busy(crew, tool, scale(2.5, 6))
     scene.hire(2)
-    scene.submit("chain.yaml", "--id", "x")
+    scene.submit("chain.yaml", id="x")
     assert scene.until_ended("x") == "completed"
     assert scene.started() == ["long", "next"]
     worker = scene.worker(int(next(line for line in scene.lines() if line.startswith("start long")).split()[2]))
@@ -86,9 +89,9 @@ def test_a_tool_that_holds_the_interpreter_runs_once_and_is_named(crew: Start, t
 
 
 def test_a_tool_that_holds_the_interpreter_for_longer_than_is_allowed_loses_its_run(crew: Start) -> None:
-    scene = busy(crew, "crunch", 12, "longest_block = 2\n")
+    scene = busy(crew, "crunch", 12, "longest_block = 1\n")
     scene.hire(2)
-    scene.submit("chain.yaml", "--id", "x")
+    scene.submit("chain.yaml", id="x")
     scene.until(lambda: len(scene.started()) == 2)
     callers = {line.split()[2] for line in scene.lines() if line.startswith("start ")}
     assert len(callers) == 2
@@ -97,7 +100,7 @@ def test_a_tool_that_holds_the_interpreter_for_longer_than_is_allowed_loses_its_
 def test_a_worker_that_is_held_and_computes_nothing_is_silent(crew: Start) -> None:
     scene = busy(crew, "freeze", 60)
     scene.hire(2)
-    scene.submit("chain.yaml", "--id", "x")
+    scene.submit("chain.yaml", id="x")
     scene.until(lambda: "end long" in "\n".join(scene.lines()))
     assert scene.until_ended("x") == "completed"
     assert scene.started() == ["long", "long", "next"]

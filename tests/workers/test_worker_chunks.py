@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ropewalk.journal.address import open_store
+from tiers import Scale
 
 from .crew import Crew, kill
 
@@ -70,21 +71,22 @@ def values(scene: Crew, run_id: str) -> Any:
 def test_a_large_map_is_shared_and_keeps_the_order_of_its_items(crew: Start) -> None:
     scene = squares(crew)
     workers = scene.hire(3)
-    scene.submit("chain.yaml", "--id", "x", "-i", given(scene, list(range(1500))))
+    scene.submit("chain.yaml", id="x", input={"items": list(range(1000))})
     assert scene.until_ended("x") == "completed"
-    assert [value["at"] for value in values(scene, "x")] == list(range(1500))
+    assert [value["at"] for value in values(scene, "x")] == list(range(1000))
     assert set(calls(scene).values()) == {1}
     assert len({line.split()[2] for line in scene.lines() if line.startswith("end item")}) >= 2
     recorded = scene.recorded("x")  # in the run's own journal
-    assert {f"each[{i}]/{node}" for i in range(1500) for node in ("one", "two")} <= recorded
+    assert {f"each[{i}]/{node}" for i in range(1000) for node in ("one", "two")} <= recorded
     assert len(workers) == 3
 
 
-def test_a_worker_killed_in_its_chunks_costs_no_recorded_item(crew: Start) -> None:
-    scene = squares(crew)
+@pytest.mark.campaign("recovery")
+def test_a_worker_killed_in_its_chunks_costs_no_recorded_item(crew: Start, scale: Scale) -> None:
+    scene, count = squares(crew), scale(1200, 6000)
     scene.hire(3)
-    scene.submit("chain.yaml", "--id", "x", "-i", given(scene, list(range(3000))))
-    scene.until(lambda: len(calls(scene)) > 300)
+    scene.submit("chain.yaml", id="x", input={"items": list(range(count))})
+    scene.until(lambda: len(calls(scene)) > 200)
     owner = scene.pids("base")[0]
     by = {int(line.split()[2]) for line in scene.lines() if line.startswith("end item")}
     victim = next(iter(by - {owner}), owner)
@@ -97,17 +99,18 @@ def test_a_worker_killed_in_its_chunks_costs_no_recorded_item(crew: Start) -> No
         f"item{path[5:].partition(']')[0]}" for path in recorded if path.startswith("each[") and path.endswith("one")
     }
     assert again.isdisjoint(done)
-    assert [value["at"] for value in values(scene, "x")] == list(range(3000))
+    assert [value["at"] for value in values(scene, "x")] == list(range(count))
 
 
+@pytest.mark.campaign("recovery", only=True)
 def test_the_worker_that_has_the_run_may_be_killed_too(crew: Start) -> None:
-    scene = squares(crew)
+    scene, count = squares(crew), 6000
     scene.hire(3)
-    scene.submit("chain.yaml", "--id", "x", "-i", given(scene, list(range(3000))))
-    scene.until(lambda: len(calls(scene)) > 300)
+    scene.submit("chain.yaml", id="x", input={"items": list(range(count))})
+    scene.until(lambda: len(calls(scene)) > 200)
     kill(scene.worker(scene.pids("base")[0]))
     assert scene.until_ended("x") == "completed"
-    assert [value["at"] for value in values(scene, "x")] == list(range(3000))
+    assert [value["at"] for value in values(scene, "x")] == list(range(count))
     assert len(scene.pids("base")) == 1
 
 
@@ -116,7 +119,7 @@ def test_the_failure_of_an_item_ends_the_run_as_in_one_process(crew: Start) -> N
     scene, alone = squares(crew), squares(crew)
     (alone.folder / "ropewalk.toml").write_text('[tools]\nmodules = ["tools"]\n')
     scene.hire(2)
-    scene.submit("chain.yaml", "--id", "x", "-i", given(scene, items))
+    scene.submit("chain.yaml", id="x", input={"items": items})
     assert scene.until_ended("x") == "failed"
     one = alone.run("run", "chain.yaml", "--json", "--id", "y", "-i", given(alone, items))
     row = scene.row("x")
@@ -145,7 +148,7 @@ def test_items_that_may_fail_are_told_as_in_one_process(crew: Start) -> None:
 def test_a_limit_holds_over_all_workers_together(crew: Start, limit: int) -> None:
     scene = squares(crew, f"concurrency: {limit}")
     scene.hire(2)
-    scene.submit("chain.yaml", "--id", "x", "-i", given(scene, list(range(600))))
+    scene.submit("chain.yaml", id="x", input={"items": list(range(600))})
     assert scene.until_ended("x") == "completed"
     now = most = 0
     for line in scene.lines():
@@ -158,7 +161,7 @@ def test_a_limit_holds_over_all_workers_together(crew: Start, limit: int) -> Non
 def test_a_stop_reaches_every_chunk(crew: Start) -> None:
     scene = squares(crew)
     scene.hire(2)
-    scene.submit("chain.yaml", "--id", "x", "-i", given(scene, list(range(20000))))
+    scene.submit("chain.yaml", id="x", input={"items": list(range(20000))})
     scene.until(lambda: len(calls(scene)) > 300)
     assert scene.run("runs", "stop", "x").code == 0
     scene.until(lambda: all(row["status"] != "running" for row in parts(scene)))
@@ -181,7 +184,7 @@ def test_a_budget_holds_over_the_chunks_of_all_workers(crew: Start) -> None:
     settings = scene.folder / "ropewalk.toml"
     settings.write_text(f'{settings.read_text()}\n[budget]\ncalls = 700\nper = "run"\n')
     scene.hire(2)
-    scene.submit("chain.yaml", "--id", "x", "-i", given(scene, list(range(1500))))
+    scene.submit("chain.yaml", id="x", input={"items": list(range(1500))})
     assert scene.until_ended("x") == "failed"
     row = scene.row("x")
     assert row is not None

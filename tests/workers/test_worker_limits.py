@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
+import time
 from collections.abc import Callable
-
-import psycopg
-
-from ropewalk import App
-from ropewalk.journal.postgres.session import parse_target
+from typing import Any
 
 from .crew import Crew
 
@@ -35,17 +31,16 @@ def at_once(crew: Crew) -> int:
     return most
 
 
-def put(crew: Crew, count: int, ms: int, *words: str) -> list[str]:
-    return [
-        crew.submit("chain.yaml", "-i", f'{{"at": "{name}", "ms": {ms}}}', "--id", name, *words)
-        for name in (f"r{i}" for i in range(count))
-    ]
+def put(crew: Crew, count: int, ms: int, **how: Any) -> list[str]:
+    return crew.submit_all(
+        "chain.yaml", {name: {"at": name, "ms": ms} for name in (f"r{i}" for i in range(count))}, **how
+    )
 
 
 def test_a_queue_has_so_many_runs_at_once_in_all_workers_and_so_many_in_one(crew: Start) -> None:
     scene = crew(ONE, "[queues.narrow]\nconcurrency = 3\nworker_concurrency = 2\n")
-    runs = put(scene, 6, 2000, "--queue", "narrow")
     workers = scene.hire(2)
+    runs = put(scene, 6, 1000, queue="narrow")
     assert {scene.until_ended(run) for run in runs} == {"completed"}
     assert at_once(scene) <= 3
     assert {pid for run in runs for pid in scene.pids(run)} == {worker.pid for worker in workers}
@@ -62,7 +57,7 @@ def test_a_worker_has_at_most_its_own_concurrency(crew: Start) -> None:
 def test_what_is_urgent_is_taken_first(crew: Start) -> None:
     scene = crew(ONE)
     runs = [
-        scene.submit("chain.yaml", "-i", f'{{"at": "{name}", "ms": 1}}', "--id", name, "--priority", str(priority))
+        scene.submit("chain.yaml", id=name, input={"at": name, "ms": 1}, priority=priority)
         for name, priority in (("late", 300), ("usual", 100), ("first", 1), ("soon", 50))
     ]
     scene.hire(1, "--concurrency", "1")
@@ -73,7 +68,7 @@ def test_what_is_urgent_is_taken_first(crew: Start) -> None:
 def test_a_worker_takes_only_from_the_queues_it_is_told(crew: Start) -> None:
     scene = crew(ONE, "[queues.aside]\n")
     put(scene, 1, 1)
-    aside = scene.submit("chain.yaml", "-i", '{"at": "aside", "ms": 1}', "--queue", "aside")
+    aside = scene.submit("chain.yaml", input={"at": "aside", "ms": 1}, queue="aside")
     scene.hire(1, "--queue", "aside")
     assert scene.until_ended(aside) == "completed"
     assert scene.status("r0") == "running"
@@ -83,31 +78,21 @@ def test_a_worker_takes_only_from_the_queues_it_is_told(crew: Start) -> None:
 
 def test_a_tool_is_called_no_faster_than_its_limit_in_all_workers_together(crew: Start) -> None:
     scene = crew(ONE, '[limits.tools."wh*"]\nper_second = 5\nburst = 2\n')
-    runs = put(scene, 8, 1)
     scene.hire(2)
+    begun = time.time()
+    runs = put(scene, 8, 1)
     assert {scene.until_ended(run) for run in runs} == {"completed"}
     starts = sorted(float(line.split()[3]) for line in scene.lines() if line.startswith("start"))
-    assert starts[-1] - starts[0] >= 6 / 5 - 0.1  # two at once, then five in a second
-    assert all(later - earlier > 0.3 for earlier, later in zip(starts, starts[3:], strict=False))
+    # Two at once, then five in a second. A busy machine may delay a call, but none comes early.
+    assert all(start - begun >= (at - 1) / 5 for at, start in enumerate(starts)), [start - begun for start in starts]
 
 
 def test_a_queue_begins_no_more_runs_in_a_period_than_its_limit(crew: Start) -> None:
-    scene = crew(ONE, "[queues.slow]\nlimit = 4\nperiod = 2\n")
-
-    async def submit() -> list[str]:
-        async with App.open(str(scene.folder), store=scene.url) as app:
-            chain = str(scene.folder / "chain.yaml")
-            return [await app.submit(chain, {"at": f"r{i}", "ms": 1}, queue="slow") for i in range(12)]
-
-    runs = asyncio.run(submit())
+    scene = crew(ONE, "[queues.slow]\nlimit = 3\nperiod = 1\n")
+    runs = put(scene, 9, 1, queue="slow")
     scene.hire(2)
     assert {scene.until_ended(run) for run in runs} == {"completed"}
-    where = parse_target(scene.url)
-    with psycopg.connect(**where.parameters) as connection:
-        taken = connection.execute(  # by the clock of the server
-            f"SELECT started_at_epoch_ms FROM {where.schema}_dbos.workflow_status"  # type: ignore[arg-type]
-            " WHERE name = 'ropewalk.run' ORDER BY 1"
-        ).fetchall()
-    moments = [int(at) for (at,) in taken]
-    assert len(moments) == 12
-    assert all(later - earlier >= 2000 for earlier, later in zip(moments, moments[4:], strict=False)), moments
+    taken = scene.sql("SELECT started_at_epoch_ms FROM {dbos}.workflow_status WHERE name = 'ropewalk.run' ORDER BY 1")
+    moments = [int(at) for (at,) in taken]  # by the clock of the server
+    assert len(moments) == 9
+    assert all(later - earlier >= 1000 for earlier, later in zip(moments, moments[3:], strict=False)), moments

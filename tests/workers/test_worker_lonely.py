@@ -22,6 +22,8 @@ Start = Callable[..., Crew]
 def test_who_waits_for_a_run_hears_that_no_worker_is_there(crew: Start) -> None:
     scene = crew(WHO)
     (scene.folder / "go").touch()
+    tools = scene.folder / "tools.py"
+    tools.write_text(f"{tools.read_text()}\nfrom ropewalk.workers import queues\nqueues._UNATTENDED_AFTER = 0.2\n")
     waiting = scene.start("run", "chain.yaml", "--id", "x", "--json")
     assert waiting.stderr is not None
     said = waiting.stderr.readline()
@@ -45,7 +47,7 @@ def test_workers_of_other_queues_are_not_there_for_it(crew: Start) -> None:
 def test_a_run_in_line_is_listed_as_queued_and_followed(crew: Start) -> None:
     scene = crew(WHO)
     (scene.folder / "go").touch()
-    scene.submit("chain.yaml", "--id", "x")
+    scene.submit("chain.yaml", id="x")
     [row] = scene.run("runs", "ls", "--json").data
     assert (row["status"], row["queued"], row["interrupted"]) == ("running", True, False)
     assert " queued " in scene.run("runs", "ls").out
@@ -99,7 +101,7 @@ def test_a_worker_says_nothing_but_json_when_that_is_asked_for(crew: Start) -> N
     assert worker.stderr is not None
     first = json.loads(worker.stderr.readline())
     assert re.fullmatch(r"worker \S+ takes runs", first["message"])
-    scene.submit("chain.yaml", "--id", "x")
+    scene.submit("chain.yaml", id="x")
     assert scene.until_ended("x") == "completed"
     worker.send_signal(signal.SIGTERM)
     rest = [json.loads(line) for line in ended(worker).err.splitlines()]

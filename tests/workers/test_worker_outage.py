@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from postgres_server import PostgresServer, fresh
+from postgres_server import PostgresServer
 from ropewalk import App
 from ropewalk.journal.postgres.session import Session, parse_target
 from tiers import Scale
@@ -26,18 +26,16 @@ LEASE = 2.5
 
 
 @pytest.fixture
-def crews(tmp_path: Path, postgres_server: PostgresServer) -> Iterator[Callable[..., Crew]]:
-    """On the server of our own: no other goes away."""
+def crews(tmp_path: Path, own_url: str) -> Iterator[Callable[..., Crew]]:
     made: list[Crew] = []
-    for url in fresh(postgres_server.url):
 
-        def make(chain: str = WHO, settings: str = "") -> Crew:
-            made.append(Crew(tmp_path / "project", url, chain, settings))  # noqa: B023
-            return made[-1]
+    def make(chain: str = WHO, settings: str = "") -> Crew:
+        made.append(Crew(tmp_path / "project", own_url, chain, settings))
+        return made[-1]
 
-        yield make
-        for crew in made:
-            crew.dismiss()
+    yield make
+    for crew in made:
+        crew.dismiss()
 
 
 @pytest.fixture
@@ -51,7 +49,7 @@ def test_an_outage_is_told_once_and_so_is_its_end(scene: Crew, postgres_server: 
     assert worker.stderr is not None
     lines: Iterator[dict[str, Any]] = map(json.loads, iter(worker.stderr.readline, ""))
     assert any("takes runs" in line["message"] for line in lines)
-    scene.submit("chain.yaml", "--id", "x")
+    scene.submit("chain.yaml", id="x")
     scene.until(lambda: "long" in scene.started())
     postgres_server.down()
     told: list[dict[str, Any]] = []
@@ -98,11 +96,11 @@ def test_outages_longer_than_the_lease_repeat_no_call_and_count_no_death(
     """Every worker lives, so every call is made once. In the campaign the last outage is longer than other processes
     wait for the server."""
     scene = crews(NAPS, scale("[workers]\nlease = 1.0\n", ""))
-    outages, pause = scale(([2.5], 0.7), ([4.0] * 8 + [75.0], 4.0))
+    outages, pause = scale(([2.5], 0.2), ([4.0] * 8 + [75.0], 4.0))
     scene.hire(2, "--concurrency", "1")
-    ids, ms = ["n0", "n1"], round((sum(outages) + len(outages) * (pause + 2)) * 1000)
+    ids, ms = ["n0", "n1"], round((sum(outages) + len(outages) * (pause + 1)) * 1000)
     for id in ids:
-        scene.submit("chain.yaml", "--id", id, "-i", json.dumps({"at": id, "ms": ms}))
+        scene.submit("chain.yaml", id=id, input={"at": id, "ms": ms})
     scene.until(lambda: set(ids) <= set(scene.started()))
     for away in outages:
         postgres_server.down(signal.SIGQUIT)
@@ -116,11 +114,12 @@ def test_outages_longer_than_the_lease_repeat_no_call_and_count_no_death(
     assert mishaps(scene) == []
 
 
+@pytest.mark.campaign("reliability", only=True)
 def test_runs_of_a_worker_that_dies_in_an_outage_go_on_within_three_leases(
     scene: Crew, postgres_server: PostgresServer
 ) -> None:
     scene.hire(2)
-    scene.submit("chain.yaml", "--id", "x")
+    scene.submit("chain.yaml", id="x")
     scene.until(lambda: "long" in scene.started())
     dead = scene.worker(scene.pids("first")[0])
     postgres_server.down()
@@ -141,7 +140,7 @@ def test_a_worker_that_alone_is_cut_off_loses_its_runs_without_a_death(scene: Cr
         assert lonely.stderr is not None
         lines = iter(lonely.stderr.readline, "")
         assert any("takes runs" in line for line in lines)
-        scene.submit("chain.yaml", "--id", "x")
+        scene.submit("chain.yaml", id="x")
         scene.until(lambda: "long" in scene.started())
         scene.hire()
         cable.cut_off()

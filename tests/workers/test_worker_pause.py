@@ -23,7 +23,7 @@ Start = Callable[..., Crew]
 def test_a_paused_worker_calls_and_writes_nothing_more_for_runs_that_others_have(crew: Start) -> None:
     scene = crew(STEPS, "[workers]\nlease = 1.5\n")
     scene.hire(2)
-    scene.submit("chain.yaml", "--id", "x")
+    scene.submit("chain.yaml", id="x")
     scene.until(lambda: "long" in scene.started())
     asleep = scene.pids("first")[0]
     os.kill(asleep, signal.SIGSTOP)
@@ -37,7 +37,7 @@ def test_a_paused_worker_calls_and_writes_nothing_more_for_runs_that_others_have
     assert worker.stderr is not None
     said = iter(worker.stderr.readline, "")
     assert any("others have taken over its runs" in line for line in said)
-    again = scene.submit("chain.yaml", "--id", "y")
+    again = scene.submit("chain.yaml", id="y")
     assert scene.until_ended(again) == "completed"
     assert scene.history("x") == recorded
     assert len([pid for pid in scene.pids("next") if pid == asleep]) <= 1  # y may be its; x is not

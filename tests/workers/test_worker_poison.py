@@ -34,7 +34,7 @@ def scene_of(crew: Start, recoveries: int) -> Crew:
 
 
 def put(scene: Crew, source: str, id: str, ms: int = 0) -> None:
-    scene.submit(source, "-i", f'{{"at": "{id}", "ms": {ms}}}', "--id", id)
+    scene.submit(source, input={"at": id, "ms": ms}, id=id)
 
 
 def attend(scene: Crew, ids: list[str], workers: int = 1, most: int = 40) -> None:
@@ -61,7 +61,7 @@ def test_a_healthy_run_beside_a_poison_run_is_not_parked_with_it(crew: Start, he
     scene = scene_of(crew, scale(2, 5))
     innocent = [f"i{n}" for n in range(healthy)]
     for id in innocent:
-        put(scene, "chain.yaml", id, scale(4000, 20_000))
+        put(scene, "chain.yaml", id, scale(2500, 20_000))
     scene.hire()
     scene.until(lambda: {line.split()[1] for line in scene.lines()} >= set(innocent))
     put(scene, "deadly.yaml", "poison")

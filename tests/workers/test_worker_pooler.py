@@ -14,7 +14,7 @@ def test_a_killed_worker_behind_a_pooler_loses_nothing(tmp_path: Path, postgres_
         scene = Crew(tmp_path / "project", url, STEPS, "")
         try:
             workers = scene.hire(2)
-            ids = [scene.submit("chain.yaml", "--id", f"r{n}") for n in range(4)]
+            ids = [scene.submit("chain.yaml", id=f"r{n}") for n in range(4)]
             kill(workers[0])
             assert [scene.until_ended(id) for id in ids] == ["completed"] * 4
         finally:

@@ -43,8 +43,9 @@ def pulse_of(
 
 @pytest.mark.anyio
 async def test_a_worker_whose_connections_are_all_in_use_dispatches_when_one_is_free(
-    postgres_url: str, client: dbos_adapter.Client
+    postgres_url: str, client: dbos_adapter.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(dbos_adapter, "_POOL_TIMEOUT", 0.5)
     store, registry = PostgresStore(postgres_url), WorkerRegistry(parse_target(postgres_url), lease=0.5)
     await (await store.open(NewRun(id="x", kind="chain", name="x", context={"queue": "default"}))).release()
     dispatches = Dispatches(registry, client, WorkerSettings())

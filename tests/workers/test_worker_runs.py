@@ -62,10 +62,11 @@ def test_a_run_is_executed_by_workers_and_its_result_comes_back(crew: Start) -> 
 
 def test_many_runs_are_shared_and_each_is_run_once(crew: Start) -> None:
     scene = crew(WHO)
-    (scene.folder / "go").touch()
     workers = scene.hire(2, "--concurrency", "2")
-    runs = [scene.submit("chain.yaml", "--id", f"r{i}") for i in range(8)]
-    assert scene.submit("chain.yaml", "--id", "r0") == "r0"
+    runs = scene.submit_all("chain.yaml", {f"r{i}": None for i in range(8)})
+    assert scene.submit("chain.yaml", id="r0") == "r0"
+    scene.until(lambda: scene.started().count("long") == 4)  # as many as both can have
+    (scene.folder / "go").touch()
     for run in runs:
         assert scene.until_ended(run) == "completed"
     assert len(scene.pids("first")) == 8
@@ -75,7 +76,7 @@ def test_many_runs_are_shared_and_each_is_run_once(crew: Start) -> None:
 def test_the_run_of_a_worker_killed_in_a_step_goes_on_elsewhere(crew: Start) -> None:
     scene = crew(WHO)
     scene.hire(2)
-    scene.submit("chain.yaml", "--id", "x")
+    scene.submit("chain.yaml", id="x")
     scene.until(lambda: scene.started().count("long") == 1)
     victim = scene.pids("first")[0]
     kill(scene.worker(victim))
@@ -89,10 +90,10 @@ def test_the_run_of_a_worker_killed_in_a_step_goes_on_elsewhere(crew: Start) -> 
 def test_a_worker_that_is_told_to_stop_ends_its_runs_first(crew: Start) -> None:
     scene = crew(WHO)
     [worker] = scene.hire()
-    scene.submit("chain.yaml", "--id", "x")
+    scene.submit("chain.yaml", id="x")
     scene.until(lambda: "long" in scene.started())
     worker.send_signal(signal.SIGTERM)
-    late = scene.submit("chain.yaml", "--id", "late")
+    late = scene.submit("chain.yaml", id="late")
     (scene.folder / "go").touch()
     assert ended(worker).code == 0
     assert (scene.status("x"), scene.status(late)) == ("completed", "running")
@@ -104,7 +105,7 @@ def test_a_worker_that_is_told_to_stop_ends_its_runs_first(crew: Start) -> None:
 def test_a_worker_that_has_to_go_lets_others_go_on_at_once(crew: Start, how: str) -> None:
     scene = crew(WHO)
     [first] = scene.hire(1, *(["--grace", "0.1"] if how == "grace" else []))
-    scene.submit("chain.yaml", "--id", "x")
+    scene.submit("chain.yaml", id="x")
     scene.until(lambda: "long" in scene.started())
     scene.hire()
     first.send_signal(signal.SIGTERM)
@@ -122,7 +123,7 @@ def test_a_worker_that_has_to_go_lets_others_go_on_at_once(crew: Start, how: str
 def test_a_stop_reaches_the_worker(crew: Start) -> None:
     scene = crew(WHO)
     scene.hire()
-    scene.submit("chain.yaml", "--id", "x")
+    scene.submit("chain.yaml", id="x")
     scene.until(lambda: "long" in scene.started())
     stop = scene.start("runs", "stop", "x")
     scene.until(lambda: any(line.startswith("cancelled long") for line in scene.lines()))
@@ -133,13 +134,13 @@ def test_a_stop_reaches_the_worker(crew: Start) -> None:
 
 
 def test_a_run_that_kills_its_workers_is_parked_until_it_is_released(crew: Start) -> None:
-    scene = crew(DEADLY, "[workers]\nrecoveries = 2\n")
-    scene.submit("chain.yaml", "--id", "x")
+    scene = crew(DEADLY, "[workers]\nrecoveries = 1\n")
+    scene.submit("chain.yaml", id="x")
     while scene.status("x") == "running":
         [worker] = scene.hire()
         scene.until(lambda: scene.status("x") != "running", worker)
     assert scene.status("x") == "parked"
-    assert scene.started().count("deadly") == 3  # the first time, and two recoveries
+    assert scene.started().count("deadly") == 2  # the first time, and one recovery
     row = scene.row("x")
     assert row is not None
     assert "release the run" in row.error["message"]
@@ -155,13 +156,13 @@ def test_a_run_whose_tool_no_worker_has_goes_to_one_that_has_it(crew: Start) -> 
     (able.folder / "go").touch()
     (lacking.folder / "tools.py").write_text("")
     [without] = lacking.hire()
-    able.submit("chain.yaml", "--id", "x")
+    able.submit("chain.yaml", id="x")
     assert able.until_ended("x") == "failed"  # nobody there has it
     row = able.row("x")
     assert row is not None
     assert "who" in row.error["message"]
     able.hire()
-    able.submit("chain.yaml", "--id", "y")
+    able.submit("chain.yaml", id="y")
     assert able.until_ended("y") == "completed"
     assert without.poll() is None
 
@@ -175,9 +176,10 @@ def test_workers_need_a_store_in_postgres(tmp_path: Path, store: str) -> None:
     app.store.close()
 
 
+@pytest.mark.campaign("recovery", only=True)
 def test_steps_of_every_kind_survive_a_worker_killed_again_and_again(crew: Start) -> None:
     scene = crew(STEPS)
-    scene.submit("chain.yaml", "--id", "x")
+    scene.submit("chain.yaml", id="x")
     since, recorded = 0, set[str]()
     for most in (3, 12, 99):
         [worker] = scene.hire()

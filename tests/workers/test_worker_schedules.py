@@ -24,11 +24,11 @@ def starts(crew: Crew) -> list[str]:
 def test_each_time_that_is_due_starts_one_run_whatever_the_number_of_workers(crew: Start) -> None:
     scene = crew(ONE, SECONDS)
     scene.hire(2)
-    scene.until(lambda: len(scene.pids("tick", "end")) >= 4)
+    scene.until(lambda: len(scene.pids("tick", "end")) >= 3)
     assert scene.run("schedules", "pause", "often").code == 0
     ids = starts(scene)
     times = [datetime.fromisoformat(id.rpartition("/")[2]) for id in ids]
-    assert len(set(times)) == len(times) >= 4
+    assert len(set(times)) == len(times) >= 3
     assert {time.microsecond for time in times} == {0}
     for id in ids:
         scene.until_ended(id)
@@ -93,7 +93,7 @@ def test_doctor_tells_who_executes_what_waits_and_what_is_wrong_with_schedules(c
     )
     scene = crew(ONE, more)
     scene.write("strict.yaml", ONE + "inputSchema: {type: object, properties: {at: {type: string}}}\n")
-    scene.submit("chain.yaml", "-i", '{"at": "y"}')
+    scene.submit("chain.yaml", input={"at": "y"})
     done = scene.run("doctor", "--json")
     found = {one["name"]: (one["state"], one["message"]) for one in done.data["findings"]}
     assert done.code == 1

@@ -67,7 +67,7 @@ def test_workers_undo_a_run_on_request(crew: Start) -> None:
 def test_an_undo_by_policy_goes_on_after_its_worker_died(crew: Start) -> None:
     scene = with_undo(crew, "back_after_a_kill")
     scene.hire(3)
-    run_id = scene.submit("chain.yaml", "--id", "x", "--undo", "on_failure")
+    run_id = scene.submit("chain.yaml", id="x", undo="on_failure")
     assert scene.until_ended(run_id) == "failed"
     scene.until(lambda: scene.status("x~undo") == "completed")
     assert undone(scene) == ["b", "a"]

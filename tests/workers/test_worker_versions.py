@@ -17,7 +17,7 @@ from .test_worker_runs import WHO
 def test_doctor_and_runs_show_name_the_other_version(crew: Callable[..., Crew]) -> None:
     scene = crew(WHO)
     (scene.folder / "go").touch()
-    scene.submit("chain.yaml", "--id", "x")
+    scene.submit("chain.yaml", id="x")
     others = WorkerRegistry(parse_target(scene.url), lease=600)
     about = orjson.dumps({"concurrency": 1, "queues": ["default"], "version": "ropewalk-7"}).decode()
     try:

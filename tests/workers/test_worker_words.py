@@ -7,6 +7,7 @@ import json
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -28,7 +29,7 @@ def test_the_store_that_was_searched_is_named(crew: Start) -> None:
 
 def test_a_database_that_is_not_there_is_told_as_that(postgres_url: str) -> None:
     with pytest.raises(StoreError, match=r"the server has no such database .* create it"):
-        App(postgres_url.replace("/postgres?", "/nope?")).runs.list()
+        App(urlsplit(postgres_url)._replace(path="/nope").geturl()).runs.list()
 
 
 def test_a_wrong_password_is_no_server_that_is_away() -> None:

@@ -138,11 +138,10 @@ class Jobs:
         caller = self.caller(executor, loaded)
         job = self._job(loaded, row.id, caller, row.input, state, row.definition_id, on_event)
         job.new.context.update(request=started_with.get("request"), source=started_with.get("source"))
-        if started_with.get("plan"):
-            from .plan_callers import apply_limits
+        if row.kind == "plan":
+            from .plan_callers import offer_record
 
-            limits: Any = started_with["plan"]
-            await run_sync_in_thread(self.context.store, lambda: apply_limits(self.context, job, limits, row))
+            await run_sync_in_thread(self.context.store, lambda: offer_record(self.context, job, row))
         return job
 
     @cached_property

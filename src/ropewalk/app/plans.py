@@ -16,8 +16,8 @@ import orjson
 from ..config.settings import Parallel
 from ..draw import draw
 from ..engine import budgets
-from ..engine.engine import new_run_id
-from ..errors import InvalidFlow, InvalidInput, Problem
+from ..engine.engine import Job, new_run_id
+from ..errors import InvalidFlow, InvalidInput, Problem, RunBusy
 from ..events import Event
 from ..ir import nodes_of
 from ..journal.address import run_sync_in_thread
@@ -28,16 +28,17 @@ from ..source.document import replace_invisible, shorten
 from ..tools.stubs import stub
 from ..tools.version import tool_version
 from ..values import Json, check_json
+from .corrections import Corrections, RecordedCall, chain_of
 from .facts import facts_of_definition, facts_of_tool
 from .pinned_definition import pinned_definition, require_run
-from .plan_callers import RecordedCallChanged, RecordedCaller, apply_limits, corrected_runs, taken_calls
+from .plan_callers import RecordedCallChanged, RecordedCaller, apply_limits
 from .plan_readers import MODEL, ORIGIN, prepare_names, reader_of
 from .plan_tools import servers_in, with_tools
 from .preflight import check_input
 from .run_budget import budgets_of, read_budget
 from .runs.queries import RunService
 from .runs.undo import undo
-from .runs.undone import require_not_undone, undo_offer, undo_report
+from .runs.undone import undo_offer, undo_report
 from .saved_plans import KIND, RESULT, recorded_schema, register_saved_plan, register_saved_plans, store_plan
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ class Plans:
         except RecordedCallChanged as error:
             return await self._conflict(own, error)
         await self.context.selection.learn(job, result)
-        return await self.answer(outcome(result, KIND), job.caller)
+        return await self.answer(outcome(result, KIND), _remaining(job))
 
     # --- resume --------------------------------------------------------------------------------
 
@@ -314,14 +315,30 @@ class Plans:
                 result: Any = await self._runs.ended(row)
                 ended = {**(result or {}), "status": row.status, "executionId": row.id}
                 return await self.answer(outcome(ended, KIND))
-            return await self.answer(await self._runs.retry(row.id, on_event=on_event, park=True))
+            return await self._retry(row, on_event)
         job = await self.jobs.for_existing(row, on_event=on_event)
         job.park = True
         try:
             result = await self.jobs.continue_run(job, await self.context.store.reopen(row.id))
         except RecordedCallChanged as error:
             return await self._conflict(row.id, error)
-        return await self.answer(outcome(result, KIND), job.caller)
+        return await self.answer(outcome(result, KIND), _remaining(job))
+
+    async def _retry(self, row: RunRow, on_event: OnEvent) -> dict[str, Json]:
+        """Retry the failed steps of a run, which takes what fits from the record of its corrections."""
+        store = self.context.store
+        others = await run_sync_in_thread(store, lambda: Corrections(self.context, row))
+        live = next((run for run in others.rows if run.status == "running"), None)
+        if live is not None:
+            raise RunBusy(live.id, live.owner)
+        approvals = await run_sync_in_thread(store, lambda: others.approvals(others.offered(row)))
+        try:
+            result = await self._runs.retry(row.id, on_event=on_event, park=True)
+        except RecordedCallChanged as error:
+            return await self._conflict(row.id, error)
+        remaining = await run_sync_in_thread(store, lambda: Corrections(self.context, row).offered(row))
+        answer = await self.answer(result, remaining if len(others.rows) > 1 else ())
+        return await self._answer_again(answer, approvals, on_event)
 
     def _decide(self, row: RunRow, decision: Mapping[str, Json], by: str | None) -> None:
         """Send an answer to what a run waits for."""
@@ -359,35 +376,46 @@ class Plans:
         loaded, problems = await self.load(code, input, self._approve_of(document), **fields)
         if loaded is None or problems:
             return {"status": "invalid", "problems": [problem_of_program(code, problem) for problem in problems]}
-        if row.status not in ENDS:
-            await run_sync_in_thread(store, lambda: self._runs.stop(row.id))
-        if row.undo_policy is not None:  # the new run takes over the calls, and undoes them if it fails
-            await run_sync_in_thread(store, lambda: store.skip_undo(row.id))
-        context: Any = row.context or {}
-        earlier = context.get("plan") or {}
-        limits = {**earlier, "corrects": row.id, "chain": earlier.get("chain") or row.id}
+        await run_sync_in_thread(store, lambda: self._supersede(chain))
         # The seconds of a run that only waited are settled here, because it never ends by itself.
         await budgets.end(row, store, row.spent)
+        approvals = await run_sync_in_thread(store, lambda: chain.approvals(chain.offered()))
+        context: Any = row.context or {}
+        limits = {**(context.get("plan") or {}), "corrects": row.id, "chain": chain.chain}
         answer = await self.start(loaded, input, new_id, limits, on_event)
-        spent = await run_sync_in_thread(store, lambda: spent_approvals(self.context, chain))
-        # The record answers a call that was approved and made, so nobody is asked for it. An approval is taken once.
+        return {**await self._answer_again(answer, approvals, on_event), "corrects": row.id}
+
+    def _chain(self, row: RunRow) -> Corrections:
+        """Return the chain of a run that is corrected; raise RunUndone while calls of it are being undone."""
+        if budgets.has_ledger(self.context.store):
+            account = budgets.run_account(chain_of(row))
+            for member in (chain_of(row), row.id):
+                budgets.join(self.context.store, member, [account])
+        chain = Corrections(self.context, row)
+        chain.require_no_undo()
+        return chain
+
+    def _supersede(self, chain: Corrections) -> None:
+        """Stop the runs of a chain, and leave the undo of their calls to the run that takes these over."""
+        for row in chain.rows:
+            if row.status not in ENDS:
+                self._runs.stop(row.id)
+            if row.undo_policy is not None:
+                self.context.store.skip_undo(row.id)
+
+    async def _answer_again(
+        self, answer: dict[str, Json], approvals: Mapping[str, list[dict[str, Any]]], on_event: OnEvent
+    ) -> dict[str, Json]:
+        """Give the calls of a run that the record answers the approvals that they had; each approval is taken once."""
         while answer["status"] == "waiting":
             waits: Any = answer["waitingFor"]
-            asked = next((wait for wait in waits if "call" in wait and spent.get(wait["call"]["digest"])), None)
+            asked = next((wait for wait in waits if "call" in wait and approvals.get(wait["call"]["digest"])), None)
             if asked is None:
                 break
-            decision = spent[asked["call"]["digest"]].pop(0)
-            corrected = str(answer["runId"])
+            decision = approvals[asked["call"]["digest"]].pop(0)
             given = {"node": asked["path"], **{name: decision.get(name) for name in ("approved", "note")}}
-            answer = await self.resume_run(corrected, given, by=decision.get("by"), on_event=on_event)
-        return {**answer, "corrects": row.id}
-
-    def _chain(self, row: RunRow) -> list[RunRow]:
-        """Return the runs whose calls corrected code takes; raise RunUndone if calls of one are undone."""
-        chain = corrected_runs(self.context, row)
-        for run in chain:
-            require_not_undone(self.context, run)
-        return chain
+            answer = await self.resume_run(str(answer["runId"]), given, by=decision.get("by"), on_event=on_event)
+        return answer
 
     def _approve_of(self, document: Mapping[str, Any]) -> Approve | None:
         """Return the approvals that a run began with, so that corrected code asks no less."""
@@ -478,8 +506,8 @@ class Plans:
             "changed": error.changed,
         }
 
-    async def answer(self, result: Outcome, caller: Any = None) -> dict[str, Json]:
-        """Return the part of a run's outcome that a model sees."""
+    async def answer(self, result: Outcome, remaining: Iterable[RecordedCall] = ()) -> dict[str, Json]:
+        """Return the part of a run's outcome that a model sees; a recorded write that remains is a conflict."""
         data = result.to_dict()
         status, run_id = str(data["status"]), str(data["runId"])
         answer: dict[str, Json] = {"status": status, "runId": run_id}
@@ -491,9 +519,9 @@ class Plans:
             facts = await run_sync_in_thread(self.context.store, lambda: self._runs.facts(run_id))
             return {**answer, "facts": facts} if facts else answer
         if status in ("completed", "partial"):
-            remaining = [call for call in getattr(caller, "remaining", ()) if call.effect != "read"]
-            if isinstance(caller, RecordedCaller) and remaining:
-                return await self._conflict(run_id, RecordedCallChanged(remaining[0], None))
+            left = next((call for call in remaining if call.is_write), None)
+            if left is not None:
+                return await self._conflict(run_id, RecordedCallChanged(left, None))
             return {**answer, "result": self.handle(data["result"], run_id, RESULT)}
         return {**answer, **await run_sync_in_thread(self.context.store, lambda: self._failure(run_id, data))}
 
@@ -546,27 +574,9 @@ class Plans:
         return {} if report is None else {"undo": report}
 
 
-def spent_approvals(context: Context, rows: Iterable[RunRow]) -> dict[str, list[dict[str, Any]]]:
-    """Return the approvals of runs whose calls these runs made with success, by the digest of the call."""
-    # Approvals of calls that failed are spent too, and the record does not answer these calls. The approval of a call
-    # that a run took from an earlier one is a copy.
-    approvals: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        entries = context.history(row.id)
-        taken = {path for (_, path), _ in taken_calls(row.id, entries)}
-        calls = {entry.path: entry.data.get("call") for entry in entries if entry.kind == "wait"}
-        made = {_region_of(entry.path) for entry in entries if entry.kind == "call" and entry.path not in taken}
-        for entry in entries:
-            answer: Any = entry.data.get("value") if entry.kind == "signal" and isinstance(entry.data, dict) else None
-            call: Any = calls.get(entry.path)
-            is_approved = isinstance(answer, dict) and answer.get("approved") is True
-            if is_approved and call and _region_of(entry.path) in made:
-                approvals.setdefault(str(call["digest"]), []).append(answer)
-    return approvals
-
-
-def _region_of(path: str) -> str:
-    return path.rpartition("/")[0]
+def _remaining(job: Job) -> Iterable[RecordedCall]:
+    """Return the recorded calls of other runs of its chain that a run has not asked for."""
+    return job.caller.remaining if isinstance(job.caller, RecordedCaller) else ()
 
 
 def _line(source: str) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _MOST: Final = {"calls": 2**53, "tokens": 2**53, "seconds": 10 * 365 * 86_400, "cost": 1e12}
 """The largest limit of each amount: ten years, and numbers that every store holds exactly."""
+_OF_A_DAY: Final = re.compile(r"^(project|definition .*) \d{4}-\d\d-\d\d$", re.DOTALL)
 
 
 def read_budget(budget: Mapping[str, Json] | None, place: str = "budget") -> dict[str, float]:
@@ -65,6 +67,12 @@ def project_accounts(settings: BudgetSettings, job: Job, is_part: bool) -> Limit
             accounts[f"definition {name} {when}"] = dict(settings.definitions[name])
             break
     return accounts
+
+
+def accounts_of_correction(row: RunRow) -> Limits:
+    """Return the accounts that a correction of a run counts for, whatever its name is; those of a day are today's."""
+    today = datetime.now(UTC).date().isoformat()
+    return {_OF_A_DAY.sub(rf"\g<1> {today}", account): limits for account, limits in limits_of(row).items()}
 
 
 def budgets_of(store: Any, row: RunRow) -> list[dict[str, Json]]:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar, Token
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +32,9 @@ CONTEXT: Final = "budgets"
 _INNER: Final = "inner"
 """The member of a run's context that names the accounts of the run itself, without those of its outer run."""
 
+_KEPT: Final = 2 * 86_400.0
+"""Seconds after its last run began for which an account is kept in any case: more than the day that it may be for."""
+
 
 _outer: ContextVar[Limits] = ContextVar("ropewalk_budgets", default={})  # noqa: B039 - never changed
 """The accounts of the run around the current task."""
@@ -42,10 +46,10 @@ def run_account(run_id: str) -> str:
 
 
 def open_budgets(job: Job, project: Callable[[Job, bool], Limits]) -> None:
-    """Record in a new run the accounts that it counts for: its own, that of its project, and those around it."""
+    """Record the accounts of a new run: its own, its project's, and those of runs that it corrects or is part of."""
     outer = _outer.get()
     own = {run_account(job.chain or job.new.id): dict(job.budget)} if job.budget else {}
-    accounts = {**outer, **project(job, bool(outer) or job.parent is not None), **own}
+    accounts = {**outer, **job.corrected, **project(job, bool(outer) or job.parent is not None), **own}
     if accounts:
         inner = sorted(accounts.keys() - outer.keys())
         job.new = replace(job.new, context={**(job.new.context or {}), CONTEXT: accounts, _INNER: inner})
@@ -76,11 +80,14 @@ def has_ledger(store: object) -> bool:
 async def begin(job: Job, row: RunRow, store: Any) -> BudgetExceeded | None:
     """Let a job keep to the budgets of its run, and return the error if its time ends by one of them."""
     limits = limits_of(row)
+    inner = {account: limits[account] for account in row.context[_INNER]} if limits else {}
+    joined = [*inner, *([run_account(job.chain)] if job.chain else [])]
+    if joined and has_ledger(store):
+        await run_sync_in_thread(store, lambda: join(store, row.id, joined))
     if not limits:
         return None
     if not has_ledger(store):
         raise StoreError("this store keeps no ledger, so it cannot hold runs to a budget; use another store")
-    inner = {account: limits[account] for account in row.context[_INNER]}
     await run_sync_in_thread(store, lambda: store.reserve(_time_key(row.id), inner, 0))
     used = await run_sync_in_thread(store, lambda: {account: store.used(account) for account in limits})
     late: BudgetExceeded | None = None
@@ -92,6 +99,11 @@ async def begin(job: Job, row: RunRow, store: Any) -> BudgetExceeded | None:
             late = budget_exceeded("", Exhausted(account=account, amount="seconds", limit=seconds, used=seconds))
     limit_calls(job, row, store)
     return late
+
+
+def join(store: Any, run_id: str, accounts: Iterable[str]) -> None:
+    """Let a run count for accounts of the ledger until it is deleted."""
+    store.join(run_id, accounts, time.time() + _KEPT)
 
 
 def limit_calls(job: Job, row: RunRow, store: Any) -> None:

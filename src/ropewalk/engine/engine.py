@@ -17,7 +17,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from ..errors import DefinitionChanged, InvalidValue, NoExecutor, RopewalkError, RunBusy, RunExists, StoreError
@@ -165,6 +165,8 @@ class Job:
     """The limits of the run, by amount; the run that it corrects shares them."""
     chain: str | None = None
     """The first run of a chain of corrections, whose budget this run shares; None for a run that corrects none."""
+    corrected: Limits = field(default_factory=dict)
+    """The accounts of the run that this one corrects, with their limits."""
     job_for_row: Callable[[RunRow], Awaitable[Job]] | None = None
     """Makes the job of a part that began under another version of its flow."""
 

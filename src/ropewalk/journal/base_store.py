@@ -126,11 +126,34 @@ class BaseStore(MemoryStore, ABC):
             super().settle(key, amounts)
             self._note_ledger(key, accounts)
 
+    def join(self, run_id: str, accounts: Iterable[str], until: float, /) -> None:
+        with self._saving():
+            joined = list(accounts)
+            super().join(run_id, joined, until)
+            for account in joined:
+                self._note_account(account)
+
     def _note_ledger(self, key: str, accounts: Iterable[str]) -> None:
         reserved: Json = list(self._reservations.get(key, ())) if key in self._reservations else None
         self._unsaved[_key("reservation", key)] = reserved
         for account in accounts:
-            self._unsaved[_key("account", account)] = dict(self.used(account))
+            self._note_account(account)
+
+    def _note_account(self, account: str) -> None:
+        kept: Json = {"runs": list(self.members(account)), "until": self._kept_until.get(account, 0.0)}
+        self._unsaved[_key("account", account)] = dict(self.used(account))
+        self._unsaved[_key("kept", account)] = kept
+
+    def _drop_accounts(self) -> None:
+        accounts, reservations = list(self._accounts), list(self._reservations)
+        super()._drop_accounts()
+        for account in accounts:
+            if account in self._accounts:
+                self._note_account(account)
+            else:
+                self._unsaved |= {_key("account", account): None, _key("kept", account): None}
+        gone = [key for key in reservations if key not in self._reservations]
+        self._unsaved |= {_key("reservation", key): None for key in gone}
 
     # --- runs ---------------------------------------------------------------------------------
 
@@ -360,6 +383,8 @@ class BaseStore(MemoryStore, ABC):
         self._turns = {name: now for (name,), now in parts.get("turn", [])}
         self._accounts = {account: value for (account,), value in parts.get("account", [])}
         self._reservations = {key: value for (key,), value in parts.get("reservation", [])}
+        self._members = {account: value["runs"] for (account,), value in parts.get("kept", [])}
+        self._kept_until = {account: value["until"] for (account,), value in parts.get("kept", [])}
 
 
 class BaseLog(MemoryLog):

@@ -3,12 +3,12 @@
 An account counts for everything that shares one budget: a run with its corrections, a definition, a day of a project. A
 call is reserved before it is made, in every account that it counts for, and settled after it. Both are one transaction
 each, so parallel calls in any number of processes never exceed a limit of calls. A reservation survives a crash of its
-process: the call is repeated under the same key, and counts once.
+process: the call is repeated under the same key, and counts once. An account is deleted with the last of its runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 from ..fast_dataclass import dataclass
@@ -46,6 +46,16 @@ class LedgerStore(Protocol):
 
     def used(self, account: str, /) -> dict[str, float]:
         """Return what is used of an account, reserved calls included; 0 of each amount for a new one."""
+        ...
+
+    def join(self, run_id: str, accounts: Iterable[str], until: float, /) -> None:
+        """Let a run count for accounts, which are kept until it is deleted, and at least until a time."""
+        # Pruning deletes the accounts without runs, and what is reserved in them. The time is in seconds since the
+        # epoch: later runs may count for the same account, as for that of a day.
+        ...
+
+    def members(self, account: str, /) -> list[str]:
+        """Return the ids of the runs that count for an account, oldest first."""
         ...
 
 

@@ -459,6 +459,7 @@ class MemoryStore(MemoryDefinitions, MemoryUses, MemoryLedger):
             if not dry:
                 for record in doomed_with_parts:
                     del runs[record.new.id]
+                self._drop_accounts()
                 self._drop_unused({(r.new.kind, r.new.definition_id, r.new.fingerprint) for r in runs.values()})
             return Pruned(runs=len(doomed), bytes=size)
 
@@ -532,6 +533,8 @@ class MemoryStore(MemoryDefinitions, MemoryUses, MemoryLedger):
             # It may have been restarted or pruned since.
             if oldest.status in ENDS and self._runs.get(oldest.new.id) is oldest:
                 del self._runs[oldest.new.id]
+                if any(oldest.new.id in members for members in self._members.values()):
+                    self._drop_accounts()
 
 
 class MemoryLog:

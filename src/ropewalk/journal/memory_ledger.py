@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from .ledger import AMOUNTS, Exhausted, Limits, check_limits
+
+if TYPE_CHECKING:
+    from .memory import Record
 
 
 class MemoryLedger:
     """The accounts and the reservations of a store, under its lock."""
 
     _lock: threading.RLock
+    _runs: dict[str, Record]
 
     def __init__(self) -> None:
         self._accounts: dict[str, dict[str, float]] = {}
         self._reservations: dict[str, list[str]] = {}
+        self._members: dict[str, list[str]] = {}
+        self._kept_until: dict[str, float] = {}
 
     def reserve(self, key: str, limits: Limits, calls: int = 1, /) -> Exhausted | None:
         with self._lock:
@@ -35,6 +43,39 @@ class MemoryLedger:
     def used(self, account: str, /) -> dict[str, float]:
         with self._lock:
             return self._accounts.get(account) or dict.fromkeys(AMOUNTS, 0)
+
+    def join(self, run_id: str, accounts: Iterable[str], until: float, /) -> None:
+        with self._lock:
+            for account in accounts:
+                self._accounts[account] = self.used(account)
+                self._kept_until[account] = max(until, self._kept_until.get(account, 0.0))
+                members = self._members.setdefault(account, [])
+                if run_id in self._runs and run_id not in members:
+                    members.append(run_id)
+
+    def members(self, account: str, /) -> list[str]:
+        with self._lock:
+            return list(self._members.get(account, ()))
+
+    def _drop_accounts(self) -> None:
+        """Delete the accounts without a run that need not be kept any more, and what is reserved in them."""
+        now = time.time()
+        self._members = {
+            account: left
+            for account, members in self._members.items()
+            if (left := [run for run in members if run in self._runs])
+        }
+        self._accounts = {
+            account: used
+            for account, used in self._accounts.items()
+            if account in self._members or self._kept_until.get(account, 0.0) >= now
+        }
+        self._kept_until = {account: self._kept_until.get(account, 0.0) for account in self._accounts}
+        self._reservations = {
+            key: accounts
+            for key, accounts in self._reservations.items()
+            if all(account in self._accounts for account in accounts)
+        }
 
     def _add(self, accounts: list[str], amounts: Mapping[str, float]) -> None:
         for account in accounts:

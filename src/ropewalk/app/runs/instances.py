@@ -13,7 +13,8 @@ from ...ir import Graph, Node, bodies
 from ...journal.protocol import Entry
 from ...ops import Branch
 
-_SEGMENT = re.compile(r"([^/@\[\]]+)(?:@(\d+))?(?:\[(\w+)\])?")
+SEGMENT = re.compile(r"([^/@\[\]]+)(?:@(\d+))?(?:\[(\w+)\])?")
+"""One segment of a path: the id of a node, the number of its attempt, and the label of its region."""
 _ATTEMPTS = re.compile(r"@\d+")
 
 
@@ -80,7 +81,7 @@ class Instances:
         for text in path.split("/"):
             if result is not None:
                 region = self._region(result, label, make)
-            segment = _SEGMENT.fullmatch(text)
+            segment = SEGMENT.fullmatch(text)
             if region is None or segment is None:
                 return None
             id, number, label = segment[1], int(segment[2] or 1), segment[3] or ""

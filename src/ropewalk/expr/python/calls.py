@@ -34,7 +34,16 @@ def _arguments(node: ast.Call, scope: Scope) -> Arguments:
         (isinstance(part, ast.Starred), expression(part.value if isinstance(part, ast.Starred) else part, scope))
         for part in node.args
     ]
-    named = [(keyword.arg, expression(keyword.value, scope)) for keyword in node.keywords]
+    keywords = _keywords(node, scope)
+    if len(positional) == 1 and positional[0][0]:
+        only = positional[0][1]
+
+        def evaluate_only(frame: Frame) -> tuple[list[Any], dict[str, Any]]:
+            value = only(frame)  # spread in the call itself, after the keywords
+            named = keywords(frame)
+            return frame[0].collect(value), named
+
+        return evaluate_only
 
     def evaluate(frame: Frame) -> tuple[list[Any], dict[str, Any]]:
         values: list[Any] = []
@@ -43,6 +52,16 @@ def _arguments(node: ast.Call, scope: Scope) -> Arguments:
                 values.extend(frame[0].collect(get(frame)))
             else:
                 values.append(get(frame))
+        return values, keywords(frame)
+
+    return evaluate
+
+
+def _keywords(node: ast.Call, scope: Scope) -> Callable[[Frame], dict[str, Any]]:
+    """Return the closure that evaluates the arguments with a keyword."""
+    named = [(keyword.arg, expression(keyword.value, scope)) for keyword in node.keywords]
+
+    def evaluate(frame: Frame) -> dict[str, Any]:
         keywords: dict[str, Any] = {}
         for name, get in named:
             if name is not None:
@@ -59,7 +78,7 @@ def _arguments(node: ast.Call, scope: Scope) -> Arguments:
                 if key in keywords:
                     raise TypeError(f"got multiple values for keyword argument '{key}'")
                 keywords[key] = value
-        return values, keywords
+        return keywords
 
     return evaluate
 
@@ -139,6 +158,7 @@ def _method_call(node: ast.Call, target: ast.Attribute, scope: Scope) -> Getter:
 
 def _lambda(node: ast.Lambda, scope: Scope) -> Getter:
     inner = Scope([*parameter_names(node.args), *_walrus_names(node.body)], scope)
+    inner.prefix = f"{scope.prefix}<lambda>.<locals>."
     body = expression(node.body, inner)
     return function_maker("<lambda>", node.args, scope, inner, body)
 
@@ -155,7 +175,7 @@ def function_maker(name: str, parameters: ast.arguments, scope: Scope, inner: Sc
     """Return the closure that makes a function value where the program defines it."""
     defaults = [expression(node, scope) for node in parameters.defaults]
     named_defaults = [None if node is None else expression(node, scope) for node in parameters.kw_defaults]
-    bind = _Binder(name, parameters)
+    bind = _Binder(scope.prefix + name, parameters)
 
     def make(frame: Frame) -> LocalFunction:
         evaluation: Evaluation = frame[0]

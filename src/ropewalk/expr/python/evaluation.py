@@ -264,7 +264,8 @@ class BuiltinFunction(Function):
         return f"<built-in function {self.__name__}>"
 
 
-LocalFunction.__name__, BuiltinFunction.__name__ = "function", "builtin_function_or_method"  # as messages name them
+LocalFunction.__name__ = "function"  # as messages name them
+BuiltinFunction.__name__ = "builtin_function_or_method"
 
 
 def catches(error: BaseException, kinds: Any) -> bool:

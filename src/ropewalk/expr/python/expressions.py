@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, Final
 
 from .builtins import FUNCTIONS, TYPE_NAMES
@@ -57,6 +58,9 @@ def load(name: str, place: tuple[int, int], scope: Scope) -> Getter:
     def unbound(frame: Frame) -> BaseException:
         if scope.is_function and hops == 0:
             return UnboundLocalError(f"cannot access local variable '{name}' where it is not associated with a value")
+        if scope.owner(hops).is_function:
+            text = "where it is not associated with a value in enclosing scope"
+            return NameError(f"cannot access free variable '{name}' {text}")
         return NameError(f"name '{name}' is not defined")
 
     # Names are read most often of all, so the usual distances have closures without a loop.
@@ -231,9 +235,9 @@ def _walrus(node: ast.NamedExpr, scope: Scope) -> Getter:
     owner, hops = scope, 0
     while owner.comprehension and owner.parent is not None:
         owner, hops = owner.parent, hops + 1
-    if node.target.id not in owner.slots:
-        raise Unsupported(node, "an assignment inside of an expression of a class is not supported; write it before it")
-    slot = owner.slots[node.target.id]
+    place = owner.find(node.target.id)  # in another function if it is declared nonlocal or global
+    assert place is not None
+    hops, slot = hops + place[0], place[1]
 
     def run(frame: Frame) -> Any:
         result = value(frame)
@@ -486,16 +490,33 @@ def _set_outer(hops: int, slot: int) -> Setter:
 
 
 def _assign_several(node: ast.Tuple | ast.List, scope: Scope) -> Setter:
-    starred = next((index for index, part in enumerate(node.elts) if isinstance(part, ast.Starred)), None)
-    setters = [assign_target(part.value if isinstance(part, ast.Starred) else part, scope) for part in node.elts]
-    expected = len(setters)
+    setters = [assign_target(part, scope) for part in targets_of(node)]
+    unpack = unpacking(node)
 
-    def unpack(frame: Frame, value: Any) -> None:
+    def assign(frame: Frame, value: Any) -> None:
+        for setter, item in zip(setters, unpack(frame, value), strict=True):
+            setter(frame, item)
+
+    return assign
+
+
+def targets_of(node: ast.Tuple | ast.List) -> list[ast.expr]:
+    """Return the targets of an unpacking, without stars."""
+    return [part.value if isinstance(part, ast.Starred) else part for part in node.elts]
+
+
+def unpacking(node: ast.Tuple | ast.List) -> Callable[[Frame, Any], list[Any]]:
+    """Return the closure that gives the item of a value for each target."""
+    starred = next((index for index, part in enumerate(node.elts) if isinstance(part, ast.Starred)), None)
+    expected = len(node.elts)
+
+    def unpack(frame: Frame, value: Any) -> list[Any]:
         if isinstance(value, (int, float, type(None), type)):
             raise TypeError(f"cannot unpack non-iterable {type(value).__name__} object")
         if isinstance(value, LocalFunction):
             raise TypeError("cannot unpack non-iterable function object")
-        items = list(frame[0].iterate(value))
+        # Python reads no more of an iterator than it needs.
+        items = list(islice(frame[0].iterate(value), None if starred is not None else expected + 1))
         if starred is None:
             if len(items) > expected:
                 raise ValueError(f"too many values to unpack (expected {expected})")
@@ -506,8 +527,7 @@ def _assign_several(node: ast.Tuple | ast.List, scope: Scope) -> Setter:
             if len(items) < expected - 1:
                 raise ValueError(f"not enough values to unpack (expected at least {expected - 1}, got {len(items)})")
             items = [*items[:starred], items[starred : len(items) - after], *items[len(items) - after :]]
-        for setter, item in zip(setters, items, strict=True):
-            setter(frame, item)
+        return items
 
     return unpack
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 Method: TypeAlias = Callable[..., Any]
 
@@ -13,17 +14,27 @@ METHODS: Final[dict[type[Any], dict[str, Method]]] = {}
 STATIC_METHODS: Final[dict[type[Any], dict[str, Any]]] = {}
 """Functions and constants of types: `dict.fromkeys`, `datetime.fromisoformat`."""
 
-_known_methods: dict[tuple[type[Any], str], Method | None] = {}
+_of_builtin: dict[type[Any], dict[str, Method]] = {}
+_of_others: WeakKeyDictionary[type[Any], dict[str, Method]] = WeakKeyDictionary()
+"""The classes of a program die with its run, so nothing may hold them."""
 
 
 def method_of(kind: type[Any], name: str) -> Method | None:
     """Return the method `name` of a type, which takes the evaluation and the value first, or None."""
-    key = kind, name
-    if key not in _known_methods:
-        found = (METHODS[base].get(name) for base in kind.__mro__ if base in METHODS)
-        is_known = not name.startswith("__") or hasattr(kind, name)  # METHODS[object] has every special method
-        _known_methods[key] = next(filter(None, found), None) if is_known else None
-    return _known_methods[key]
+    known = _of_builtin.get(kind)
+    if known is None:
+        known = _of_others.get(kind)
+    if known is None:
+        known = {}
+        for base in reversed(kind.__mro__):
+            known.update(METHODS.get(base, {}))
+        # METHODS[object] has every special method.
+        known = {name: run for name, run in known.items() if not name.startswith("__") or hasattr(kind, name)}
+        if kind.__module__ == "builtins":
+            _of_builtin[kind] = known
+        else:
+            _of_others[kind] = known
+    return known.get(name)
 
 
 MUTATING: Final = frozenset(

@@ -129,7 +129,17 @@ def _in_place(name: str) -> Operation:
     """Return the augmented form: lists, sets and dicts change in place, as other names may hold them."""
     native: Any = {"Add": operator.iadd, "Mult": operator.imul, "Sub": operator.isub}.get(name)
     native = native or {"BitOr": operator.ior, "BitAnd": operator.iand, "BitXor": operator.ixor}.get(name)
-    general = BINARY[name]
+    binary, symbol = BINARY[name], _SYMBOLS[name]
+
+    def general(evaluation: Evaluation, left: Any, right: Any) -> Any:
+        try:
+            return binary(evaluation, left, right)
+        except TypeError as error:
+            words, _, kinds = str(error).partition(": ")
+            if not words.startswith("unsupported operand"):
+                raise
+            raise TypeError(f"unsupported operand type(s) for {symbol}=: {kinds}") from None
+
     if native is None:
         return general
 
@@ -147,6 +157,22 @@ def _in_place(name: str) -> Operation:
         return general(evaluation, left, right)
 
     return operate
+
+
+_SYMBOLS: Final = {
+    "Add": "+",
+    "Sub": "-",
+    "Mult": "*",
+    "Div": "/",
+    "FloorDiv": "//",
+    "Mod": "%",
+    "Pow": "**",
+    "LShift": "<<",
+    "RShift": ">>",
+    "BitOr": "|",
+    "BitAnd": "&",
+    "BitXor": "^",
+}
 
 
 IN_PLACE: Final[dict[str, Operation]] = {name: _in_place(name) for name in BINARY}
@@ -260,24 +286,10 @@ def exception_field(evaluation: Any, error: BaseException, name: str) -> Any:
 
 
 _EXCEPTION_FIELDS: Final = frozenset(
-    [
-        "args",
-        "exceptions",
-        "message",
-        "msg",
-        "doc",
-        "pos",
-        "lineno",
-        "colno",
-        "name",
-        "errno",
-        "strerror",
-        "filename",
-        "value",
-        "__cause__",
-        "__context__",
-        "__notes__",
-    ]
+    (
+        *("args", "exceptions", "message", "msg", "doc", "pos", "lineno", "colno", "name", "errno", "strerror"),
+        *("filename", "value", "__cause__", "__context__", "__notes__"),
+    )
 )
 
 

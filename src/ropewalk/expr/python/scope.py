@@ -62,6 +62,9 @@ PIECES: Final = Language()
 class Scope:
     """The names of a function, a comprehension or the piece itself."""
 
+    is_class = False
+    """True in the body of a class, whose names only that body sees."""
+
     def __init__(
         self,
         names: Iterable[str],
@@ -76,6 +79,8 @@ class Scope:
         self.language: Language = parent.language if parent is not None else language
         self.imports: dict[str, str] = imports if imports is not None else (parent.imports if parent else {})
         self.comprehension = comprehension
+        self.prefix: str = parent.prefix if parent is not None else ""
+        """What messages write before the name of a function that this scope defines."""
         self.is_function = inside or (parent is not None and not comprehension)
         """True in a function, where an unbound name raises UnboundLocalError."""
 
@@ -84,11 +89,19 @@ class Scope:
         scope: Scope | None = self
         hops = 0
         while scope is not None:
-            slot = scope.slots.get(name)
+            slot = None if hops and scope.is_class else scope.slots.get(name)
             if slot is not None:
                 return hops, slot
             scope, hops = scope.parent, hops + 1
         return None
+
+    def owner(self, hops: int) -> Scope:
+        """Return the scope whose frame is `hops` frames outward."""
+        scope = self
+        for _ in range(hops):
+            assert scope.parent is not None
+            scope = scope.parent
+        return scope
 
     def new_frame(self, evaluation: Any, outer: Frame | None, unbound: Any) -> Frame:
         """Return a frame in which every name is unbound."""
@@ -108,6 +121,8 @@ def _collect_bound(node: ast.AST, names: dict[str, None], inside: bool) -> None:
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         names.setdefault(node.name)
     if isinstance(node, (*FUNCTION_NODES, ast.ClassDef)):
+        for value in outer_values(node):
+            _collect_bound(value, names, inside)
         return
     if isinstance(node, ast.NamedExpr) and isinstance(node.target, ast.Name):
         names.setdefault(node.target.id)
@@ -120,6 +135,32 @@ def _collect_bound(node: ast.AST, names: dict[str, None], inside: bool) -> None:
     inside = inside or isinstance(node, COMPREHENSIONS)
     for child in ast.iter_child_nodes(node):
         _collect_bound(child, names, inside)
+
+
+def outer_values(node: Any) -> list[ast.expr]:
+    """Return what a function or class evaluates around itself: decorators, default values, annotations, bases."""
+    if isinstance(node, ast.ClassDef):
+        return [*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)]
+    defaults = [*node.args.defaults, *(default for default in node.args.kw_defaults if default is not None)]
+    return [*getattr(node, "decorator_list", ()), *defaults, *annotations_of(node)]
+
+
+def annotations_of(node: Any) -> list[ast.expr]:
+    """Return the annotations of a function that compute something, in Python's order; others name types for readers."""
+    parameters = node.args
+    rows = [*parameters.args, *parameters.posonlyargs, parameters.vararg, *parameters.kwonlyargs, parameters.kwarg]
+    found = [row.annotation for row in rows if row is not None] + [getattr(node, "returns", None)]
+    return [item for item in found if item is not None and not _names_type(item)]
+
+
+def _names_type(node: ast.expr) -> bool:
+    return all(isinstance(part, _TYPE_PARTS) for part in ast.walk(node))
+
+
+_TYPE_PARTS: Final = (
+    *(ast.Name, ast.Attribute, ast.Constant, ast.Subscript, ast.Tuple, ast.List, ast.Starred),
+    *(ast.BinOp, ast.BitOr, ast.expr_context),
+)
 
 
 def parameter_names(arguments: ast.arguments) -> list[str]:

@@ -21,8 +21,8 @@ from .store import SqlStore
 from .writer import Writer
 
 _DEFINITIONS: Final = ("definition", "version", "tool_use", "account", "reservation")
-_OF_A_RUN: Final = ("signal", "held")
-_NUMBERED: Final = {"run": {"seq"}, "signal": {"seq", "run"}, "held": {"run"}, "lease": {"run"}}
+_OF_A_RUN: Final = ("signal", "held", "account_run")
+_NUMBERED: Final = {"run": {"seq"}, "signal": {"seq", "run"}, "held": {"run"}, "account_run": {"run"}, "lease": {"run"}}
 """Columns that are the target's own."""
 
 _RUNS: Final = """

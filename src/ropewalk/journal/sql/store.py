@@ -14,7 +14,7 @@ import asyncio
 import dataclasses
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ...content import contents
@@ -321,6 +321,12 @@ class SqlStore(SqlToolUsage):
 
     def used(self, account: str, /) -> dict[str, float]:
         return self._writer.read(lambda c: ledger.used(c, account))
+
+    def join(self, run_id: str, accounts: Iterable[str], until: float, /) -> None:
+        self._writer.run(lambda c: ledger.join(c, run_id, accounts, until))
+
+    def members(self, account: str, /) -> list[str]:
+        return self._writer.read(lambda c: ledger.members(c, account))
 
     def take_turn(self, name: str, every: float, now: float) -> bool:
         return self._writer.run(lambda c: take_turn(c, name, every, now))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from ...errors import StoreError
 from ...fast_dataclass import dataclass
 from ..protocol import Pruned, RunRow
+from . import ledger
 from .batches import Batches
 from .leases import stored_owner_state
 from .rows import AMONG, RUN_LIGHT, Connection, fetch, json_list, runs
@@ -30,6 +31,7 @@ ROWS_AT_ONCE: Final = 1000
 """Rows that one transaction of pruning deletes at first, at most. `Batches` adapts the number."""
 _HELD_AT_ONCE: Final = 50  # each may delete a value of megabytes
 _VERSIONS_AT_ONCE: Final = 10
+_ACCOUNTS_AT_ONCE: Final = 50
 _PAGES_AT_ONCE: Final = 100  # of free space that is returned to the disk
 
 _IS_PRUNABLE: Final = """
@@ -232,17 +234,23 @@ def _delete_some_details(connection: Connection, deleted: str, rows: int, values
         budget -= len(fetch(connection, query, (deleted, budget)))
         if budget <= 0:
             return True
-    connection.execute(f"DELETE FROM lease WHERE run {AMONG}", (deleted,))
+    for table in ("account_run", "lease"):
+        connection.execute(f"DELETE FROM {table} WHERE run {AMONG}", (deleted,))
     return False
 
 
 def _clean_up(writer: Writer, batches: _BatchSizes) -> None:
-    """Delete the rest of an interrupted call and unused versions; then return free space to the disk."""
+    """Delete the rest of an interrupted call, unused versions and accounts; then return free space to the disk."""
     while leftover := writer.read(lambda connection: fetch(connection, _LEASES_WITHOUT_RUN, (_AT_ONCE,))):
         _delete_details(writer, [run for (run,) in leftover], batches)
     unused = writer.read(find_unused)
     for first in range(0, len(unused), _VERSIONS_AT_ONCE):
         batches.runs.run(writer, partial(drop_unused, keys=unused[first : first + _VERSIONS_AT_ONCE]))
+    now = time.time()
+    accounts = writer.read(partial(ledger.find_unused, now=now))
+    for first in range(0, len(accounts), _ACCOUNTS_AT_ONCE):
+        some = accounts[first : first + _ACCOUNTS_AT_ONCE]
+        batches.runs.run(writer, partial(ledger.drop_unused, accounts=some, now=now))
     more = True
     while more:
         began = time.monotonic()
@@ -258,8 +266,9 @@ def delete_with_parts(connection: Connection, runs: Iterable[int]) -> None:
 def _delete(connection: Connection, selection: tuple[str]) -> None:
     blobs = fetch(connection, f"DELETE FROM held WHERE run {AMONG} RETURNING blob", selection)
     connection.executemany(_BLOB, set(blobs))
-    for table, column in (("entry", "run"), ("signal", "run"), ("lease", "run"), ("run", "seq")):
-        connection.execute(f"DELETE FROM {table} WHERE {column} {AMONG}", selection)
+    for table in ("entry", "signal", "account_run", "lease"):
+        connection.execute(f"DELETE FROM {table} WHERE run {AMONG}", selection)
+    connection.execute(f"DELETE FROM run WHERE seq {AMONG}", selection)
 
 
 def take_turn(connection: Connection, name: str, every: float, now: float) -> bool:

@@ -89,6 +89,8 @@ def tool_name(node: ast.expr, scope: Scope) -> str | None:
     return None
 
 
+StepCoroutine.__name__ = Question.__name__ = "coroutine"  # as messages name them
+
 LANGUAGE_NAMES: set[str] = {"approve", "wait_for", "print", "now", "uuid", "random", "call_tool"}
 """Names of the language that win over tools of the same name."""
 

@@ -7,6 +7,7 @@ treat them as Python does. A program reaches their members only through `member`
 from __future__ import annotations
 
 import ast
+import copy
 import enum
 import types
 from collections import Counter, OrderedDict, UserDict, defaultdict, deque
@@ -19,8 +20,9 @@ from ...expr.python.expressions import assign_target, expression, module_entry, 
 from ...expr.python.failures import EXCEPTIONS
 from ...expr.python.method_table import METHODS, STATIC_METHODS
 from ...expr.python.modules import Constant
-from ...expr.python.scope import Frame, Scope, Unsupported
+from ...expr.python.scope import Frame, Getter, Scope, Unsupported, annotations_of, bound_names
 from ...expr.python.statements import Run
+from ...expr.python.values import UNBOUND, Refused
 from ..read.names import suspends
 from .functions import made_function
 from .instances import (
@@ -36,7 +38,7 @@ from .instances import (
     native_method,
 )
 from .records import DATACLASS, dataclass_of, named_tuple
-from .scope import FunctionScope, hidden_slot, store_of
+from .scope import FunctionScope, hidden_slot, load_of, root_of, store_of
 
 _BINARY: Final = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and", "or", "xor"]
 SPECIAL: Final = frozenset(
@@ -176,23 +178,27 @@ def class_statement(node: ast.ClassDef, scope: Scope) -> Run:
         raise Unsupported(node, "metaclasses and keywords of classes are not supported; write a plain class")
     bases = [_base(base, scope) for base in node.bases]
     # The body has names of its own, which its functions do not see; `·class` is for `super()`.
-    inner = FunctionScope([], scope)
-    inner.is_class = True  # type: ignore[attr-defined]
+    # In a function, a name that the class binds is never that of the function, as in Python.
+    inner = FunctionScope(bound_names(node.body) if root_of(scope).is_function else [], scope)
+    inner.is_function, inner.is_class, inner.prefix = False, True, f"{scope.prefix}{node.name}."
     _, class_slot = hidden_slot(scope)
     parts = [part for statement in node.body for part in _part(statement, inner, scope, class_slot)]
     bind = assign_target(store_of(node.name, node), scope)
 
     def run(frame: Frame) -> None:
         evaluation = frame[0]
+        wrappers = [get(frame) for get in decorators]
         kinds = [get(frame) for get in bases]
-        own = inner.new_frame(evaluation, frame, None)
+        own = inner.new_frame(evaluation, frame, UNBOUND)
         namespace: dict[str, Any] = {}
         annotations: list[str] = []
         for part in parts:
             part(own, namespace, annotations)
         value = make_class(evaluation, node.name, kinds, namespace, annotations)
-        for decorate in reversed(decorators):
-            value = decorate(frame, value)
+        if value is not dict:
+            value.__qualname__ = inner.prefix[:-1]
+        for wrap in reversed(wrappers):
+            value = wrap(value)
         frame[class_slot] = value
         bind(frame, value)
 
@@ -216,7 +222,7 @@ def _base(node: ast.expr, scope: Scope) -> Any:
     def base(frame: Frame) -> Any:
         kind = get(frame)
         if not _is_base(kind):
-            raise TypeError(_BASE_ADVICE)
+            raise Refused(_BASE_ADVICE)
         return kind
 
     return base
@@ -253,9 +259,14 @@ def _decorator(node: ast.expr, scope: Scope) -> Any:
         options = {str(word.arg): word.value.value for word in node.keywords if isinstance(word.value, ast.Constant)}
     label = name.id if isinstance(name, ast.Name) else name.attr if isinstance(name, ast.Attribute) else ""
     if label == DATACLASS and (not isinstance(name, ast.Name) or scope.imports.get(label, "").startswith(DATACLASS)):
-        return lambda frame, kind: dataclass_of(frame[0], kind, options)
+        return lambda frame: lambda kind: dataclass_of(frame[0], kind, options)
     get = expression(node, scope)
-    return lambda frame, kind: frame[0].call(get(frame), [kind], {})
+
+    def wrapper(frame: Frame) -> Any:
+        function = get(frame)
+        return lambda kind: frame[0].call(function, [kind], {})
+
+    return wrapper
 
 
 def _part(statement: ast.stmt, inner: Scope, scope: Scope, class_slot: int) -> list[Any]:
@@ -270,24 +281,30 @@ def _part(statement: ast.stmt, inner: Scope, scope: Scope, class_slot: int) -> l
         raise Unsupported(statement, "await in a class is not supported; assign the value to a name before it")
     if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
         is_field = "ClassVar" not in ast.unparse(statement.annotation)
-        return [_field(statement.target.id, statement.value, inner, is_annotated=is_field)]
+        return [_field([statement.target.id], statement.value, inner, is_annotated=is_field)]
     if isinstance(statement, ast.Assign) and all(isinstance(target, ast.Name) for target in statement.targets):
         names = [target.id for target in statement.targets if isinstance(target, ast.Name)]
-        return [_field(name, statement.value, inner, is_annotated=False) for name in names]
+        return [_field(names, statement.value, inner, is_annotated=False)]
     raise Unsupported(statement, "a class holds fields and functions only; write this statement before the class")
 
 
-def _field(name: str, value: ast.expr | None, inner: Scope, *, is_annotated: bool) -> Any:
-    get = expression(value, inner) if value is not None else None
-    slot = _own_slot(inner, name)
+def _field(names: list[str], value: ast.expr | None, inner: Scope, *, is_annotated: bool) -> Any:
+    if value is None:
+        return lambda own, namespace, annotations: annotations.extend(names * is_annotated)
+    assigned = {name: _own_slot(inner, name) for name in bound_names([value])}  # by `:=`
+    get = expression(value, inner)
+    slots = {name: _own_slot(inner, name) for name in names}
 
     def fill(own: Frame, namespace: dict[str, Any], annotations: list[str]) -> None:
         if is_annotated:
-            annotations.append(name)
-        if get is not None:
-            own.extend([None] * (slot + 1 - len(own)))
-            value = own[slot] = get(own)
-            namespace[name] = Method(value) if isinstance(value, LocalFunction) else value
+            annotations.append(names[0])
+        item = get(own)
+        for name, slot in slots.items():
+            own[slot] = item
+            namespace[name] = Method(item) if isinstance(item, LocalFunction) else item
+        for name, slot in assigned.items():
+            if own[slot] is not UNBOUND:
+                namespace[name] = own[slot]
 
     return fill
 
@@ -312,33 +329,65 @@ def _method(node: Any, inner: Scope, class_slot: int) -> Any:
     name = node.name
     if name.startswith("__") and name.endswith("__") and name not in SPECIAL:
         raise Unsupported(node, f"the method {name} is not supported; write a method with another name")
-    # Functions see the names around the class, not those of its body.
+    # Functions see the names around the class, not those of its body; their default values see both.
     assert inner.parent is not None
     method_scope = FunctionScope([], inner.parent)
     method_scope.class_slot = class_slot  # type: ignore[attr-defined]
-    make = made_function(node, method_scope)
-    decorators = [_method_decorator(decorator, inner) for decorator in reversed(node.decorator_list)]
+    method_scope.prefix = inner.prefix
+    new, defaults = _with_defaults(node, inner, method_scope)
+    make = made_function(new, method_scope)
+    decorators = [_method_decorator(decorator, inner) for decorator in node.decorator_list]
+    computed = [expression(annotation, inner) for annotation in annotations_of(node)]
+    slot = _own_slot(inner, name)
 
     def fill(own: Frame, namespace: dict[str, Any], annotations: list[str]) -> None:
-        value = make(method_scope.new_frame(own[0], own[1], None))
-        for decorate in decorators:
-            value = decorate(own, namespace, value)
+        wrappers = [get(own, namespace) for get in decorators]
+        outer = method_scope.new_frame(own[0], own[1], None)
+        for place, get in defaults:
+            outer[place] = get(own)
+        for get in computed:
+            get(own)
+        value = make(outer)
+        for wrap in reversed(wrappers):
+            value = wrap(value)
+        own[slot] = value
         namespace[name] = value if isinstance(value, Member) or name in _FUNCTIONS_OF_CLASSES else Method(value)
 
     return fill
 
 
+def _with_defaults(node: Any, inner: Scope, method_scope: Scope) -> tuple[Any, list[tuple[int, Getter]]]:
+    """Return a copy of a method whose default values are slots, and the closures that fill the slots."""
+    new, slots = copy.copy(node), []
+    new.args = copy.copy(node.args)
+
+    def slot_of(default: Any) -> Any:
+        if default is None:
+            return None
+        name, slot = hidden_slot(method_scope)
+        slots.append((slot, expression(default, inner)))
+        return load_of(name, default)
+
+    new.args.defaults = [slot_of(default) for default in node.args.defaults]
+    new.args.kw_defaults = [slot_of(default) for default in node.args.kw_defaults]
+    return new, slots
+
+
 def _method_decorator(node: ast.expr, inner: Scope) -> Any:
-    """Return the closure that applies a decorator to a method, with the names of the class so far."""
+    """Return the closure that gives the wrapper of a decorator of a method."""
     label = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
     if label in _METHOD_KINDS and (not isinstance(node, ast.Name) or inner.find(label) is None):
-        make = _METHOD_KINDS[label]
-        return lambda own, namespace, value: make(value)
+        return lambda own, namespace: _METHOD_KINDS[label]
     if label == "setter" and isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         name = node.value.id
-        return lambda own, namespace, value: Property(namespace[name].function, value)
+        return lambda own, namespace: lambda value: Property(namespace[name].function, value)
     get = expression(node, inner)
-    return lambda own, namespace, value: own[0].call(get(own), [value], {})
+
+    def wrapper(own: Frame, namespace: dict[str, Any]) -> Any:
+        function = get(own)
+        return lambda value: own[0].call(function, [value], {})
+
+    return wrapper
 
 
 def make_class(evaluation: Any, name: str, bases: list[Any], namespace: dict[str, Any], annotations: list[str]) -> Any:

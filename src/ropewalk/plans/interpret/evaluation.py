@@ -21,11 +21,14 @@ class PlanEvaluation(Evaluation):
     # machine: The machine that runs it.
     # depth: How many frames the running task has.
 
-    __slots__ = ("_iterators", "machine")
+    # is_over: Whether the run has ended, so that code of `finally` no longer runs.
+
+    __slots__ = ("_iterators", "is_over", "machine")
 
     def __init__(self, machine: Machine) -> None:
         super().__init__()
         self.machine = machine
+        self.is_over = False
         self.budget = StepBudget()
         self._iterators: dict[int, weakref.ref[Any]] = {}
 

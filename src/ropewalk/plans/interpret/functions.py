@@ -8,28 +8,31 @@ from typing import Any
 
 from ...expr.python.calls import function_maker
 from ...expr.python.evaluation import BuiltinFunction, LocalFunction, Members
-from ...expr.python.expressions import assign_target, expression
-from ...expr.python.failures import RAISED, Closed
-from ...expr.python.scope import Frame, Getter, Scope, Unsupported, parameter_names
+from ...expr.python.expressions import EXPRESSIONS, assign_target, expression
+from ...expr.python.failures import Closed
+from ...expr.python.scope import Frame, Getter, Scope, Unsupported, annotations_of, parameter_names
 from ...expr.python.statements import Run, block
-from ...expr.python.values import Refused
+from ...expr.python.values import UNBOUND, Refused
 from ..read.names import own_names, own_nodes, suspends, yields
-from .futures import Coroutine, Native
+from .futures import Coroutine, EndedEarly, Native, raised
 from .machine import run_frames
 from .scope import FunctionScope, root_of, store_of
 from .statements import suspending_block
-from .suspending import RecursiveFunction, Suspending, Yielded
+from .suspending import Elements, RecursiveFunction, Suspending, Yielded, clauses_of, each, part
 
 
 def function(node: Any, scope: Scope) -> Run:
     """Compile a `def` or `async def` with its decorators."""
     make = made_function(node, scope)
     decorators = [expression(decorator, scope) for decorator in node.decorator_list]
+    annotations = [expression(annotation, scope) for annotation in annotations_of(node)]
     bind = assign_target(store_of(node.name, node), scope)
 
     def run(frame: Frame) -> None:
         wrappers = [get(frame) for get in decorators]
         value = make(frame)
+        for get in annotations:
+            get(frame)
         for wrapper in reversed(wrappers):
             value = frame[0].call(wrapper, [value], {})
         bind(frame, value)
@@ -43,6 +46,7 @@ def made_function(node: Any, scope: Scope) -> Getter:
         raise Unsupported(node, "await in a default value is not supported; assign it to a name before the function")
     declared = [name for part in own_nodes(node.body) if isinstance(part, ast.Global) for name in part.names]
     inner = FunctionScope([*parameter_names(node.args), *own_names(node.body)], scope, declared)
+    inner.prefix = f"{scope.prefix}{node.name}.<locals>."
     is_async = isinstance(node, ast.AsyncFunctionDef)
     is_generator = yields(node.body)
     if not is_async and not is_generator and not any(suspends(part) for part in node.body):
@@ -55,7 +59,10 @@ def made_function(node: Any, scope: Scope) -> Getter:
         return function_maker(node.name, node.args, scope, inner, result)
     if not is_async:
         _refuse_await(node)
-    body = _body(suspending_block(node.body, inner))
+    if is_async and is_generator and not getattr(node, "is_closed", False):
+        _refuse_guarded_yield(node)
+    kind_name = ("async " if is_async else "") + "generator" if is_generator else "coroutine" if is_async else ""
+    body = _body(suspending_block(node.body, inner), kind_name)
     if is_generator:
         kind = AsyncGenerator if is_async else Generator
         return function_maker(
@@ -79,14 +86,28 @@ AsyncFunction.__name__ = "function"
 
 
 def _refuse_await(node: ast.FunctionDef) -> None:
-    for part in own_nodes(node.body):
-        if isinstance(part, (ast.Await, ast.AsyncFor, ast.AsyncWith)):
-            raise Unsupported(part, f"await is only allowed in an async function; write async def {node.name}")
+    for item in own_nodes(node.body):
+        if isinstance(item, (ast.Await, ast.AsyncFor, ast.AsyncWith)):
+            raise Unsupported(item, f"await is only allowed in an async function; write async def {node.name}")
 
 
-def _body(run: Suspending) -> Any:
+def _refuse_guarded_yield(node: ast.AsyncFunctionDef) -> None:
+    """Refuse `yield` under a `finally` or `with`, which Python leaves at a time of its own when a loop ends early."""
+    for item in own_nodes(node.body):
+        if not isinstance(item, (ast.With, ast.AsyncWith, ast.Try)) or not yields(item.body):
+            continue
+        if not isinstance(item, ast.Try) or item.finalbody:
+            raise Unsupported(item, "yield in with, or in try with finally, of an async generator; return a list")
+
+
+def _body(run: Suspending, kind: str) -> Any:
     async def body(own: Frame) -> Any:
-        leave = await run(own)
+        try:
+            leave = await run(own)
+        except RuntimeError as error:
+            if kind and isinstance(raised(error), StopIteration):
+                raise EndedEarly(f"{kind} raised StopIteration") from error.__cause__
+            raise
         return leave.value if leave is not None else None
 
     return body
@@ -115,6 +136,8 @@ def drive(coroutine: Native) -> Any:
         run_frames(frames)
     except StopIteration as end:
         return end.value
+    except RuntimeError as error:
+        raise raised(error) from None
     finally:
         while frames:
             frames.pop().close()
@@ -169,12 +192,8 @@ class Generator(Members):
     def close(self) -> None:
         """End the generator."""
         self._start = None
-        if self._frames:
-            try:
-                self.throw(Closed())
-            except (StopIteration, Closed):
-                return
-            raise RuntimeError("generator ignored GeneratorExit")
+        while self._frames:
+            self._frames.pop().close()
 
     def get_member(self, evaluation: Any, name: str) -> Any:
         """Return a method as a function value."""
@@ -217,11 +236,11 @@ class AsyncGenerator(Generator):
                 raise
             if type(yielded) is Yielded:
                 return yielded.value
-            sent, error = None, None
+            sent = error = None
             try:
                 sent = await Passed(yielded)
-            except RAISED as raised:
-                error = raised
+            except BaseException as failure:  # noqa: BLE001 - the generator handles it, or not
+                error = failure
 
     async def _next(self, value: Any = None, error: Any = None) -> Any:
         found = await self.next_value(self, value, error() if isinstance(error, type) else error)
@@ -247,8 +266,42 @@ class AsyncGenerator(Generator):
             name, lambda evaluation, *values: Coroutine(name, lambda: runs[name](*values)), evaluation
         )
 
-    def __next__(self) -> Any:
+    def __iter__(self) -> Iterator[Any]:
         raise TypeError("'async_generator' object is not iterable")
+
+    def __next__(self) -> Any:
+        raise TypeError("'async_generator' object is not an iterator")
+
+    def __repr__(self) -> str:
+        return f"<async_generator object {self.name}>"
+
+
+def generator_expression(node: ast.GeneratorExp, scope: Scope) -> Getter:
+    """Compile a generator expression; one that awaits gives an async generator."""
+    clauses_wait = [suspends(clause) for clause in node.generators]
+    clauses_wait[0] = bool(node.generators[0].is_async) or any(map(suspends, _parts_after_first(node.generators[0])))
+    if not suspends(node.elt) and not any(clauses_wait):
+        return EXPRESSIONS[ast.GeneratorExp](node, scope)
+    inner, clauses = clauses_of(node, scope)
+    waits, element = part(node.elt, inner)
+
+    def make(frame: Frame) -> AsyncGenerator:
+        own = inner.new_frame(frame[0], frame, UNBOUND)
+        values = Elements(frame[0], clauses[0].source(frame), clauses[0].is_async)
+
+        async def visit() -> None:
+            await Yielded(await element(own) if waits else element(own))
+
+        return AsyncGenerator("<genexpr>", lambda: each(clauses, 0, own, values, visit), frame[0])
+
+    return make
+
+
+def _parts_after_first(clause: ast.comprehension) -> list[ast.expr]:
+    return [clause.target, *clause.ifs]
+
+
+Generator.__name__, AsyncGenerator.__name__ = "generator", "async_generator"  # as messages name them
 
 
 class Passed:

@@ -60,6 +60,23 @@ class Coroutine(Members):
         return f"<coroutine object {self.name}>"
 
 
+Coroutine.__name__ = "coroutine"  # as messages name it
+
+
+def raised(error: BaseException) -> BaseException:
+    """Return what the program raised: Python makes RuntimeError of a StopIteration where a closure ends."""
+    cause = error.__cause__
+    is_made = type(error) is RuntimeError and error.args == ("coroutine raised StopIteration",)
+    return cause if is_made and isinstance(cause, StopIteration) else error
+
+
+class EndedEarly(RuntimeError):
+    """A coroutine or generator of the program raised StopIteration, which is a RuntimeError for its caller."""
+
+
+EndedEarly.__name__ = "RuntimeError"
+
+
 def _used() -> Native:
     raise RuntimeError("cannot reuse already awaited coroutine")
 

@@ -101,6 +101,9 @@ class BoundMethod(Members):
         return f"<bound method {getattr(self.function, '__name__', 'method')}>"
 
 
+BoundMethod.__name__ = "method"  # as messages name it
+
+
 def native_method(evaluation: Any, name: str, run: Any) -> Method:
     """Return a method of the language, which takes the evaluation and the instance first."""
     return Method(BuiltinFunction(name, run, evaluation))

@@ -24,7 +24,7 @@ from ...expr.python.statements import STATEMENTS, Run
 from ...expr.python.values import Refused
 from . import calls, classes, concurrency, locks, numbers, queues, records, tables
 from .contexts import CONTEXTS
-from .functions import AsyncFunction, function
+from .functions import AsyncFunction, function, generator_expression
 from .futures import Coroutine, Future, InvalidStateError
 from .instances import CachedProperty, Instance
 from .library import LIBRARY
@@ -251,7 +251,14 @@ def _expression_statement(node: ast.Expr, scope: Scope) -> Run:
     return run
 
 
-PLANS.expressions.update({ast.Attribute: calls.attribute, ast.Call: _call, ast.Name: calls.name})
+PLANS.expressions.update(
+    {
+        ast.Attribute: calls.attribute,
+        ast.Call: _call,
+        ast.GeneratorExp: generator_expression,
+        ast.Name: calls.name,
+    }
+)
 PLANS.statements.update(
     {
         ast.AsyncFunctionDef: function,

@@ -18,7 +18,6 @@ from ...expr.operators import OverBudget
 from ...expr.python.evaluation import UNCATCHABLE
 from ...expr.python.exits import ProgramExit
 from ...expr.python.failures import CancelledError, ToolError, exception_record
-from ...expr.python.values import Refused
 from .. import messages as m
 from .copies import to_text
 from .evaluation import PlanEvaluation
@@ -284,7 +283,7 @@ class Machine(Steps):
         if isinstance(error, MemoryError):
             error = OverBudget("the program needs too much memory; keep less in it, or in a tool")
         if isinstance(error, RecursionError):
-            error = Refused("the values or calls are nested too deeply; write a loop")
+            error = OverBudget("the values or calls are nested too deeply; write a loop")
         kind = "Limit" if isinstance(error, OverBudget) else "Refused"
         return m.Ended("stopped", error=kind, message=str(error), line=line)
 
@@ -293,6 +292,7 @@ class Machine(Steps):
         return m.Ended("failed", error="Deadlock", message=message, line=self.evaluation.line)
 
     def _close(self) -> None:
+        self.evaluation.is_over = True
         for task in self._tasks:
             task.close()
 

@@ -133,7 +133,7 @@ def _shown(evaluation: Any, value: Any) -> str:
         for name, part in type(value).fields_.items()
         if part.is_shown
     ]
-    return f"{type(value).__name__}({', '.join(shown)})"
+    return f"{type(value).__qualname__}({', '.join(shown)})"
 
 
 def _compared(compare: Any) -> Any:

@@ -15,8 +15,9 @@ from ...expr.python.scope import Frame, Scope, Unsupported
 from ...expr.python.statements import BREAK, CONTINUE, Leave, Run, block
 from ...expr.python.values import UNBOUND
 from ..read.names import set_suspends, suspends
+from .futures import raised
 from .scope import load_of, store_of
-from .suspending import END, Elements, Part, Parts, Suspending, part, suspending
+from .suspending import END, Elements, Part, Parts, Suspending, part, suspending, target_part
 
 
 def nothing(frame: Frame) -> None:
@@ -66,10 +67,19 @@ def suspending_block(nodes: Sequence[ast.stmt], scope: Scope) -> Suspending:
 
 
 def _function(node: Any, scope: Scope) -> Suspending:
-    """Compile a function whose decorators or default values suspend."""
+    """Compile a function whose decorators, default values or annotations suspend."""
     before, new = Parts(scope), set_suspends(copy.copy(node), False)
     new.decorator_list = [before.put(decorator) for decorator in node.decorator_list]
-    return before.then(block([before.with_defaults(new)], scope))
+    return before.then(block([before.with_first_values(new)], scope))
+
+
+def _class(node: ast.ClassDef, scope: Scope) -> Suspending:
+    """Compile a class whose decorators or bases suspend."""
+    before, new = Parts(scope), set_suspends(copy.copy(node), False)
+    # What is only named has no effect, and `dataclass` and the like are known by their names.
+    new.decorator_list = [before.put(item) if suspends(item) else item for item in node.decorator_list]
+    new.bases = [before.put(item) if suspends(item) else item for item in node.bases]
+    return before.then(block([new], scope))
 
 
 def _statement(node: ast.stmt, scope: Scope) -> Suspending:
@@ -132,24 +142,29 @@ def _assert(node: ast.Assert, scope: Scope) -> Suspending:
 
 def _assign(node: Any, scope: Scope) -> Suspending:
     """Compile an assignment: the value, then the targets from left to right."""
-    before = Parts(scope)
-    new = set_suspends(copy.copy(node), False)
-    new.value = before.put(node.value)
-    if isinstance(node, ast.Assign):
-        new.targets = [_target(target, before) for target in node.targets]
-        if len(node.targets) > 1 and any(suspends(target) for target in node.targets):
-            raise Unsupported(node, "await in one of several targets is not supported; assign to them one by one")
-    else:
-        new.target = _target(node.target, before)
-    return before.then(block([new], scope))
+    value_waits, get = part(node.value, scope)
+    targets = [target_part(item, scope) for item in (node.targets if isinstance(node, ast.Assign) else [node.target])]
+
+    async def run(frame: Frame) -> None:
+        value = await get(frame) if value_waits else get(frame)
+        for waits, assign in targets:
+            if waits:
+                await assign(frame, value)
+            else:
+                assign(frame, value)
+
+    return run
+
+
+def _annotated(node: ast.AnnAssign, scope: Scope) -> Suspending:
+    """Compile an annotated assignment, whose annotation is for readers."""
+    if node.value is None:
+        raise Unsupported(node, "an annotation of an entry or a member without a value; assign a value to it")
+    return _assign(node, scope)
 
 
 def _target(node: Any, before: Parts) -> Any:
-    if not suspends(node):
-        return node
-    if isinstance(node, (ast.Subscript, ast.Attribute)):
-        return before.replaced(node)
-    raise Unsupported(node, "await in this target is not supported; assign the value to a name first")
+    return before.replaced(node) if suspends(node) else node
 
 
 def _augmented(node: ast.AugAssign, scope: Scope) -> Suspending:
@@ -218,7 +233,8 @@ def plain_if(node: ast.If, scope: Scope) -> Run:
 
 def _for(node: Any, scope: Scope) -> Suspending:
     source_waits, source = part(node.iter, scope)
-    assign, line = assign_target(node.target, scope), node.lineno
+    assign_waits, assign = target_part(node.target, scope)
+    line = node.lineno
     body_waits, body = block_part(node.body, scope)
     other_waits, other = block_part(node.orelse, scope)
     is_async = isinstance(node, ast.AsyncFor)
@@ -227,17 +243,23 @@ def _for(node: Any, scope: Scope) -> Suspending:
         evaluation = frame[0]
         values = Elements(evaluation, await source(frame) if source_waits else source(frame), is_async)
         leave: Leave | None
-        while True:
-            evaluation.line = line
-            value = await values.next()
-            if value is END:
-                break
-            assign(frame, value)
-            leave = await body(frame) if body_waits else body(frame)
-            if leave is BREAK:
-                return None
-            if leave is not None and leave is not CONTINUE:
-                return leave
+        try:
+            while True:
+                evaluation.line = line
+                value = await values.next()
+                if value is END:
+                    break
+                if assign_waits:
+                    await assign(frame, value)
+                else:
+                    assign(frame, value)
+                leave = await body(frame) if body_waits else body(frame)
+                if leave is BREAK:
+                    return None
+                if leave is not None and leave is not CONTINUE:
+                    return leave
+        finally:
+            del values  # a generator ends with its loop, before an exception is handled
         leave = await other(frame) if other_waits else other(frame)
         return leave
 
@@ -307,7 +329,9 @@ def _try(node: ast.Try, scope: Scope) -> Suspending:
             leave: Leave | None = await protected(frame)
         except UNCATCHABLE:
             raise
-        except RAISED:
+        except (*RAISED, GeneratorExit) as error:
+            if isinstance(error, GeneratorExit) and frame[0].is_over:
+                raise
             line = frame[0].line
             instead = await final(frame) if final_waits else final(frame)
             if instead is not None:
@@ -339,7 +363,8 @@ def _with_handlers(node: ast.Try, scope: Scope) -> Suspending:
             leave = await body(frame) if body_waits else body(frame)
         except UNCATCHABLE:
             raise
-        except RAISED as error:
+        except RAISED as failure:
+            error = raised(failure)
             exception_record(error, evaluation.line)
             for kinds, assign, handle in handlers:
                 if kinds is None or catches(error, await kinds[1](frame) if kinds[0] else kinds[1](frame)):
@@ -383,7 +408,8 @@ def _with(node: Any, scope: Scope) -> Suspending:
         return _with(ast.copy_location(type(node)(node.items[:1], [inner]), node), scope)
     item = node.items[0]
     manager_waits, manager = part(item.context_expr, scope)
-    assign = assign_target(item.optional_vars, scope) if item.optional_vars is not None else None
+    target = item.optional_vars
+    assign_waits, assign = target_part(target, scope) if target is not None else (False, _forget)
     body_waits, body = block_part(node.body, scope)
     is_async = isinstance(node, ast.AsyncWith)
 
@@ -391,16 +417,20 @@ def _with(node: Any, scope: Scope) -> Suspending:
         holder = await manager(frame) if manager_waits else manager(frame)
         enter, leave_block = context_of(frame[0], holder, is_async)
         value = await enter()
-        if assign is not None:
-            assign(frame, value)
         try:
+            if assign_waits:
+                await assign(frame, value)
+            else:
+                assign(frame, value)
             leave: Leave | None = await body(frame) if body_waits else body(frame)
         except UNCATCHABLE:
             raise
-        except RAISED as error:
+        except (*RAISED, GeneratorExit) as error:
+            if isinstance(error, GeneratorExit) and frame[0].is_over:
+                raise
             line = frame[0].line
             exception_record(error, line)
-            if await leave_block(error):
+            if await leave_block(raised(error)):
                 return None
             frame[0].line = line
             raise
@@ -408,6 +438,10 @@ def _with(node: Any, scope: Scope) -> Suspending:
         return leave
 
     return run
+
+
+def _forget(frame: Frame, value: Any) -> Any:
+    """Do nothing with the value of a `with` that has no name."""
 
 
 def context_of(evaluation: Any, holder: Any, is_async: bool) -> tuple[Any, Any]:
@@ -419,13 +453,14 @@ def context_of(evaluation: Any, holder: Any, is_async: bool) -> tuple[Any, Any]:
 
 
 SUSPENDING: Final[dict[type[ast.AST], Callable[[Any, Scope], Suspending]]] = {
-    ast.AnnAssign: _assign,
+    ast.AnnAssign: _annotated,
     ast.Assert: _assert,
     ast.Assign: _assign,
     ast.AsyncFor: _for,
     ast.AsyncFunctionDef: _function,
     ast.AsyncWith: _with,
     ast.AugAssign: _augmented,
+    ast.ClassDef: _class,
     ast.Delete: _delete,
     ast.Expr: _expression,
     ast.For: _for,

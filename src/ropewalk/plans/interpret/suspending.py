@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Awaitable, Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Final, TypeAlias
 
 from ...expr.python.evaluation import LocalFunction, Members
-from ...expr.python.expressions import assign_target, expression, module_path
+from ...expr.python.expressions import assign_target, expression, module_path, targets_of, unpacking
+from ...expr.python.failures import RAISED
 from ...expr.python.method_table import method_of
 from ...expr.python.operations import COMPARISONS, member, set_item
-from ...expr.python.scope import Frame, Scope, Unsupported, bound_names
+from ...expr.python.scope import Frame, Scope, annotations_of, bound_names
 from ...expr.python.values import UNBOUND
 from ..read.names import set_suspends, suspends
 from .calls import StepCoroutine, is_module_function, tool_name
@@ -101,11 +102,9 @@ class Parts:
         if isinstance(node, ast.Call):
             return self._call(node, new, later)
         if isinstance(node, ast.Lambda):
-            return self.with_defaults(new)
+            return self.with_first_values(new)
         if isinstance(node, ast.Dict):
-            pairs = self._series([item for pair in zip(node.keys, node.values, strict=True) for item in pair], later)
-            new.keys, new.values = pairs[::2], pairs[1::2]
-            return new
+            return self._dict(node, new, later)
         fields = [(name, value) for name, value in ast.iter_fields(node) if _holds_parts(value)]
         flat = [item for _, value in fields for item in (value if isinstance(value, list) else [value])]
         parts = self._series(flat, later)
@@ -115,12 +114,26 @@ class Parts:
             parts = parts[count:]
         return new
 
-    def with_defaults(self, function: Any) -> Any:
-        """Take the default values of a copied function, and return it."""
+    def with_first_values(self, function: Any) -> Any:
+        """Take the default values and the computed annotations of a copied function, and return it."""
+        computed = annotations_of(function)
         parameters = function.args = copy.copy(function.args)
         parameters.defaults = [self.put(default) for default in parameters.defaults]
         parameters.kw_defaults = [None if item is None else self.put(item) for item in parameters.kw_defaults]
-        return function
+
+        def taken(row: Any, field: str = "annotation") -> Any:
+            if row is None or getattr(row, field, None) not in computed:
+                return row
+            row = row if row is function else copy.copy(row)
+            setattr(row, field, self.put(getattr(row, field)))
+            return row
+
+        for name in ("args", "posonlyargs"):
+            setattr(parameters, name, [taken(row) for row in getattr(parameters, name)])
+        parameters.vararg = taken(parameters.vararg)
+        parameters.kwonlyargs = [taken(row) for row in parameters.kwonlyargs]
+        parameters.kwarg = taken(parameters.kwarg)
+        return taken(function, "returns")
 
     def _series(self, nodes: list[Any], later: bool) -> list[Any]:
         last = max((index for index, node in enumerate(nodes) if node is not None and suspends(node)), default=-1)
@@ -129,16 +142,28 @@ class Parts:
     def _taken(self, node: Any, later: bool) -> Any:
         if node is None or isinstance(node, ast.Constant) or not (suspends(node) or later):
             return node
-        # Starred and formatted parts left of an await are taken at once, as Python does.
-        if not suspends(node) and isinstance(node, ast.Starred):
+        # Starred and formatted parts left of an await are copied at once, as Python does.
+        if later and isinstance(node, ast.Starred):
             spread = ast.copy_location(ast.Tuple([node], ast.Load()), node)
             return ast.copy_location(ast.Starred(self.put(spread), ast.Load()), node)
-        if not suspends(node) and isinstance(node, ast.FormattedValue):
+        if later and isinstance(node, ast.keyword) and node.arg is None:
+            copied = ast.copy_location(ast.Dict([None], [node.value]), node)
+            return ast.copy_location(ast.keyword(None, self.put(copied)), node)
+        if later and isinstance(node, ast.FormattedValue):
             text = ast.copy_location(ast.JoinedStr([node]), node)
             return ast.copy_location(ast.FormattedValue(self.put(text), -1, None), node)
         if isinstance(node, (ast.Starred, ast.keyword, ast.FormattedValue, ast.JoinedStr, ast.Slice)):
             return self.replaced(node, later)
         return self.put(node)
+
+    def _dict(self, node: ast.Dict, new: ast.Dict, later: bool) -> ast.Dict:
+        flat: list[Any] = []
+        for key, value in zip(node.keys, node.values, strict=True):
+            flat += [None, ast.copy_location(ast.keyword(None, value), value)] if key is None else [key, value]
+        taken = self._series(flat, later)
+        new.keys = taken[::2]
+        new.values = [item.value if isinstance(item, ast.keyword) else item for item in taken[1::2]]
+        return new
 
     def _call(self, node: ast.Call, new: ast.Call, later: bool) -> ast.Call:
         parts: list[Any] = [*node.args, *node.keywords]
@@ -148,6 +173,12 @@ class Parts:
                 new.func = self._method(function)
         elif not isinstance(function, ast.Name) or self.scope.find(function.id) is not None:
             new.func = self._taken(function, later or any(suspends(item) for item in parts))
+        if len(node.args) == 1 and isinstance(node.args[0], ast.Starred):
+            # Python spreads the only argument in the call itself, after the keywords.
+            only = self._taken(node.args[0].value, later or any(map(suspends, node.keywords)))
+            new.args = [ast.copy_location(ast.Starred(only, ast.Load()), node.args[0])]
+            new.keywords = self._series(node.keywords, later)
+            return new
         taken = self._series(parts, later)
         new.args, new.keywords = taken[: len(node.args)], taken[len(node.args) :]
         return new
@@ -164,6 +195,32 @@ class Parts:
 
         self._steps.append((False, look))
         return ast.copy_location(ast.Attribute(holder, name, ast.Load()), function)
+
+
+def target_part(node: ast.expr, scope: Scope) -> tuple[bool, Callable[[Frame, Any], Any]]:
+    """Return the closure that assigns a value to a target that may suspend, and whether it does."""
+    if not suspends(node):
+        return False, assign_target(node, scope)
+    if isinstance(node, (ast.Tuple, ast.List)):
+        unpack, parts = unpacking(node), [target_part(item, scope) for item in targets_of(node)]
+
+        async def assign_each(frame: Frame, value: Any) -> None:
+            for (waits, assign), item in zip(parts, unpack(frame, value), strict=True):
+                if waits:
+                    await assign(frame, item)
+                else:
+                    assign(frame, item)
+
+        return True, assign_each
+    before = Parts(scope)
+    assign_to = assign_target(before.replaced(node), scope)
+    evaluate = before.then(lambda frame: None)
+
+    async def assign_later(frame: Frame, value: Any) -> None:
+        await evaluate(frame)
+        assign_to(frame, value)
+
+    return True, assign_later
 
 
 def _holds_parts(value: Any) -> bool:
@@ -319,14 +376,27 @@ def _yield_from(node: ast.YieldFrom, scope: Scope) -> Suspending:
 
     async def run(frame: Frame) -> Any:
         source = await get(frame) if waits else get(frame)
-        iterator: Iterator[Any] = frame[0].iterate(source) if not hasattr(source, "send") else source
-        sent: Any = None
+        iterator: Any = frame[0].iterate(source) if not hasattr(source, "send") else source
+        sent, error = None, None
         while True:
             try:
-                value = iterator.send(sent) if hasattr(iterator, "send") and sent is not None else next(iterator)
+                if error is not None:
+                    value = iterator.throw(error)
+                else:
+                    value = iterator.send(sent) if hasattr(iterator, "send") and sent is not None else next(iterator)
             except StopIteration as end:
                 return end.value
-            sent = await Yielded(value)
+            sent, error = None, None
+            try:
+                sent = await Yielded(value)
+            except GeneratorExit:
+                if hasattr(iterator, "close"):
+                    iterator.close()
+                raise
+            except RAISED as thrown:
+                if not hasattr(iterator, "throw"):
+                    raise
+                error = thrown
 
     return run
 
@@ -335,8 +405,7 @@ def _yield_from(node: ast.YieldFrom, scope: Scope) -> Suspending:
 
 
 def _comprehension(node: Any, scope: Scope) -> Suspending:
-    inner = Scope(bound_names([clause.target for clause in node.generators]), scope, comprehension=True)
-    clauses = [_Clause(clause, scope if index == 0 else inner, inner) for index, clause in enumerate(node.generators)]
+    inner, clauses = clauses_of(node, scope)
     parts = [part(item, inner) for item in ([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt])]
     kind = type(node)
 
@@ -354,34 +423,42 @@ def _comprehension(node: Any, scope: Scope) -> Suspending:
             else:
                 set_item(evaluation, made, *values)
 
-        await _each(clauses, 0, frame, own, visit)
+        source = await clauses[0].source(frame) if clauses[0].waits else clauses[0].source(frame)
+        await each(clauses, 0, own, Elements(evaluation, source, clauses[0].is_async), visit)
         return made
 
     return run
 
 
-class _Clause:
+def clauses_of(node: Any, scope: Scope) -> tuple[Scope, list[Clause]]:
+    """Return the scope of a comprehension, and its `for` clauses."""
+    inner = Scope(bound_names([clause.target for clause in node.generators]), scope, comprehension=True)
+    return inner, [Clause(clause, inner if index else scope, inner) for index, clause in enumerate(node.generators)]
+
+
+class Clause:
     """One `for` with its `if`s."""
 
     def __init__(self, clause: ast.comprehension, outer: Scope, inner: Scope) -> None:
         self.waits, self.source = part(clause.iter, outer)
-        self.assign = assign_target(clause.target, inner)
+        self.assign_waits, self.assign = target_part(clause.target, inner)
         self.tests = [part(test, inner) for test in clause.ifs]
         self.is_async = bool(clause.is_async)
 
 
-async def _each(
-    clauses: list[_Clause], index: int, frame: Frame, own: Frame, visit: Callable[[], Awaitable[None]]
+async def each(
+    clauses: list[Clause], index: int, own: Frame, values: Elements, visit: Callable[[], Awaitable[None]]
 ) -> None:
+    """Await `visit` for each combination of the values of the clauses that passes their tests."""
     clause = clauses[index]
-    where = frame if index == 0 else own
-    source = await clause.source(where) if clause.waits else clause.source(where)
-    values = Elements(own[0], source, clause.is_async)
     while True:
         value = await values.next()
         if value is END:
             return
-        clause.assign(own, value)
+        if clause.assign_waits:
+            await clause.assign(own, value)
+        else:
+            clause.assign(own, value)
         for waits, test in clause.tests:
             if not (await test(own) if waits else test(own)):
                 break
@@ -389,7 +466,9 @@ async def _each(
             if index + 1 == len(clauses):
                 await visit()
             else:
-                await _each(clauses, index + 1, frame, own, visit)
+                inner = clauses[index + 1]
+                source = await inner.source(own) if inner.waits else inner.source(own)
+                await each(clauses, index + 1, own, Elements(own[0], source, inner.is_async), visit)
 
 
 END: Final = object()
@@ -422,10 +501,6 @@ def _generator(node: ast.GeneratorExp, scope: Scope) -> Suspending:
     first.iter = before.put(first.iter)
     new.generators = [set_suspends(first, False), *node.generators[1:]]
     return before.then(expression(new, scope))
-
-
-def _display(node: ast.expr, scope: Scope) -> Suspending:
-    raise Unsupported(node, f"await in {type(node).__name__} is not supported; assign the value to a name first")
 
 
 SPECIAL: Final[dict[type[ast.AST], Callable[[Any, Scope], Suspending | None]]] = {

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from ...expr.python.scope import bound_names
+from ...expr.python.scope import bound_names, outer_values
 
 SUSPENDING: Final = (ast.Await, ast.Yield, ast.YieldFrom, ast.AsyncFor, ast.AsyncWith, ast.With)
 """The nodes that always suspend; `with` is among them because its closures exist only in the suspending form."""
@@ -49,12 +49,6 @@ def suspends(node: ast.AST) -> bool:
     return known
 
 
-def first_values(node: Any) -> list[ast.expr]:
-    """Return the decorators and default values of a function, which are evaluated where it is made."""
-    defaults = [*node.args.defaults, *node.args.kw_defaults]
-    return [*getattr(node, "decorator_list", ()), *(default for default in defaults if default is not None)]
-
-
 def set_suspends(node: Any, value: bool) -> Any:
     """Say whether a node suspends, and return it."""
     setattr(node, _MARK, value)
@@ -64,10 +58,8 @@ def set_suspends(node: Any, value: bool) -> Any:
 def _suspends(node: ast.AST) -> bool:
     if isinstance(node, SUSPENDING) or (isinstance(node, ast.comprehension) and node.is_async):
         return True
-    if isinstance(node, (*FUNCTIONS, ast.Lambda)):
-        return any(suspends(value) for value in first_values(node))
-    if isinstance(node, ast.ClassDef):
-        return False
+    if isinstance(node, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+        return any(suspends(value) for value in outer_values(node))
     if isinstance(node, ast.GeneratorExp):
         return suspends(node.generators[0].iter)
     if isinstance(node, ast.If):  # a long row of `elif`s is a deep tree
@@ -98,6 +90,29 @@ def mark_recursion(tree: ast.Module) -> set[str]:
             if isinstance(part.func, ast.Name) and part.func.id in recursive:
                 set_suspends(part, True)
     return recursive
+
+
+def mark_closed(tree: ast.Module) -> None:
+    """Mark async generators whose end the program itself decides: by `aclosing(...)` or `@asynccontextmanager`."""
+    closed = {
+        id(node.args[0].func)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and _label(node.func) == "aclosing" and node.args
+        if isinstance(node.args[0], ast.Call)
+    }
+    others = {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in closed
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AsyncFunctionDef):
+            is_manager = "asynccontextmanager" in map(_label, node.decorator_list)
+            node.is_closed = is_manager or node.name not in others  # type: ignore[attr-defined]
+
+
+def _label(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def _reached(name: str, calls: dict[str, list[ast.Call]]) -> set[str]:

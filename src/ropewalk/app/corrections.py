@@ -1,0 +1,219 @@
+"""The record of a chain of corrections: a run, the runs that correct it, and those that correct these.
+
+One chain has one record, whichever run of it is corrected or retried. The ledger of the store knows its runs. A call is
+known by the run and the path where it was made; a run that took its result from the record has it as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from ..engine.budgets import has_ledger, run_account
+from ..errors import RunUndone
+from ..fast_dataclass import dataclass
+from ..journal.protocol import ENDS, Entry, RunRow
+from ..journal.undo import UNDONE
+from ..ops import calls_of
+from ..tools.annotations import effect_of
+from ..values import Json
+from .flow_order import FlowOrder
+from .pinned_definition import pinned_definition
+from .runs.undone import undone_paths
+
+if TYPE_CHECKING:
+    from .context import Context
+
+CONTEXT: Final = "plan"
+"""The member of a run's context with the limits of a plan."""
+Place: TypeAlias = tuple[str, str]
+"""The run and the path of a call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedCall:
+    """A call that a run of the chain made, as this run recorded it, or another one if this one is deleted."""
+
+    # `places` has the path of the call in each run that has it. A call that is not in effect is undone.
+
+    run: str
+    tool: str
+    line: int | None
+    effect: str
+    entry: Entry
+    places: Mapping[str, str]
+    orders: Mapping[str, FlowOrder]
+    in_effect: bool = True
+
+    @property
+    def is_write(self) -> bool:
+        """Whether the call may have changed something, and is not undone."""
+        return self.effect != "read" and self.in_effect
+
+    def precedes(self, later: RecordedCall) -> bool:
+        """Return True unless a program that has both calls lets them overlap."""
+        for run in (later.run, self.run):
+            if run in self.places and run in later.places:
+                return self.orders[run].precedes(self.places[run], later.places[run])
+        return True  # a run makes a write of its own only after it has taken all that it knows
+
+    def to_dict(self) -> dict[str, Json]:
+        """Return the call as JSON for people and models."""
+        return {"tool": self.tool, "line": self.line, "effect": self.effect, "result": self.entry.data}
+
+
+class Corrections:
+    """The runs of the chain that a run belongs to, oldest first, and what they recorded."""
+
+    def __init__(self, context: Context, row: RunRow) -> None:
+        self._context, self._row = context, row
+        store, self.chain = context.store, chain_of(row)
+        ids = store.members(run_account(self.chain)) if has_ledger(store) else []  # type: ignore[attr-defined]
+        if row.id in ids:
+            members = [row if id == row.id else store.get_run(id) for id in ids]
+            self.rows = [member for member in members if member is not None]
+        else:
+            self.rows = list(self._earlier())
+
+    def _earlier(self) -> Iterator[RunRow]:
+        """Yield the runs that the run corrects, oldest first, and the run itself, where no ledger knows them."""
+        rows = [self._row]
+        while (earlier := _limits_of(rows[0]).get("corrects")) is not None:
+            row = self._context.store.get_run(str(earlier))
+            if row is None:  # it was deleted
+                break
+            rows.insert(0, row)
+        yield from rows
+
+    @cached_property
+    def _histories(self) -> dict[str, list[Entry]]:
+        return {row.id: self._context.history(row.id) for row in self.rows}
+
+    @cached_property
+    def _taken(self) -> dict[Place, Place]:
+        """By the place of each call that a record answered: the place that the answer is from."""
+        return {place: source for id, history in self._histories.items() for place, source in taken_calls(id, history)}
+
+    def _maker(self, place: Place) -> Place:
+        """Return the place where a call was made, also if its run is deleted."""
+        for _ in self._taken:
+            if place not in self._taken:
+                break
+            place = self._taken[place]
+        return place
+
+    def require_no_undo(self) -> None:
+        """Raise RunUndone while calls of a run are being undone."""
+        for row in self.rows:
+            undoing = self._context.store.get_run(row.undo) if row.undo else None
+            if undoing is not None and undoing.status not in ENDS:
+                raise RunUndone(row.id, undoing.id)
+
+    def offered(self, resumed: RunRow | None = None) -> list[RecordedCall]:
+        """Return the successful calls of the chain, each behind those that come before it."""
+
+        # A resumed run has its own record: it is not offered the calls that it made, and those that it took.
+        orders: dict[str, FlowOrder] = {}
+        calls: dict[Place, RecordedCall] = {}
+        places: dict[Place, dict[str, str]] = {}
+        for row in self.rows:
+            for call in self._calls_of(row, orders):
+                maker = self._maker((row.id, call.entry.path))
+                places.setdefault(maker, {})[row.id] = call.entry.path
+                if maker not in calls or maker[0] == row.id:
+                    calls[maker] = call
+        known = set() if resumed is None else {maker for maker, inside in places.items() if resumed.id in inside}
+        gone = self._undone(places)
+        return [
+            replace(call, places=places[maker], in_effect=maker not in gone)
+            for maker, call in calls.items()
+            if maker not in known and (resumed is None or maker[0] != resumed.id)
+        ]
+
+    def _undone(self, places: Mapping[Place, Mapping[str, str]]) -> set[Place]:
+        """Return those of the calls whose effect is undone, at least in part."""
+        undone = {
+            row.id: undone_paths(self._context, row)
+            for row in self.rows
+            if row.undo or any(entry.kind == UNDONE for entry in self._histories[row.id])
+        }
+        return {
+            maker
+            for maker, inside in places.items()
+            if any(_is_at(path, undone[run]) for run, path in inside.items() if run in undone)
+        }
+
+    def _calls_of(self, row: RunRow, orders: dict[str, FlowOrder]) -> Iterator[RecordedCall]:
+        """Yield the calls of a run in the order of its program."""
+        body = pinned_definition(self._context, row).flow.body
+        nodes = {node.id: node for node in calls_of(body)}
+        order = orders[row.id] = FlowOrder(body)
+        entries = [entry for entry in self._histories[row.id] if entry.kind == "call" and entry.node in nodes]
+        for entry in sorted(entries, key=lambda entry: order.key(entry.path)):
+            node = nodes[entry.node]
+            source, tool = node.meta.source, node.op.tool
+            yield RecordedCall(
+                run=row.id,
+                tool=tool,
+                line=int(source.removeprefix("code:")) if source.startswith("code:") else None,
+                effect=effect_of(self._context.toolbox.get(tool), self._context.plans.effects, id=tool),
+                entry=entry,
+                places={},
+                orders=orders,
+            )
+
+    def approvals(self, calls: Iterable[RecordedCall]) -> dict[str, list[dict[str, Any]]]:
+        """Return the approvals of recorded calls, by the digest of the call that each person saw."""
+
+        # Nobody is asked for a call that the record answers. Approvals of calls that failed are spent, too.
+        approvals: dict[str, list[dict[str, Any]]] = {}
+        approved = {run: _approved(history) for run, history in self._histories.items()}
+        for call in calls:
+            if not call.in_effect:
+                continue
+            for digest, answer in approved[call.run].get(_region_of(call.entry.path), ()):
+                approvals.setdefault(digest, []).append(answer)
+        return approvals
+
+
+def chain_of(row: RunRow) -> str:
+    """Return the id of the first run of the chain that a run belongs to."""
+    return str(_limits_of(row).get("chain") or row.id)
+
+
+def taken_calls(run_id: str, history: Iterable[Entry]) -> Iterator[tuple[Place, Place]]:
+    """Yield the places of the calls of a run that a record answered, each with the place that the answer is from."""
+    entries = list(history)
+    called = {entry.path for entry in entries if entry.kind == "call"}  # a retry forgets the call, and keeps its undo
+    for entry in entries:
+        data: Any = entry.data
+        if entry.kind == "undo" and entry.path in called and isinstance(data, dict) and "made" in data:
+            yield (run_id, entry.path), (data["made"]["run"], data["made"]["path"])
+
+
+def _limits_of(row: RunRow) -> dict[str, Any]:
+    limits: dict[str, Any] = (row.context or {}).get(CONTEXT) or {}
+    return limits
+
+
+def _is_at(path: str, undone: set[str]) -> bool:
+    """Return True if a call, or a step inside the flow that it called, is among undone steps."""
+    return path in undone or any(step.startswith(f"{path}/") for step in undone)
+
+
+def _approved(history: Iterable[Entry]) -> dict[str, list[tuple[str, dict[str, Any]]]]:
+    """Return the approvals of the calls of a run by the path of the region of each, with the digest of the call."""
+    entries = list(history)
+    waits: dict[str, Any] = {entry.path: entry.data.get("call") for entry in entries if entry.kind == "wait"}
+    approved: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    for entry in entries:
+        answer: Any = entry.data.get("value") if entry.kind == "signal" and isinstance(entry.data, dict) else None
+        if isinstance(answer, dict) and answer.get("approved") is True and (call := waits.get(entry.path)):
+            approved.setdefault(_region_of(entry.path), []).append((str(call["digest"]), answer))
+    return approved
+
+
+def _region_of(path: str) -> str:
+    return path.rpartition("/")[0]

@@ -1,0 +1,9 @@
+-- Which runs count for an account: it is deleted after the last of them, and not before a time.
+
+ALTER TABLE account ADD COLUMN kept_until DOUBLE PRECISION NOT NULL DEFAULT 0;
+CREATE TABLE account_run (
+    account TEXT COLLATE "C" NOT NULL,
+    run     BIGINT NOT NULL,
+    PRIMARY KEY (account, run)
+);
+CREATE INDEX account_run_run ON account_run (run);
