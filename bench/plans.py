@@ -9,6 +9,11 @@
     python bench/plans.py mutants --count 2000 --set nestful=DIR ...
     python bench/plans.py size --set nestful=DIR ...
     python bench/plans.py monty --count 300 --set bfcl=DIR
+    python bench/plans.py grammar --count 20000 --seed 0
+    python bench/plans.py programs --folder DIR
+    python bench/plans.py cuts --count 500
+    python bench/plans.py times --count 400
+    python bench/plans.py attacks --bombs 150 --count 2000
 
 `random` executes each program with asyncio and as a plan and compares result, calls, printed text and error. `compile`
 measures parsing, compiling and checking. `kills` kills the process before every call of each program and resumes it.
@@ -16,6 +21,12 @@ measures parsing, compiling and checking. `kills` kills the process before every
 `corpus` compiles the programs of `tests/plans/corpus`. `gold` and `mutants` take the folder of each data set:
 `plans_sets.py` and `plans_simulators.py` name their sources. `size` counts programs and stubs. `monty` times the check
 of the same programs by Ropewalk and by Monty (`pip install pydantic-monty`).
+
+The last five are about the machine that interprets programs. `grammar` compares programs made from Python's grammar
+with Python. `programs` does so with the corpus, or with the programs of another folder that call the same tools. `cuts`
+cuts and resumes programs after every row, retries those that failed, and replays others while answers come in another
+order. `times` measures checks, and calls in the process and in a child. `attacks` runs programs in children that want
+time, memory, depth or output.
 """
 
 from __future__ import annotations
@@ -28,12 +39,16 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+import plans_attacks
 import plans_chain
 import plans_corpus
+import plans_cuts
 import plans_gold
 import plans_kills
+import plans_machine
 import plans_monty
 import plans_mutants
 import plans_random
@@ -91,18 +106,30 @@ def folder_of_set(text: str) -> tuple[str, Path]:
 
 
 PARTS = ("random", "compile", "kills", "chain", "corpus", "gold", "mutants", "size", "monty")
+OF_MACHINE: dict[str, Callable[[argparse.Namespace], bool]] = {
+    "grammar": lambda options: plans_machine.compare_grammar(options.count, options.seed, options.seconds),
+    "programs": lambda options: plans_machine.compare_programs(options.folder),
+    "cuts": lambda options: plans_cuts.cut_programs(options.count, options.seed, options.seconds),
+    "times": lambda options: asyncio.run(plans_machine.measure_times(options.count)),
+    "attacks": lambda options: asyncio.run(plans_attacks.attack(options.bombs, options.count, options.seed)),
+}
+"""The parts about the machine that interprets programs; each returns True if its aims are reached."""
 
 
 def main() -> None:
     """Run the part that the command line names; exit with 1 if an aim is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("part", choices=[*PARTS, *OF_MACHINE])
     parser.add_argument("--count", type=int, default=500, help="programs")
     parser.add_argument("--seed", type=int, default=0, help="the first seed of random programs")
     parser.add_argument("--seconds", type=float, default=86_400, help="stop `random` and `kills` after this time")
     parser.add_argument("--parallel", choices=["none", "reads"], default="none", help="calls of `random` that overlap")
     parser.add_argument("--set", type=folder_of_set, action="append", default=[], help="NAME=DIR of a data set")
+    parser.add_argument("--folder", type=Path, help="the folder of `programs`; the corpus without it")
+    parser.add_argument("--bombs", type=int, default=150, help="programs of `attacks` that want too much")
     options = parser.parse_args()
+    if options.part in OF_MACHINE:
+        raise SystemExit(not OF_MACHINE[options.part](options))
     if options.part == "random":
         different = plans_random.compare(options.count, options.seed, options.seconds, options.parallel)
         raise SystemExit(different > 0)

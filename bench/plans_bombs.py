@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -152,8 +152,13 @@ def stop(process: subprocess.Popen[str]) -> int:
     below = children_of(process.pid)
     process.terminate()
     process.wait(30)
+    return left_of(below)
+
+
+def left_of(pids: Iterable[int]) -> int:
+    """Return how many of the processes are left after some seconds."""
     ends = time.monotonic() + 5
-    while (left := sum(Path(f"/proc/{pid}").exists() for pid in below)) and time.monotonic() < ends:
+    while (left := sum(Path(f"/proc/{pid}").exists() for pid in pids)) and time.monotonic() < ends:
         time.sleep(0.05)
     return left
 

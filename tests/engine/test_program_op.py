@@ -18,6 +18,8 @@ from ropewalk.errors import InvalidFlow, JournalConflict, StoreError
 from ropewalk.expr.ast import Lit, Ref
 from ropewalk.ir import Graph, Node, Policy, Retry
 from ropewalk.journal.memory import MemoryStore
+from ropewalk.notations.plan.flow import program_flow
+from ropewalk.notations.plan.program import PlanTool
 from ropewalk.ops import Call, Program, ProgramTool
 from ropewalk.plans.boundary.pool import pool
 from ropewalk.testing import DyingStore, ScriptedTools, fails, hangs, in_turn
@@ -224,6 +226,21 @@ async def test_a_program_waits_for_people_and_events(kept: str, tmp_path: Path) 
     run.send("go", {"x": 1})
     done = await run.task
     assert (done["value"], shop.paid) == ([True, "fine", {"x": 1}], [1])
+
+
+@pytest.mark.parametrize("contained", [False, True])
+async def test_a_call_that_needs_an_approval_waits_for_one_of_these_arguments(contained: bool) -> None:
+    shop = Shop()
+    tools = {"pay": PlanTool(id="pay", parameters=("amount",), approve=True)}
+    made = program_flow("f", "for n in (1, 2):\n    await pay(n)", tools, (), function=False, contained=contained)
+    run = Started(MemoryStore(durable=True), made, shop.tools())
+    for number in (1, 2):
+        path = f"program[0-2:10#{number}]/approve_pay"
+        await run.waits(path)
+        assert len(shop.paid) == number - 1
+        run.approve(path)
+    done = await run.task
+    assert (done["status"], shop.paid) == ("completed", [1, 2])
 
 
 async def test_a_rejection_that_the_program_does_not_read_fails_it() -> None:

@@ -22,7 +22,7 @@ from markdown_it import MarkdownIt
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-from tiers import Scale
+from tiers import Scale, sampled
 
 from .page import PROJECT
 
@@ -221,6 +221,7 @@ def dead(link: str, page: str, address: str, site: Path, anchors: dict[str, set[
     return None
 
 
+@pytest.mark.campaign("site", only=True)
 def test_file_names_of_code_blocks_are_shown(site: Path, address: str, view: Page) -> None:
     named = re.compile(r'^```\w+ +(?:title=")?([^\s`"]+)"?$', re.MULTILINE)
     pages = {path: named.findall(path.read_text(encoding="utf-8")) for path in site.rglob("*.md")}
@@ -232,7 +233,7 @@ def test_file_names_of_code_blocks_are_shown(site: Path, address: str, view: Pag
         assert captions == names
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", sampled("site", ["dark", "light"], 1))
 def test_the_site_follows_the_colour_scheme(chromium: Browser, address: str, scheme: str) -> None:
     context = chromium.new_context(color_scheme=scheme)  # type: ignore[arg-type]
     tab = context.new_page()
@@ -279,6 +280,7 @@ def without_code(markdown: str) -> str:
     return re.sub(r"^( *)```.*?^\1``` *$|`[^`\n]*`", "", markdown, flags=re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.campaign("site", only=True)
 def test_a_dead_link_fails_the_build_and_the_check(tmp_path: Path) -> None:
     project = small_project(tmp_path / "project")
     dead_links = ["nowhere.md", "chains.md#no-such-heading", "pictures/no-such.png"]

@@ -4,8 +4,9 @@
     outcome, rows = world.run(text)
     outcome, rows = world.run(text, rows=rows[:5])   # resume after a kill
 
-`answer(tool, arguments)` returns a result or raises; `delay(number, tool, arguments)` says how many seconds the call
-takes. The same delays on a virtual loop of asyncio (`virtual_loop.py`) give the same order.
+`answer(tool, arguments)` returns a result or raises; `delay(number, tool, arguments)` says how many seconds a call
+takes, by the number of the call in the run. The same delays on a virtual loop of asyncio (`virtual_loop.py`) give the
+same order. A step that was in progress at a cut ends when it would have ended without the cut.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 from ropewalk.plans import messages as m
 from ropewalk.plans.program import Program
 from ropewalk.plans.rows import Row, digests_of
-from ropewalk.plans.session import Outcome, Session, failure_of
+from ropewalk.plans.session import KEPT_SECONDS, Outcome, Session, failure_of
 
 START = 1_000_000.0
 SEED = 7
@@ -63,6 +64,8 @@ class Simulation:
         self.printed: list[str] = []
         self.now = START
         self._number = 0
+        self._dues: dict[str, float] = {}
+        self._numbers: dict[str, int] = {}
 
     def run(
         self,
@@ -118,13 +121,17 @@ class Simulation:
             if isinstance(request, m.Call):
                 arguments = json.loads(request.arguments)
                 self.calls.append((request.tool, arguments))
-                due = round(self.now + self.delay(len(self.calls), request.tool, arguments), 6)
+                number = self._numbers.setdefault(request.path, len(self._numbers) + 1)
+                due = round(self.now + self.delay(number, request.tool, arguments), 6)
             assert due is not None
+            if isinstance(request, m.Call) or request.seconds < KEPT_SECONDS:
+                due = self._dues.setdefault(request.path, due)
             heapq.heappush(self._events, (due, self._number, request))
 
     def _end_next(self, session: Session) -> None:
         due, _, request = heapq.heappop(self._events)
         self.now = max(due, self.now)
+        self._dues.pop(request.path, None)
         if request.path in self._gone:
             return
         if isinstance(request, m.Timer):

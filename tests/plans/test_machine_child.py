@@ -22,6 +22,7 @@ from ropewalk.plans.rows import Row
 from ropewalk.plans.session import Outcome
 
 from . import corpus_world
+from .test_boundary import is_alive
 
 pytestmark = [
     pytest.mark.anyio,
@@ -226,12 +227,14 @@ async def test_a_cancelled_run_kills_the_child_that_computes(pool: Pool) -> None
     def cancel(row: Row) -> None:
         if row.kind == "clock":
             killed.extend(pids(pool))
+            os.kill(killed[0], signal.SIGSTOP)  # so that it does not answer before the cancellation arrives
             running.cancel()
 
     begin = m.Begin("x = await get(1)\ny = now()\nreturn x", TOOLS, "{}", 0)
     running = asyncio.create_task(run_in_child(begin, World(perform=echo, on_row=cancel), pool))
     assert isinstance((await asyncio.gather(running, return_exceptions=True))[0], asyncio.CancelledError)
     assert (len(killed), pids(pool), pool.leases) == (1, [], 0)
+    assert wait_until(lambda: not is_alive(killed[0]))
 
 
 # --- programs that wait --------------------------------------------------------------------------

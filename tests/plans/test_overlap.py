@@ -11,6 +11,7 @@ import pytest
 from ropewalk import App, plan, tool
 from ropewalk.errors import InvalidFlow
 from ropewalk.plans.boundary.pool import pool
+from tiers import Scale
 
 from .oracle import differences
 from .programs import Writer
@@ -197,8 +198,9 @@ async def test_a_function_and_a_document_select_the_mode() -> None:
             app.definitions.load({"kind": "plan", "code": "return 1", "parallel": "writes"})
 
 
-def test_random_programs_do_what_python_does_while_reads_overlap() -> None:
-    for seed in range(300, 340):
+@pytest.mark.campaign("plans")
+def test_random_programs_do_what_python_does_while_reads_overlap(scale: Scale) -> None:
+    for seed in range(300, scale(312, 700)):
         code = Writer(seed).program()
         assert differences(code, unordered="gather" in code, parallel="reads") == [], code
 

@@ -24,6 +24,12 @@ class Cable(Wire):
         self._server = "/nowhere"
         self.cut()
 
+    def lose_answers(self, to: bytes, times: int) -> None:
+        """Break the connection whenever the server has done a statement with these words, before anybody hears it."""
+        self.lose_answer(to)
+        if times > 1:
+            self._then = lambda: self.lose_answers(to, times - 1)
+
     def join(self) -> None:
         """Let connections come again."""
         self._server = self._socket

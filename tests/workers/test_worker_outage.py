@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from patience import BOUND
 from postgres_server import PostgresServer
 from ropewalk import App
 from ropewalk.journal.postgres.session import Session, parse_target
@@ -146,8 +147,10 @@ def test_a_worker_that_alone_is_cut_off_loses_its_runs_without_a_death(scene: Cr
         cable.cut_off()
         scene.until(lambda: scene.started().count("long") == 2)  # the other one has it
         assert mishaps(scene) == [(1, 1)]
+        cable.lose_answers(b"UPDATE mishap", 2)  # a busy server, on which a connection fails again
         cable.join()
         assert any("others have taken over its runs" in line for line in lines)
+        assert cable.lost.wait(BOUND)
         scene.until(lambda: mishaps(scene) == [])
         (scene.folder / "go").touch()
         assert scene.until_ended("x") == "completed"

@@ -9,6 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from ..expr.python.scope import Unsupported
+from ..expr.python.tree import walk
 from ..expr.python.values import UNBOUND
 from . import messages as m
 from .interpret.language import PLANS
@@ -98,7 +99,7 @@ class Program:
 
 def _mark_unread(tree: ast.Module) -> None:
     """Mark awaits whose value nobody reads, and calls of `asyncio.run`, which await."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Await):
             node.value.unread = True  # type: ignore[attr-defined]
         elif isinstance(node, ast.Call) and _is_run(node.func):

@@ -411,8 +411,13 @@ class Worker:
         asyncio.get_running_loop().call_later(_CANCEL_SECONDS, setattr, self, "_is_releasing", False)
 
     def _subtract_death(self, runs: list[int]) -> None:
-        with contextlib.suppress(*driver_errors()):  # one death too many in the count of a run does no harm
-            self.registry.subtract_death(runs)
+        # Until it succeeds: the first connections after an outage may fail again, and runs are parked for their deaths.
+        while not self._stop.is_set():
+            try:
+                self.registry.subtract_death(runs)
+                return
+            except driver_errors():
+                time.sleep(RETRY_DELAY)
 
     async def _drain(self) -> None:
         """Wait for the runs in progress; release those that take longer than the grace period."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
 from ...errors import ExpressionError
+from .tree import children
 
 Frame: TypeAlias = list[Any]
 Getter: TypeAlias = Callable[[Frame], Any]
@@ -133,7 +134,7 @@ def _collect_bound(node: ast.AST, names: dict[str, None], inside: bool) -> None:
     elif isinstance(node, ast.MatchMapping) and node.rest:
         names.setdefault(node.rest)
     inside = inside or isinstance(node, COMPREHENSIONS)
-    for child in ast.iter_child_nodes(node):
+    for child in children(node):
         _collect_bound(child, names, inside)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, Literal, TypeAlias
 
+from ...expr.python.tree import children
 from ...fast_dataclass import dataclass
 from .sizes import Sizes
 
@@ -120,6 +121,9 @@ class _Reader:
         self.tree, self.tools = tree, tools
         self._lines = text.encode().split(b"\n")
         self._spaces = {name.partition(".")[0] for name in tools if "." in name}
+        self._tools_by_head: dict[str, list[str]] = {}
+        for name, tool in tools.items():
+            self._tools_by_head.setdefault(name.partition(".")[0], []).append(tool)
         self._functions: dict[str, list[FunctionNode]] = {}
         self._methods: dict[str, list[str]] = {}  # by method name: the keys in `_functions`
         self._properties: set[str] = set()
@@ -140,7 +144,7 @@ class _Reader:
         stack = [(node, owner)]
         while stack:
             parent, owner = stack.pop()
-            for child in ast.iter_child_nodes(parent):
+            for child in children(parent):
                 inner = owner if not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) else ""
                 if isinstance(child, ast.ClassDef):
                     self._classes.add(child.name)
@@ -359,8 +363,7 @@ class _Reader:
         place = _place(node)
         if node.id in self._functions:
             yield self._value_of_function(node.id, place)
-        used = [tool for name, tool in self.tools.items() if name == node.id or name.startswith(f"{node.id}.")]
-        if used:
+        if used := self._tools_by_head.get(node.id):
             yield Loop(f"calls of {node.id} as a value", None, tuple(ToolCall(tool, place) for tool in used), place)
         if node.id == "call_tool" and not self.sizes.bound["call_tool"]:
             yield Loop("calls by name", None, tuple(ToolCall(tool, place) for tool in self.tools.values()), place)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from math import prod
 from typing import Any, Final
 
+from ...expr.python.tree import walk
+
 SAME_SIZE: Final = frozenset(("enumerate", "filter", "frozenset", "iter", "list", "reversed", "set", "sorted", "tuple"))
 """Functions whose result has at most as many items as their argument."""
 COPYING: Final = SAME_SIZE | {"all", "any", "bool", "dict", "len", "max", "min", "print", "str", "sum", "zip"}
@@ -28,12 +30,11 @@ class Sizes:
 
     def __init__(self, tree: ast.Module, is_tool: Callable[[ast.expr], bool]) -> None:
         self._is_tool = is_tool
-        self.bound = Counter(bound_names(tree))
-        self._has_sequences = any(
-            isinstance(node, ast.FunctionDef) and node.name in _OF_SEQUENCES for node in ast.walk(tree)
-        )
-        self._imports = {name: path for name, path in imported_names(tree) if self.bound[name] == 1}
-        self._names = self._fixed_names(tree)
+        nodes = walk(tree)
+        self.bound = Counter(bound_names(nodes))
+        self._has_sequences = any(isinstance(node, ast.FunctionDef) and node.name in _OF_SEQUENCES for node in nodes)
+        self._imports = {name: path for name, path in imported_names(nodes) if self.bound[name] == 1}
+        self._names = self._fixed_names(nodes)
         self._open: set[str] = set()  # names whose size is being looked up
 
     def is_builtin(self, name: str) -> bool:
@@ -173,18 +174,18 @@ class Sizes:
                 return None if known is None else f"{known}.{attr}"
         return None
 
-    def _fixed_names(self, tree: ast.Module) -> dict[str, ast.expr]:
+    def _fixed_names(self, nodes: list[ast.AST]) -> dict[str, ast.expr]:
         """Return the names with one assignment, whose values stay what they are."""
         values: dict[str, ast.expr] = {}
-        for node in ast.walk(tree):
+        for node in nodes:
             match node:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value) if self.bound[name] == 1:
                     values[name] = value
                 case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if self.bound[name] == 1:
                     values[name] = value
         changeable = {name for name, value in values.items() if not _is_unchangeable(value)}
-        for parent in ast.walk(tree):
-            for field, child in ast.iter_fields(parent):
+        for parent in nodes if changeable else ():
+            for field, child in parent.__dict__.items():
                 for part in child if isinstance(child, list) else [child]:
                     is_read = isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)
                     if is_read and part.id in changeable and not self._only_reads(parent, field, part):
@@ -209,9 +210,19 @@ class Sizes:
         return isinstance(parent, _TESTS)
 
 
-def bound_names(tree: ast.Module) -> Iterator[str]:
+_BINDING: Final = frozenset(
+    [
+        *(ast.Name, ast.arg, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom),
+        *(ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping, ast.Global, ast.Nonlocal),
+    ]
+)
+
+
+def bound_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield the name of every binding in a program, in every scope."""
-    for node in ast.walk(tree):
+    for node in nodes:
+        if type(node) not in _BINDING:
+            continue
         match node:
             case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
                 yield name
@@ -227,9 +238,9 @@ def bound_names(tree: ast.Module) -> Iterator[str]:
                 yield from node.names * 2  # bound in another scope, too
 
 
-def imported_names(tree: ast.Module) -> Iterator[tuple[str, str]]:
+def imported_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
     """Yield what the imports of a program bind, as `("m", "math")` and `("Counter", "collections.Counter")`."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield (alias.asname, alias.name) if alias.asname else (alias.name.partition(".")[0],) * 2

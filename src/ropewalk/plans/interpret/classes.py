@@ -40,52 +40,13 @@ from .instances import (
 from .records import DATACLASS, dataclass_of, named_tuple
 from .scope import FunctionScope, hidden_slot, load_of, root_of, store_of
 
-_BINARY: Final = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and", "or", "xor"]
+_BINARY: Final = "add sub mul truediv floordiv mod pow lshift rshift and or xor".split()  # noqa: SIM905
+_OTHERS: Final = (
+    "init new eq ne lt le gt ge hash repr str format len bool iter next reversed contains missing getitem setitem "
+    "delitem call getattr neg pos abs invert int float index round post_init enter exit aenter aexit aiter anext"
+)
 SPECIAL: Final = frozenset(
-    f"__{name}__"
-    for name in [
-        *(prefix + name for name in _BINARY for prefix in ("", "r", "i")),
-        *[
-            "init",
-            "new",
-            "eq",
-            "ne",
-            "lt",
-            "le",
-            "gt",
-            "ge",
-            "hash",
-            "repr",
-            "str",
-            "format",
-            "len",
-            "bool",
-            "iter",
-            "next",
-            "reversed",
-            "contains",
-            "missing",
-            "getitem",
-        ],
-        *[
-            "setitem",
-            "delitem",
-            "call",
-            "getattr",
-            "neg",
-            "pos",
-            "abs",
-            "invert",
-            "int",
-            "float",
-            "index",
-            "round",
-            "post_init",
-            "enter",
-            "exit",
-        ],
-        *["aenter", "aexit", "aiter", "anext"],
-    ]
+    f"__{name}__" for name in (*(prefix + name for name in _BINARY for prefix in ("", "r", "i")), *_OTHERS.split())
 )
 """The methods with two underscores that a class may define."""
 

@@ -83,9 +83,7 @@ def _path_method(name: str) -> Callable[..., Any]:
 _PATH_METHODS: Final = "as_posix is_absolute is_relative_to joinpath match relative_to with_name with_stem with_suffix"
 METHODS[PurePosixPath] = {name: _path_method(name) for name in _PATH_METHODS.split()}
 METHODS[PurePosixPath]["__truediv__"] = lambda evaluation, path, other: _path(evaluation, path, other)
-FIELDS[PurePosixPath] = frozenset(
-    ["anchor", "name", "parent", "parents", "parts", "root", "stem", "suffix", "suffixes"]
-)
+FIELDS[PurePosixPath] = frozenset("anchor name parent parents parts root stem suffix suffixes".split())  # noqa: SIM905
 TYPES[PurePosixPath] = CALLABLE_TYPES[PurePosixPath] = _path
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from ...expr.python.scope import bound_names, outer_values
+from ...expr.python.tree import children, walk
 
 SUSPENDING: Final = (ast.Await, ast.Yield, ast.YieldFrom, ast.AsyncFor, ast.AsyncWith, ast.With)
 """The nodes that always suspend; `with` is among them because its closures exist only in the suspending form."""
@@ -21,7 +22,7 @@ def own_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
         node = todo.pop()
         yield node
         if not isinstance(node, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
-            todo.extend(ast.iter_child_nodes(node))
+            todo.extend(children(node))
 
 
 def own_names(body: list[ast.stmt]) -> list[str]:
@@ -32,7 +33,7 @@ def own_names(body: list[ast.stmt]) -> list[str]:
 
 def global_names(tree: ast.AST) -> list[str]:
     """Return the names that functions declare global."""
-    return [name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names]
+    return [name for node in walk(tree) if isinstance(node, ast.Global) for name in node.names]
 
 
 def yields(body: list[ast.stmt]) -> bool:
@@ -69,12 +70,12 @@ def _suspends(node: ast.AST) -> bool:
                 return True
             rest = rest[0].orelse
         return any(suspends(part) for part in rest)
-    return any(suspends(child) for child in ast.iter_child_nodes(node))
+    return any(suspends(child) for child in children(node))
 
 
 def mark_recursion(tree: ast.Module) -> set[str]:
     """Let calls inside of functions that call themselves suspend, so that they need no stack of Python."""
-    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    functions = {node.name: node for node in walk(tree) if isinstance(node, ast.FunctionDef)}
     calls = {
         name: [
             part

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Final
 
+from ...expr.python.tree import children, walk
 from .problems import Problem, Unreadable, problem_at
 
 GRAMMAR: Final = (3, 11)
@@ -97,7 +98,7 @@ def _too_large(tree: ast.Module) -> Iterator[Problem]:
         if depth > MAX_NESTING:
             yield _too_deep(getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1)
             return
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             is_branch = isinstance(node, ast.If) and isinstance(child, ast.If) and node.orelse == [child]
             todo.append((child, depth if is_branch else depth + 1))
 
@@ -106,7 +107,7 @@ def _newer_grammar(tree: ast.Module, text: str) -> Iterator[Problem]:
     """Yield f-strings that only Python 3.12 and later read: quotes, backslashes or line breaks inside of braces."""
     if sys.version_info < (3, 12):
         return
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if not isinstance(node, ast.JoinedStr):
             continue
         whole = ast.get_source_segment(text, node) or ""

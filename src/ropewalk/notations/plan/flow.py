@@ -1,0 +1,45 @@
+"""The flow of a plan: one node that interprets the program, with a region for each tool."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from ...expr.ast import Fn, Lit, Obj, Ref
+from ...ir import Flow, Graph, Node
+from ...ops import Call, Program, ProgramTool, Wait
+from .program import PlanTool
+
+PROGRAM: Final = "program"
+"""The id of the node that interprets the program."""
+_ASKS: Final = re.compile(r"\b(approve|wait_for)\b")
+_ITEM: Final = Ref("item")
+
+
+def program_flow(
+    name: str, code: str, tools: Mapping[str, PlanTool], inputs: Iterable[str], *, function: bool, contained: bool
+) -> Flow:
+    """Return the flow that interprets a program, which is not read here."""
+    known = {tool: ProgramTool(name=tool, parameters=facts.parameters) for tool, facts in tools.items()}
+    op = Program(
+        text=code,
+        tools=tuple((known[tool], _region(tool, facts)) for tool, facts in tools.items()),
+        inputs=Obj(tuple((input, Ref("input", (input,))) for input in inputs)),
+        function=function,
+        asks=_ASKS.search(code) is not None,
+        contained=contained,
+    )
+    node = Node(id=PROGRAM, op=op)
+    return Flow(name=name, body=Graph(nodes=(node,), ordered=True, result=Ref("out", (PROGRAM,))))
+
+
+def _region(name: str, tool: PlanTool) -> Graph:
+    """Return the region that calls a tool, after an approval of these very arguments where the tool needs one."""
+    call = Node(id=name, op=Call(tool=tool.id, args=_ITEM))
+    nodes: tuple[Node, ...] = (call,)
+    if tool.approve:
+        about = (Lit(tool.id), _ITEM, *((Lit(tool.version),) if tool.version else ()))
+        ask = Wait(approval=Fn("py:question", about), call=Fn("py:approved_call", about), made_by=name)
+        nodes = (Node(id=f"approve_{name}", op=ask), call)
+    return Graph(nodes=nodes, ordered=True, result=Ref("out", (name,)))
