@@ -68,7 +68,7 @@ async def test_a_program_that_failed_by_itself_is_not_retried(tmp_path: Path) ->
     async with App(tmp_path / "s.db") as app:
         failed = await app.run(document(text, False), executor=tools, run_id="r")
         assert failed["status"] == "failed"
-        with pytest.raises(NothingToRetry, match="its program failed by itself \\(IndexError in line 6\\)"):
+        with pytest.raises(NothingToRetry, match="the failure is its own program's \\(IndexError, line 6\\)"):
             await app.runs.retry("r", executor=tools)
         assert calls(tools) == [("check", 1), ("pay", 2)]
 

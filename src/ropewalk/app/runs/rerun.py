@@ -196,8 +196,8 @@ def _own_failure(instances: Instances) -> str | None:
     for instance in instances.current():
         end = instance.last.facts.get("row")
         if end is not None and not end.data["failed"]:
-            place = f"{end.data['error']} in line {end.data['line']}"
-            return f"its program failed by itself ({place}) and would fail again; correct the code"
+            place = f"{end.data['error']}, line {end.data['line']}"
+            return f"the failure is its own program's ({place}), so a retry would fail again; correct the code"
     return None
 
 
