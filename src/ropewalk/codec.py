@@ -22,6 +22,7 @@ from typing import Any, Final
 from .errors import InvalidFlow, InvalidValue, Problem
 from .expr.ast import Arr, Each, Expr, Fn, Lit, Obj, Ref, Var
 from .ir import Flow, Graph, Op
+from .journal.ledger import limit_problem
 from .ops import OPS
 from .values import Json, canonical, check_json, did_you_mean
 
@@ -73,6 +74,9 @@ class Reader:
             self.regions.append(graph)
         flow_fields = {key: value for key, value in document.items() if key not in ("ropewalk", "regions")}
         flow: Flow = self.record(Flow, flow_fields, "")
+        for name, limit in (flow.budget or {}).items():
+            if message := limit_problem(name, limit):
+                raise _error(f"budget.{name}", message)
         return flow
 
     def record(self, kind: Any, doc: Json, place: str) -> Any:

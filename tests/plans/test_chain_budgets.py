@@ -18,13 +18,14 @@ import pytest
 from patience import until
 from ropewalk import App, tool
 from ropewalk.app.run_budget import accounts_of_correction
+from ropewalk.codec import flow_from_json, flow_to_json
 from ropewalk.config.settings import BudgetSettings
 from ropewalk.doors.http.site import make_site
 from ropewalk.doors.mcp.catalogue import Catalogue, Finder
 from ropewalk.doors.mcp.flows import Flows
 from ropewalk.doors.mcp.tasks import Tasks
 from ropewalk.doors.mcp.tool_source import CallContext
-from ropewalk.errors import InvalidInput
+from ropewalk.errors import InvalidFlow, InvalidInput
 from ropewalk.journal.protocol import RunRow
 from ropewalk.journal.sqlite.store import SqliteStore
 
@@ -341,3 +342,70 @@ def test_a_correction_counts_for_the_day_on_which_it_begins() -> None:
     accounts = {name: {"calls": 1.0} for name in ("project 2020-01-01", "definition a b 2020-01-01", *kept)}
     row = RunRow(id="a", kind="plan", context={"budgets": accounts})
     assert list(accounts_of_correction(row)) == [f"project {today}", f"definition a b {today}", *kept]
+
+
+TWO_CALLS: list[dict[str, Any]] = [
+    {**CHAIN, "kind": "chain"},
+    {
+        "kind": "composition",
+        "name": "two",
+        "nodes": [{"id": f"n{i}", "type": "tool", "tool": "order", "inputMapping": {"item": i}} for i in range(2)],
+    },
+    {"mode": "compose", "name": "two", "steps": [{"tool": "order", "inputMapping": {"item": i}} for i in range(2)]},
+    {"kind": "runchain", "name": "two", "steps": [{"toolId": "order", "args": {"item": i}} for i in range(2)]},
+    {"kind": "plan", "name": "two", "code": ORDERS.format(2)},
+    {
+        "kind": "experience",
+        "name": "two",
+        "version": "0.1.0",
+        "state": {"schema": {}},
+        "graph": {"nodes": [{"id": f"n{i}", "kind": "call", "tool": "order", "args": {"item": i}} for i in range(2)]},
+    },
+]
+
+
+@pytest.mark.parametrize("document", TWO_CALLS, ids=lambda document: document.get("kind", "composite"))
+async def test_a_definition_limits_each_of_its_runs_in_every_notation(
+    document: dict[str, Any], shop: Store, tmp_path: Path
+) -> None:
+    async with open_app(tmp_path, shop) as app:
+        limited = {**document, "budget": {"calls": 1}}
+        for _ in range(2):
+            shop.made.clear()
+            failed = await app.run(limited)
+            assert ("the budget of 1 call is used up" in str(failed.errors), len(shop.made)) == (True, 1)
+        checked = await app.validate({**document, "budget": {"calls": -1, "weeks": 1}})
+        assert sorted(problem.path for problem in checked.problems) == ["budget.calls", "budget.weeks"]
+        flow = app.loaded(limited).flow
+        assert flow.budget == {"calls": 1}
+        assert flow_from_json(flow_to_json(flow)).budget == {"calls": 1}
+
+
+async def test_the_lower_limit_of_a_run_and_its_definition_counts(shop: Store, tmp_path: Path) -> None:
+    limited = {**CHAIN, "budget": {"calls": 3, "seconds": 600}}
+    async with open_app(tmp_path, shop) as app:
+        for calls, most in ((2, 2), (4, 3)):
+            shop.made.clear()
+            failed = await app.run(limited, budget={"calls": calls})
+            details: Any = app.runs.get(failed.run_id)
+            assert (details["budgets"][0]["limits"], len(shop.made)) == ({"calls": most, "seconds": 600}, most)
+
+
+async def test_a_definition_limits_its_runs_as_parts(shop: Store, tmp_path: Path) -> None:
+    async with open_app(tmp_path, shop) as app:
+        app.toolbox.register(app.as_tool({**CHAIN, "budget": {"calls": 3}}))
+        answer: Any = await app.plans.run_plan("await five()")
+        assert (answer["status"], len(shop.made)) == ("failed", 3)
+
+
+async def test_a_correction_keeps_the_budget_of_the_definition(shop: Store, tmp_path: Path) -> None:
+    async with open_app(tmp_path, shop) as app:
+        plan = {"kind": "plan", "name": "orders", "code": ORDERS.format(2), "budget": {"calls": 3}}
+        await app.run(plan, run_id="r", budget={"calls": 9})
+        answer: Any = await app.plans.resume_run("r", code=ORDERS.format(9))
+        assert (answer["error"]["kind"], shop.made) == ("BudgetExceeded", [0, 1, 2])
+
+
+def test_a_wrong_budget_of_a_flow_document_is_refused() -> None:
+    with pytest.raises(InvalidFlow, match=r"budget\.weeks"):
+        flow_from_json({"ropewalk": 1, "name": "f", "body": 0, "regions": [{"nodes": []}], "budget": {"weeks": 1}})

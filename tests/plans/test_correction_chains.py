@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import Counter
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from patience import until
 from ropewalk import App, tool
+from ropewalk.errors import RunBusy
 
 pytestmark = pytest.mark.anyio
 ORDER = "await order(item={})"
@@ -205,6 +207,19 @@ async def test_a_retry_that_drops_a_write_of_a_correction_is_a_conflict(shop: Sh
         await app.plans.resume_run(first["runId"], code=program(1, 2, FAIL))
         again: Any = await app.plans.resume_run(first["runId"])
         assert (again["status"], again["recorded"]["result"], shop.ordered) == ("conflict", 2, [1, 2])
+
+
+async def test_a_run_is_not_retried_while_another_one_of_its_chain_executes(shop: Shop, tmp_path: Path) -> None:
+    shop.failures, shop.ends_after = [True], {2: 99}
+    async with open_app(tmp_path, shop) as app:
+        first: Any = await app.plans.run_plan(program(1, "return 1"))
+        corrects = asyncio.ensure_future(app.plans.resume_run(first["runId"], code=program(1, 2), new_id="s"))
+        await until(lambda: shop.ordered == [1])
+        with pytest.raises(RunBusy, match="run s "):
+            await app.plans.resume_run(first["runId"])
+        shop.ordered.append(99)  # lets the second call end
+        assert (await corrects)["status"] == "completed"
+    assert shop.ordered == [1, 99, 2]
 
 
 async def test_a_retry_takes_the_approval_of_a_call_that_a_correction_made(shop: Shop, tmp_path: Path) -> None:

@@ -60,7 +60,8 @@ class FlowOrder:
                 return attempt < other_attempt
             if label != other_label:
                 # Only a loop goes through its regions in turn.
-                return isinstance(region.nodes[id].op, Loop) and self.key(first) < self.key(second)
+                node = region.nodes.get(id)
+                return node is not None and isinstance(node.op, Loop) and self.key(first) < self.key(second)
         return False
 
     def _walk(self, path: str) -> Iterator[tuple[_Region, str, int, str]]:

@@ -327,18 +327,19 @@ class Plans:
     async def _retry(self, row: RunRow, on_event: OnEvent) -> dict[str, Json]:
         """Retry the failed steps of a run, which takes what fits from the record of its corrections."""
         store = self.context.store
-        others = await run_sync_in_thread(store, lambda: Corrections(self.context, row))
-        live = next((run for run in others.rows if run.status == "running"), None)
+        chain = await run_sync_in_thread(store, lambda: Corrections(self.context, row))
+        if len(chain.rows) == 1:
+            return await self.answer(await self._runs.retry(row.id, on_event=on_event, park=True))
+        live = next((run for run in chain.rows if run.status == "running"), None)
         if live is not None:
             raise RunBusy(live.id, live.owner)
-        approvals = await run_sync_in_thread(store, lambda: others.approvals(others.offered(row)))
+        approvals = await run_sync_in_thread(store, lambda: chain.approvals(chain.offered(row)))
         try:
             result = await self._runs.retry(row.id, on_event=on_event, park=True)
         except RecordedCallChanged as error:
             return await self._conflict(row.id, error)
         remaining = await run_sync_in_thread(store, lambda: Corrections(self.context, row).offered(row))
-        answer = await self.answer(result, remaining if len(others.rows) > 1 else ())
-        return await self._answer_again(answer, approvals, on_event)
+        return await self._answer_again(await self.answer(result, remaining), approvals, on_event)
 
     def _decide(self, row: RunRow, decision: Mapping[str, Json], by: str | None) -> None:
         """Send an answer to what a run waits for."""

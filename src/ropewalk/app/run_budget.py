@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -11,15 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 from ..config.settings import BudgetSettings
 from ..engine.budgets import limits_of
 from ..errors import InvalidInput, Problem
-from ..journal.ledger import Limits
+from ..journal.ledger import MAX_LIMITS, Limits, limit_problem
 from ..journal.protocol import RunRow
 from ..values import Json
 
 if TYPE_CHECKING:
     from ..engine.engine import Job
 
-_MOST: Final = {"calls": 2**53, "tokens": 2**53, "seconds": 10 * 365 * 86_400, "cost": 1e12}
-"""The largest limit of each amount: ten years, and numbers that every store holds exactly."""
 _OF_A_DAY: Final = re.compile(r"^(project|definition .*) \d{4}-\d\d-\d\d$", re.DOTALL)
 
 
@@ -31,25 +28,11 @@ def read_budget(budget: Mapping[str, Json] | None, place: str = "budget") -> dic
     problems = [
         Problem(path=f"{place}.{name}", message=message)
         for name, value in limits.items()
-        if (message := _problem(name, value))
+        if (message := limit_problem(name, value))
     ]
     if problems:
         raise InvalidInput(problems)
     return limits
-
-
-def _problem(name: str, value: Json) -> str:
-    """Return what is wrong with a limit; "" for a valid one."""
-    if name not in _MOST:
-        return "must be calls, seconds, tokens or cost"
-    # In Python, bool is a subclass of int; True is no limit.
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and -math.inf < value < math.inf
-    whole = name in ("calls", "tokens")
-    least_ok = is_number and (value > 0 if name == "seconds" else value >= 0)
-    if not least_ok or (whole and not isinstance(value, int)):
-        kind = "an integer of 0 or more" if whole else "a number above 0" if name == "seconds" else "a number from 0"
-        return f"must be {kind}{', in US dollars' if name == 'cost' else ''}"
-    return "" if value <= _MOST[name] else f"must be at most {_MOST[name]:,.10g}"
 
 
 def project_accounts(settings: BudgetSettings, job: Job, is_part: bool) -> Limits:
@@ -59,7 +42,7 @@ def project_accounts(settings: BudgetSettings, job: Job, is_part: bool) -> Limit
         when = datetime.now(UTC).date().isoformat()
     else:
         when = f"run:{job.chain or new.id}"
-    limits = {name: limit for name in _MOST if (limit := getattr(settings, name)) is not None}
+    limits = {name: limit for name in MAX_LIMITS if (limit := getattr(settings, name)) is not None}
     if limits and not is_part:
         accounts[f"project {when}"] = limits
     for name in dict.fromkeys((new.definition_id, new.name)):

@@ -48,11 +48,20 @@ def run_account(run_id: str) -> str:
 def open_budgets(job: Job, project: Callable[[Job, bool], Limits]) -> None:
     """Record the accounts of a new run: its own, its project's, and those of runs that it corrects or is part of."""
     outer = _outer.get()
-    own = {run_account(job.chain or job.new.id): dict(job.budget)} if job.budget else {}
-    accounts = {**outer, **job.corrected, **project(job, bool(outer) or job.parent is not None), **own}
+    own = {run_account(job.chain or job.new.id): limits} if (limits := _own_limits(job)) else {}
+    # Corrections keep the limits of the run that they correct, and the project may change its own.
+    accounts = {**outer, **own, **job.corrected, **project(job, bool(outer) or job.parent is not None)}
     if accounts:
         inner = sorted(accounts.keys() - outer.keys())
         job.new = replace(job.new, context={**(job.new.context or {}), CONTEXT: accounts, _INNER: inner})
+
+
+def _own_limits(job: Job) -> dict[str, float]:
+    """Return the limits of a run: of its own and of its definition the lower ones."""
+    limits = dict(job.flow.budget or {})
+    for name, limit in (job.budget or {}).items():
+        limits[name] = min(limit, limits.get(name, limit))
+    return limits
 
 
 def enter(row: RunRow) -> Token[Limits]:

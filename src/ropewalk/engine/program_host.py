@@ -96,13 +96,16 @@ class ProgramHost:
     async def _run_here(self, program: Program) -> Outcome:
         session = self._session
         machine, messages = program.start(self._inputs, session.seed, session.read)
-        session.take(messages)
-        while session.outcome is None:
-            if (delivery := session.next()) is not None:
-                session.take(machine.deliver(delivery))
-            else:
-                await self._wait()
-        return session.outcome
+        try:
+            session.take(messages)
+            while session.outcome is None:
+                if (delivery := session.next()) is not None:
+                    session.take(machine.deliver(delivery))
+                else:
+                    await self._wait()
+            return session.outcome
+        finally:
+            machine.close()
 
     async def _run_in_child(self) -> Outcome:
         from ..plans.boundary.pool import pool  # imported only where a program is contained

@@ -8,15 +8,21 @@ process: the call is repeated under the same key, and counts once. An account is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 from ..fast_dataclass import dataclass
+from ..values import Json
 
 AMOUNTS: Final = ("calls", "seconds", "tokens", "cost", "unpriced")
 """What an account counts. `unpriced` is the number of turns of models whose price is not known."""
 Limits: TypeAlias = Mapping[str, Mapping[str, float]]
 """By account the limits of its budget, by amount."""
+
+
+MAX_LIMITS: Final = {"calls": 2**53, "tokens": 2**53, "seconds": 10 * 365 * 86_400, "cost": 1e12}
+"""The largest limit of each amount: ten years, and numbers that every store holds exactly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,3 +73,17 @@ def check_limits(limits: Limits, used: Mapping[str, Mapping[str, float]]) -> Exh
             if amounts[amount] >= limit or (amount == "cost" and amounts["unpriced"]):
                 return Exhausted(account=account, amount=amount, limit=limit, used=amounts[amount])
     return None
+
+
+def limit_problem(name: str, value: Json) -> str:
+    """Return what is wrong with a limit of a budget; "" for a valid one."""
+    if name not in MAX_LIMITS:
+        return "must be calls, seconds, tokens or cost"
+    # In Python, bool is a subclass of int; True is no limit.
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and -math.inf < value < math.inf
+    whole = name in ("calls", "tokens")
+    least_ok = is_number and (value > 0 if name == "seconds" else value >= 0)
+    if not least_ok or (whole and not isinstance(value, int)):
+        kind = "an integer of 0 or more" if whole else "a number above 0" if name == "seconds" else "a number from 0"
+        return f"must be {kind}{', in US dollars' if name == 'cost' else ''}"
+    return "" if value <= MAX_LIMITS[name] else f"must be at most {MAX_LIMITS[name]:,.10g}"

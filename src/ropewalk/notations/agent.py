@@ -30,6 +30,7 @@ from ..ops import MODEL as MODEL
 from ..ops import Branch, Call, Compute, Loop, Map, Require, Undo, Wait, calls_of
 from ..values import Json, did_you_mean
 from . import fields as f
+from .budget import check_budget
 from .fields import Checker, Report, add_problem, join, read_document
 from .registry import Compiled, all_problems
 from .undo import check_undo_policy, check_undos, compile_undos
@@ -436,6 +437,7 @@ FIELDS: Final[dict[str, Checker]] = {
     "ask": f.one_of(("wait", "caller")),
     "undos": check_undos,
     "undo": check_undo_policy,
+    "budget": check_budget,
     "inputSchema": f.mapping,
     "timeout": f.number,
     **OPTIONS,
@@ -496,6 +498,7 @@ def _flow(fields: Mapping[str, Any], report: Report) -> Flow:
         input_schema=fields.get("inputSchema"),
         timeout=timeout / 1000 if timeout else None,
         undo=fields.get("undo"),
+        budget=fields.get("budget"),
     )
 
 

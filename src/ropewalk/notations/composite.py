@@ -24,6 +24,7 @@ from ..ops import Block, Branch, Call, Compute
 from ..problems import MOST_PROBLEMS, Warnings
 from ..values import Json
 from . import fields as f
+from .budget import check_budget
 from .fields import Checker, Report, add_problem, join, normalize_keys, read_document
 from .registry import Compiled, all_problems, failures
 from .undo import check_undo, check_undo_policy, compile_undo, write_undo
@@ -210,6 +211,7 @@ FIELDS: Final[dict[str, Checker]] = {
     "strict": f.truth,
     "timeout": f.number,
     "undo": check_undo_policy,
+    "budget": check_budget,
 }
 
 
@@ -280,6 +282,7 @@ def _flow(fields: Mapping[str, Any], steps: Steps) -> Flow:
         output_schema=fields.get("outputSchema"),
         timeout=timeout / 1000 if timeout else None,
         undo=fields.get("undo"),
+        budget=fields.get("budget"),
     )
 
 

@@ -18,6 +18,7 @@ from ..values import Json
 from . import composite, runchain
 from . import composite as composite_steps
 from . import fields as f
+from .budget import check_budget
 from .chain import node_types
 from .chain import read as chain
 from .composition import read as composition
@@ -39,6 +40,16 @@ _CHECKER_SCHEMAS: Final[dict[Checker, dict[str, Json]]] = {
     f.number: {"type": "number", "minimum": 0},
     f.count: {"type": "integer", "minimum": 0},
     f.positive: {"type": "integer", "minimum": 1},
+    check_budget: {
+        "type": "object",
+        "properties": {
+            "calls": {"type": "integer", "minimum": 0},
+            "tokens": {"type": "integer", "minimum": 0},
+            "seconds": {"type": "number", "exclusiveMinimum": 0},
+            "cost": {"type": "number", "minimum": 0},
+        },
+        "additionalProperties": False,
+    },
     check_undo: {
         "anyOf": [
             {**_TEXT, "minLength": 1},

@@ -19,6 +19,7 @@ from ..ops import Call
 from ..problems import join_problems
 from ..values import Json
 from . import fields as f
+from .budget import check_budget
 from .fields import Checker, Report, add_problem, join, normalize_keys, read_document
 from .registry import Compiled, all_problems, failures
 from .undo import check_undo_policy
@@ -68,6 +69,7 @@ FIELDS: Final[dict[str, Checker]] = {
     "mcpPrompt": f.truth,
     "steps": f.anything,
     "undo": check_undo_policy,
+    "budget": check_budget,
 }
 STEP_FIELDS: Final[dict[str, Checker]] = {"toolId": f.name, "args": f.mapping, "usePrevious": f.truth}
 
@@ -106,7 +108,8 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
     steps = _read_steps(fields.get("steps"), report)
     name = str(fields.get("name", fields.get("id", "runchain")))
     undo: Any = fields.get("undo")
-    flow = replace(flow_of(steps), name=name, undo=undo)
+    budget: Any = fields.get("budget")
+    flow = replace(flow_of(steps), name=name, undo=undo, budget=budget)
     if report:
         raise InvalidFlow(all_problems(report, flow), flow)
     document: dict[str, Json] = {"name": name, **fields, "steps": [step.to_dict() for step in steps]}

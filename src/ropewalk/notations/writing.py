@@ -312,7 +312,8 @@ class FlowWriter(Generic[Around]):
     def _document(self) -> Fields:
         """Make the document, with the fields that every notation has."""
         document = self.document()
-        return document if self.flow.undo is None else {**document, "undo": self.flow.undo}
+        own = {"undo": self.flow.undo, "budget": self.flow.budget}
+        return {**document, **{name: value for name, value in own.items() if value is not None}}
 
     @classmethod
     def write(cls, flow: Flow, losses: list[Problem] | None = None) -> Fields:

@@ -131,6 +131,7 @@ class ChainCompiler(Binder[Within]):
             input_schema=self.fields.get("inputSchema"),
             timeout=timeout / 1000 if timeout else None,
             undo=self.fields.get("undo"),
+            budget=self.fields.get("budget"),
         )
 
     def _free(self, id: str) -> str:

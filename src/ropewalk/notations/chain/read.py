@@ -22,6 +22,7 @@ from ...ops import Loop, Map
 from ...values import Json
 from .. import fields as f
 from ..binding import UNSET
+from ..budget import check_budget
 from ..fields import (
     Checker,
     Report,
@@ -84,6 +85,7 @@ CHAIN_FIELDS: Final[dict[str, Checker]] = {
     "maxIterations": f.positive,
     "until": f.condition,
     "undo": check_undo_policy,
+    "budget": check_budget,
     "inputSchema": f.anything,
     "kind": f.text,
     "metadata": f.mapping,

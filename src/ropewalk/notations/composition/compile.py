@@ -92,6 +92,7 @@ class CompositionCompiler(Binder[Within]):
             output_schema=schema,
             timeout=fields["timeout"] / 1000 if fields.get("timeout") else None,
             undo=fields.get("undo"),
+            budget=fields.get("budget"),
         )
 
     def region(self, body: list[ComposerNode], data: Expr) -> Graph:

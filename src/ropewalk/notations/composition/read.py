@@ -15,6 +15,7 @@ from ...errors import Problem
 from ...fast_dataclass import dataclass
 from ...values import Json
 from .. import fields as f
+from ..budget import check_budget
 from ..fields import (
     Checker,
     Report,
@@ -76,6 +77,7 @@ FIELDS: Final[dict[str, Checker]] = {
     "concurrency": f.positive,
     "timeout": f.number,
     "undo": check_undo_policy,
+    "budget": check_budget,
     "metadata": f.mapping,
 }
 DEFAULTS: Final[dict[str, Json]] = {"name": "", "description": "", "concurrency": 8}

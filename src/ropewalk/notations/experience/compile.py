@@ -100,7 +100,10 @@ class ExperienceCompiler:
         state = {name: _channel(declared) for name, declared in document.schema.items()}
         schema, seeds = input_and_seeds(document, body, state)
         policy = document.fields.get("undo")
-        return Flow(name=document.name, body=body, state=state, input_schema=schema, seeds=seeds, undo=policy)
+        budget = document.fields.get("budget")
+        return Flow(
+            name=document.name, body=body, state=state, input_schema=schema, seeds=seeds, undo=policy, budget=budget
+        )
 
     # --- names --------------------------------------------------------------------------------
 

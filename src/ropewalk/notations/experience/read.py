@@ -30,6 +30,7 @@ from ...problems import Problems, Warnings
 from ...state import REDUCERS, has_type, json_type
 from ...values import Json, did_you_mean
 from .. import fields as f
+from ..budget import check_budget
 from ..chain.compile import any_of
 from ..fields import Checker, Report, add_problem, check_schema, join, read_object
 from ..undo import check_undo_policy
@@ -63,6 +64,7 @@ DOCUMENT: Final[dict[str, Checker]] = {
     "inputSchema": f.mapping,
     "state_scope": f.one_of(SCOPES),
     "undo": check_undo_policy,
+    "budget": check_budget,
     "files": f.mapping,
     "kind": f.text,
 }

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ...values import Json
 from .. import fields as f
+from ..budget import check_budget
 from ..fields import Checker
 from ..undo import check_undo_policy
 from .compile import parse
@@ -35,6 +36,7 @@ FIELDS: Final[dict[str, Checker]] = {
     "values": f.mapping,
     "timeout": f.number,
     "undo": check_undo_policy,
+    "budget": check_budget,
 }
 
 

@@ -80,6 +80,7 @@ def compiled_plan(given: Mapping[str, Json], flow: Flow, schema: Json) -> Compil
         output_schema=None if prints(flow) else given.get("output"),
         timeout=float(seconds) / 1000 if seconds is not None else None,
         undo=given.get("undo"),
+        budget=given.get("budget"),
         program={key: value for key, value in given.items() if key not in ("id", "kind")},
     )
     return Compiled(
