@@ -95,15 +95,18 @@ class Simulation:
         self._cut = cut_after
         session = self.session = Session(self.rows, self, SEED, digests_of(program.text), len(self.printed))
         machine, messages = program.start(inputs or {}, session.seed, session.read)
-        session.take(messages)
-        while session.outcome is None:
-            if (delivery := session.next()) is not None:
-                session.take(machine.deliver(delivery))
-                continue
-            self._start()
-            if not self._events:
-                return Outcome("waiting", waits=session.waits()), self.rows
-            self._end_next(session)
+        try:
+            session.take(messages)
+            while session.outcome is None:
+                if (delivery := session.next()) is not None:
+                    session.take(machine.deliver(delivery))
+                    continue
+                self._start()
+                if not self._events:
+                    return Outcome("waiting", waits=session.waits()), self.rows
+                self._end_next(session)
+        finally:
+            machine.close()
         self._start()  # those that the end of the program cancelled at once
         return session.outcome, self.rows
 

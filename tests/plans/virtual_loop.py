@@ -43,6 +43,10 @@ class _Approval(Data):
         return self["approved"] is True
 
 
+class Deadlock(Exception):
+    """Nothing that the loop waits for can happen."""
+
+
 class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop that jumps to its next timer when it has nothing to do."""
 
@@ -64,7 +68,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if not self._ready:  # type: ignore[attr-defined]
             live = [handle for handle in self._scheduled if not handle.cancelled()]  # type: ignore[attr-defined]
             if not live:
-                raise RuntimeError("deadlock")
+                raise Deadlock("every task waits for another one; nothing can wake them")
             self._now = max(self._now, min(handle.when() for handle in live))
         super()._run_once()  # type: ignore[misc]
 

@@ -76,7 +76,7 @@ class Program:
         read: Callable[[m.Clock], m.Reading],
         zone: Callable[[str], ZoneInfo] = ZoneInfo,
     ) -> tuple[Machine, list[m.Message]]:
-        """Begin a run, and return its machine with the first messages."""
+        """Begin a run, and return its machine, which the host closes, with the first messages."""
         # inputs: The values of inputs, of which the program gets copies.
         # seed: Decides what `random` and `uuid` give.
         # read: Returns what a clock shows.
@@ -94,7 +94,11 @@ class Program:
             # A program that only prints gives what it printed.
             return "".join(machine.evaluation.printed) or None if value is None and self._only_prints else value
 
-        return machine, machine.start(main())
+        try:
+            return machine, machine.start(main())
+        except BaseException:
+            machine.close()
+            raise
 
 
 def _mark_unread(tree: ast.Module) -> None:
