@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import sys
 import time
@@ -167,6 +168,44 @@ def test_a_replay_that_requests_something_else_stops_before_anything_is_called()
         with pytest.raises(Diverged):
             simulated.run(text, rows=rows)
         assert simulated.calls == []
+
+
+def test_no_handler_of_the_program_catches_a_divergence() -> None:
+    _, rows = simulation().run("x = now()\nreturn await get(n=1)")
+    text = "try:\n    x = 1\n    y = now()\nexcept BaseException:\n    pass\nfinally:\n    await pay(amount=1)"
+    simulated = simulation()
+    with pytest.raises(Diverged, match="the clock now"):
+        simulated.run(text, rows=rows)
+    assert simulated.calls == []
+
+
+BLOCKS = {
+    "finally": "try:\n    await get(n=1)\nfinally:\n    now()",
+    "async with": """
+class A:
+    async def __aenter__(self):
+        pass
+    async def __aexit__(self, *rest):
+        now()
+async with A():
+    await get(n=1)
+""",
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_a_program_that_is_dropped_executes_nothing_more(name: str) -> None:
+    executed: list[str] = []
+
+    class World(Simulation):
+        def clock(self, name: str) -> float:
+            executed.append(name)
+            return 0.0
+
+    with pytest.raises(Cut):
+        World(TOOLS, echo).run(BLOCKS[name], cut_after=2)
+    gc.collect()
+    assert executed == []
 
 
 def test_corrected_code_takes_recorded_calls_and_reports_writes_it_does_not_ask_for() -> None:

@@ -54,7 +54,7 @@ async def run(program: Program, world: World, inputs: Mapping[str, Json] | None 
     if program.problems:
         return Outcome("invalid", problems=tuple(problem.to_json() for problem in program.problems))
     host = _Host(world, program.text)
-    session = host.session
+    session, machine = host.session, None
     try:
         machine, messages = program.start(inputs or {}, session.seed, session.read)
         session.take(messages)
@@ -67,6 +67,8 @@ async def run(program: Program, world: World, inputs: Mapping[str, Json] | None 
                 await host.wait()
         return session.outcome
     finally:
+        if machine is not None:
+            machine.close()
         await host.close()
 
 

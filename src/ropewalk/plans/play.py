@@ -40,6 +40,7 @@ def play(message: dict[str, Any], link: Link) -> Json:
         if not deliveries:
             received = link.receive()
             if "leave" in received:
+                machine.close()
                 return None
             deliveries.extend(received["deliveries"])
         delivery = m.from_json(deliveries.popleft())

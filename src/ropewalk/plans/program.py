@@ -16,7 +16,7 @@ from .interpret.language import PLANS
 from .interpret.machine import Machine
 from .interpret.scope import ProgramScope
 from .interpret.statements import suspending_block
-from .read.names import global_names, mark_recursion, own_names, own_nodes, set_suspends
+from .read.names import global_names, mark_closed, mark_recursion, own_names, own_nodes, set_suspends
 from .read.problems import Problem, Unreadable
 from .read.source import parse
 
@@ -54,6 +54,7 @@ class Program:
     def _compile(self, tree: ast.Module, tools: Any, inputs: list[str], *, function: bool) -> None:
         _mark_unread(tree)
         mark_recursion(tree)
+        mark_closed(tree)
         body = tree.body
         if body and isinstance(body[-1], ast.Expr):
             last = body[-1].value
@@ -75,7 +76,7 @@ class Program:
         read: Callable[[m.Clock], m.Reading],
         zone: Callable[[str], ZoneInfo] = ZoneInfo,
     ) -> tuple[Machine, list[m.Message]]:
-        """Begin a run, and return its machine with the first messages."""
+        """Begin a run, and return its machine, which the host closes, with the first messages."""
         # inputs: The values of inputs, of which the program gets copies.
         # seed: Decides what `random` and `uuid` give.
         # read: Returns what a clock shows.
@@ -93,7 +94,11 @@ class Program:
             # A program that only prints gives what it printed.
             return "".join(machine.evaluation.printed) or None if value is None and self._only_prints else value
 
-        return machine, machine.start(main())
+        try:
+            return machine, machine.start(main())
+        except BaseException:
+            machine.close()
+            raise
 
 
 def _mark_unread(tree: ast.Module) -> None:

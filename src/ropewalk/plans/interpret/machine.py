@@ -33,6 +33,14 @@ class Deadlock(Exception):
     """Every task waits for another task."""
 
 
+class HostFailed(BaseException):
+    """The host could not answer at once; `error` says why."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
+
+
 class Task(Future):
     """A coroutine that runs by itself, with its own list of frames."""
 
@@ -228,12 +236,14 @@ class Machine(Steps):
             self._turn()
         except UNCATCHABLE as error:
             self._ended = self._stopped(error)
+        except HostFailed as failed:
+            raise failed.error from None
         if self._ended is None and not self.waiting:
             self._ended = self._result() if self.main.done else self._deadlock()
         self._collect_printed()
         outbox, self.outbox = self.outbox, []
         if self._ended is not None:
-            self._close()
+            self.close()
         return [*outbox, self._ended or m.Blocked()]
 
     def _turn(self) -> None:
@@ -255,8 +265,10 @@ class Machine(Steps):
 
     def read_clock(self, name: str) -> float:
         """Return what a clock shows."""
-        reading = self._read(m.Clock(self.path(f"{self.evaluation.line}:{name}"), name))
-        return reading.seconds
+        try:
+            return self._read(m.Clock(self.path(f"{self.evaluation.line}:{name}"), name)).seconds
+        except Exception as error:  # noqa: BLE001 - no handler of the program may catch an error of the host
+            raise HostFailed(error) from None
 
     def _collect_printed(self) -> None:
         printed = self.evaluation.printed
@@ -291,7 +303,8 @@ class Machine(Steps):
         message = "every task waits for another one; nothing can wake them"
         return m.Ended("failed", error="Deadlock", message=message, line=self.evaluation.line)
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Drop the tasks without executing any more of the program, not even its `finally` blocks."""
         self.evaluation.is_over = True
         for task in self._tasks:
             task.close()
