@@ -127,7 +127,7 @@ class Simulation:
             assert due is not None
             if isinstance(request, m.Call) or request.seconds < KEPT_SECONDS:
                 due = self._dues.setdefault(request.path, due)
-            heapq.heappush(self._events, (due, self._number, request))
+            heapq.heappush(self._events, (round(due, 6), self._number, request))  # ties as in `VirtualLoop`
 
     def _end_next(self, session: Session) -> None:
         due, _, request = heapq.heappop(self._events)
