@@ -221,7 +221,7 @@ def heavy_imports(root: Path) -> list[str]:
 def too_long(root: Path) -> list[str]:
     found = []
     for file in python_files(root):
-        if file.parent.name == "corpus":  # written by models, and never changed
+        if file.parent.name.startswith("corpus"):  # written by models, and never changed
             continue
         where = file.relative_to(root).as_posix()
         for node in ast.walk(parsed(file)):

@@ -33,9 +33,9 @@ TOOLS = {name: list(inspect.signature(function).parameters) for name, function i
 _RETURNS = {name: typing.get_type_hints(function).get("return") for name, function in STUBS.items()}
 
 
-def answer(tool: str, arguments: Mapping[str, Any]) -> Any:
-    """Return what a tool gives."""
-    chance = random.Random(f"{tool} {sorted(arguments.items())!r}")
+def answer(tool: str, arguments: Mapping[str, Any], world: str = "") -> Any:
+    """Return what a tool gives in a world."""
+    chance = random.Random(f"{world}{tool} {sorted(arguments.items())!r}")
     return _value(_RETURNS[tool], chance, "")
 
 

@@ -22,6 +22,7 @@ from ropewalk.plans.rows import Row, digests_of
 from ropewalk.plans.session import KEPT_SECONDS, Outcome, Session, failure_of
 
 START = 1_000_000.0
+SEED = 7
 
 
 class Cut(Exception):
@@ -57,7 +58,7 @@ class Simulation:
         answers: Mapping[str, Any] | None = None,
     ) -> None:
         self.tools, self.answer, self.delay = tools, answer, delay
-        self.answers = answers or {}
+        self.answers = {} if answers is None else answers
         self.calls: list[tuple[str, Any]] = []
         self.performed: list[tuple[str, Any]] = []
         self.printed: list[str] = []
@@ -92,7 +93,7 @@ class Simulation:
         self._gone: set[str] = set()
         self.rows = list(rows or ())
         self._cut = cut_after
-        session = self.session = Session(self.rows, self, 7, digests_of(program.text), len(self.printed))
+        session = self.session = Session(self.rows, self, SEED, digests_of(program.text), len(self.printed))
         machine, messages = program.start(inputs or {}, session.seed, session.read)
         try:
             session.take(messages)
@@ -116,14 +117,15 @@ class Simulation:
             if isinstance(request, m.Question):
                 if request.text in self.answers:
                     self._number += 1
-                    heapq.heappush(self._events, (self.now + usual_delay(self._number, "", {}), self._number, request))
+                    due = round(self.now + usual_delay(len(self.calls), "", {}), 6)
+                    heapq.heappush(self._events, (due, self._number, request))
                 continue
             self._number += 1
             if isinstance(request, m.Call):
                 arguments = json.loads(request.arguments)
                 self.calls.append((request.tool, arguments))
                 number = self._numbers.setdefault(request.path, len(self._numbers) + 1)
-                due = self.now + self.delay(number, request.tool, arguments)
+                due = round(self.now + self.delay(number, request.tool, arguments), 6)
             assert due is not None
             if isinstance(request, m.Call) or request.seconds < KEPT_SECONDS:
                 due = self._dues.setdefault(request.path, due)

@@ -283,7 +283,7 @@ def test_a_program_gives_its_result(text: str, result: object) -> None:
 @pytest.mark.parametrize(
     ("text", "place", "advice"),
     [
-        ("import os", (1, 1), "call a tool"),
+        ("import subprocess", (1, 1), "call a tool"),
         ("x = 1\nreturn eval('1')", (2, 8), "compute the value"),
         ("return await gett(1)", (1, 14), "did you mean get"),
         ("x = call_tool(name, {})", (1, 5), "literal name"),

@@ -181,7 +181,8 @@ def test_a_fuzzer_finds_no_fault_of_the_server(served: Served, scale: Scale, see
         [command, "run", f"{served.url}/api/openapi.json", "-H", f"Authorization: Bearer {TOKEN}", "--checks", "all",
          "--exclude-checks", but, "--phases", "examples,coverage,fuzzing", "--max-examples", scale("3", "100"),
          "--max-time", scale("2", "200"),
-         "--seed", str(seed), "--warnings", "off", "--request-timeout", "120"],  # a `wait` in a body may be a minute
+         "--seed", str(seed), "--warnings", "off",
+         "--request-timeout", "120", "--max-response-time", "120"],  # a `wait` in a body may be a minute
         cwd=served.folder, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-5000:]

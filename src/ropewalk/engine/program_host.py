@@ -1,9 +1,10 @@
 """The host of a program in a run: its calls run regions, and its rows are entries of the journal.
 
-A row is an entry of the kind `row` at `plan[#12]`, where `plan` is the node of the program. The step of the main task
-at line 14, column 12, the third time, is the region instance `plan[0-14:12#3]`. The result of a call is recorded once:
-as the entry of the call. Its row, which has no value, is appended in the same turn, so both are one commit. No step
-begins before every row so far is committed, because a resumed program must get the same in the same order.
+A row is an entry of the kind `row` at `plan[row-12]`, where `plan` is the node of the program. The step of the main
+task at line 14, column 12, the third time, is the region instance `plan[0-14:12.3]`. How a failed program ended is an
+entry of this kind at `plan`: a retry repeats the failed steps that it names. The result of a call is recorded once, as
+the entry of the call; its row, which has no value, is appended in the same turn, so both are one commit. No step begins
+before every row so far is committed, because a resumed program must get the same in the same order.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ..journal.protocol import Entry
 from ..ops import Program as ProgramOp
 from ..plans import messages as m
 from ..plans.program import Program
-from ..plans.rows import Diverged, Row, digests_of
+from ..plans.rows import Diverged, Row, digests_of, step_key
 from ..plans.session import Outcome, Session
 from ..values import Json
 from .compile.durable import wait_until
@@ -86,7 +87,7 @@ class ProgramHost:
             self._session = Session(rows, self, random.getrandbits(63), digests_of(self._plan.op.text))
             program = self._plan.program
             outcome = await (self._run_here(program) if program is not None else self._run_in_child())
-            return self._end(outcome)
+            return await self._end(outcome)
         except Diverged as error:
             raise JournalConflict(self._run.id, self._path, str(error)) from None
         finally:
@@ -127,9 +128,13 @@ class ProgramHost:
         finally:
             await machine.close()
 
-    def _end(self, outcome: Outcome) -> Json:
+    async def _end(self, outcome: Outcome) -> Json:
         if outcome.status == "completed":
             return outcome.result
+        if self._plan.durable:
+            now, failed_keys = self._run.now(), [step_key(path) for path in outcome.failed]
+            data = {"line": outcome.line, "error": outcome.error, "failed": failed_keys}
+            await self._run.log.append(Entry(self._path, ROW, self._node_slot.id, data, "", now, now))
         failed = self._failures.get(outcome.failed[0]) if outcome.error == "ToolError" and outcome.failed else None
         if failed is not None:
             raise failed
@@ -141,7 +146,7 @@ class ProgramHost:
         """Return the rows that earlier processes recorded."""
         past, rows = self._run.log.past, list[Row]()
         while past:
-            entry = await self._past(f"{self._path}[#{len(rows)}]", ROW)
+            entry = await self._past(f"{self._path}[row-{len(rows)}]", ROW)
             if entry is None:
                 break
             path, kind, name, arguments, status, *value = entry.data
@@ -163,7 +168,7 @@ class ProgramHost:
 
     def _place(self, path: str) -> str:
         """Return the path of the region instance of a step."""
-        return f"{self._path}[{_key(path)}]"
+        return f"{self._path}[{step_key(path)}]"
 
     def commit(self, row: Row) -> None:
         """Journal a row."""
@@ -172,7 +177,7 @@ class ProgramHost:
             data: list[Json] = [row.path, row.kind, row.name, row.arguments, row.status]
             if not self._has_entry:
                 data.append(row.value)
-            entry = Entry(f"{self._path}[#{self._rows}]", ROW, self._node_slot.id, data, "", now, now)
+            entry = Entry(f"{self._path}[row-{self._rows}]", ROW, self._node_slot.id, data, "", now, now)
             self._committed = self._run.log.append(entry)
         self._rows += 1
 
@@ -287,7 +292,7 @@ class ProgramHost:
         path = request.path
         try:
             if isinstance(request, m.Call):
-                body, key = self._plan.bodies[request.tool], _key(path)
+                body, key = self._plan.bodies[request.tool], step_key(path)
                 self._steps[key] = path
                 outcome = await body.run(body.open(self._frame, key, json.loads(request.arguments), step))
                 del self._steps[key]
@@ -298,7 +303,7 @@ class ProgramHost:
                 await wait_until(self._run, due or 0.0)
                 value = None
         except NodeFailed as failed:
-            self._steps.pop(_key(path), None)
+            self._steps.pop(step_key(path), None)
             self._failures[path] = failed
             self._session.end(path, False, json.dumps(_failure(failed)))
             return
@@ -320,11 +325,6 @@ class ProgramHost:
             await asyncio.gather(*tasks, return_exceptions=True)
         if self._run.waits is not None:
             self._run.waits.groups.discard(self)
-
-
-def _key(path: str) -> str:
-    """Return the key of a step in frames: its path without the character that separates nodes."""
-    return path.replace("/", "-")
 
 
 def _failure(failed: NodeFailed) -> dict[str, Json]:

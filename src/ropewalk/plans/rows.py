@@ -228,3 +228,8 @@ def tzdata_version() -> str:
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         return importlib.metadata.version("tzdata")
     return "unknown"
+
+
+def step_key(path: str) -> str:
+    """Return the path of a step (`0.2/14:12#3`) without what has a meaning in paths of nodes (`0.2-14:12.3`)."""
+    return path.replace("/", "-").replace("#", ".")

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from ...ir import Graph, Node, bodies
 from ...journal.protocol import Entry
-from ...ops import Branch
+from ...ops import Branch, Program
 
-SEGMENT = re.compile(r"([^/@\[\]]+)(?:@(\d+))?(?:\[(\w+)\])?")
+SEGMENT = re.compile(r"([^/@\[\]]+)(?:@(\d+))?(?:\[([\w.:-]+)\])?")
 """One segment of a path: the id of a node, the number of its attempt, and the label of its region."""
 _ATTEMPTS = re.compile(r"@\d+")
 
@@ -128,7 +129,15 @@ def body_at(node: Node, label: str) -> Graph | None:
         arms = node.op.arms
         return arms[int(label)][1] if label.isdecimal() and int(label) < len(arms) else None
     result = bodies(node)
+    if isinstance(node.op, Program):
+        return _region_of_any_tool(node.op)
     return result[0] if result else None
+
+
+@lru_cache(maxsize=64)
+def _region_of_any_tool(program: Program) -> Graph:
+    """Return the nodes of all regions of a program: the label of a step does not say which tool it calls."""
+    return Graph(nodes=tuple(node for _, body in program.tools for node in body.nodes))
 
 
 def without_attempts(path: str) -> str:

@@ -162,6 +162,8 @@ def plan_retry(
     failed_steps = [item for item in latest_failures(result) if item.attempt.path not in accepted_paths]
     if not nodes and not accept and row.status == "completed":
         raise NothingToRetry(row.id, "it has completed").with_remedy(Action.CHOOSE_NODE, run_id=row.id)
+    if not nodes and not failed_steps and (why := _own_failure(result)) is not None:
+        raise NothingToRetry(row.id, why)
     plan = RerunPlan()
     for entry in accepted_calls:
         plan.continue_attempt(entry.attempt)
@@ -187,6 +189,16 @@ def plan_retry(
         missing,
         tuple(select_repeated(repeated_attempts)),
     )
+
+
+def _own_failure(instances: Instances) -> str | None:
+    """Say that a retry cannot help, if a program failed by itself."""
+    for instance in instances.current():
+        end = instance.last.facts.get("row")
+        if end is not None and not end.data["failed"]:
+            place = f"{end.data['error']}, line {end.data['line']}"
+            return f"the failure is its own program's ({place}), so a retry would fail again; correct the code"
+    return None
 
 
 def _check_inside(context: Context, row: RunRow, plan: RetryPlan) -> None:

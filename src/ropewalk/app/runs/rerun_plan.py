@@ -6,18 +6,23 @@ iterations of a loop that carries values from one iteration to the next, and the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 
 from ...errors import NotFound
 from ...fast_dataclass import dataclass
 from ...ir import Flow, Graph, nodes_of
 from ...journal.protocol import Entry, Key
-from ...ops import Loop, Wait
+from ...ops import Loop, Program, Wait
+from ...plans.rows import step_key
 from ...values import did_you_mean
 from .instances import Attempt, Instance, Instances, without_attempts
 
-ENDED = frozenset(("attempt", "call_failed", "node", "skip"))
+ENDED = frozenset(("attempt", "call_failed", "node", "row", "skip"))
 """Kinds of entries that record how an attempt ended. The other kinds record what it did."""
+ROW = re.compile(r"(.*)\[row-(\d+)\]")
+"""The path of a row of a program."""
 _CARRIED = frozenset(("prev", "state"))
 
 
@@ -61,11 +66,34 @@ class RerunPlan:
 
     def keys_to_forget(self, entries: Iterable[Entry]) -> list[Key]:
         """Return the keys of the entries to forget."""
+        listed = list(entries)
+        rows = self._rows_to_forget(listed)
         return [
             (entry.path, entry.kind)
-            for entry in entries
-            if self.holds(entry.path) or (entry.path in self.ended and entry.kind in ENDED)
+            for entry in listed
+            if self.holds(entry.path)
+            or (entry.path in self.ended and entry.kind in ENDED)
+            or (entry.kind == "row" and entry.path in rows)
         ]
+
+    def _rows_to_forget(self, entries: Iterable[Entry]) -> set[str]:
+        """Return the paths of the rows of programs from the first repeated step on."""
+
+        # The results of later steps stay: a step that the program requests at the same place again takes its result.
+        rows: dict[str, list[tuple[int, Entry]]] = {}
+        for entry in entries:
+            place = ROW.fullmatch(entry.path)
+            if place is not None and place[1] in self.ended:
+                rows.setdefault(place[1], []).append((int(place[2]), entry))
+        forgotten: set[str] = set()
+        for program, numbered in rows.items():
+            repeated = {path.removeprefix(f"{program}[").partition("]")[0] for path in self.redo}
+            is_after = False
+            for _, entry in sorted(numbered, key=itemgetter(0)):
+                is_after = is_after or step_key(entry.data[0]) in repeated
+                if is_after:
+                    forgotten.add(entry.path)
+        return forgotten
 
     def _rerun_later_nodes(self, instance: Instance) -> None:
         while instance.base not in self._visited:
@@ -113,9 +141,13 @@ def latest_failures(instances: Instances) -> Iterator[Failure]:
             if fact is not None and (fact.data["due"] is not None or (on_error is not None and not on_error.reported)):
                 continue  # a retry is due, or an error strategy handled it
             is_fatal = fatal and not (fact is not None and on_error is not None)
+            inside = list(last.inside.values())
+            if isinstance(instance.node.op, Program):  # its last row names the steps that its failure comes from
+                end = last.facts.get("row")
+                inside = [inner for inner in inside if end is not None and inner.label in end.data["failed"]]
             if fact is not None or ("call_failed" in last.facts and "call" not in last.facts) or _is_refused(last):
                 yield Failure(last, is_fatal)
-            waiting += ((inner, is_fatal) for inner in last.inside.values())
+            waiting += ((inner, is_fatal) for inner in inside)
 
 
 def _is_refused(attempt: Attempt) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from . import methods as methods  # fills the tables
 from .builtins import FUNCTIONS, TYPE_NAMES, TYPES
-from .evaluation import Evaluation, LocalFunction
+from .evaluation import Evaluation, LocalFunction, Members
 from .expressions import EXPRESSIONS, expression, module_entry, module_path
 from .method_table import method_of
 from .modules import Constant
@@ -88,7 +88,7 @@ def _call(node: ast.Call, scope: Scope) -> Getter:
     function = _direct_function(node.func, scope)
     if function is not None:
         return _direct_call(node, function, scope)
-    if isinstance(node.func, ast.Attribute):
+    if isinstance(node.func, ast.Attribute) and module_path(node.func, scope) is None:
         return _method_call(node, node.func, scope)
     target, arguments = expression(node.func, scope), _arguments(node, scope)
 
@@ -142,7 +142,7 @@ def _method_call(node: ast.Call, target: ast.Attribute, scope: Scope) -> Getter:
 
     def run(frame: Frame) -> Any:
         value = holder(frame)
-        method = None if isinstance(value, type) else method_of(type(value), name)
+        method = None if isinstance(value, (type, Members)) else method_of(type(value), name)
         if method is not None:
             values, keywords = arguments(frame)
             frame[0].step()

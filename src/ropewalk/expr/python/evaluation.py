@@ -102,7 +102,7 @@ class Evaluation:
         if isinstance(values, _SIZED):
             self.step(len(values))
             return iter(values)
-        if isinstance(values, type):
+        if type(values) is type:
             raise TypeError(f"'{type(values).__name__}' object is not iterable")
         return self._counted(iter(values))
 
@@ -134,7 +134,7 @@ class Evaluation:
         """Return a callable of Python for a function value of the program."""
 
         # Raises TypeError if it cannot be called.
-        if type(function) is LocalFunction or type(function) is BuiltinFunction:
+        if isinstance(function, (LocalFunction, BuiltinFunction)):
             return function
         if isinstance(function, type):
             if function in CALLABLE_TYPES:
@@ -147,29 +147,6 @@ class Evaluation:
         """Call a function value of the program."""
         self.step()
         return self.callable(function)(*arguments, **keywords)
-
-
-class LocalFunction:
-    """A function or lambda of the program, together with the frame in which it was defined."""
-
-    __slots__ = ("__name__", "evaluation", "invoke")
-
-    def __init__(self, name: str, invoke: Callable[..., Any], evaluation: Evaluation) -> None:
-        self.__name__, self.invoke, self.evaluation = name, invoke, evaluation
-
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        evaluation = self.evaluation
-        evaluation.step()
-        if evaluation.calls >= MAX_CALLS:
-            raise Refused(f"functions call each other more than {MAX_CALLS} deep; write a loop")
-        evaluation.calls += 1
-        try:
-            return self.invoke(arguments, keywords)
-        finally:
-            evaluation.calls -= 1
-
-    def __repr__(self) -> str:
-        return f"<function {self.__name__}>"
 
 
 class Members:
@@ -212,13 +189,73 @@ class Members:
         raise AttributeError(f"type object '{cls.__name__}' has no attribute '{name}'")
 
 
-class BuiltinFunction:
+class Function(Members):
+    """A function as a value, with the attributes that it has or that a program gives it."""
+
+    __slots__ = ("__name__", "attributes", "evaluation")
+
+    def __init__(self, name: str, evaluation: Any) -> None:
+        self.__name__, self.evaluation = name, evaluation
+        self.attributes: dict[str, Any] | None = None
+
+    def get_member(self, evaluation: Evaluation, name: str) -> Any:
+        """Return the name of the function, or an attribute."""
+        if name in ("__name__", "__qualname__"):
+            return self.__name__
+        if name == "__class__":
+            return type(self)
+        if self.attributes is not None and name in self.attributes:
+            return self.attributes[name]
+        return super().get_member(evaluation, name)
+
+    def set_member(self, evaluation: Evaluation, name: str, item: Any) -> None:
+        """Set an attribute."""
+        evaluation.reserve(64)
+        if name == "__name__":
+            self.__name__ = str(item)
+        else:
+            self.attributes = {**(self.attributes or {}), name: item}
+
+    def delete_member(self, name: str) -> None:
+        """Delete an attribute."""
+        if self.attributes is None or self.attributes.pop(name, self) is self:
+            super().delete_member(name)
+
+
+class LocalFunction(Function):
+    """A function or lambda of the program, together with the frame in which it was defined."""
+
+    __slots__ = ("invoke",)
+
+    def __init__(self, name: str, invoke: Callable[..., Any], evaluation: Evaluation) -> None:
+        super().__init__(name, evaluation)
+        self.invoke = invoke
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        evaluation = self.evaluation
+        evaluation.step()
+        if evaluation.calls >= MAX_CALLS:
+            raise Refused(f"functions call each other more than {MAX_CALLS} deep; write a loop")
+        evaluation.calls += 1
+        try:
+            return self.invoke(arguments, keywords)
+        finally:
+            evaluation.calls -= 1
+
+    def __repr__(self) -> str:
+        return f"<function {self.__name__}>"
+
+
+class BuiltinFunction(Function):
     """A function of the language as a value: `key=len`, `map(str.strip, lines)`."""
 
-    __slots__ = ("__name__", "evaluation", "run")
+    __slots__ = ("run",)
 
-    def __init__(self, name: str, run: Callable[..., Any], evaluation: Evaluation) -> None:
-        self.__name__, self.run, self.evaluation = name, run, evaluation
+    def __init__(self, name: str, run: Callable[..., Any], evaluation: Any, **attributes: Any) -> None:
+        super().__init__(name, evaluation)
+        self.run = run
+        if attributes:
+            self.attributes = attributes
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         return self.run(self.evaluation, *arguments, **keywords)

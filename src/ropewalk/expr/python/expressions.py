@@ -122,9 +122,9 @@ def module_entry(path: str, scope: Scope) -> Any:
 
 def _imported(node: ast.expr, path: str, scope: Scope) -> Getter:
     """Return the closure for `module.member` of an imported module."""
-    module, _, name = path.partition(".")
-    if not name:
-        raise Unsupported(node, f"the module {module} is not a value; call one of its functions")
+    name = path.rpartition(".")[2]
+    if name == path:
+        raise Unsupported(node, f"the module {path} is not a value; call one of its functions")
     entry = module_entry(path, scope)
     if entry is None:
         raise Unsupported(node, f"{path} is not supported")
@@ -136,11 +136,14 @@ def _imported(node: ast.expr, path: str, scope: Scope) -> Getter:
 
 def module_path(node: ast.expr, scope: Scope) -> str | None:
     """Return `module.member` for an attribute of an imported module, else None."""
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+    if not isinstance(node, ast.Attribute):
+        return None
+    module = module_path(node.value, scope)
+    if isinstance(node.value, ast.Name) and scope.find(node.value.id) is None:
         module = scope.imports.get(node.value.id)
-        if module is not None and "." not in module and scope.find(node.value.id) is None:
-            return f"{module}.{node.attr}"
-    return None
+    # `itertools.chain` is a function, and has functions; `os.path` and `email.utils` are modules.
+    is_module = module is not None and ("." not in module or module in {**MODULES, **scope.language.modules})
+    return f"{module}.{node.attr}" if is_module else None
 
 
 # --- members, subscripts, operators ----------------------------------------------------------------

@@ -25,6 +25,15 @@ class CancelledError(BaseException):
     """A task was cancelled; `except Exception` does not catch it."""
 
 
+class Closed(BaseException):
+    """A program closed a generator; a GeneratorExit of Python would not pass through the closures around a `yield`."""
+
+
+Closed.__name__ = "GeneratorExit"
+RAISED: Final = (Exception, CancelledError, Closed)
+"""What the statements of a program see of exceptions."""
+
+
 class Rejected(ToolError):
     """An approval that was rejected and that the program does not look at."""
 
@@ -37,9 +46,18 @@ EXCEPTIONS: Final[dict[str, type[BaseException]]] = {
         *(FileExistsError, FileNotFoundError, FloatingPointError, ImportError, IndexError, InterruptedError),
         *(IsADirectoryError, KeyError, LookupError, MemoryError, ModuleNotFoundError, NameError, NotADirectoryError),
         *(NotImplementedError, OSError, OverflowError, PermissionError, ProcessLookupError, RecursionError),
-        *(ReferenceError, RuntimeError, StopIteration, SystemError, TimeoutError, TypeError, UnboundLocalError),
+        *(
+            ReferenceError,
+            RuntimeError,
+            StopIteration,
+            SystemError,
+            TimeoutError,
+            TypeError,
+            UnboundLocalError,
+            StopAsyncIteration,
+        ),
         *(UnicodeError, ValueError, ZeroDivisionError, Warning, UserWarning, DeprecationWarning, RuntimeWarning),
-        *(UnicodeDecodeError, UnicodeEncodeError),
+        *(UnicodeDecodeError, UnicodeEncodeError, StopAsyncIteration),
         *(json.JSONDecodeError, statistics.StatisticsError, ToolError, Rejected),
     )
 }

@@ -28,6 +28,8 @@ def method_of(kind: type[Any], name: str) -> Method | None:
         known = {}
         for base in reversed(kind.__mro__):
             known.update(METHODS.get(base, {}))
+        # METHODS[object] has every special method.
+        known = {name: run for name, run in known.items() if not name.startswith("__") or hasattr(kind, name)}
         if kind.__module__ == "builtins":
             _of_builtin[kind] = known
         else:

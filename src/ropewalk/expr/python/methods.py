@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from .builtins import sort_items, to_set
 from .evaluation import Evaluation
-from .formatting import check_date_form, format_template
+from .formatting import check_date_form, format_template, format_value, representation, text
 from .method_table import METHODS, STATIC_METHODS, Method
-from .operations import MAX_WIDTH
+from .operations import BINARY, COMPARISONS, MAX_WIDTH, contains, delete_item, set_item, subscript
 from .ordered_set import OrderedFrozenSet, OrderedSet
 from .values import Refused
 
@@ -354,4 +354,43 @@ _STATIC_METHODS: Final[dict[type[Any], dict[str, Any]]] = {
     datetime.timezone: {"utc": datetime.UTC},
 }
 METHODS.update(_METHODS)
+METHODS[BaseException] = {
+    "add_note": lambda evaluation, error, note: error.add_note(evaluation.stored(note)),
+    "with_traceback": lambda evaluation, error, traceback: error,
+    "__init__": lambda evaluation, error, *values: BaseException.__init__(error, *values),
+}
+METHODS[BaseExceptionGroup] = _native(BaseExceptionGroup, "derive split subgroup")
+_OPERATORS: Final[dict[str, str]] = {
+    "BitAnd": "and",
+    "BitOr": "or",
+    "BitXor": "xor",
+    "Div": "truediv",
+    "Mult": "mul",
+    "NotEq": "ne",
+    "LtE": "le",
+    "GtE": "ge",
+}
+"""The special methods of operators whose names differ from those of the syntax tree."""
+METHODS[object] = {
+    **{
+        f"__{_OPERATORS.get(name, name.lower())}__": run
+        for name, run in {**BINARY, **COMPARISONS}.items()
+        if name not in ("Is", "IsNot", "In", "NotIn")
+    },
+    "__abs__": lambda evaluation, value: abs(value),
+    "__bool__": lambda evaluation, value: bool(value),
+    "__call__": lambda evaluation, value, *values, **named: evaluation.call(value, [*values], named),
+    "__contains__": lambda evaluation, values, item: contains(evaluation, item, values),
+    "__delitem__": lambda evaluation, values, key: delete_item(values, key),
+    "__format__": format_value,
+    "__getitem__": subscript,
+    "__iter__": lambda evaluation, values: evaluation.iterate(values),
+    "__len__": lambda evaluation, values: len(values),
+    "__neg__": lambda evaluation, value: -value,
+    "__next__": lambda evaluation, values: next(values),
+    "__repr__": representation,
+    "__setitem__": set_item,
+    "__str__": text,
+}
+"""The special methods, of every value that has them."""
 STATIC_METHODS.update(_STATIC_METHODS)

@@ -182,6 +182,11 @@ def _reduce(evaluation: Evaluation, function: Any, values: Any, *initial: Any) -
     return functools.reduce(evaluation.callable(function), evaluation.iterate(values), *initial)
 
 
+def _comparing(evaluation: Evaluation, compare: Any) -> Any:
+    key = functools.cmp_to_key(evaluation.callable(compare))
+    return BuiltinFunction("cmp_to_key", lambda evaluation, value: key(value), evaluation)
+
+
 _ITERTOOLS: Final[dict[str, Any]] = {
     "accumulate": _accumulate,
     "chain": _lazily(itertools.chain),
@@ -276,12 +281,17 @@ def _exit(evaluation: Evaluation, *code: Any) -> Any:
     raise Refused("sys.exit as a value; write it as a statement")
 
 
+def _chained(evaluation: Evaluation, values: Any) -> Iterator[Any]:
+    return itertools.chain.from_iterable(evaluation.iterate(value) for value in evaluation.iterate(values))
+
+
 MODULES: Final[dict[str, dict[str, Any]]] = {
     "re": {**RE, **{name: Constant(value) for name, value in FLAGS.items()}},
     "math": _MATH,
     "json": _JSON,
     "itertools": _ITERTOOLS,
-    "functools": {"reduce": _reduce},
+    "itertools.chain": {"from_iterable": _chained},
+    "functools": {"reduce": _reduce, "cmp_to_key": _comparing},
     "operator": _OPERATOR,
     "statistics": {**_statistics_functions(), "StatisticsError": Constant(statistics.StatisticsError)},
     "copy": {"deepcopy": _deepcopy, "copy": _shallow},

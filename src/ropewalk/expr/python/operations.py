@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from .evaluation import BuiltinFunction, Evaluation, LocalFunction, Members
+from .evaluation import BuiltinFunction, Evaluation, Members
 from .failures import ToolError
 from .method_table import STATIC_METHODS, method_of
 from .values import Approval, Refused
@@ -70,6 +70,12 @@ def modulo(evaluation: Evaluation, left: Any, right: Any) -> Any:
     return left % right
 
 
+def divide(evaluation: Evaluation, left: Any, right: Any) -> Any:
+    """Return `left / right`, of numbers or paths."""
+    own = None if type(left) in _NUMBERS else method_of(type(left), "__truediv__")
+    return left / right if own is None or own is divide else own(evaluation, left, right)
+
+
 def power(evaluation: Evaluation, left: Any, right: Any) -> Any:
     """Return `left ** right`."""
     if isinstance(left, int) and isinstance(right, int) and right > 0 and left.bit_length() * right > 8192:
@@ -107,7 +113,7 @@ BINARY: Final[dict[str, Operation]] = {
     "Add": add,
     "Sub": subtract,
     "Mult": multiply,
-    "Div": _plain(operator.truediv),
+    "Div": divide,
     "FloorDiv": _plain(operator.floordiv),
     "Mod": modulo,
     "Pow": power,
@@ -201,7 +207,7 @@ def contains(evaluation: Evaluation, left: Any, right: Any) -> bool:
             evaluation.walk(left)
     elif type(right) is str:
         evaluation.step(1 + (len(right) >> 10))
-    elif isinstance(right, type):
+    elif type(right) is type:
         raise TypeError("argument of type 'type' is not iterable")
     elif type(right) is range and not isinstance(left, int):
         evaluation.step(len(right))  # Python compares one element after the other
@@ -237,7 +243,7 @@ def text_size(value: Any) -> int:
 
 # --- members and subscripts --------------------------------------------------------------------
 
-_FIELDS: Final[dict[type[Any], frozenset[str]]] = {
+FIELDS: Final[dict[type[Any], frozenset[str]]] = {
     datetime.datetime: frozenset(["year", "month", "day", "hour", "minute", "second", "microsecond", "tzinfo", "fold"]),
     datetime.date: frozenset(("year", "month", "day")),
     datetime.time: frozenset(("hour", "minute", "second", "microsecond", "tzinfo")),
@@ -251,42 +257,44 @@ _FIELDS: Final[dict[type[Any], frozenset[str]]] = {
 
 def member(evaluation: Evaluation, value: Any, name: str) -> Any:
     """Return `value.name`: the entry of an object, a field, or a method as a function."""
+    if isinstance(value, Members):
+        return value.get_member(evaluation, name)
     if isinstance(value, dict):
         if name in value or (type(value) is dict and method_of(dict, name) is None):
             return value[name]
     elif isinstance(value, Approval):
         if name in ("approved", "by", "note"):
             return value.answer.get(name)
-    elif isinstance(value, Members):
-        return value.get_member(evaluation, name)
     elif isinstance(value, BaseException):
-        return _exception_field(value, name)
+        return exception_field(evaluation, value, name)
     elif isinstance(value, type):
         if issubclass(value, Members):
             return value.class_member(evaluation, name)
-        return _type_member(evaluation, value, name)
-    elif name in _FIELDS.get(type(value), ()):
+        return type_member(evaluation, value, name)
+    elif name in FIELDS.get(type(value), ()):
         return getattr(value, name)
-    elif name == "__name__" and isinstance(value, (BuiltinFunction, LocalFunction)):
-        return value.__name__
     return bound_method(evaluation, value, name)
 
 
-def _exception_field(error: BaseException, name: str) -> Any:
-    if name in ("args", "__cause__", "__context__"):
-        return getattr(error, name)
-    if name == "__class__":
-        return type(error)
-    if name == "exceptions" and isinstance(error, BaseExceptionGroup):
-        return error.exceptions
+def exception_field(evaluation: Any, error: BaseException, name: str) -> Any:
+    """Return a member of an exception."""
     if isinstance(error, ToolError) and name in ("tool", "message", "kind"):
         return getattr(error, name)
-    if name in ("msg", "doc", "pos", "lineno", "colno", "name", "errno", "strerror", "filename", "value"):
+    if name in _EXCEPTION_FIELDS:
         return getattr(error, name)
-    raise AttributeError(f"'{type(error).__name__}' object has no attribute '{name}'")
+    return bound_method(evaluation, error, name)
 
 
-def _type_member(evaluation: Evaluation, kind: type[Any], name: str) -> Any:
+_EXCEPTION_FIELDS: Final = frozenset(
+    (
+        *("args", "exceptions", "message", "msg", "doc", "pos", "lineno", "colno", "name", "errno", "strerror"),
+        *("filename", "value", "__cause__", "__context__", "__notes__"),
+    )
+)
+
+
+def type_member(evaluation: Any, kind: type[Any], name: str) -> Any:
+    """Return a member of a class of the language."""
     if name in ("__name__", "__qualname__"):
         return kind.__name__
     static = STATIC_METHODS.get(kind, {}).get(name)
@@ -298,7 +306,7 @@ def _type_member(evaluation: Evaluation, kind: type[Any], name: str) -> Any:
     return BuiltinFunction(name, method, evaluation)
 
 
-def bound_method(evaluation: Evaluation, value: Any, name: str) -> Any:
+def bound_method(evaluation: Any, value: Any, name: str) -> Any:
     """Return the method of a value as a function."""
 
     # Raises AttributeError if there is none.
@@ -314,7 +322,7 @@ def subscript(evaluation: Evaluation, value: Any, key: Any) -> Any:
     """Return `value[key]`."""
 
     # Raises KeyError, IndexError or TypeError as Python does.
-    if isinstance(value, type):
+    if type(value) is type:
         raise TypeError(f"type '{value.__name__}' is not subscriptable")
     if type(key) is slice and isinstance(value, _SEQUENCES):
         _make_room(evaluation, value, len(range(*key.indices(len(value)))))

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from .builtins import TYPE_NAMES
 from .expressions import assign_target, expression
-from .failures import EXCEPTIONS
+from .failures import EXCEPTIONS, is_instance
 from .operations import member
 from .scope import Frame, Scope, Setter, Unsupported
 
@@ -116,11 +116,15 @@ def _class(node: ast.MatchClass, scope: Scope) -> Matches:
     parts = [(name, compile_pattern(part, scope)) for name, part in zip(node.kwd_attrs, node.kwd_patterns, strict=True)]
 
     def matches(frame: Frame, value: Any) -> bool:
-        if not isinstance(value, kind) or not all(part(frame, value) for part in whole):
+        if not _is_instance(value, kind) or not all(part(frame, value) for part in whole):
             return False
         return _members_match(frame, value, parts)
 
     return matches
+
+
+def _is_instance(value: Any, kind: Any) -> bool:
+    return is_instance(value, kind) if isinstance(value, BaseException) else isinstance(value, kind)
 
 
 def _members_match(frame: Frame, value: Any, parts: list[tuple[str, Matches]]) -> bool:
@@ -144,7 +148,7 @@ def _class_of_program(node: ast.MatchClass, scope: Scope) -> Matches:
         kind = get(frame)
         if not isinstance(kind, type):
             raise TypeError("called match pattern must be a class")
-        if not isinstance(value, kind):
+        if not _is_instance(value, kind):
             return False
         fields: list[str] = list(getattr(kind, "fields_", ()) or getattr(kind, "names_", ()))
         if len(positional) > len(fields):

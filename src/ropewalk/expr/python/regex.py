@@ -1,27 +1,37 @@
-"""The module `re` of programs, with an engine whose time is linear in the text (RE2).
+"""The module `re` of programs, with two engines.
 
-Patterns mean what they mean in Python. Patterns and texts on which the two engines could differ are refused:
-lookaround and backreferences, classes such as `\\w` on text that is not ASCII, empty matches in a row.
+RE2 takes a time that is linear in the text. Patterns and texts on which it could differ from Python are for Python's
+own engine: lookaround and backreferences, `\\b` in text that is not ASCII, empty matches. They are refused where that
+engine may take long (`backtracking.py`).
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 import warnings
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Final
 
+from .backtracking import MOST, parsed_pattern, steps_of
 from .evaluation import Evaluation
 from .method_table import METHODS
 from .values import Refused, register_kind
 
 _FLAGS: Final = {re.IGNORECASE: "i", re.MULTILINE: "m", re.DOTALL: "s"}
 _KNOWN_FLAGS: Final = int(re.IGNORECASE | re.MULTILINE | re.DOTALL | re.UNICODE)
+_ALL_FLAGS: Final = _KNOWN_FLAGS | int(re.ASCII | re.VERBOSE)
+_SHORT: Final = 100
+"""How long a text is on which every pattern works."""
 _TOKEN: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\$|.", re.DOTALL)
 _CLASSES: Final = re.compile(r"\\[dDwWsSbB]")
-_ODD: Final = re.compile(r"\{,|\[:|\[\[|&&|\|\||~~|--")
+_ODD: Final = re.compile(r"^\[.*(?:\[|&&|\|\||~~|--)", re.DOTALL)
 _SPACES: Final = r"\t-\r\x1c-\x20"
+_WIDE_SPACES: Final = _SPACES + r"\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
+_NARROW: Final = {r"\s": _SPACES}
+_WIDE: Final = {r"\w": r"\pL\pN_", r"\d": r"\p{Nd}", r"\s": _WIDE_SPACES}
+"""What is in a class of characters, in ASCII and in every text."""
 _TEMPLATE: Final = re.compile(r"\\(?:([1-9][0-9]?)|g<(\w+)>|(.))", re.DOTALL)
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
 _MAX_PATTERN: Final = 10_000
@@ -30,11 +40,11 @@ _MAX_PATTERN: Final = 10_000
 class Pattern:
     """A compiled pattern: `pattern`, `flags` and `groups`."""
 
-    __slots__ = ("flags", "native", "needs_ascii", "needs_no_newline", "pattern")
+    __slots__ = ("flags", "known", "native", "needs_ascii", "needs_no_newline", "pattern")
 
     def __init__(self, pattern: str, flags: int = 0) -> None:
         self.pattern, self.flags = pattern, flags
-        self.native, self.needs_ascii, self.needs_no_newline = _compiled(pattern, flags)
+        self.known, self.native, self.needs_ascii, self.needs_no_newline = _compiled(pattern, flags)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Pattern) and (self.pattern, self.flags) == (other.pattern, other.flags)
@@ -73,51 +83,56 @@ class Match:
 
 
 @lru_cache(maxsize=512)
-def _compiled(pattern: str, flags: int) -> tuple[Any, bool, bool]:
-    """Return the pattern compiled for RE2, whether it needs ASCII texts, and texts without a line feed at the end."""
-    import re2  # type: ignore[import-untyped, unused-ignore]
-
+def _compiled(pattern: str, flags: int) -> tuple[Any, Any, bool, bool]:
+    """Return the pattern for Python and for RE2, and whether RE2 needs ASCII, and no line feed at the end of a text."""
     if len(pattern) > _MAX_PATTERN:
         raise Refused(f"a pattern of more than {_MAX_PATTERN:,} characters")
-    if flags & ~_KNOWN_FLAGS:
-        raise Refused("re supports the flags IGNORECASE, MULTILINE and DOTALL")
-    # Python parses the pattern first: its errors are the ones that authors know, and it finds inline flags.
+    if flags & ~_ALL_FLAGS:
+        raise Refused("re supports the flags ASCII, IGNORECASE, MULTILINE, DOTALL and VERBOSE")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
-            known = re.compile(pattern, flags)
-        except re.error as error:
-            raise Refused(f"the pattern {pattern!r} is not valid: {error}") from None
-    # Refuse what both engines accept but match differently.
-    if _ODD.search(pattern) or _repeats_nothing(re._parser.parse(pattern, flags)):  # type: ignore[attr-defined]
-        raise Refused(f"the pattern {pattern!r} is not supported; write it with simpler classes and repetitions")
+        known = re.compile(pattern, flags)
+    tokens = _TOKEN.findall(pattern)
+    native = _linear(pattern, known.flags, False)
+    if native is None and steps_of(pattern, flags, _SHORT, False) > MOST:
+        raise Refused(f"the pattern {pattern!r} may take too long; write it without repetitions inside of repetitions")
+    # Beyond ASCII, and for `$` before a final line feed, the engines differ.
+    ignores_case = bool(known.flags & re.IGNORECASE)
+    ends = "$" in tokens and not known.flags & re.MULTILINE
+    return known, native, bool(_CLASSES.search(pattern)) or ignores_case, ends
+
+
+@lru_cache(maxsize=512)
+def _linear(pattern: str, flags: int, is_wide: bool) -> Any:
+    """Return the pattern compiled for RE2, or None if it lacks a part or means something else there."""
+    import re2  # type: ignore[import-untyped, unused-ignore]
+
+    tokens = _TOKEN.findall(pattern)
+    is_odd = "{," in pattern or any(_ODD.search(token) or (r"\S" in token and len(token) > 2) for token in tokens)
+    if is_wide:
+        is_odd = is_odd or any(token in (r"\b", r"\B") or (r"\W" in token and len(token) > 2) for token in tokens)
+    if flags & ~_KNOWN_FLAGS or is_odd or _repeats_nothing(parsed_pattern(pattern, flags)):
+        return None
     options = re2.Options()
     options.log_errors = False
-    letters = "".join(letter for flag, letter in _FLAGS.items() if known.flags & flag)
-    text = "".join(map(_translated, _TOKEN.findall(pattern)))
+    letters = "".join(letter for flag, letter in _FLAGS.items() if flags & flag)
+    text = "".join(_translated(token, _WIDE if is_wide else _NARROW) for token in tokens)
     try:
-        native = re2.compile(f"(?{letters}){text}" if letters else text, options)
+        return re2.compile(f"(?{letters}){text}" if letters else text, options)
     except re2.error:
-        what = "lookaround, backreferences and possessive repetitions are not supported"
-        raise Refused(f"the pattern {pattern!r} cannot be used: {what}") from None
-    # Beyond ASCII, and for `$` before a final line feed, the engines differ: the caller checks the texts.
-    ignores_case = bool(known.flags & re.IGNORECASE)
-    ends = "$" in _TOKEN.findall(pattern) and not known.flags & re.MULTILINE
-    return native, bool(_CLASSES.search(pattern)) or ignores_case, ends
+        return None
 
 
-def _translated(token: str) -> str:
+def _translated(token: str, classes: dict[str, str]) -> str:
     """Return a token of a pattern as RE2 writes it."""
-    if token == r"\s":
-        return f"[{_SPACES}]"
-    if token == r"\S":
-        return f"[^{_SPACES}]"
     if token == r"\Z":
         return r"\z"
-    if token.startswith("[") and len(token) > 1:
-        if r"\S" in token:
-            raise Refused(r"\S inside [...] is not supported; write (?:\S|...) in place of [\S...]")
-        return token.replace(r"\s", _SPACES)
+    for name, characters in classes.items():
+        if token.startswith("[") and len(token) > 1:
+            token = token.replace(r"\D", r"\P{Nd}") if name == r"\d" else token
+            token = token.replace(name, characters)
+        elif token.lower() == name:
+            return f"[{'^' * token[1].isupper()}{characters}]"
     return token
 
 
@@ -153,44 +168,61 @@ def _pattern(pattern: Any, flags: Any = 0) -> Pattern:
     return Pattern(pattern, int(flags))
 
 
-def _checked(evaluation: Evaluation, pattern: Pattern, text: Any) -> str:
-    """Spend the steps of a search through a text, and refuse a text on which the engines could differ."""
+def _engine(evaluation: Evaluation, pattern: Pattern, text: Any, anchored: bool = False) -> Any:
+    """Spend the steps of a search through a text, and return the compiled pattern for it."""
     if not isinstance(text, str):
         raise TypeError(f"expected string or bytes-like object, got '{type(text).__name__}'")
-    if pattern.needs_ascii and not text.isascii():
-        raise Refused(
-            f"the pattern {pattern.pattern!r} needs ASCII text; for other text write classes such as [A-Za-z0-9_]"
-        )
+    engine = pattern.native
     if pattern.needs_no_newline and text.endswith("\n"):
+        engine = None
+    elif engine is not None and pattern.needs_ascii and not text.isascii():
+        engine = None if _is_special(text) else _linear(pattern.pattern, pattern.known.flags, True)
+    if engine is None:
+        return _backtracking(evaluation, pattern, len(text), anchored)
+    evaluation.step(1 + (engine.programsize * len(text) >> 10))
+    return engine
+
+
+def _is_special(text: str) -> bool:
+    """Return True for letters of which RE2 has other cases, or that Python does not know yet."""
+    return any(letter in "\u0130\u0131" or unicodedata.category(letter) == "Cn" for letter in set(text))
+
+
+def _backtracking(evaluation: Evaluation, pattern: Pattern, length: int, anchored: bool) -> Any:
+    """Spend the steps that Python's engine may need, and return the pattern compiled for it."""
+    steps = steps_of(pattern.pattern, pattern.flags, length, anchored)
+    if steps > MOST:
         raise Refused(
-            f"the pattern {pattern.pattern!r} is not supported on text that ends with a line feed; use .rstrip()"
+            f"the pattern {pattern.pattern!r} may take too long on {length:,} characters; search line by line"
         )
-    evaluation.step(1 + (pattern.native.programsize * len(text) >> 10))
-    return text
+    evaluation.step(1 + (steps >> 11))
+    return pattern.known
 
 
 def _match_of(pattern: Pattern, text: str, found: Any) -> Match | None:
     if found is None:
         return None
-    spans = [list(found.span(number)) for number in range(pattern.native.groups + 1)]
-    return Match(text, spans, dict(pattern.native.groupindex))
+    spans = [list(found.span(number)) for number in range(pattern.known.groups + 1)]
+    return Match(text, spans, dict(pattern.known.groupindex))
 
 
 def _finder(method: str) -> Callable[..., Any]:
     def run(evaluation: Evaluation, pattern: Any, string: Any, flags: Any = 0) -> Match | None:
         compiled = _pattern(pattern, flags)
-        text = _checked(evaluation, compiled, string)
-        return _match_of(compiled, text, getattr(compiled.native, method)(text))
+        engine = _engine(evaluation, compiled, string, method != "search")
+        return _match_of(compiled, string, getattr(engine, method)(string))
 
     return run
 
 
 def _matches(evaluation: Evaluation, pattern: Pattern, string: Any) -> Iterator[Match]:
-    text = _checked(evaluation, pattern, string)
-    for found in pattern.native.finditer(text):
-        match = _match_of(pattern, text, found)
+    engine = _engine(evaluation, pattern, string)
+    if engine is not pattern.known and engine.search("") is not None:  # empty matches in a row differ
+        engine = _backtracking(evaluation, pattern, len(string), False)
+    for found in engine.finditer(string):
+        match = _match_of(pattern, string, found)
         assert match is not None
-        if match.spans[0][0] == match.spans[0][1]:
+        if engine is not pattern.known and match.spans[0][0] == match.spans[0][1]:
             raise Refused(f"the pattern {pattern.pattern!r} matches the empty text; write + in place of *")
         evaluation.step()
         yield match
@@ -282,7 +314,9 @@ RE: Final[dict[str, Any]] = {
     "subn": _subn,
 }
 """The functions of the module."""
-FLAGS: Final = {name: int(getattr(re, name)) for name in ("I", "IGNORECASE", "M", "MULTILINE", "S", "DOTALL")}
+_NAMES: Final = "A ASCII I IGNORECASE M MULTILINE S DOTALL U UNICODE X VERBOSE"
+FLAGS: Final[dict[str, Any]] = {name: int(getattr(re, name)) for name in _NAMES.split()}
+FLAGS["error"] = re.error
 """The constants of the module."""
 
 METHODS[Pattern] = {name: run for name, run in RE.items() if name not in ("compile", "escape")}

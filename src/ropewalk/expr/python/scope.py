@@ -38,6 +38,7 @@ class Language:
     # expressions: How kinds of expressions are compiled; they win over EXPRESSIONS.
     # statements: How kinds of statements are compiled; they win over STATEMENTS.
     # modules: What modules have in addition to MODULES.
+    # members: The names with two underscores at their beginning that programs may read.
     # has_classes: Whether programs define classes, whose members may begin with one underscore.
 
     def __init__(self) -> None:
@@ -45,21 +46,16 @@ class Language:
         self.statements: dict[type[ast.AST], Callable[[Any, Any], Callable[[Frame], Any]]] = {}
         self.modules: dict[str, dict[str, Any]] = {}
         self.has_classes = False
+        self.members: set[str] = set(_KNOWN_MEMBERS)
 
     def check_member(self, node: ast.Attribute) -> None:
         """Raise Unsupported if the member is not for programs."""
         name = node.attr
-        if name.startswith("__" if self.has_classes else "_") and name not in (
-            _METHODS if self.has_classes else _KNOWN_MEMBERS
-        ):
+        if name.startswith("__" if self.has_classes else "_") and name not in self.members:
             raise Unsupported(node, f"members that begin with an underscore are not supported: {name}")
 
 
 _KNOWN_MEMBERS: Final = ("__name__", "__class__", "__qualname__")
-_METHODS: Final = (
-    *(*_KNOWN_MEMBERS, "__cause__", "__context__"),
-    *("__init__", "__post_init__", "__str__", "__repr__", "__eq__"),
-)
 PIECES: Final = Language()
 """The language of the pieces between calls."""
 

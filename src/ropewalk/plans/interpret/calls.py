@@ -245,7 +245,16 @@ def tool_value(tool: str, scope: Scope) -> Getter:
         place = f"{evaluation.line}:value"
         return tool_step(evaluation.machine, tool, parameters, list(values), keywords, place)
 
-    return lambda frame: BuiltinFunction(tool, make, frame[0])
+    return lambda frame: ToolFunction(tool, make, frame[0])
+
+
+class ToolFunction(BuiltinFunction):
+    """A tool as a value."""
+
+    __slots__ = ()
+
+
+ToolFunction.__name__ = "function"
 
 
 def is_module_function(node: ast.expr, scope: Scope, path: str) -> bool:

@@ -1,202 +1,109 @@
 """Classes of a program: plain classes, dataclasses, named tuples and exceptions.
 
 They are classes of Python, made by `type(...)` from functions of the program, so that operators, iteration and `except`
-treat them as Python does. A program reaches their members only through `member`, and never a name with two underscores.
+treat them as Python does. A program reaches their members only through `member`.
 """
 
 from __future__ import annotations
 
 import ast
 import copy
+import enum
+import types
+from collections import Counter, OrderedDict, UserDict, defaultdict, deque
+from collections.abc import Sized
 from typing import Any, Final
 
+from ...expr.python.builtins import TYPE_NAMES
 from ...expr.python.evaluation import BuiltinFunction, LocalFunction, Members
-from ...expr.python.expressions import assign_target, expression
+from ...expr.python.expressions import assign_target, expression, module_entry, module_path
 from ...expr.python.failures import EXCEPTIONS
+from ...expr.python.method_table import METHODS, STATIC_METHODS
+from ...expr.python.modules import Constant
 from ...expr.python.scope import Frame, Getter, Scope, Unsupported, annotations_of, bound_names
 from ...expr.python.statements import Run
 from ...expr.python.values import UNBOUND, Refused
 from ..read.names import suspends
 from .functions import made_function
+from .instances import (
+    BASES,
+    MISSING,
+    CachedProperty,
+    ClassMethod,
+    Instance,
+    Member,
+    Method,
+    Property,
+    in_classes,
+    native_method,
+)
 from .records import DATACLASS, dataclass_of, named_tuple
 from .scope import FunctionScope, hidden_slot, load_of, root_of, store_of
-from .suspending import result_of
 
-OPERATORS: Final = frozenset(
-    f"__{name}__"
-    for name in [
-        *("init", "eq", "ne", "lt", "le", "gt", "ge", "hash", "repr", "str", "len", "bool", "iter", "next", "contains"),
-        *("getitem", "setitem", "delitem", "call", "add", "sub", "mul", "truediv", "floordiv", "mod", "neg", "radd"),
-        *("iadd", "and", "or", "post_init", "enter", "exit", "aenter", "aexit", "format"),
-    ]
+_BINARY: Final = "add sub mul truediv floordiv mod pow lshift rshift and or xor".split()  # noqa: SIM905
+_OTHERS: Final = (
+    "init new eq ne lt le gt ge hash repr str format len bool iter next reversed contains missing getitem setitem "
+    "delitem call getattr neg pos abs invert int float index round post_init enter exit aenter aexit aiter anext"
+)
+SPECIAL: Final = frozenset(
+    f"__{name}__" for name in (*(prefix + name for name in _BINARY for prefix in ("", "r", "i")), *_OTHERS.split())
 )
 """The methods with two underscores that a class may define."""
 
 
-class Instance(Members):
-    """The base of every class of a program."""
-
-    def get_member(self, evaluation: Any, name: str) -> Any:
-        """Return an attribute, a method bound to this value, or the value of a property."""
-        own: dict[str, Any] = self.__dict__
-        if name in own and not name.startswith("__"):
-            return own[name]
-        if name == "__class__":
-            return type(self)
-        if isinstance(self, BaseException) and name in ("args", "exceptions", "__cause__", "__context__"):
-            return getattr(self, name)
-        found = _in_classes(type(self).__mro__, name)
-        if found is _MISSING or name.startswith("__"):
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-        return bound(evaluation, found, self)
-
-    def set_member(self, evaluation: Any, name: str, item: Any) -> None:
-        """Set an attribute."""
-        evaluation.reserve(64)
-        found = _in_classes(type(self).__mro__, name)
-        if isinstance(found, Property):
-            if found.setter is None:
-                raise AttributeError(f"property '{name}' of '{type(self).__name__}' object has no setter")
-            evaluation.call(found.setter, [self, item], {})
-        elif getattr(type(self), "frozen_", False):
-            raise AttributeError(f"cannot assign to field '{name}'")
-        else:
-            self.__dict__[name] = item
-
-    def delete_member(self, name: str) -> None:
-        """Delete an attribute."""
-        if name not in self.__dict__:
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-        del self.__dict__[name]
-
-    def context(self, evaluation: Any, is_async: bool) -> tuple[Any, Any]:
-        """Return the functions that enter and leave the `with` block of an instance."""
-        names = ("__aenter__", "__aexit__") if is_async else ("__enter__", "__exit__")
-        enter, leave = (_in_classes(type(self).__mro__, name) for name in names)
-        if enter is _MISSING or leave is _MISSING:
-            return super().context(evaluation, is_async)
-
-        async def entered() -> Any:
-            value = enter.function(self)
-            return await result_of(evaluation, value) if is_async else value
-
-        async def left(error: BaseException | None) -> Any:
-            value = leave.function(self, type(error) if error is not None else None, error, None)
-            return await result_of(evaluation, value) if is_async else value
-
-        return entered, left
-
-    @classmethod
-    def class_member(cls, evaluation: Any, name: str) -> Any:
-        """Return a member of the class."""
-        if name in ("__name__", "__qualname__"):
-            return cls.__name__
-        found = _in_classes(cls.__mro__, name)
-        if found is _MISSING or (name.startswith("__") and name != "__init__"):
-            raise AttributeError(f"type object '{cls.__name__}' has no attribute '{name}'")
-        if isinstance(found, ClassMethod):
-            return found.bind(evaluation, cls)
-        return found.function if isinstance(found, (Method, StaticMethod)) else found
-
-    @classmethod
-    def set_class_member(cls, evaluation: Any, name: str, item: Any) -> None:
-        """Set a member of the class."""
-        if name in _OWN_MEMBERS or cls is Instance:
-            raise AttributeError(f"cannot set '{name}' of type object '{cls.__name__}'")
-        evaluation.reserve(64)
-        setattr(cls, name, item)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} object>"
+# --- classes of the language from which programs derive ----------------------------------------------
 
 
-_MISSING: Final = object()
-_OWN_MEMBERS: Final = frozenset(("annotations_", "fields_", "frozen_"))
-"""Facts about a class that are not members for its program."""
+def _enum(kind: Any) -> Any:
+    """Return a class of `enum` whose members are instances of a class of the program."""
+    texts = {"__repr__": enum.Enum.__repr__, "__str__": kind.__str__}
+    made: Any = types.new_class(kind.__name__, (Instance, kind), {}, lambda namespace: namespace.update(texts))
+    BASES.add(made)
+    return made
 
 
-def _in_classes(classes: tuple[type[Any], ...], name: str) -> Any:
-    if name in _OWN_MEMBERS:
-        return _MISSING
-    for kind in classes:
-        if name in kind.__dict__ and issubclass(kind, Instance) and kind is not Instance:
-            return kind.__dict__[name]
-    return _MISSING
+ENUMS: Final = {kind.__name__: _enum(kind) for kind in (enum.Enum, enum.IntEnum, enum.StrEnum, enum.Flag, enum.IntFlag)}
+_CONTAINERS: Final = (dict, list, deque, Counter, OrderedDict, defaultdict, UserDict)
+_TEXTS_AND_NUMBERS: Final = (str, int, float)
+"""The types from which an Enum may derive."""
+METHODS[UserDict] = METHODS[dict]
 
 
-class Method:
-    """A function in a class: called by Python with the instance first."""
-
-    __slots__ = ("function",)
-
-    def __init__(self, function: Any) -> None:
-        self.function = function
-
-    def __get__(self, instance: Any, kind: Any = None) -> Any:
-        return self.function if instance is None else lambda *args, **kwargs: self.function(instance, *args, **kwargs)
+def _container(evaluation: Any, kind: type[Any]) -> type[Any]:
+    """Return a class of containers as a class of the program; its methods are paid for."""
+    names = [*METHODS[kind], *(name for name in SPECIAL - {"__new__"} if name in kind.__dict__), "__init__"]
+    methods = {name: native_method(evaluation, name, _paid(kind, name)) for name in names if hasattr(kind, name)}
+    return type(kind.__name__, (Instance, kind), methods)
 
 
-class StaticMethod:
-    """A function of a class that takes no instance."""
+def _paid(kind: type[Any], name: str) -> Any:
+    native = getattr(kind, name)
 
-    __slots__ = ("function",)
+    def run(evaluation: Any, value: Any, *arguments: Any, **named: Any) -> Any:
+        arguments = tuple(evaluation.collect(part) if hasattr(part, "__next__") else part for part in arguments)
+        sizes = [len(part) for part in arguments if isinstance(part, Sized) and not isinstance(part, str)]
+        count = sum(sizes) + (0 if name == "__init__" else kind.__len__(value))
+        evaluation.step(1 + count // 64)
+        evaluation.reserve(64 * (1 + sum(sizes) + len(named)))
+        return native(value, *arguments, **named)
 
-    def __init__(self, function: Any) -> None:
-        self.function = function
-
-
-class ClassMethod:
-    """A function of a class that takes the class first."""
-
-    __slots__ = ("function",)
-
-    def __init__(self, function: Any) -> None:
-        self.function = function
-
-    def bind(self, evaluation: Any, kind: type[Any]) -> BuiltinFunction:
-        """Return the function for a class."""
-        return BuiltinFunction(
-            "method", lambda evaluation, *values, **named: self.function(kind, *values, **named), evaluation
-        )
+    return run
 
 
-class Property:
-    """A computed member."""
-
-    __slots__ = ("getter", "setter")
-
-    def __init__(self, getter: Any, setter: Any = None) -> None:
-        self.getter, self.setter = getter, setter
+def _new(evaluation: Any, kind: Any, *values: Any) -> Any:
+    if not (isinstance(kind, type) and issubclass(kind, Instance)):
+        raise TypeError("object.__new__(X): X must be a class of the program")
+    return object.__new__(kind)
 
 
-def bound(evaluation: Any, found: Any, instance: Any) -> Any:
-    """Return a member of a class for an instance."""
-    if isinstance(found, Method):
-        return BoundMethod(found.function, instance, evaluation)
-    if isinstance(found, StaticMethod):
-        return found.function
-    if isinstance(found, ClassMethod):
-        return found.bind(evaluation, type(instance))
-    return evaluation.call(found.getter, [instance], {}) if isinstance(found, Property) else found
+STATIC_METHODS[object] = {"__new__": _new}
+for _kind in _TEXTS_AND_NUMBERS:
+    STATIC_METHODS.setdefault(_kind, {})["__new__"] = lambda evaluation, kind, *values, native=_kind: native.__new__(
+        kind, *values
+    )
 
 
-class BoundMethod(Members):
-    """A method of an instance as a function value."""
-
-    __slots__ = ("__name__", "_function", "_instance", "evaluation")
-
-    def __init__(self, function: Any, instance: Any, evaluation: Any) -> None:
-        self._function, self._instance, self.evaluation = function, instance, evaluation
-        self.__name__ = getattr(function, "__name__", "method")
-
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        return self._function(self._instance, *arguments, **keywords)
-
-    def __repr__(self) -> str:
-        return f"<bound method {self.__name__}>"
-
-
-BoundMethod.__name__ = "method"  # as messages name it
+# --- classes of a program ----------------------------------------------------------------------------
 
 
 class Super(Members):
@@ -209,23 +116,26 @@ class Super(Members):
 
     def get_member(self, evaluation: Any, name: str) -> Any:
         """Return a method of the classes after this one."""
-        order = type(self._instance).__mro__
-        rest = order[order.index(self._kind) + 1 :]
-        found = _in_classes(rest, name)
-        if found is not _MISSING:
-            return bound(evaluation, found, self._instance)
-        if name in ("__init__", "__str__", "__repr__", "__eq__", "__post_init__"):
-            native = getattr(super(self._kind, self._instance), name, None)
-            if name == "__init__" and not isinstance(self._instance, BaseException):
-                native = None
-            return BuiltinFunction(name, lambda evaluation, *values: native(*values) if native else None, evaluation)
-        raise AttributeError(f"'super' object has no attribute '{name}'")
+        value = self._instance
+        kind = value if isinstance(value, type) else type(value)
+        found = in_classes(kind.__mro__[kind.__mro__.index(self._kind) + 1 :], name)
+        if found is not MISSING:
+            own = None if value is kind else value
+            return found.__get__(own, kind) if isinstance(found, Member) else found
+        if name == "__new__":
+            return BuiltinFunction(name, _new, evaluation)
+        if name in ("__init__", "__post_init__") and not isinstance(value, BaseException):
+            return BuiltinFunction(name, lambda evaluation: None, evaluation)
+        native = getattr(super(self._kind, value), name, None) if name in SPECIAL or name == "_missing_" else None
+        if native is None:
+            raise AttributeError(f"'super' object has no attribute '{name}'")
+        return BuiltinFunction(name, lambda evaluation, *values: native(*values), evaluation)
 
 
 def class_statement(node: ast.ClassDef, scope: Scope) -> Run:
     """Compile a class."""
     decorators = [_decorator(decorator, scope) for decorator in node.decorator_list]
-    if node.keywords:
+    if any(word.arg != "total" for word in node.keywords):
         raise Unsupported(node, "metaclasses and keywords of classes are not supported; write a plain class")
     bases = [_base(base, scope) for base in node.bases]
     # The body has names of its own, which its functions do not see; `·class` is for `super()`.
@@ -260,20 +170,46 @@ _NAMED: Final = frozenset(("NamedTuple", "TypedDict", "Protocol", "ABC", "object
 
 
 def _base(node: ast.expr, scope: Scope) -> Any:
+    if isinstance(node, ast.Subscript):  # Generic[T]
+        return _base(node.value, scope)
     name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-    if name in _NAMED and (not isinstance(node, ast.Name) or scope.find(name) is None):
+    is_own = isinstance(node, ast.Name) and scope.find(name) is not None
+    if name in _NAMED and not is_own:
         return lambda frame: name
-    if isinstance(node, (ast.Name, ast.Attribute)):
-        get = expression(node, scope)
+    if not isinstance(node, (ast.Name, ast.Attribute)) or not (is_own or _is_base(_known_class(node, scope))):
+        raise Unsupported(node, _BASE_ADVICE)
+    get = expression(node, scope)
 
-        def base(frame: Frame) -> Any:
-            kind = get(frame)
-            if isinstance(kind, type) and (issubclass(kind, Instance) or kind in EXCEPTIONS.values()):
-                return kind
-            raise Refused("a class can derive from a class of the program, an exception, NamedTuple or TypedDict")
+    def base(frame: Frame) -> Any:
+        kind = get(frame)
+        if not _is_base(kind):
+            raise Refused(_BASE_ADVICE)
+        return kind
 
-        return base
-    raise Unsupported(node, "this base class is not supported; write a plain class or an exception")
+    return base
+
+
+_BASE_ADVICE: Final = (
+    "a class can derive from a class of the program, an exception, NamedTuple, TypedDict, Enum, dict, list or "
+    "UserDict; hold other values in a field"
+)
+
+
+def _is_base(kind: Any) -> bool:
+    if not isinstance(kind, type):
+        return False
+    return issubclass(kind, (Instance, BaseException)) or kind in _CONTAINERS or kind in _TEXTS_AND_NUMBERS
+
+
+def _known_class(node: ast.expr, scope: Scope) -> Any:
+    """Return the class of the language that a base names, if it names one."""
+    path = module_path(node, scope)
+    if isinstance(node, ast.Name):
+        path = scope.imports.get(node.id)
+        if path is None:
+            return TYPE_NAMES.get(node.id) or EXCEPTIONS.get(node.id)
+    entry = None if path is None else module_entry(path, scope)
+    return entry.value if isinstance(entry, Constant) else None
 
 
 def _decorator(node: ast.expr, scope: Scope) -> Any:
@@ -305,7 +241,8 @@ def _part(statement: ast.stmt, inner: Scope, scope: Scope, class_slot: int) -> l
     if suspends(statement):
         raise Unsupported(statement, "await in a class is not supported; assign the value to a name before it")
     if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-        return [_field([statement.target.id], statement.value, inner, is_annotated=True)]
+        is_field = "ClassVar" not in ast.unparse(statement.annotation)
+        return [_field([statement.target.id], statement.value, inner, is_annotated=is_field)]
     if isinstance(statement, ast.Assign) and all(isinstance(target, ast.Name) for target in statement.targets):
         names = [target.id for target in statement.targets if isinstance(target, ast.Name)]
         return [_field(names, statement.value, inner, is_annotated=False)]
@@ -314,7 +251,7 @@ def _part(statement: ast.stmt, inner: Scope, scope: Scope, class_slot: int) -> l
 
 def _field(names: list[str], value: ast.expr | None, inner: Scope, *, is_annotated: bool) -> Any:
     if value is None:
-        return lambda own, namespace, annotations: annotations.append(names[0])
+        return lambda own, namespace, annotations: annotations.extend(names * is_annotated)
     assigned = {name: _own_slot(inner, name) for name in bound_names([value])}  # by `:=`
     get = expression(value, inner)
     slots = {name: _own_slot(inner, name) for name in names}
@@ -337,14 +274,22 @@ def _own_slot(inner: Scope, name: str) -> int:
     return inner.slots.setdefault(name, 2 + len(inner.slots))
 
 
+_METHOD_KINDS: Final[dict[str, Any]] = {
+    "property": Property,
+    "cached_property": CachedProperty,
+    "staticmethod": Member,
+    "classmethod": ClassMethod,
+    "abstractmethod": lambda function: function,
+    "override": lambda function: function,
+}
+_FUNCTIONS_OF_CLASSES: Final = ("__new__", "_generate_next_value_")
+"""The functions that Python calls without an instance."""
+
+
 def _method(node: Any, inner: Scope, class_slot: int) -> Any:
     name = node.name
-    if name.startswith("__") and name not in OPERATORS:
-        raise Unsupported(node, f"the method {name} is not supported")
-    kinds = [ast.unparse(decorator) for decorator in node.decorator_list]
-    plain = [kind for kind in kinds if kind not in _METHOD_KINDS and not kind.endswith(".setter")]
-    if plain:
-        raise Unsupported(node.decorator_list[0], "this decorator of a method is not supported; call it in the method")
+    if name.startswith("__") and name.endswith("__") and name not in SPECIAL:
+        raise Unsupported(node, f"the method {name} is not supported; write a method with another name")
     # Functions see the names around the class, not those of its body; their default values see both.
     assert inner.parent is not None
     method_scope = FunctionScope([], inner.parent)
@@ -352,22 +297,22 @@ def _method(node: Any, inner: Scope, class_slot: int) -> Any:
     method_scope.prefix = inner.prefix
     new, defaults = _with_defaults(node, inner, method_scope)
     make = made_function(new, method_scope)
+    decorators = [_method_decorator(decorator, inner) for decorator in node.decorator_list]
     computed = [expression(annotation, inner) for annotation in annotations_of(node)]
     slot = _own_slot(inner, name)
 
     def fill(own: Frame, namespace: dict[str, Any], annotations: list[str]) -> None:
+        wrappers = [get(own, namespace) for get in decorators]
         outer = method_scope.new_frame(own[0], own[1], None)
         for place, get in defaults:
             outer[place] = get(own)
         for get in computed:
             get(own)
-        function = own[slot] = make(outer)
-        if not kinds or kinds[0] in ("abstractmethod", "override", "abc.abstractmethod"):
-            namespace[name] = Method(function)
-        elif kinds[0].endswith(".setter"):
-            namespace[name] = Property(namespace[name].getter, function)
-        else:
-            namespace[name] = _METHOD_KINDS[kinds[0]](function)
+        value = make(outer)
+        for wrap in reversed(wrappers):
+            value = wrap(value)
+        own[slot] = value
+        namespace[name] = value if isinstance(value, Member) or name in _FUNCTIONS_OF_CLASSES else Method(value)
 
     return fill
 
@@ -389,16 +334,21 @@ def _with_defaults(node: Any, inner: Scope, method_scope: Scope) -> tuple[Any, l
     return new, slots
 
 
-_METHOD_KINDS: Final[dict[str, Any]] = {
-    "property": Property,
-    "functools.cached_property": Property,
-    "cached_property": Property,
-    "staticmethod": StaticMethod,
-    "classmethod": ClassMethod,
-    "abstractmethod": Method,
-    "abc.abstractmethod": Method,
-    "override": Method,
-}
+def _method_decorator(node: ast.expr, inner: Scope) -> Any:
+    """Return the closure that gives the wrapper of a decorator of a method."""
+    label = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    if label in _METHOD_KINDS and (not isinstance(node, ast.Name) or inner.find(label) is None):
+        return lambda own, namespace: _METHOD_KINDS[label]
+    if label == "setter" and isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        name = node.value.id
+        return lambda own, namespace: lambda value: Property(namespace[name].function, value)
+    get = expression(node, inner)
+
+    def wrapper(own: Frame, namespace: dict[str, Any]) -> Any:
+        function = get(own)
+        return lambda value: own[0].call(function, [value], {})
+
+    return wrapper
 
 
 def make_class(evaluation: Any, name: str, bases: list[Any], namespace: dict[str, Any], annotations: list[str]) -> Any:
@@ -406,25 +356,31 @@ def make_class(evaluation: Any, name: str, bases: list[Any], namespace: dict[str
     if "TypedDict" in bases:
         return dict
     if "NamedTuple" in bases:
-        return named_tuple(name, annotations, {key: namespace[key] for key in annotations if key in namespace})
+        values = {key: namespace.pop(key) for key in annotations if key in namespace}
+        return named_tuple(name, annotations, values, namespace)
     native = [base for base in bases if isinstance(base, type)]
-    if any(kind in EXCEPTIONS.values() for kind in native):
-        native = [Instance, *native]
-    for operator in ("__str__", "__repr__"):
-        if operator in namespace:
-            namespace[operator] = _text_method(namespace[operator])
+    is_enum = any(issubclass(kind, enum.Enum) for kind in native)
+    if not is_enum:
+        if any(kind in _TEXTS_AND_NUMBERS for kind in native):
+            raise TypeError(_BASE_ADVICE)
+        native = [_container(evaluation, kind) if kind in _CONTAINERS else kind for kind in native]
+    if native and not any(issubclass(kind, Instance) for kind in native) and not is_enum:
+        native = [Instance, *native]  # an exception
     if "__eq__" in namespace and "__hash__" not in namespace:
         namespace["__hash__"] = None
     if any(issubclass(kind, BaseException) for kind in native):
         namespace.setdefault("__repr__", BaseException.__repr__)
-    return type(name, tuple(native) or (Instance,), {**namespace, "annotations_": annotations})
+    facts = {} if is_enum else {"annotations_": annotations}
+    kind: Any = types.new_class(name, tuple(native) or (Instance,), {}, lambda body: _fill(body, namespace))
+    for key, value in facts.items():
+        setattr(kind, key, value)
+    return kind
 
 
-def _text_method(method: Method) -> Any:
-    def shown(self: Any) -> Any:
-        return method.function(self)
-
-    return shown
+def _fill(body: Any, namespace: dict[str, Any]) -> None:
+    for name, value in namespace.items():
+        if name not in ("__slots__", "__match_args__"):
+            body[name] = value
 
 
 def super_value(scope: Scope) -> Any:

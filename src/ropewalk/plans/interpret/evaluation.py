@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...expr.operators import OverBudget
-from ...expr.python.evaluation import Evaluation, LocalFunction, Members
+from ...expr.python.evaluation import CALLABLE_TYPES, Evaluation, Members
 from ...expr.python.ordered_set import OrderedFrozenSet, OrderedSet
 from .limits import MAX_ITERATORS, StepBudget, check_depth, measure
 
@@ -82,8 +82,8 @@ class PlanEvaluation(Evaluation):
     def callable(self, function: Any) -> Callable[..., Any]:
         """Return a callable of Python for a function value of the program, its classes included."""
         if isinstance(function, type):
-            if issubclass(function, Members):
+            if issubclass(function, Members) and function not in CALLABLE_TYPES:
                 return function
-        elif isinstance(function, LocalFunction) or (isinstance(function, Members) and callable(function)):
+        elif isinstance(function, Members) and callable(function):
             return function
         return super().callable(function)

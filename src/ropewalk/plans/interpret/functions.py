@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...expr.python.calls import function_maker
-from ...expr.python.evaluation import LocalFunction, Members
+from ...expr.python.evaluation import BuiltinFunction, LocalFunction, Members
 from ...expr.python.expressions import EXPRESSIONS, assign_target, expression
+from ...expr.python.failures import Closed
 from ...expr.python.scope import Frame, Getter, Scope, Unsupported, annotations_of, parameter_names
 from ...expr.python.statements import Run, block
 from ...expr.python.values import UNBOUND, Refused
@@ -58,7 +59,7 @@ def made_function(node: Any, scope: Scope) -> Getter:
         return function_maker(node.name, node.args, scope, inner, result)
     if not is_async:
         _refuse_await(node)
-    if is_async and is_generator:
+    if is_async and is_generator and not getattr(node, "is_closed", False):
         _refuse_guarded_yield(node)
     kind_name = ("async " if is_async else "") + "generator" if is_generator else "coroutine" if is_async else ""
     body = _body(suspending_block(node.body, inner), kind_name)
@@ -68,10 +69,20 @@ def made_function(node: Any, scope: Scope) -> Getter:
             node.name, node.args, scope, inner, lambda own: kind(node.name, lambda: body(own), own[0])
         )
     if is_async:
-        return function_maker(
+        make = function_maker(
             node.name, node.args, scope, inner, lambda own: Coroutine(node.name, lambda: body(own), is_local=True)
         )
+        return lambda frame: AsyncFunction(node.name, make(frame).invoke, frame[0])
     return _recursive(node, scope, inner, body)
+
+
+class AsyncFunction(LocalFunction):
+    """A function whose calls are awaited."""
+
+    __slots__ = ()
+
+
+AsyncFunction.__name__ = "function"
 
 
 def _refuse_await(node: ast.FunctionDef) -> None:
@@ -186,8 +197,6 @@ class Generator(Members):
 
     def get_member(self, evaluation: Any, name: str) -> Any:
         """Return a method as a function value."""
-        from ...expr.python.evaluation import BuiltinFunction
-
         if name not in ("send", "throw", "close"):
             raise AttributeError(f"'generator' object has no attribute '{name}'")
         method = getattr(self, name)
@@ -209,12 +218,13 @@ class AsyncGenerator(Generator):
 
     __slots__ = ()
 
-    async def next_value(self, end: Any) -> Any:
-        """Return the next value, or `end`."""
+    async def next_value(self, end: Any, value: Any = None, error: BaseException | None = None) -> Any:
+        """Return the next value, or `end`; the `yield` where it stands gives a value or raises an exception."""
         if not self._has_frames():
+            if error is not None and not isinstance(error, Closed):
+                raise error
             return end
-        coroutine, sent = self._frames[0], None
-        error: BaseException | None = None
+        coroutine, sent = self._frames[0], value
         while True:
             try:
                 yielded = coroutine.send(sent) if error is None else coroutine.throw(error)
@@ -232,11 +242,29 @@ class AsyncGenerator(Generator):
             except BaseException as failure:  # noqa: BLE001 - the generator handles it, or not
                 error = failure
 
+    async def _next(self, value: Any = None, error: Any = None) -> Any:
+        found = await self.next_value(self, value, error() if isinstance(error, type) else error)
+        if found is self:
+            raise StopAsyncIteration
+        return found
+
+    async def _close(self) -> None:
+        try:
+            if self._start is None and await self.next_value(self, None, Closed()) is not self:
+                raise RuntimeError("async generator ignored GeneratorExit")
+        except Closed:
+            pass
+        self._start = None
+
     def get_member(self, evaluation: Any, name: str) -> Any:
-        """Raise Refused: the methods of an async generator are not for programs."""
-        if name in ("asend", "athrow", "aclose", "__anext__", "__aiter__"):
-            raise Refused(f"{name} of an async generator is not supported; write async for")
-        raise AttributeError(f"'async_generator' object has no attribute '{name}'")
+        """Return a method as a function value."""
+        runs: dict[str, Any] = {"__anext__": self._next, "aclose": self._close, "asend": self._next}
+        runs["athrow"] = lambda error: self._next(None, error)
+        if name not in runs:
+            raise AttributeError(f"'async_generator' object has no attribute '{name}'")
+        return BuiltinFunction(
+            name, lambda evaluation, *values: Coroutine(name, lambda: runs[name](*values)), evaluation
+        )
 
     def __iter__(self) -> Iterator[Any]:
         raise TypeError("'async_generator' object is not iterable")

@@ -4,28 +4,37 @@ from __future__ import annotations
 
 import ast
 import datetime
+import enum
+import functools
+import re
 import uuid
+from collections import UserDict
 from typing import Any, Final
 
-from ...expr.python.evaluation import BuiltinFunction, Evaluation, LocalFunction, Members
+from ...expr.python.evaluation import CALLABLE_TYPES, BuiltinFunction, Evaluation, Function, Members
 from ...expr.python.exits import ProgramExit
-from ...expr.python.expressions import expression, module_entry
+from ...expr.python.expressions import expression, module_entry, module_path
 from ...expr.python.failures import CancelledError, is_instance
 from ...expr.python.method_table import STATIC_METHODS
 from ...expr.python.modules import MODULES, Constant
 from ...expr.python.operations import member, set_member
+from ...expr.python.regex import FLAGS, Pattern
 from ...expr.python.scope import Frame, Getter, Language, Scope, Unsupported
 from ...expr.python.statements import STATEMENTS, Run
 from ...expr.python.values import Refused
 from . import calls, classes, concurrency, locks, numbers, queues, records, tables
-from .functions import function, generator_expression
-from .futures import InvalidStateError
+from .contexts import CONTEXTS
+from .functions import AsyncFunction, function, generator_expression
+from .futures import Coroutine, Future, InvalidStateError
+from .instances import CachedProperty, Instance
+from .library import LIBRARY
 from .scope import root_of
-from .shared import Shared
-from .statements import nothing, plain_if
+from .statements import nothing, plain_if, try_star
 
 PLANS: Final = Language()
 PLANS.has_classes = True
+PLANS.members |= {*classes.SPECIAL, "__cause__", "__context__", "__notes__", "__members__", "__self__", "__wrapped__"}
+CALLABLE_TYPES[object] = lambda evaluation: object()
 
 
 # --- names -----------------------------------------------------------------------------------------
@@ -109,6 +118,7 @@ calls.GLOBALS.update(
         "quit": _builtin("quit", lambda evaluation, code=None: _exit(code)),
         "hash": _builtin("hash", lambda evaluation, value: _refused("hash is not the same in every process")),
         "object": lambda frame: object,
+        "NotImplemented": lambda frame: NotImplemented,
         "isinstance": _builtin("isinstance", lambda evaluation, value, kinds: _isinstance(value, kinds)),
         "callable": _builtin("callable", lambda evaluation, value: callable(value)),
     }
@@ -161,14 +171,45 @@ def _call(node: ast.Call, scope: Scope) -> Getter:
         return made  # type: ignore[no-any-return]
     if isinstance(node.func, ast.Name) and node.func.id in _MEMBERS and scope.find(node.func.id) is None:
         return _member_call(node, scope)
+    _check_pattern(node, scope)
     return calls.call(node, scope)
+
+
+def _check_pattern(node: ast.Call, scope: Scope) -> None:
+    """Refuse a call of `re` whose pattern is a text that cannot be used."""
+    path = module_path(node.func, scope)
+    if isinstance(node.func, ast.Name) and scope.find(node.func.id) is None:
+        path = scope.imports.get(node.func.id)
+    first = node.args[0] if node.args else None
+    if path is None or not path.startswith("re.") or not isinstance(first, ast.Constant) or path == "re.escape":
+        return
+    others = [*node.args[1:], *(word.value for word in node.keywords if word.arg == "flags")]
+    flags = [value for value in (_flags(other, scope) for other in others) if value is not None]
+    if isinstance(first.value, str):
+        try:
+            Pattern(first.value, flags[0] if flags else 0)
+        except Refused as error:
+            raise Unsupported(first, str(error)) from None
+        except re.error as error:
+            raise Unsupported(first, f"the pattern {first.value!r} is not valid: {error}") from None
+
+
+def _flags(node: ast.expr, scope: Scope) -> int | None:
+    """Return the flags that an expression such as `re.I | re.M` names, None for any other one."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        left, right = _flags(node.left, scope), _flags(node.right, scope)
+        return None if left is None or right is None else left | right
+    path = module_path(node, scope) or (scope.imports.get(node.id) if isinstance(node, ast.Name) else None)
+    found = None if path is None or not path.startswith("re.") else FLAGS.get(path[3:])
+    return found if isinstance(found, int) else None
 
 
 def _member_call(node: ast.Call, scope: Scope) -> Getter:
     """Compile `getattr(value, "name")` and the like, whose name must be a literal."""
     name = node.args[1] if len(node.args) > 1 else None
-    if not isinstance(name, ast.Constant) or not isinstance(name.value, str) or name.value.startswith("_"):
+    if not isinstance(name, ast.Constant) or not isinstance(name.value, str):
         raise Unsupported(node, "the name must be a text such as 'id'; for a computed one write value[name] or a dict")
+    scope.language.check_member(ast.copy_location(ast.Attribute(node.args[0], name.value), node))
     assert isinstance(node.func, ast.Name)
     run = _MEMBERS[node.func.id]
     parts = [expression(part, scope) for part in node.args]
@@ -180,7 +221,7 @@ def _import(node: Any, scope: Scope) -> Run:
     for alias in node.names:
         if isinstance(node, ast.Import):
             path = alias.name
-            if path.split(".")[0] not in KNOWN_MODULES:
+            if path.split(".")[0] not in _ROOTS or (alias.asname and path not in KNOWN_MODULES):
                 root.refuse(node, _unknown_module(path))
             scope.imports[alias.asname or path.split(".")[0]] = path if alias.asname else path.split(".")[0]
             continue
@@ -210,10 +251,6 @@ def _expression_statement(node: ast.Expr, scope: Scope) -> Run:
     return run
 
 
-def _try_star(node: Any, scope: Scope) -> Run:
-    raise Unsupported(node, "except* is not supported; write except ExceptionGroup and look at its exceptions")
-
-
 PLANS.expressions.update(
     {
         ast.Attribute: calls.attribute,
@@ -234,7 +271,7 @@ PLANS.statements.update(
         ast.ImportFrom: _import,
         ast.Raise: STATEMENTS[ast.Raise],
         ast.Nonlocal: lambda node, scope: nothing,
-        ast.TryStar: _try_star,
+        ast.TryStar: try_star,
     }
 )
 
@@ -242,34 +279,15 @@ PLANS.statements.update(
 # --- modules ---------------------------------------------------------------------------------------
 
 
-class Suppress(Shared):
-    """`contextlib.suppress(...)`."""
-
-    is_async = False
-
-    def __init__(self, kinds: tuple[Any, ...]) -> None:
-        self._kinds = kinds
-
-    async def enter(self) -> None:
-        """Do nothing."""
-
-    async def leave(self, error: BaseException | None) -> bool:
-        """Return True if the exception ends here."""
-        return error is not None and is_instance(error, self._kinds)
-
-
-Suppress.__name__ = "suppress"  # as messages name it
-
-
 def _partial(evaluation: Any, wrapped: Any, /, *values: Any, **named: Any) -> BuiltinFunction:
     def run(state: Any, *more: Any, **others: Any) -> Any:
         return state.call(wrapped, [*values, *more], {**named, **others})
 
-    return BuiltinFunction("partial", run, evaluation)
+    return BuiltinFunction("partial", run, evaluation, func=wrapped, args=values, keywords=named)
 
 
 def _cached(evaluation: Any, wrapped: Any = None, /, maxsize: Any = None, typed: Any = False) -> Any:
-    if not isinstance(wrapped, (LocalFunction, BuiltinFunction)):
+    if not isinstance(wrapped, Function):
         return BuiltinFunction("lru_cache", _cached, evaluation)
     known: dict[Any, Any] = {}
 
@@ -280,11 +298,37 @@ def _cached(evaluation: Any, wrapped: Any = None, /, maxsize: Any = None, typed:
             known[key] = state.call(wrapped, list(values), named)
         return known[key]
 
-    return BuiltinFunction(wrapped.__name__, run, evaluation)
+    clear = BuiltinFunction("cache_clear", lambda state: known.clear(), evaluation)
+    return BuiltinFunction(wrapped.__name__, run, evaluation, cache_clear=clear, __wrapped__=wrapped)
 
 
-def _identity(evaluation: Any, *values: Any, **named: Any) -> BuiltinFunction:
-    return BuiltinFunction("wraps", lambda state, wrapped: wrapped, evaluation)
+def _wraps(evaluation: Any, wrapped: Any, *values: Any, **named: Any) -> BuiltinFunction:
+    def wrap(state: Any, wrapper: Any) -> Any:
+        if isinstance(wrapper, Function):
+            wrapper.__name__ = getattr(wrapped, "__name__", wrapper.__name__)
+            kept = getattr(wrapped, "attributes", None) or {}
+            wrapper.attributes = {**(wrapper.attributes or {}), **kept, "__wrapped__": wrapped}
+        return wrapper
+
+    return BuiltinFunction("wraps", wrap, evaluation)
+
+
+def _ordered(evaluation: Any, kind: Any) -> Any:
+    if not (isinstance(kind, type) and issubclass(kind, Instance)):
+        raise TypeError("total_ordering takes a class of the program")
+    return functools.total_ordering(kind)
+
+
+def _makes_coroutine(evaluation: Any, value: Any) -> bool:
+    return isinstance(value, (AsyncFunction, calls.ToolFunction))
+
+
+def _is_awaitable(evaluation: Any, value: Any) -> bool:
+    return isinstance(value, (Coroutine, Future))
+
+
+def _is_coroutine(evaluation: Any, value: Any) -> bool:
+    return isinstance(value, Coroutine)
 
 
 def _of_machine(kind: Any) -> Any:
@@ -312,6 +356,8 @@ _ASYNCIO: Final[dict[str, Any]] = {
     "CancelledError": Constant(CancelledError),
     "InvalidStateError": Constant(InvalidStateError),
     "TimeoutError": Constant(TimeoutError),
+    "iscoroutine": _is_coroutine,
+    "iscoroutinefunction": _makes_coroutine,
     "current_task": lambda evaluation: evaluation.machine.current,
     "get_event_loop": _of_machine(concurrency.Loop),
     "get_running_loop": _of_machine(concurrency.Loop),
@@ -322,26 +368,41 @@ _ASYNCIO: Final[dict[str, Any]] = {
 PLANS.modules.update(
     {
         "asyncio": _ASYNCIO,
-        "collections": {"namedtuple": records.named_tuple_function},
+        "collections": {"namedtuple": records.named_tuple_function, "UserDict": Constant(UserDict)},
         "csv": tables.CSV,
         "decimal": numbers.DECIMAL,
         "io": tables.IO,
         "zoneinfo": numbers.ZONES,
-        "contextlib": {"suppress": lambda evaluation, *kinds: Suppress(kinds)},
+        **LIBRARY,
+        "contextlib": CONTEXTS,
         "dataclasses": {
             "asdict": records.asdict,
             "astuple": records.astuple,
             "dataclass": lambda evaluation, kind=None, **options: records.dataclass_of(evaluation, kind, options),
             "field": records.field,
+            "fields": records.fields_of,
+            "is_dataclass": lambda evaluation, value: hasattr(value, "fields_"),
             "replace": records.replace,
         },
         "functools": {
             "cache": _cached,
             "lru_cache": _cached,
             "partial": _partial,
-            "wraps": _identity,
-            "cached_property": Constant(classes.Property),
+            "total_ordering": _ordered,
+            "wraps": _wraps,
+            "cached_property": Constant(CachedProperty),
         },
+        "enum": {
+            **{name: Constant(kind) for name, kind in classes.ENUMS.items()},
+            "auto": lambda evaluation, *values: enum.auto(*values),
+            "unique": lambda evaluation, kind: enum.unique(kind),
+        },
+        "inspect": {
+            "isawaitable": _is_awaitable,
+            "iscoroutine": _is_coroutine,
+            "iscoroutinefunction": _makes_coroutine,
+        },
+        "types": {"SimpleNamespace": Constant(records.SimpleNamespace)},
         "abc": {"ABC": Constant("ABC"), "abstractmethod": lambda evaluation, wrapped: wrapped},
         "random": {name: _chance(name) for name in _CHANCES.split()},
         "time": {
@@ -354,3 +415,4 @@ PLANS.modules.update(
     }
 )
 KNOWN_MODULES: Final = frozenset((*MODULES, *PLANS.modules, *_TYPING))
+_ROOTS: Final = frozenset(name.partition(".")[0] for name in KNOWN_MODULES)

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-import copy
+import operator
 from typing import Any, ClassVar, Final
 
-from ...expr.python.evaluation import Members
+from ...expr.python.evaluation import CALLABLE_TYPES, BuiltinFunction, Members
 from ...expr.python.formatting import representation
+from .instances import BASES, Instance, native_method
 
 DATACLASS: Final = "dataclass"
 
 
-class Field:
+class Field(Members):
     """`dataclasses.field(...)`: a default, or a function that makes one for each instance."""
 
-    __slots__ = ("default", "factory", "is_compared", "is_initialised", "is_shown")
+    __slots__ = ("default", "factory", "is_compared", "is_initialised", "is_shown", "name")
 
     def __init__(
         self, default: Any, factory: Any, *, is_initialised: bool, is_shown: bool = True, is_compared: bool = True
     ) -> None:
-        self.default, self.factory = default, factory
+        self.default, self.factory, self.name = default, factory, ""
         self.is_initialised, self.is_shown, self.is_compared = is_initialised, is_shown, is_compared
+
+    def get_member(self, evaluation: Any, name: str) -> Any:
+        """Return the name or the default."""
+        return getattr(self, name) if name in ("name", "default") else super().get_member(evaluation, name)
 
     def value(self, evaluation: Any) -> Any:
         """Return the default of a new instance."""
@@ -50,6 +55,7 @@ def dataclass_of(evaluation: Any, kind: Any, options: dict[str, Any]) -> Any:
     for name in kind.annotations_:
         value = kind.__dict__.get(name, MISSING)
         fields[name] = value if isinstance(value, Field) else Field(value, None, is_initialised=True)
+        fields[name].name = name
         if isinstance(value, Field):
             if value.default is MISSING:
                 delattr(kind, name)
@@ -61,21 +67,28 @@ def dataclass_of(evaluation: Any, kind: Any, options: dict[str, Any]) -> Any:
     kind.frozen_ = bool(options.get("frozen"))
     names = [name for name, part in fields.items() if part.is_initialised]
     if "__init__" not in kind.__dict__ and options.get("init", True):
-        kind.__init__ = _initialiser(evaluation, kind, names, is_keyword_only=bool(options.get("kw_only")))
+        _add(evaluation, kind, "__init__", _initialiser(kind, names, is_keyword_only=bool(options.get("kw_only"))))
     if "__repr__" not in kind.__dict__ and options.get("repr", True):
-        kind.__repr__ = lambda self: _shown(evaluation, self)
+        _add(evaluation, kind, "__repr__", _shown)
     if "__eq__" not in kind.__dict__ and options.get("eq", True):
-        kind.__eq__ = lambda self, other: _key(self) == _key(other) if type(other) is type(self) else NotImplemented
-        kind.__hash__ = (lambda self: hash(_key(self))) if options.get("frozen") else None
+        _add(evaluation, kind, "__eq__", _compared(operator.eq))
+        kind.__hash__ = None
+        if options.get("frozen") or options.get("unsafe_hash"):
+            _add(evaluation, kind, "__hash__", lambda evaluation, value: hash(_key(evaluation, value)))
     if options.get("order"):
-        _add_order(kind)
+        for name in ("lt", "le", "gt", "ge"):
+            _add(evaluation, kind, f"__{name}__", _compared(getattr(operator, name)))
     return kind
 
 
-def _initialiser(evaluation: Any, kind: Any, names: list[str], *, is_keyword_only: bool) -> Any:
+def _add(evaluation: Any, kind: Any, name: str, run: Any) -> None:
+    setattr(kind, name, native_method(evaluation, name, run))
+
+
+def _initialiser(kind: Any, names: list[str], *, is_keyword_only: bool) -> Any:
     fields: dict[str, Field] = kind.fields_
 
-    def initialise(self: Any, *arguments: Any, **keywords: Any) -> None:
+    def initialise(evaluation: Any, self: Any, *arguments: Any, **keywords: Any) -> None:
         evaluation.step()
         evaluation.reserve(64 * len(fields))
         label = f"{type(self).__name__}.__init__()"
@@ -102,14 +115,15 @@ def _initialiser(evaluation: Any, kind: Any, names: list[str], *, is_keyword_onl
                 self.__dict__[name] = values[name]
             elif part.default is not MISSING or part.factory is not None:
                 self.__dict__[name] = part.value(evaluation)
-        after = getattr(type(self), "__post_init__", None)
+        after = getattr(self, "__post_init__", None)
         if after is not None:
-            after(self)
+            after()
 
     return initialise
 
 
-def _key(value: Any) -> tuple[Any, ...]:
+def _key(evaluation: Any, value: Any) -> tuple[Any, ...]:
+    evaluation.step()
     return tuple(value.__dict__.get(name) for name, part in type(value).fields_.items() if part.is_compared)
 
 
@@ -122,14 +136,13 @@ def _shown(evaluation: Any, value: Any) -> str:
     return f"{type(value).__qualname__}({', '.join(shown)})"
 
 
-def _add_order(kind: Any) -> None:
-    def ordered(compare: Any) -> Any:
-        return lambda self, other: compare(_key(self), _key(other)) if type(other) is type(self) else NotImplemented
+def _compared(compare: Any) -> Any:
+    def run(evaluation: Any, value: Any, other: Any) -> Any:
+        if type(other) is not type(value):
+            return NotImplemented
+        return compare(_key(evaluation, value), _key(evaluation, other))
 
-    kind.__lt__ = ordered(lambda left, right: left < right)
-    kind.__le__ = ordered(lambda left, right: left <= right)
-    kind.__gt__ = ordered(lambda left, right: left > right)
-    kind.__ge__ = ordered(lambda left, right: left >= right)
+    return run
 
 
 def asdict(evaluation: Any, value: Any) -> Any:
@@ -158,18 +171,18 @@ def astuple(evaluation: Any, value: Any) -> tuple[Any, ...]:
 
 
 def replace(evaluation: Any, value: Any, /, **changes: Any) -> Any:
-    """Return a copy of a dataclass or named tuple with other values."""
-    if isinstance(value, NamedTuple):
-        return type(value)(*[changes.pop(name, item) for name, item in zip(type(value).names_, value, strict=True)])
-    unknown = changes.keys() - type(value).fields_.keys()
-    if unknown:
-        raise TypeError(f"{type(value).__name__}.__init__() got an unexpected keyword argument '{min(unknown)}'")
-    made = copy.copy(value)
-    made.__dict__.update(changes)
-    return made
+    """Return a copy of a dataclass with other values."""
+    fields = type(value).fields_.items()
+    kept = {name: value.__dict__.get(name) for name, part in fields if part.is_initialised}
+    return type(value)(**{**kept, **changes})
 
 
-class NamedTuple(tuple[Any, ...], Members):
+def fields_of(evaluation: Any, value: Any) -> tuple[Field, ...]:
+    """Return the fields of a dataclass or its instance."""
+    return tuple(value.fields_.values())
+
+
+class NamedTuple(tuple[Any, ...], Instance):
     """The base of named tuples."""
 
     names_: tuple[str, ...] = ()
@@ -195,34 +208,72 @@ class NamedTuple(tuple[Any, ...], Members):
 
     def get_member(self, evaluation: Any, name: str) -> Any:
         """Return a field, or a method of tuples."""
-        from ...expr.python.evaluation import BuiltinFunction
-        from ...expr.python.operations import bound_method
-
         if name in self.names_:
             return self[self.names_.index(name)]
         if name == "_asdict":
             return BuiltinFunction(name, lambda state: dict(zip(self.names_, self, strict=True)), evaluation)
         if name == "_replace":
-            return BuiltinFunction(name, lambda state, **changes: replace(state, self, **changes), evaluation)
-        if name == "_fields":
-            return self.names_
-        return bound_method(evaluation, self, name)
+            return BuiltinFunction(name, lambda state, **changes: self._changed(changes), evaluation)
+        return super().get_member(evaluation, name) if name not in _CLASS else self.class_member(evaluation, name)
+
+    def _changed(self, changes: dict[str, Any]) -> NamedTuple:
+        values = [changes.pop(name, item) for name, item in zip(self.names_, self, strict=True)]
+        if changes:
+            raise ValueError(f"Got unexpected field names: {list(changes)!r}")
+        return type(self)(*values)
+
+    def set_member(self, evaluation: Any, name: str, item: Any) -> None:
+        """Raise AttributeError: tuples do not change."""
+        missing = f"'{type(self).__name__}' object has no attribute '{name}'"
+        raise AttributeError("can't set attribute" if name in self.names_ else missing)
 
     @classmethod
     def class_member(cls, evaluation: Any, name: str) -> Any:
-        """Return the fields of the class."""
-        if name == "_fields":
-            return cls.names_
-        return cls.__name__ if name == "__name__" else super().class_member(evaluation, name)
+        """Return the fields of the class, their defaults, or a method."""
+        if name == "_make":
+            return BuiltinFunction(name, lambda state, values: cls(*state.collect(values)), evaluation)
+        if name in _CLASS:
+            return cls.names_ if name == "_fields" else dict(cls.defaults_)
+        return super().class_member(evaluation, name)
 
     def __repr__(self) -> str:
         shown = [f"{name}={item!r}" for name, item in zip(self.names_, self, strict=True)]
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-def named_tuple(name: str, names: list[str], defaults: dict[str, Any]) -> type[NamedTuple]:
-    """Return a class of named tuples."""
-    return type(name, (NamedTuple,), {"names_": tuple(names), "defaults_": defaults})
+_CLASS: Final = ("_fields", "_field_defaults", "_make")
+BASES.add(NamedTuple)
+
+
+class SimpleNamespace(Instance):
+    """`types.SimpleNamespace`: any attributes."""
+
+    __slots__ = ("_evaluation",)
+
+    def __init__(self, evaluation: Any, fields: dict[str, Any]) -> None:
+        evaluation.reserve(64 * len(fields))
+        self._evaluation = evaluation
+        self.__dict__.update(fields)
+
+    def __eq__(self, other: object) -> bool:
+        self._evaluation.step()
+        return isinstance(other, SimpleNamespace) and self.__dict__ == other.__dict__
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = [f"{name}={representation(self._evaluation, item)}" for name, item in self.__dict__.items()]
+        return f"namespace({', '.join(shown)})"
+
+
+BASES.add(SimpleNamespace)
+SimpleNamespace.__name__ = "types.SimpleNamespace"
+CALLABLE_TYPES[SimpleNamespace] = lambda evaluation, **fields: SimpleNamespace(evaluation, fields)
+
+
+def named_tuple(name: str, names: list[str], defaults: dict[str, Any], others: Any = ()) -> type[NamedTuple]:
+    """Return a class of named tuples with other members."""
+    return type(name, (NamedTuple,), {**dict(others), "names_": tuple(names), "defaults_": defaults})
 
 
 def named_tuple_function(evaluation: Any, name: str, names: Any, *, defaults: Any = ()) -> type[NamedTuple]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ...expr.python.evaluation import UNCATCHABLE, Members, catches
 from ...expr.python.expressions import assign_target, expression
-from ...expr.python.failures import CancelledError, exception_record
+from ...expr.python.failures import RAISED, exception_record
 from ...expr.python.patterns import compile_pattern
 from ...expr.python.scope import Frame, Scope, Unsupported
 from ...expr.python.statements import BREAK, CONTINUE, Leave, Run, block
@@ -329,7 +329,7 @@ def _try(node: ast.Try, scope: Scope) -> Suspending:
             leave: Leave | None = await protected(frame)
         except UNCATCHABLE:
             raise
-        except (Exception, CancelledError, GeneratorExit) as error:
+        except (*RAISED, GeneratorExit) as error:
             if isinstance(error, GeneratorExit) and frame[0].is_over:
                 raise
             line = frame[0].line
@@ -363,7 +363,7 @@ def _with_handlers(node: ast.Try, scope: Scope) -> Suspending:
             leave = await body(frame) if body_waits else body(frame)
         except UNCATCHABLE:
             raise
-        except (Exception, CancelledError) as failure:
+        except RAISED as failure:
             error = raised(failure)
             exception_record(error, evaluation.line)
             for kinds, assign, handle in handlers:
@@ -376,6 +376,11 @@ def _with_handlers(node: ast.Try, scope: Scope) -> Suspending:
         return leave
 
     return run
+
+
+def try_star(node: ast.TryStar, scope: Scope) -> Any:
+    """Refuse `except*`."""
+    raise Unsupported(node, "except* is not supported; write except ExceptionGroup and look at its exceptions")
 
 
 async def _handle(frame: Frame, error: BaseException, assign: Any, handle: Part) -> Leave | None:
@@ -410,7 +415,7 @@ def _with(node: Any, scope: Scope) -> Suspending:
 
     async def run(frame: Frame) -> Leave | None:
         holder = await manager(frame) if manager_waits else manager(frame)
-        enter, leave_block = _context(frame[0], holder, is_async)
+        enter, leave_block = context_of(frame[0], holder, is_async)
         value = await enter()
         try:
             if assign_waits:
@@ -420,7 +425,7 @@ def _with(node: Any, scope: Scope) -> Suspending:
             leave: Leave | None = await body(frame) if body_waits else body(frame)
         except UNCATCHABLE:
             raise
-        except (Exception, CancelledError, GeneratorExit) as error:
+        except (*RAISED, GeneratorExit) as error:
             if isinstance(error, GeneratorExit) and frame[0].is_over:
                 raise
             line = frame[0].line
@@ -439,7 +444,7 @@ def _forget(frame: Frame, value: Any) -> Any:
     """Do nothing with the value of a `with` that has no name."""
 
 
-def _context(evaluation: Any, holder: Any, is_async: bool) -> tuple[Any, Any]:
+def context_of(evaluation: Any, holder: Any, is_async: bool) -> tuple[Any, Any]:
     """Return the functions that enter and leave a `with` block."""
     # Raises TypeError if the value has none.
     if isinstance(holder, Members):
@@ -465,6 +470,7 @@ SUSPENDING: Final[dict[type[ast.AST], Callable[[Any, Scope], Suspending]]] = {
     ast.Raise: _strict,
     ast.Return: _return,
     ast.Try: _try,
+    ast.TryStar: try_star,
     ast.While: _while,
     ast.With: _with,
 }

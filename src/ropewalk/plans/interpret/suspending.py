@@ -11,9 +11,9 @@ import copy
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Final, TypeAlias
 
-from ...expr.python.evaluation import LocalFunction
+from ...expr.python.evaluation import LocalFunction, Members
 from ...expr.python.expressions import assign_target, expression, module_path, targets_of, unpacking
-from ...expr.python.failures import CancelledError
+from ...expr.python.failures import RAISED
 from ...expr.python.method_table import method_of
 from ...expr.python.operations import COMPARISONS, member, set_item
 from ...expr.python.scope import Frame, Scope, annotations_of, bound_names
@@ -190,7 +190,7 @@ class Parts:
 
         def look(frame: Frame) -> None:
             value = get(frame)
-            if isinstance(value, type) or method_of(type(value), name) is None:
+            if isinstance(value, (type, Members)) or method_of(type(value), name) is None:
                 member(frame[0], value, name)
 
         self._steps.append((False, look))
@@ -393,7 +393,7 @@ def _yield_from(node: ast.YieldFrom, scope: Scope) -> Suspending:
                 if hasattr(iterator, "close"):
                     iterator.close()
                 raise
-            except (Exception, CancelledError) as thrown:
+            except RAISED as thrown:
                 if not hasattr(iterator, "throw"):
                     raise
                 error = thrown

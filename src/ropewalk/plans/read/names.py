@@ -93,6 +93,29 @@ def mark_recursion(tree: ast.Module) -> set[str]:
     return recursive
 
 
+def mark_closed(tree: ast.Module) -> None:
+    """Mark async generators whose end the program itself decides: by `aclosing(...)` or `@asynccontextmanager`."""
+    closed = {
+        id(node.args[0].func)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and _label(node.func) == "aclosing" and node.args
+        if isinstance(node.args[0], ast.Call)
+    }
+    others = {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in closed
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AsyncFunctionDef):
+            is_manager = "asynccontextmanager" in map(_label, node.decorator_list)
+            node.is_closed = is_manager or node.name not in others  # type: ignore[attr-defined]
+
+
+def _label(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
 def _reached(name: str, calls: dict[str, list[ast.Call]]) -> set[str]:
     reached: set[str] = set()
     todo = [name]
