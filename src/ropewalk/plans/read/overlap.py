@@ -126,14 +126,15 @@ class _Groups:
         """Yield the statements that begin a call in a task, and let the program await the task."""
         self._count += 1
         function, task = f"call {self._count}", f"task {self._count}"
-        call, place = awaited.value, {"lineno": awaited.lineno, "col_offset": awaited.col_offset}
-        returned = ast.Return(ast.Await(call, **place), **place)
-        arguments = ast.arguments([], [], None, [], [], None, [])
-        yield ast.AsyncFunctionDef(function, arguments, [returned], [], **place)
-        made = ast.Call(ast.Name(function, ast.Load(), **place), [], [], **place)
-        start = ast.Call(ast.Name(START, ast.Load(), **place), [made], [], **place)
-        yield ast.Assign([ast.Name(task, ast.Store(), **place)], start, **place)
-        awaited.value = ast.Name(task, ast.Load(), **place)
+        no_parameters = ast.arguments([], [], None, [], [], None, [])
+        returned = ast.Return(ast.Await(awaited.value))
+        start = ast.Call(ast.Name(START, ast.Load()), [ast.Call(ast.Name(function, ast.Load()), [], [])], [])
+        for made in (
+            ast.AsyncFunctionDef(function, no_parameters, [returned], []),
+            ast.Assign([ast.Name(task, ast.Store())], start),
+        ):
+            yield ast.fix_missing_locations(ast.copy_location(made, awaited))
+        awaited.value = ast.copy_location(ast.Name(task, ast.Load()), awaited)
 
 
 def _is_quiet(call: Any, bound: Collection[str]) -> bool:
