@@ -177,3 +177,18 @@ def test_a_run_of_many_entries_keeps_their_order(sqlite: SqliteStore, target: St
 def test_memory_is_refused(sqlite: SqliteStore) -> None:
     with pytest.raises(StoreError, match="in memory"):
         copy(sqlite, MemoryStore())
+
+
+def test_the_runs_of_an_account_of_the_ledger_go_with_it(sqlite: SqliteStore, target: Any) -> None:
+    async def test() -> None:
+        await fill(target)  # so that the numbers of the runs differ
+        for id in ("first", "second"):
+            await (await sqlite.open(NewRun(id=id, kind="plan"))).finish("completed", None)
+            sqlite.reserve(id, {"run:first": {}})
+            sqlite.join(id, ["run:first"], 0)
+        copy(sqlite, target)
+        assert (target.members("run:first"), target.used("run:first")["calls"]) == (["first", "second"], 2)
+        target.prune(keep=0)
+        assert (target.members("run:first"), target.used("run:first")["calls"]) == ([], 0)
+
+    run(test())

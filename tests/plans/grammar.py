@@ -314,7 +314,7 @@ fs# = {"a": later, "b": plain, "c": same}|out.append([await fs#["a"]($int), fs#[
 for f in [later, same]:|    out.append(await f($int))
 def f#(g, *r, **k):|    return g(*r, **k)|out.append([await f#(later, $int), f#(plain, 1, second=$int)])
 import functools|f# = functools.partial(plain, $int, third=$int)|out.append(f#($int))
-i = 0|while True:|    i += 1|    if i > 3 or $bool:|        break|    if $int % 2:|        continue|    $block|out.append(i)
+w# = 0|while True:|    w# += 1|    if w# > 3 or $bool:|        break|    if $int % 2:|        continue|    $block|    out.append(w#)
 for i in range(5):|    if i == $int:|        break|else:|    out.append("all")
 match $list:|    case [x, y]:|        out.append([x, y])|    case [x, *rest] if rest and $bool:|        out.append(rest)|    case [] | [_]:|        $block
 match {"kind": $text, "n": $int, "xs": $list}:|    case {"kind": "a" | "b" as kind, "n": int(n)} if n > $int:|        out.append([kind, n])|    case {"xs": [first, *_], **others}:|        out.append([first, others])

@@ -40,6 +40,7 @@ class Simulation:
     Attributes:
         calls: Every call that was begun, as (tool, arguments).
         performed: Every call that ended with a result, as (tool, arguments).
+        paths: The paths of `performed`.
         printed: The texts that were logged.
         now: The seconds since the epoch.
 
@@ -48,6 +49,7 @@ class Simulation:
         answer: Returns what a tool gives, or raises.
         delay: How long a call takes.
         answers: What persons answer, by the text of the question.
+        late: Whether calls that the program cancelled end with a result all the same.
     """
 
     def __init__(
@@ -56,13 +58,16 @@ class Simulation:
         answer: Callable[[str, dict[str, Any]], Any],
         delay: Callable[[int, str, Mapping[str, Any]], float] = usual_delay,
         answers: Mapping[str, Any] | None = None,
+        late: bool = False,
     ) -> None:
         self.tools, self.answer, self.delay = tools, answer, delay
         self.answers = {} if answers is None else answers
         self.calls: list[tuple[str, Any]] = []
         self.performed: list[tuple[str, Any]] = []
+        self.paths: list[str] = []
         self.printed: list[str] = []
         self.now = START
+        self._late = late
         self._number = 0
         self._dues: dict[str, float] = {}
         self._numbers: dict[str, int] = {}
@@ -92,6 +97,9 @@ class Simulation:
         self._begun: list[tuple[m.Request, float | None]] = []
         self._gone: set[str] = set()
         self.rows = list(rows or ())
+        if not rows:
+            self._dues.clear()
+            self._numbers.clear()
         self._cut = cut_after
         session = self.session = Session(self.rows, self, SEED, digests_of(program.text), len(self.printed))
         machine, messages = program.start(inputs or {}, session.seed, session.read)
@@ -135,7 +143,7 @@ class Simulation:
         due, _, request = heapq.heappop(self._events)
         self.now = max(due, self.now)
         self._dues.pop(request.path, None)
-        if request.path in self._gone:
+        if request.path in self._gone and not (self._late and isinstance(request, m.Call)):
             return
         if isinstance(request, m.Timer):
             session.end(request.path, True, "null")
@@ -149,6 +157,7 @@ class Simulation:
                 session.end(request.path, False, failure_of(error))
             else:
                 self.performed.append((request.tool, arguments))
+                self.paths.append(request.path)
                 session.end(request.path, True, value)
 
     # --- the ports of a session ------------------------------------------------------------------

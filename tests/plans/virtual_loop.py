@@ -20,7 +20,10 @@ from ropewalk.expr.python.failures import ToolError
 from ropewalk.plans.program import Program
 
 from .oracle import Data, as_data
-from .simulation import SEED, START, Simulation, usual_delay
+from .simulation import SEED, START, Cut, Simulation, usual_delay
+
+MOST_ROWS = 5_000
+"""How many rows a program may have; a random one may never end."""
 
 
 class _Answers(dict[str, Any]):
@@ -150,7 +153,10 @@ def run_machine(
 ) -> dict[str, Any]:
     """Run a program on the machine, with the same parts as `run_python`."""
     world = Simulation(tools, answer, answers=ANSWERS)
-    outcome, _ = world.run(Program(text, tools, list(inputs), function=True), dict(inputs))
+    try:
+        outcome, _ = world.run(Program(text, tools, list(inputs), function=True), dict(inputs), cut_after=MOST_ROWS)
+    except Cut:  # the world's budget of calls
+        return {"refused": ({"line": 1, "message": f"the program makes more than {MOST_ROWS:,} calls"},)}
     if outcome.status == "invalid":
         return {"refused": outcome.problems}
     ended: dict[str, Any] = {"result": outcome.result}

@@ -18,7 +18,7 @@ from .interpret.scope import ProgramScope
 from .interpret.statements import suspending_block
 from .read.names import global_names, mark_closed, mark_recursion, own_names, own_nodes, set_suspends
 from .read.problems import Problem, Unreadable
-from .read.source import parse
+from .read.source import parse, too_deep
 
 
 class Program:
@@ -42,14 +42,16 @@ class Program:
     ) -> None:
         self.text = text
         self.problems: list[Problem] = []
+        tree = ast.Module([], [])
         try:
-            self._compile(parse(text), tools, list(inputs), function=function)
+            tree = parse(text)
+            self._compile(tree, tools, list(inputs), function=function)
         except Unreadable as error:
             self.problems = error.problems
         except Unsupported as error:
             self.problems.append(Problem(error.line, error.column, str(error)))
         except RecursionError:
-            self.problems.append(Problem(1, 1, "the code is nested too deeply; assign parts of it to names first"))
+            self.problems.append(too_deep(tree))
 
     def _compile(self, tree: ast.Module, tools: Any, inputs: list[str], *, function: bool) -> None:
         _mark_unread(tree)

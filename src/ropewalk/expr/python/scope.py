@@ -147,14 +147,20 @@ def outer_values(node: Any) -> list[ast.expr]:
 
 
 def annotations_of(node: Any) -> list[ast.expr]:
-    """Return the annotations of a function that compute something, in Python's order; others name types for readers."""
+    """Return the annotations of a function that compute something, in Python's order."""
+    return [annotation for annotation in every_annotation(node) if not names_type(annotation)]
+
+
+def every_annotation(node: Any) -> list[ast.expr]:
+    """Return the annotations of a function in the order in which Python evaluates them."""
     parameters = node.args
     rows = [*parameters.args, *parameters.posonlyargs, parameters.vararg, *parameters.kwonlyargs, parameters.kwarg]
     found = [row.annotation for row in rows if row is not None] + [getattr(node, "returns", None)]
-    return [item for item in found if item is not None and not _names_type(item)]
+    return [item for item in found if item is not None]
 
 
-def _names_type(node: ast.expr) -> bool:
+def names_type(node: ast.expr) -> bool:
+    """Return True if an annotation only names a type, for readers."""
     return all(isinstance(part, _TYPE_PARTS) for part in ast.walk(node))
 
 

@@ -20,11 +20,11 @@ from ...expr.python.expressions import assign_target, expression, module_entry, 
 from ...expr.python.failures import EXCEPTIONS
 from ...expr.python.method_table import METHODS, STATIC_METHODS
 from ...expr.python.modules import Constant
-from ...expr.python.scope import Frame, Getter, Scope, Unsupported, annotations_of, bound_names
+from ...expr.python.scope import Frame, Getter, Scope, Unsupported, bound_names
 from ...expr.python.statements import Run
 from ...expr.python.values import UNBOUND, Refused
 from ..read.names import suspends
-from .functions import made_function
+from .functions import annotation_parts, made_function
 from .instances import (
     BASES,
     MISSING,
@@ -309,7 +309,7 @@ def _method(node: Any, inner: Scope, class_slot: int) -> Any:
     new, defaults = _with_defaults(node, inner, method_scope)
     make = made_function(new, method_scope)
     decorators = [_method_decorator(decorator, inner) for decorator in node.decorator_list]
-    computed = [expression(annotation, inner) for annotation in annotations_of(node)]
+    computed = annotation_parts(node, inner)
     slot = _own_slot(inner, name)
 
     def fill(own: Frame, namespace: dict[str, Any], annotations: list[str]) -> None:

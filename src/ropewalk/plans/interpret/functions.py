@@ -10,7 +10,7 @@ from ...expr.python.calls import function_maker
 from ...expr.python.evaluation import BuiltinFunction, LocalFunction, Members
 from ...expr.python.expressions import EXPRESSIONS, assign_target, expression
 from ...expr.python.failures import Closed
-from ...expr.python.scope import Frame, Getter, Scope, Unsupported, annotations_of, parameter_names
+from ...expr.python.scope import Frame, Getter, Scope, Unsupported, every_annotation, names_type, parameter_names
 from ...expr.python.statements import Run, block
 from ...expr.python.values import UNBOUND, Refused
 from ..read.names import own_names, own_nodes, suspends, yields
@@ -25,7 +25,7 @@ def function(node: Any, scope: Scope) -> Run:
     """Compile a `def` or `async def` with its decorators."""
     make = made_function(node, scope)
     decorators = [expression(decorator, scope) for decorator in node.decorator_list]
-    annotations = [expression(annotation, scope) for annotation in annotations_of(node)]
+    annotations = annotation_parts(node, scope)
     bind = assign_target(store_of(node.name, node), scope)
 
     def run(frame: Frame) -> None:
@@ -38,6 +38,28 @@ def function(node: Any, scope: Scope) -> Run:
         bind(frame, value)
 
     return run
+
+
+def annotation_parts(node: Any, scope: Scope) -> list[Getter]:
+    """Return the closures of what annotations compute or read of the program; names of types are for readers."""
+    parts: list[ast.expr] = []
+    for annotation in every_annotation(node):
+        parts += _read_parts(annotation, scope) if names_type(annotation) else [annotation]
+    return [expression(part, scope) for part in parts]
+
+
+def _read_parts(node: ast.expr, scope: Scope) -> list[ast.expr]:
+    root: ast.expr = node
+    while isinstance(root, (ast.Attribute, ast.Subscript)):
+        root = root.value
+    if isinstance(root, ast.Name) and scope.find(root.id) is not None:
+        return [node]
+    return [
+        part
+        for child in ast.iter_child_nodes(node)
+        if isinstance(child, ast.expr)
+        for part in _read_parts(child, scope)
+    ]
 
 
 def made_function(node: Any, scope: Scope) -> Getter:

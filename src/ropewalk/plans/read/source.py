@@ -53,6 +53,20 @@ def _too_deep(line: int, column: int) -> Problem:
     return Problem(line, column, "the code is nested too deeply; assign parts of it to names first")
 
 
+def too_deep(tree: ast.AST) -> Problem:
+    """Return the problem of a tree that is too deep to compile, at its deepest node."""
+    level: list[tuple[ast.AST, ast.AST]] = [(tree, tree)]
+    deepest = tree
+    while level:
+        deepest = level[0][1]
+        level = [
+            (child, child if hasattr(child, "lineno") else at)
+            for node, at in level
+            for child in ast.iter_child_nodes(node)
+        ]
+    return _too_deep(getattr(deepest, "lineno", 1), getattr(deepest, "col_offset", 0) + 1)
+
+
 def _unread_nesting(text: str) -> Problem | None:
     """Return a problem of text that could exhaust the parser itself: brackets, unary operators, `elif`, indentation."""
     branches = depth = 0
