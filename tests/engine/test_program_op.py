@@ -298,7 +298,7 @@ async def test_a_flow_with_a_program_is_read_back_from_its_document() -> None:
 
 async def test_what_the_language_lacks_is_a_problem_with_its_line() -> None:
     with pytest.raises(InvalidFlow, match=r"plan:2:\d+: "):
-        await on(None, alone("x = 1\nimport os"), Shop().tools())
+        await on(None, alone("x = 1\nimport socket"), Shop().tools())
 
 
 async def test_a_call_with_attempts_is_told_once() -> None:

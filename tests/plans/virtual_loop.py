@@ -187,7 +187,7 @@ def compared(
     different = [
         f"{part}: Python {python.get(part)!r}, machine {machine.get(part)!r}"
         for part in ("result", "unlike", "error", "message", "calls", "printed")
-        if json.dumps(python.get(part)) != json.dumps(machine.get(part))
+        if json.dumps(python.get(part)).replace("main.<locals>.", "") != json.dumps(machine.get(part))
     ]
     # A value that is not JSON stops a program of the machine where it is an argument or the result.
     return None if different and "unlike" in machine else different

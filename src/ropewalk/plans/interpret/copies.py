@@ -45,7 +45,7 @@ def _other(value: Any) -> Any:
     return to_json(value)  # raises Refused with advice
 
 
-_ENCODER: Final = json.JSONEncoder(allow_nan=False, default=_other)
+_ENCODER: Final = json.JSONEncoder(allow_nan=False, default=_other, check_circular=False)  # `measure` refused cycles
 
 
 def _check_integers(value: Any) -> None:
