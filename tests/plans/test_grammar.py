@@ -41,6 +41,10 @@ CASES = {
     ),
     "a default that waits, in a block": "if True:\n    def f(x=await same(2)):\n        return x\nreturn f()",
     "a default of a lambda that waits": "f = lambda x, y=await same(2): x + y\nreturn f(1)",
+    "a task that awaits itself": (
+        "ts = []\nasync def f():\n    await same(1)\n    try:\n        await ts[0]\n    except RuntimeError:\n"
+        "        return 5\nts.append(asyncio.create_task(f()))\nreturn await ts[0]"
+    ),
     "a function cannot be unpacked": "x, *y = lambda x: x",
 }
 
