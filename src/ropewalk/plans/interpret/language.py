@@ -22,6 +22,7 @@ from ...expr.python.regex import FLAGS, Pattern
 from ...expr.python.scope import Frame, Getter, Language, Scope, Unsupported
 from ...expr.python.statements import STATEMENTS, Run
 from ...expr.python.values import Refused
+from ..read.overlap import START
 from . import calls, classes, concurrency, locks, numbers, queues, records, tables
 from .contexts import CONTEXTS
 from .functions import AsyncFunction, function, generator_expression
@@ -110,6 +111,7 @@ calls.GLOBALS.update(
     {
         "now": _builtin("now", now),
         "uuid": _builtin("uuid", lambda evaluation: str(new_uuid(evaluation))),
+        START: _builtin(START, concurrency.create_task),
         "random": _builtin("random", _chance("random")),
         "ExceptionGroup": lambda frame: ExceptionGroup,
         "BaseExceptionGroup": lambda frame: BaseExceptionGroup,
