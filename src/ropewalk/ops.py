@@ -321,6 +321,7 @@ class Program:
     function: bool = False
     asks: bool = False
     contained: bool = False
+    reads: tuple[str, ...] = ()
 
     def compile(self, site: Site, /) -> Step:
         """Compile to a run of the program."""

@@ -232,7 +232,7 @@ async def test_a_program_waits_for_people_and_events(kept: str, tmp_path: Path) 
 async def test_a_call_that_needs_an_approval_waits_for_one_of_these_arguments(contained: bool) -> None:
     shop = Shop()
     tools = {"pay": PlanTool(id="pay", parameters=("amount",), approve=True)}
-    made = program_flow("f", "for n in (1, 2):\n    await pay(n)", tools, (), function=False, contained=contained)
+    made = program_flow("f", "for n in (1, 2):\n    await pay(n)", tools, (), contained=contained)
     run = Started(MemoryStore(durable=True), made, shop.tools())
     for number in (1, 2):
         path = f"program[0-2:10.{number}]/approve_pay"
@@ -241,6 +241,17 @@ async def test_a_call_that_needs_an_approval_waits_for_one_of_these_arguments(co
         run.approve(path)
     done = await run.task
     assert (done["status"], shop.paid) == ("completed", [1, 2])
+
+
+@pytest.mark.parametrize("contained", [False, True])
+async def test_neighbouring_reads_of_a_program_begin_together(contained: bool) -> None:
+    tools = {name: PlanTool(id=name, parameters=("n",), reads=True) for name in ("get", "slow")}
+    text = "a = await slow(3)\nb = await get(a)\nc = await slow(5)\nreturn [a, b.n, c]"
+    for overlap, most in ((True, 2), (False, 1)):
+        made = program_flow("f", text, tools, (), contained=contained, overlap=overlap)
+        scripted = Shop().tools()
+        done = await on(None, made, scripted)
+        assert (done["value"], scripted.peak) == ([3, 3, 5], most)
 
 
 async def test_a_rejection_that_the_program_does_not_read_fails_it() -> None:

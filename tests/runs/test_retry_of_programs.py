@@ -29,7 +29,7 @@ PROGRAMS = {
 
 
 def document(text: str, contained: bool) -> Any:
-    return flow_to_json(program_flow("f", text, TOOLS, (), function=False, contained=contained))
+    return flow_to_json(program_flow("f", text, TOOLS, (), contained=contained))
 
 
 def calls(tools: ScriptedTools) -> list[tuple[str, Any]]:

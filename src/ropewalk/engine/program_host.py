@@ -113,7 +113,7 @@ class ProgramHost:
 
         op, session = self._plan.op, self._session
         tools = {tool.name: None if tool.parameters is None else [*tool.parameters] for tool, _ in op.tools}
-        begin = m.Begin(op.text, tools, json.dumps(self._inputs), session.seed, op.function)
+        begin = m.Begin(op.text, tools, json.dumps(self._inputs), session.seed, op.function, [*op.reads])
         machine = ChildMachine(begin, session.seed, session.read, pool())
         try:
             session.take(await machine.start(session.replayed or None))

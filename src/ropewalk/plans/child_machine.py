@@ -11,6 +11,7 @@ import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import replace
 from itertools import chain, islice
 from typing import Any, Final
 
@@ -42,7 +43,7 @@ class ChildMachine:
     # pool: Where the children come from.
 
     def __init__(self, begin: m.Begin, seed: int, read: Callable[[m.Clock], m.Reading], pool: Pool) -> None:
-        self._begin = m.Begin(begin.text, begin.tools, begin.inputs, seed, begin.function)
+        self._begin = replace(begin, seed=seed)
         self._read, self._pool = read, pool
         self._guard = Guard(begin.tools)
         self._lease: AbstractAsyncContextManager[Child] | None = None

@@ -26,11 +26,14 @@ from ..values import Json
 class Begin:
     """A program to run: its text, its tools (name to parameters, null if unknown), inputs as JSON, and the seed."""
 
+    # `reads`: The tools whose neighbouring calls begin together.
+
     text: str
     tools: dict[str, list[str] | None]
     inputs: str
     seed: int
     function: bool = False
+    reads: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def play(message: dict[str, Any], link: Link) -> Json:
     begin = m.from_json(message["begin"])
     assert isinstance(begin, m.Begin)
     inputs = json.loads(begin.inputs)
-    program = Program(begin.text, begin.tools, inputs, function=begin.function)
+    program = Program(begin.text, begin.tools, inputs, function=begin.function, reads=begin.reads)
     if program.problems:
         return _listed([m.Ended("invalid", problems=[problem.to_json() for problem in program.problems])])
     machine, messages = program.start(inputs, begin.seed, _clock_of(link), _zones_of(link))

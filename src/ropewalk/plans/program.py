@@ -17,6 +17,7 @@ from .interpret.machine import Machine
 from .interpret.scope import ProgramScope
 from .interpret.statements import suspending_block
 from .read.names import global_names, mark_closed, mark_recursion, own_names, own_nodes, set_suspends
+from .read.overlap import overlap_reads
 from .read.problems import Problem, Unreadable
 from .read.source import parse, too_deep
 
@@ -31,6 +32,7 @@ class Program:
     #   None where these are unknown.
     # inputs: Names that have a value when it begins.
     # function: Whether the text is the body of a function.
+    # reads: The tools whose neighbouring calls begin together.
 
     def __init__(
         self,
@@ -39,12 +41,14 @@ class Program:
         inputs: Iterable[str] = (),
         *,
         function: bool = False,
+        reads: Iterable[str] = (),
     ) -> None:
         self.text = text
         self.problems: list[Problem] = []
         tree = ast.Module([], [])
         try:
             tree = parse(text)
+            overlap_reads(tree, set(reads))
             self._compile(tree, tools, list(inputs), function=function)
         except Unreadable as error:
             self.problems = error.problems

@@ -39,7 +39,8 @@ def interpret(op: ProgramOp, site: CompileContext) -> Step:
 
 def _program(op: ProgramOp, place: str) -> Program:
     names = [name for name, _ in op.inputs.fields] if isinstance(op.inputs, Obj) else []
-    program = Program(op.text, {tool.name: tool.parameters for tool, _ in op.tools}, names, function=op.function)
+    tools = {tool.name: tool.parameters for tool, _ in op.tools}
+    program = Program(op.text, tools, names, function=op.function, reads=op.reads)
     if program.problems:
         raise InvalidFlow([Problem(path=f"{place}:{p.line}:{p.column}", message=p.message) for p in program.problems])
     return program

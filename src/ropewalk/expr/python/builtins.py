@@ -21,7 +21,7 @@ _NOTHING: Final = object()
 
 
 def _len(evaluation: Evaluation, value: Any, /) -> int:
-    if isinstance(value, type):
+    if type(value) is type:
         raise TypeError(f"object of type '{type(value).__name__}' has no len()")
     return len(value)
 
@@ -225,7 +225,8 @@ def _to_dict(evaluation: Evaluation, /, *values: Any, **fields: Any) -> dict[Any
         raise TypeError(f"dict expected at most 1 argument, got {len(values)}")
     source = values[0] if values else ()
     if not isinstance(source, dict):
-        source = evaluation.collect(source)
+        keys = evaluation.iterate(source.keys()) if hasattr(source, "keys") else None
+        source = evaluation.collect(source) if keys is None else [(key, source[key]) for key in keys]
     evaluation.reserve(64 * (len(source) + len(fields)))
     return dict(source, **fields)
 

@@ -54,6 +54,9 @@ class Evaluation:
         self.printed: list[str] = []
         self.handling: list[BaseException] = []
 
+    def __deepcopy__(self, known: Any) -> Evaluation:
+        return self
+
     def step(self, count: int = 1) -> None:
         """Spend steps of the budget."""
 
@@ -155,6 +158,12 @@ class Members:
     # The kinds of values of a larger language derive from it.
 
     __slots__ = ()
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, known: Any) -> Any:
+        return self
 
     def get_member(self, evaluation: Evaluation, name: str) -> Any:
         """Return a member."""

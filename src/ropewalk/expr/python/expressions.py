@@ -37,7 +37,7 @@ def expression(node: ast.expr, scope: Scope) -> Getter:
 
 def _constant(node: ast.Constant, scope: Scope) -> Getter:
     value = node.value
-    if isinstance(value, (bytes, complex)) or value is Ellipsis:
+    if isinstance(value, (bytes, complex)) or (value is Ellipsis and not scope.language.has_classes):
         raise Unsupported(node, f"{type(value).__name__} values are not supported; use str, int or float")
     return lambda frame: value
 

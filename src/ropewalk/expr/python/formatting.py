@@ -45,7 +45,7 @@ def text(evaluation: Evaluation, value: Any) -> str:
         return str(value)
     evaluation.reserve(text_size(value))
     evaluation.walk(value)
-    if isinstance(value, (list, tuple, dict, set, frozenset, deque)):
+    if isinstance(value, (list, tuple, dict, set, frozenset, deque)) and type(value).__str__ is object.__str__:
         return representation(evaluation, value)
     shown = str(value)
     return shown if isinstance(value, _PLAIN) else _ADDRESS.sub("", shown)

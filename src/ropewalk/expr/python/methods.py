@@ -336,6 +336,10 @@ def _static(kind: type[Any], names: str) -> dict[str, Any]:
     return {name: forward(getattr(kind, name)) for name in names.split()}
 
 
+def _limits(kind: Any) -> dict[str, Any]:
+    return {name: getattr(kind, name) for name in ("min", "max", "resolution")}
+
+
 def _fromkeys(evaluation: Evaluation, keys: Any, value: Any = None, /) -> dict[Any, Any]:
     return dict.fromkeys(evaluation.collect(keys), value)
 
@@ -345,12 +349,13 @@ _STATIC_METHODS: Final[dict[type[Any], dict[str, Any]]] = {
     str: _static(str, "maketrans"),
     float: _static(float, "fromhex"),
     datetime.datetime: {
-        **_static(datetime.datetime, "fromisoformat strptime combine fromordinal"),
-        "min": datetime.datetime.min,
-        "max": datetime.datetime.max,
+        **_static(datetime.datetime, "fromisoformat strptime combine fromordinal fromisocalendar"),
+        **_limits(datetime.datetime),
     },
-    datetime.date: _static(datetime.date, "fromisoformat fromordinal"),
-    datetime.time: _static(datetime.time, "fromisoformat"),
+    datetime.date: {**_static(datetime.date, "fromisoformat fromordinal fromisocalendar"), **_limits(datetime.date)},
+    datetime.time: {**_static(datetime.time, "fromisoformat"), **_limits(datetime.time)},
+    datetime.timedelta: _limits(datetime.timedelta),
+    OrderedDict: {"fromkeys": lambda evaluation, *values: OrderedDict(_fromkeys(evaluation, *values))},
     datetime.timezone: {"utc": datetime.UTC},
 }
 METHODS.update(_METHODS)

@@ -322,7 +322,7 @@ def subscript(evaluation: Evaluation, value: Any, key: Any) -> Any:
     """Return `value[key]`."""
 
     # Raises KeyError, IndexError or TypeError as Python does.
-    if type(value) is type:
+    if type(value) is type and not hasattr(value, "__class_getitem__"):  # `dict[str, int]` is a hint
         raise TypeError(f"type '{value.__name__}' is not subscriptable")
     if type(key) is slice and isinstance(value, _SEQUENCES):
         _make_room(evaluation, value, len(range(*key.indices(len(value)))))

@@ -17,6 +17,7 @@ from typing import Any, Final
 from .backtracking import MOST, parsed_pattern, steps_of
 from .evaluation import Evaluation
 from .method_table import METHODS
+from .operations import FIELDS
 from .values import Refused, register_kind
 
 _FLAGS: Final = {re.IGNORECASE: "i", re.MULTILINE: "m", re.DOTALL: "s"}
@@ -46,6 +47,11 @@ class Pattern:
         self.pattern, self.flags = pattern, flags
         self.known, self.native, self.needs_ascii, self.needs_no_newline = _compiled(pattern, flags)
 
+    @property
+    def groups(self) -> int:
+        """How many groups there are."""
+        return int(self.known.groups)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Pattern) and (self.pattern, self.flags) == (other.pattern, other.flags)
 
@@ -59,10 +65,11 @@ class Pattern:
 class Match:
     """A match: the text, the span of each group, and the numbers of the named groups."""
 
-    __slots__ = ("names", "spans", "text")
+    __slots__ = ("names", "spans", "string", "text")
 
     def __init__(self, text: str, spans: list[list[int]], names: dict[str, int]) -> None:
         self.text, self.spans, self.names = text, spans, names
+        self.string = text
 
     def number(self, group: Any) -> int:
         """Return the number of a group."""
@@ -319,6 +326,8 @@ FLAGS: Final[dict[str, Any]] = {name: int(getattr(re, name)) for name in _NAMES.
 FLAGS["error"] = re.error
 """The constants of the module."""
 
+FIELDS[Pattern] = frozenset(("pattern", "groups"))
+FIELDS[Match] = frozenset(("string",))
 METHODS[Pattern] = {name: run for name, run in RE.items() if name not in ("compile", "escape")}
 METHODS[Match] = {
     "group": _group,

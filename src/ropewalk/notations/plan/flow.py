@@ -18,9 +18,18 @@ _ITEM: Final = Ref("item")
 
 
 def program_flow(
-    name: str, code: str, tools: Mapping[str, PlanTool], inputs: Iterable[str], *, function: bool, contained: bool
+    name: str,
+    code: str,
+    tools: Mapping[str, PlanTool],
+    inputs: Iterable[str],
+    *,
+    function: bool = False,
+    contained: bool = False,
+    overlap: bool = False,
 ) -> Flow:
     """Return the flow that interprets a program, which is not read here."""
+
+    # overlap: Whether neighbouring calls of tools that only read begin together.
     known = {tool: ProgramTool(name=tool, parameters=facts.parameters) for tool, facts in tools.items()}
     op = Program(
         text=code,
@@ -29,6 +38,7 @@ def program_flow(
         function=function,
         asks=_ASKS.search(code) is not None,
         contained=contained,
+        reads=tuple(tool for tool, facts in tools.items() if facts.reads) if overlap else (),
     )
     node = Node(id=PROGRAM, op=op)
     return Flow(name=name, body=Graph(nodes=(node,), ordered=True, result=Ref("out", (PROGRAM,))))

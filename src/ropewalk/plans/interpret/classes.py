@@ -43,7 +43,7 @@ from .scope import FunctionScope, hidden_slot, load_of, root_of, store_of
 _BINARY: Final = "add sub mul truediv floordiv mod pow lshift rshift and or xor".split()  # noqa: SIM905
 _OTHERS: Final = (
     "init new eq ne lt le gt ge hash repr str format len bool iter next reversed contains missing getitem setitem "
-    "delitem call getattr neg pos abs invert int float index round post_init enter exit aenter aexit aiter anext"
+    "delitem call getattr neg pos abs invert int float round post_init enter exit aenter aexit aiter anext"
 )
 SPECIAL: Final = frozenset(
     f"__{name}__" for name in (*(prefix + name for name in _BINARY for prefix in ("", "r", "i")), *_OTHERS.split())
@@ -58,6 +58,7 @@ def _enum(kind: Any) -> Any:
     """Return a class of `enum` whose members are instances of a class of the program."""
     texts = {"__repr__": enum.Enum.__repr__, "__str__": kind.__str__}
     made: Any = types.new_class(kind.__name__, (Instance, kind), {}, lambda namespace: namespace.update(texts))
+    made._value_repr_ = kind._value_repr_
     BASES.add(made)
     return made
 
@@ -137,6 +138,11 @@ def class_statement(node: ast.ClassDef, scope: Scope) -> Run:
     decorators = [_decorator(decorator, scope) for decorator in node.decorator_list]
     if any(word.arg != "total" for word in node.keywords):
         raise Unsupported(node, "metaclasses and keywords of classes are not supported; write a plain class")
+    known = [_known_class(base, scope) for base in node.bases]
+    if None not in known and not any(kind in ENUMS.values() for kind in known):
+        for base, kind in zip(node.bases, known, strict=True):
+            if kind in _TEXTS_AND_NUMBERS:
+                raise Unsupported(base, _BASE_ADVICE)
     bases = [_base(base, scope) for base in node.bases]
     # The body has names of its own, which its functions do not see; `·class` is for `super()`.
     # In a function, a name that the class binds is never that of the function, as in Python.
@@ -176,7 +182,10 @@ def _base(node: ast.expr, scope: Scope) -> Any:
     is_own = isinstance(node, ast.Name) and scope.find(name) is not None
     if name in _NAMED and not is_own:
         return lambda frame: name
-    if not isinstance(node, (ast.Name, ast.Attribute)) or not (is_own or _is_base(_known_class(node, scope))):
+    called = node.func if isinstance(node, ast.Call) else node
+    if isinstance(called, ast.Name) and scope.imports.get(called.id) == "collections.namedtuple":
+        is_own = True
+    elif not isinstance(node, (ast.Name, ast.Attribute)) or not (is_own or _is_base(_known_class(node, scope))):
         raise Unsupported(node, _BASE_ADVICE)
     get = expression(node, scope)
 
@@ -206,6 +215,8 @@ def _known_class(node: ast.expr, scope: Scope) -> Any:
     path = module_path(node, scope)
     if isinstance(node, ast.Name):
         path = scope.imports.get(node.id)
+        if scope.find(node.id) is not None:
+            return None
         if path is None:
             return TYPE_NAMES.get(node.id) or EXCEPTIONS.get(node.id)
     entry = None if path is None else module_entry(path, scope)

@@ -188,6 +188,8 @@ class Instance(Members):
         evaluation.reserve(64)
         setattr(cls, name, item)
 
+    __copy__ = __deepcopy__ = None  # type: ignore[assignment] # as of any object of Python
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} object>"
 

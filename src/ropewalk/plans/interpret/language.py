@@ -22,6 +22,7 @@ from ...expr.python.regex import FLAGS, Pattern
 from ...expr.python.scope import Frame, Getter, Language, Scope, Unsupported
 from ...expr.python.statements import STATEMENTS, Run
 from ...expr.python.values import Refused
+from ..read.overlap import START
 from . import calls, classes, concurrency, locks, numbers, queues, records, tables
 from .contexts import CONTEXTS
 from .functions import AsyncFunction, function, generator_expression
@@ -110,6 +111,7 @@ calls.GLOBALS.update(
     {
         "now": _builtin("now", now),
         "uuid": _builtin("uuid", lambda evaluation: str(new_uuid(evaluation))),
+        START: _builtin(START, concurrency.create_task),
         "random": _builtin("random", _chance("random")),
         "ExceptionGroup": lambda frame: ExceptionGroup,
         "BaseExceptionGroup": lambda frame: BaseExceptionGroup,
@@ -171,15 +173,17 @@ def _call(node: ast.Call, scope: Scope) -> Getter:
         return made  # type: ignore[no-any-return]
     if isinstance(node.func, ast.Name) and node.func.id in _MEMBERS and scope.find(node.func.id) is None:
         return _member_call(node, scope)
-    _check_pattern(node, scope)
+    _check_call(node, scope)
     return calls.call(node, scope)
 
 
-def _check_pattern(node: ast.Call, scope: Scope) -> None:
-    """Refuse a call of `re` whose pattern is a text that cannot be used."""
+def _check_call(node: ast.Call, scope: Scope) -> None:
+    """Refuse a call of `re` whose pattern cannot be used, and the call of an Enum."""
     path = module_path(node.func, scope)
     if isinstance(node.func, ast.Name) and scope.find(node.func.id) is None:
         path = scope.imports.get(node.func.id)
+    if path is not None and path.startswith("enum.") and path[5:] in classes.ENUMS:
+        raise Unsupported(node, f"a call of {path} is not supported; write a class: class Name({path[5:]})")
     first = node.args[0] if node.args else None
     if path is None or not path.startswith("re.") or not isinstance(first, ast.Constant) or path == "re.escape":
         return
@@ -375,6 +379,7 @@ PLANS.modules.update(
         "zoneinfo": numbers.ZONES,
         **LIBRARY,
         "contextlib": CONTEXTS,
+        "copy": {"copy": records.copied, "deepcopy": records.deeply_copied},
         "dataclasses": {
             "asdict": records.asdict,
             "astuple": records.astuple,

@@ -10,14 +10,16 @@ import email.utils
 import html
 import posixpath
 import string
+import typing
 import urllib.parse
+from collections import abc
 from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 from ...expr.operators import OverBudget
 from ...expr.python.builtins import TYPES
-from ...expr.python.evaluation import CALLABLE_TYPES
+from ...expr.python.evaluation import CALLABLE_TYPES, BuiltinFunction
 from ...expr.python.formatting import text
 from ...expr.python.method_table import METHODS
 from ...expr.python.modules import Constant
@@ -126,4 +128,18 @@ LIBRARY: Final[dict[str, dict[str, Any]]] = {
         **_table(urllib.parse, "parse_qsl quote quote_plus unquote unquote_plus urlencode urljoin urlsplit"),
     },
 }
+_HINTS: Final = (
+    "Annotated Any AsyncGenerator AsyncIterator Awaitable Callable ClassVar Coroutine Dict Final Generator Iterable "
+    "Iterator List Literal Mapping Optional Sequence Set Tuple Type TypeAlias Union"
+)
+_IDENTITIES: Final = ("final", "no_type_check", "override", "overload", "runtime_checkable")
+LIBRARY["typing"] = LIBRARY["typing_extensions"] = {
+    **{name: Constant(getattr(typing, name)) for name in _HINTS.split()},
+    **{name: lambda evaluation, function: function for name in _IDENTITIES},
+    "NewType": lambda evaluation, name, kind: BuiltinFunction(name, lambda evaluation, value: value, evaluation),
+    "TYPE_CHECKING": Constant(False),
+    "TypeVar": lambda evaluation, name, *bounds, **options: typing.TypeVar(name),
+    "cast": lambda evaluation, kind, value: value,
+}
+LIBRARY["collections.abc"] = {name: Constant(getattr(abc, name)) for name in abc.__all__ if name != "ByteString"}
 LIBRARY["os.path"] = LIBRARY["posixpath"]

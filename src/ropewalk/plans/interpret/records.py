@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import operator
+from collections import deque
 from typing import Any, ClassVar, Final
 
 from ...expr.python.evaluation import CALLABLE_TYPES, BuiltinFunction, Members
 from ...expr.python.formatting import representation
 from .instances import BASES, Instance, native_method
+from .limits import measure
 
 DATACLASS: Final = "dataclass"
 
@@ -269,6 +272,23 @@ class SimpleNamespace(Instance):
 BASES.add(SimpleNamespace)
 SimpleNamespace.__name__ = "types.SimpleNamespace"
 CALLABLE_TYPES[SimpleNamespace] = lambda evaluation, **fields: SimpleNamespace(evaluation, fields)
+
+
+def copied(evaluation: Any, value: Any) -> Any:
+    """Return what `copy.copy` gives."""
+    evaluation.reserve(
+        64 * (1 + len(getattr(value, "__dict__", ())) + (len(value) if isinstance(value, _SIZED) else 0))
+    )
+    return copy.copy(value)
+
+
+def deeply_copied(evaluation: Any, value: Any) -> Any:
+    """Return what `copy.deepcopy` gives; values that are not data stay themselves."""
+    evaluation.reserve(64 * measure(evaluation.budget, value))
+    return copy.deepcopy(value)
+
+
+_SIZED: Final = (list, dict, set, deque, tuple)
 
 
 def named_tuple(name: str, names: list[str], defaults: dict[str, Any], others: Any = ()) -> type[NamedTuple]:

@@ -474,16 +474,41 @@ async def each(
 END: Final = object()
 
 
+class _Own:
+    """The values of an object of the program with `__anext__`."""
+
+    def __init__(self, evaluation: Any, source: Any) -> None:
+        self._evaluation, self._source = evaluation, source
+
+    async def next_value(self, end: Any) -> Any:
+        """Return the next value, or `end`."""
+        try:
+            call = self._source.get_member(self._evaluation, "__anext__")
+            return await result_of(self._evaluation, self._evaluation.call(call, [], {}))
+        except StopAsyncIteration:
+            return end
+
+
+def _async_values(evaluation: Any, source: Any) -> Any:
+    if isinstance(source, Members) and not hasattr(source, "next_value"):
+        try:
+            source = evaluation.call(source.get_member(evaluation, "__aiter__"), [], {})
+        except AttributeError:
+            kind = type(source).__name__
+            raise TypeError(f"'async for' requires an object with __aiter__ method, got {kind}") from None
+        return source if hasattr(source, "next_value") else _Own(evaluation, source)
+    if not hasattr(source, "next_value"):
+        raise TypeError(f"'async for' requires an object with __aiter__ method, got {type(source).__name__}")
+    return source
+
+
 class Elements:
     """The values of a `for` or an `async for`."""
 
     __slots__ = ("_iterator", "_source")
 
     def __init__(self, evaluation: Any, source: Any, is_async: bool) -> None:
-        if is_async and not hasattr(source, "next_value"):
-            kind = type(source).__name__
-            raise TypeError(f"'async for' requires an object with __aiter__ method, got {kind}")
-        self._source = source if is_async else None
+        self._source = _async_values(evaluation, source) if is_async else None
         self._iterator = None if is_async else evaluation.iterate(source)
 
     async def next(self) -> Any:
