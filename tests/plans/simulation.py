@@ -125,19 +125,19 @@ class Simulation:
             if isinstance(request, m.Question):
                 if request.text in self.answers:
                     self._number += 1
-                    due = round(self.now + usual_delay(len(self.calls), "", {}), 6)
-                    heapq.heappush(self._events, (due, self._number, request))
+                    due = self.now + usual_delay(len(self.calls), "", {})
+                    heapq.heappush(self._events, (round(due, 6), self._number, request))
                 continue
             self._number += 1
             if isinstance(request, m.Call):
                 arguments = json.loads(request.arguments)
                 self.calls.append((request.tool, arguments))
                 number = self._numbers.setdefault(request.path, len(self._numbers) + 1)
-                due = round(self.now + self.delay(number, request.tool, arguments), 6)
+                due = self.now + self.delay(number, request.tool, arguments)
             assert due is not None
             if isinstance(request, m.Call) or request.seconds < KEPT_SECONDS:
                 due = self._dues.setdefault(request.path, due)
-            heapq.heappush(self._events, (due, self._number, request))
+            heapq.heappush(self._events, (round(due, 6), self._number, request))
 
     def _end_next(self, session: Session) -> None:
         due, _, request = heapq.heappop(self._events)

@@ -635,6 +635,16 @@ async with aclosing(numbers()) as stream:
     async for number in stream:
         await get(13)
 """,
+    "the class of a failed tool": """
+class Quiet:
+    def __enter__(self):
+        return self
+    def __exit__(self, kind, error, trace):
+        print(kind.__name__, issubclass(kind, ValueError), issubclass(type(error), KeyError))
+        return issubclass(kind, ValueError)
+with Quiet():
+    await get(13)
+""",
     "a failed tool in a class pattern": """
 try:
     await get(13)

@@ -143,7 +143,8 @@ class ChildMachine:
             child.allow(max(child.limits.cpu - self._used, 0))
 
     def _begin_leaving(self) -> None:
-        self._leaving = asyncio.get_running_loop().create_task(self._leave())
+        if self._leaving is None:
+            self._leaving = asyncio.get_running_loop().create_task(self._leave())
 
     async def _leave(self) -> None:
         """Give the child back to the pool."""

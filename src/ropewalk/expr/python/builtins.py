@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from .evaluation import CALLABLE_TYPES, Evaluation
-from .failures import is_instance
+from .failures import is_instance, kind_of
 from .formatting import format_value, representation, text
 from .operations import add
 from .ordered_set import OrderedFrozenSet, OrderedSet
@@ -146,7 +146,8 @@ _PUBLIC_TYPES: Final[dict[type[Any], type[Any]]] = {OrderedSet: set, OrderedFroz
 
 
 def _type(evaluation: Evaluation, value: Any, /) -> type[Any]:
-    return _PUBLIC_TYPES.get(type(value), type(value))
+    kind = kind_of(value) if isinstance(value, BaseException) else type(value)
+    return _PUBLIC_TYPES.get(kind, kind)
 
 
 def _plain(native: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from functools import lru_cache
 from typing import Any, Final
 
 from ...values import Json
@@ -95,6 +96,21 @@ def exception_from(record: dict[str, Any]) -> BaseException:
         error = kind(*record["args"])
     error.__dict__[_RECORD] = record
     return error
+
+
+def kind_of(error: BaseException) -> type[BaseException]:
+    """Return the class of an exception; that of a ToolError derives from the class that its tool raised."""
+    own: Any = type(error)
+    kinds: list[Any] = []
+    if isinstance(error, ToolError):
+        kinds = [EXCEPTIONS[name] for name in error.bases if name in EXCEPTIONS]
+    return _tool_error_of(own, kinds[0]) if kinds else own  # type: ignore[no-any-return]
+
+
+@lru_cache
+def _tool_error_of(kind: Any, raised: Any) -> Any:
+    bases = (kind,) if issubclass(kind, raised) else (kind, raised)
+    return type(kind.__name__, bases, {})
 
 
 def is_instance(error: BaseException, kinds: Any) -> bool:

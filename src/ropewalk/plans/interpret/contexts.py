@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ...expr.python.evaluation import UNCATCHABLE, BuiltinFunction, Members
-from ...expr.python.failures import RAISED, is_instance
+from ...expr.python.failures import RAISED, is_instance, kind_of
 from .functions import AsyncGenerator, Generator, drive
 from .shared import Shared
 from .statements import context_of
@@ -165,7 +165,7 @@ class Stack(Shared):
         """Leave a manager, or call a function with the exception, with the stack."""
 
         async def call(error: BaseException | None) -> Any:
-            return self._evaluation.call(exit, [None if error is None else type(error), error, None], {})
+            return self._evaluation.call(exit, [None if error is None else kind_of(error), error, None], {})
 
         self._add(call if callable(exit) else context_of(self._evaluation, exit, False)[1])
         return exit

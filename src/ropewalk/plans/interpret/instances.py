@@ -10,6 +10,7 @@ import enum
 from typing import Any, Final
 
 from ...expr.python.evaluation import BuiltinFunction, Members
+from ...expr.python.failures import kind_of
 from ...expr.python.operations import bound_method, exception_field, type_member
 from .suspending import result_of
 
@@ -163,7 +164,7 @@ class Instance(Members):
             return await result_of(evaluation, value) if is_async else value
 
         async def left(error: BaseException | None) -> Any:
-            value = leave.function(self, type(error) if error is not None else None, error, None)
+            value = leave.function(self, None if error is None else kind_of(error), error, None)
             return await result_of(evaluation, value) if is_async else value
 
         return entered, left
