@@ -331,6 +331,8 @@ out.append([list(x) for x in zip($list, $list)])
 out.append(dict(sorted($dict.items())))
 out.append(list(enumerate($list, start=$int)))
 del counts["a"]
+out.append($int @ $int)
+a @= $int
 out.append(counts.pop($text, $int))
 out.append(table.get($text, [$int])[-1:])
 box.n: (await later(int)) = $int
@@ -362,7 +364,6 @@ REFUSED: Final = [
     "try:|    $block|except* (await later(ValueError)):|    $block|    $block|else:|    $block|finally:|    $block",
     "class C#(metaclass=(await later(type))):|    pass",
     "class C#(a=(await later(1)), metaclass=(await later(type))):|    pass",
-    "out.append((await later(1)) @ (await later(2)))",
 ]
 """Statements that plans refuse by design; they are rare."""
 
@@ -411,11 +412,23 @@ class Grammar:
             options = OF_LOOPS
         elif depth >= DEEPEST:
             options = [option for option in STATEMENTS if not re.search(r"(?<! )\|", option)]
-        elif self._random.random() < 0.0015:
+        elif self._random.random() < 0.001:
             options = REFUSED
+        return self._written(self._random.choice(options), depth)
+
+    def one_statement(self) -> tuple[str, str]:
+        """Return the template of a statement, and the statement."""
+        while True:
+            template = self._random.choice(STATEMENTS)
+            text = self._written(template, 1)
+            if is_python(text):
+                return template, text
+
+    def _written(self, template: str, depth: int) -> str:
+        """Return a template with expressions and blocks in it."""
         self._number += 1
         lines: list[str] = []
-        for line in re.split(r"(?<! )\|", self._random.choice(options).replace("#", str(self._number))):
+        for line in re.split(r"(?<! )\|", template.replace("#", str(self._number))):
             code = line.lstrip()
             if code in ("$block", "$loop"):
                 code = self.block(depth + 1, code == "$loop")

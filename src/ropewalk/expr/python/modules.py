@@ -281,16 +281,11 @@ def _exit(evaluation: Evaluation, *code: Any) -> Any:
     raise Refused("sys.exit as a value; write it as a statement")
 
 
-def _chained(evaluation: Evaluation, values: Any) -> Iterator[Any]:
-    return itertools.chain.from_iterable(evaluation.iterate(value) for value in evaluation.iterate(values))
-
-
 MODULES: Final[dict[str, dict[str, Any]]] = {
     "re": {**RE, **{name: Constant(value) for name, value in FLAGS.items()}},
     "math": _MATH,
     "json": _JSON,
     "itertools": _ITERTOOLS,
-    "itertools.chain": {"from_iterable": _chained},
     "functools": {"reduce": _reduce, "cmp_to_key": _comparing},
     "operator": _OPERATOR,
     "statistics": {**_statistics_functions(), "StatisticsError": Constant(statistics.StatisticsError)},

@@ -122,6 +122,7 @@ BINARY: Final[dict[str, Operation]] = {
     "BitOr": _on_sets(operator.or_),
     "BitAnd": _on_sets(operator.and_),
     "BitXor": _on_sets(operator.xor),
+    "MatMult": lambda evaluation, left, right: operator.matmul(left, right),
 }
 
 
@@ -172,6 +173,7 @@ _SYMBOLS: Final = {
     "BitOr": "|",
     "BitAnd": "&",
     "BitXor": "^",
+    "MatMult": "@",
 }
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import bisect
 import email.utils
 import html
+import itertools
 import posixpath
 import string
 import typing
 import urllib.parse
 from collections import abc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -45,6 +46,10 @@ def _on_texts(native: Callable[..., Any]) -> Callable[..., Any]:
 
 def _table(module: Any, names: str) -> dict[str, Any]:
     return {name: _on_texts(getattr(module, name)) for name in names.split()}
+
+
+def _chained(evaluation: Any, values: Any) -> Iterator[Any]:
+    return itertools.chain.from_iterable(evaluation.iterate(value) for value in evaluation.iterate(values))
 
 
 # --- bisect ----------------------------------------------------------------------------------------
@@ -142,4 +147,5 @@ LIBRARY["typing"] = LIBRARY["typing_extensions"] = {
     "cast": lambda evaluation, kind, value: value,
 }
 LIBRARY["collections.abc"] = {name: Constant(getattr(abc, name)) for name in abc.__all__ if name != "ByteString"}
+LIBRARY["itertools.chain"] = {"from_iterable": _chained}
 LIBRARY["os.path"] = LIBRARY["posixpath"]

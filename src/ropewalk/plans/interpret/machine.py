@@ -131,6 +131,9 @@ class Task(Future):
         if waits_for is None:
             machine.call_soon(self._step)
             return
+        if waits_for is self:
+            machine.call_soon(self._step, RuntimeError(f"Task cannot await on itself: {self!r}"))
+            return
         waits_for.add_callback(self._wake)
         self._waits_for = waits_for
         if self._must_cancel and waits_for.cancel():
