@@ -20,6 +20,8 @@ from serve.server import Served, serve
 
 from .flow_kinds import DOCUMENTS, INPUT, KINDS, SCHEMAS, VALUES, source
 
+pytestmark = pytest.mark.process
+
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
 TESTS = str(Path(__file__).parents[1])
 MODULE = f"""\
@@ -29,8 +31,6 @@ sys.path.insert(0, {TESTS!r})
 from pathlib import Path
 
 from values.flow_kinds import KINDS, app, ping, search, source
-
-pytestmark = pytest.mark.process
 
 home = app()
 made = [home.as_tool(source(kind, Path(__file__).parent), name=kind.replace(" ", "_")) for kind in KINDS]
