@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.tiers import Scale
+
+from tiers import Scale
 
 from .grammar import PARAMETERS, Grammar, constructs, constructs_of
 from .virtual_loop import compared
@@ -46,6 +47,11 @@ CASES = {
         "        return 5\nts.append(asyncio.create_task(f()))\nreturn await ts[0]"
     ),
     "a function cannot be unpacked": "x, *y = lambda x: x",
+    "none spread in a list": "return [1, *None]",
+    "none spread in a tuple": "return (*None, 1)",
+    "none spread in a set": "return {*None}",
+    "none spread in a call": "return await same(1, *None)",
+    "none spread after an await": "return [await same(1), *(await same(None))]",
 }
 
 

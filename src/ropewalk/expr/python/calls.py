@@ -49,7 +49,7 @@ def _arguments(node: ast.Call, scope: Scope) -> Arguments:
         values: list[Any] = []
         for is_starred, get in positional:
             if is_starred:
-                values.extend(frame[0].collect(get(frame)))
+                values.extend(frame[0].spread(get(frame)))
             else:
                 values.append(get(frame))
         return values, keywords(frame)

@@ -123,6 +123,16 @@ class Evaluation:
         stored = self.stored
         return [stored(value) for value in self.iterate(values)]
 
+    def spread(self, values: Iterable[Any]) -> list[Any]:
+        """Return the elements of `*values` in a list, a tuple or a call; what has none is refused in Python's words."""
+        try:
+            return self.collect(values)
+        except TypeError as error:
+            kind, _, rest = str(error).removeprefix("'").partition("'")
+            if rest != " object is not iterable":
+                raise
+            raise TypeError(f"Value after * must be an iterable, not {kind}") from None
+
     def integer(self, value: Any) -> Any:
         """Return `value` unless it is an integer with more than MAX_BITS bits."""
 

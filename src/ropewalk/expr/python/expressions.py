@@ -253,7 +253,7 @@ def _walrus(node: ast.NamedExpr, scope: Scope) -> Getter:
 # --- displays and text -----------------------------------------------------------------------------
 
 
-def _elements(nodes: list[ast.expr], scope: Scope) -> Callable[[Frame], list[Any]]:
+def _elements(nodes: list[ast.expr], scope: Scope, in_set: bool = False) -> Callable[[Frame], list[Any]]:
     """Return the closure that gives the elements of a display, in a new list."""
     if not any(isinstance(node, ast.Starred) for node in nodes):
         parts = [expression(node, scope) for node in nodes]
@@ -272,7 +272,7 @@ def _elements(nodes: list[ast.expr], scope: Scope) -> Callable[[Frame], list[Any
         items: list[Any] = []
         for is_starred, part in spread:
             if is_starred:
-                items.extend(frame[0].collect(part(frame)))
+                items.extend(frame[0].collect(part(frame)) if in_set else frame[0].spread(part(frame)))
             else:
                 items.append(frame[0].stored(part(frame)))
         return items
@@ -290,7 +290,7 @@ def _tuple(node: ast.Tuple, scope: Scope) -> Getter:
 
 
 def _set(node: ast.Set, scope: Scope) -> Getter:
-    build = _elements(node.elts, scope)
+    build = _elements(node.elts, scope, in_set=True)
     return lambda frame: frame[0].new_set(build(frame))
 
 
