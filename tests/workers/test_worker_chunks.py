@@ -40,6 +40,8 @@ async def item(at: int, base: int = 0, ms: int = 0) -> dict[str, int]:
     if at == -1:
         raise ValueError("minus one")
     await asyncio.sleep(0.002)
+    while os.path.exists(os.path.join(os.path.dirname(__file__), "gate")):
+        await asyncio.sleep(0.01)
     if base != 1:
         note("end", f"item{at}", os.getpid())
     return {"at": at, "base": base}
@@ -70,12 +72,15 @@ def values(scene: Crew, run_id: str) -> Any:
 
 def test_a_large_map_is_shared_and_keeps_the_order_of_its_items(crew: Start) -> None:
     scene = squares(crew)
+    gate = scene.folder / "gate"
+    gate.touch()
     workers = scene.hire(3)
     scene.submit("chain.yaml", id="x", input={"items": list(range(1000))})
+    scene.until(lambda: len({line.split()[2] for line in scene.lines() if line.startswith("start item")}) >= 2)
+    gate.unlink()
     assert scene.until_ended("x") == "completed"
     assert [value["at"] for value in values(scene, "x")] == list(range(1000))
     assert set(calls(scene).values()) == {1}
-    assert len({line.split()[2] for line in scene.lines() if line.startswith("end item")}) >= 2
     recorded = scene.recorded("x")  # in the run's own journal
     assert {f"each[{i}]/{node}" for i in range(1000) for node in ("one", "two")} <= recorded
     assert len(workers) == 3
