@@ -47,6 +47,10 @@ CASES = {
         "        return 5\nts.append(asyncio.create_task(f()))\nreturn await ts[0]"
     ),
     "a function cannot be unpacked": "x, *y = lambda x: x",
+    "an annotation left of an await reads a name that is not bound yet": (
+        "async def f():\n    def g(x: a, y: (await same(1))):\n        return 1\n    a = 2\n    return g(1, 2)\n"
+        "return await f()"
+    ),
     "none spread in a list": "return [1, *None]",
     "none spread in a tuple": "return (*None, 1)",
     "none spread in a set": "return {*None}",

@@ -16,7 +16,7 @@ from ...expr.python.expressions import assign_target, expression, module_path, t
 from ...expr.python.failures import RAISED
 from ...expr.python.method_table import method_of
 from ...expr.python.operations import COMPARISONS, member, set_item
-from ...expr.python.scope import Frame, Scope, annotations_of, bound_names
+from ...expr.python.scope import Frame, Scope, bound_names, every_annotation, names_type
 from ...expr.python.values import UNBOUND
 from ..read.names import set_suspends, suspends
 from .calls import StepCoroutine, is_module_function, tool_name
@@ -115,8 +115,13 @@ class Parts:
         return new
 
     def with_first_values(self, function: Any) -> Any:
-        """Take the default values and the computed annotations of a copied function, and return it."""
-        computed = annotations_of(function)
+        """Take the default values of a copied function, and the annotations that compute or read, and return it."""
+        computed = [
+            annotation
+            for annotation in every_annotation(function)
+            if not names_type(annotation)
+            or (isinstance(annotation, ast.Name) and self.scope.find(annotation.id) is not None)
+        ]
         parameters = function.args = copy.copy(function.args)
         parameters.defaults = [self.put(default) for default in parameters.defaults]
         parameters.kw_defaults = [None if item is None else self.put(item) for item in parameters.kw_defaults]
