@@ -21,7 +21,7 @@ from ropewalk.tools.directory import javascript
 from ropewalk.tools.directory.directory import DirectoryCaller
 from tools.mcp_lab import alive, gone
 
-pytestmark = needs_node
+pytestmark = [pytest.mark.process, needs_node]
 
 
 async def test_a_process_killed_in_mid_call_is_told_and_the_next_call_works(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from . import corpus_world
 from .test_boundary import is_alive
 
 pytestmark = [
+    pytest.mark.process,
     pytest.mark.anyio,
     pytest.mark.skipif(sys.platform != "linux", reason="the sandbox of a child is that of Linux"),
 ]
