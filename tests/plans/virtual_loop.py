@@ -58,6 +58,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._now = 0.0
         self._clock_resolution = 1e-12
         self._timers = 0
+        self.is_over = False  # True after a deadlock, when the runner cancels what is left
 
     def time(self) -> float:
         return self._now
@@ -71,6 +72,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if not self._ready:  # type: ignore[attr-defined]
             live = [handle for handle in self._scheduled if not handle.cancelled()]  # type: ignore[attr-defined]
             if not live:
+                self.is_over = True
                 raise Deadlock("every task waits for another one; nothing can wake them")
             self._now = max(self._now, min(handle.when() for handle in live))
         super()._run_once()  # type: ignore[misc]
@@ -91,7 +93,8 @@ def run_python(
     def make(tool: str) -> Any:
         async def call(*values: Any, **named: Any) -> Any:
             arguments = json.loads(json.dumps(dict(zip(tools[tool] or (), values, strict=False)) | named))
-            calls.append((tool, arguments))
+            if not loop.is_over:
+                calls.append((tool, arguments))
             await asyncio.sleep(delay(len(calls), tool, arguments))
             try:
                 return as_data(json.loads(json.dumps(answer(tool, dict(arguments)))))
