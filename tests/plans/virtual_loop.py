@@ -93,8 +93,7 @@ def run_python(
     def make(tool: str) -> Any:
         async def call(*values: Any, **named: Any) -> Any:
             arguments = json.loads(json.dumps(dict(zip(tools[tool] or (), values, strict=False)) | named))
-            if not loop.is_over:
-                calls.append((tool, arguments))
+            calls.extend([(tool, arguments)] if not loop.is_over else [])
             await asyncio.sleep(delay(len(calls), tool, arguments))
             try:
                 return as_data(json.loads(json.dumps(answer(tool, dict(arguments)))))
