@@ -34,8 +34,9 @@ async def test_a_process_killed_in_mid_call_is_told_and_the_next_call_works(tmp_
     assert gone(pid)
     other = await pid_of(tools)
     assert other != pid
+    [start] = tools._node._starts.values()
     os.kill(other, signal.SIGKILL)  # now between two calls
-    await until(lambda: not Path(f"/proc/{other}").exists())  # we have heard of it
+    await until(start.result()._child.exited.is_set)  # we have heard of it
     assert await pid_of(tools) not in (pid, other)
     await tools.close()
 
