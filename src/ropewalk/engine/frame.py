@@ -108,7 +108,7 @@ class NodeSlot:
         self.repeatable = False  # whether its tool may be called again after a call that took effect
         self.undo: Any = None  # makes the call that takes back a finished call of its tool
         self.direct: Any = None  # the parts of a tool call that the region's loop makes itself
-        self.host_slot: int | None = None  # in the frame around: the host of a program, which is told of each result
+        self.host_slot: int | None = None  # where the outer frame has the host of a program, which takes each result
         self.attempt_slot: int | None = None
         self.error_slot: int | None = None
         self.view_slot: int | None = None

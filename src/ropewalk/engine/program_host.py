@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..errors import ExpressionError, JournalConflict, NodeFailed
+from ..expr.python.failures import failure_record
 from ..fast_dataclass import dataclass
 from ..ir import Frame
 from ..journal.past import load
@@ -218,7 +219,7 @@ class ProgramHost:
         return now
 
     def log(self, text: str) -> None:
-        """Report a printed text to whoever watches the run; a replay prints what was reported before."""
+        """Report a printed text to whoever watches the run, but not again in a replay."""
         if self._session.replayed:
             return
         self._run.report("printed", self._path, self._node_slot.name, {"text": self._run.redact(text)})
@@ -294,8 +295,10 @@ class ProgramHost:
             if isinstance(request, m.Call):
                 body, key = self._plan.bodies[request.tool], step_key(path)
                 self._steps[key] = path
-                outcome = await body.run(body.open(self._frame, key, json.loads(request.arguments), step))
-                del self._steps[key]
+                try:
+                    outcome = await body.run(body.open(self._frame, key, json.loads(request.arguments), step))
+                finally:
+                    del self._steps[key]
                 value = outcome.value
             elif isinstance(request, m.Question):
                 value = await self._ask(request)
@@ -303,7 +306,6 @@ class ProgramHost:
                 await wait_until(self._run, due or 0.0)
                 value = None
         except NodeFailed as failed:
-            self._steps.pop(step_key(path), None)
             self._failures[path] = failed
             self._session.end(path, False, json.dumps(_failure(failed)))
             return
@@ -329,7 +331,5 @@ class ProgramHost:
 
 def _failure(failed: NodeFailed) -> dict[str, Json]:
     """Return a failure as the program sees it."""
-    from ..expr.python.failures import failure_record
-
     record = failure_record({"message": failed.message, "kind": failed.kind, "classes": list(failed.classes)}, "")
     return {"type": failed.kind, "message": failed.message, "classes": record["bases"]}

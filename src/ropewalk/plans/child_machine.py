@@ -122,7 +122,7 @@ class ChildMachine:
                 return self._child
             await self._discard(ProgramStopped("died", self._pool.limits))
         child = await self._begin_in_child(len(self._deliveries))
-        # The messages are those of before, which were judged then.
+        # The first child has sent the same messages, and they were judged then.
         readings, digest = iter(self._readings), hashlib.blake2b()
         await self._turn(child, digest, lambda child, value: next(readings, m.Reading(0)))
         begin = 0
