@@ -8,24 +8,20 @@ its flow uses, which tools it calls, and that each call that needs an approval f
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, Protocol, TypeAlias
 
-from ..codec import flow_from_json
 from ..errors import InvalidFlow, Problem
-from ..expr.ast import Fn, Lit
 from ..expr.function_registry import function
 from ..expr.operators import OverBudget
 from ..expr.python import functions  # noqa: F401 - registers what `compute_piece` replaces
 from ..expr.python.piece import ProgramFailed
 from ..expr.python.values import Refused, unpack
-from ..ir import Flow, Graph, Node, bodies, nodes_of, refs_inside
 from ..notations.pieces import ELSEWHERE, with_pieces_elsewhere
-from ..notations.plan.program import PlanTool
 from ..notations.registry import NOTATIONS, Compiled
 from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait
 from ..plans.boundary.pool import Conversation, ProgramStopped, pool
-from ..tools.reserved import OWN, WORLD
+from ..plans.compiler import program_problems
 from ..values import Json, check_json, digest
 
 ORIGIN: Final = "origin"
@@ -87,7 +83,10 @@ class ReaderHere:
         return values_in(code)
 
     def compile(self, document: Mapping[str, Any]) -> Compiled:
-        return NOTATIONS["plan"].compile(document)
+        compiled = NOTATIONS["plan"].compile(document)
+        if problems := program_problems(document, compiled.flow.input_schema):
+            raise InvalidFlow(problems)
+        return compiled
 
     def types(self, document: Mapping[str, Any], cards: Any) -> Types:
         from ..notations.plan.check import type_problems
@@ -245,53 +244,6 @@ def compiled_from(document: Mapping[str, Any], answer: Any) -> Compiled:
         raise InvalidFlow([_stopped(answer)])
     if "problems" in answer:
         raise InvalidFlow(map(_problem, answer["problems"]))
-    from ..notations.plan.render import compiled_plan
+    from ..notations.plan.render import plan_of
 
-    fields: dict[str, Json] = {"ropewalk": 1, "name": "plan", **with_pieces_elsewhere(answer["flow"])}
-    flow = flow_from_json(fields)
-    _judge(flow, document)
-    return compiled_plan(document, flow, answer["input"])
-
-
-def _judge(flow: Flow, document: Mapping[str, Any]) -> None:
-    """Refuse a flow that does what no program can ask for."""
-    entries: Any = document.get("tools") or {}
-    named = [PlanTool.read(entry) for entry in entries.values()]
-    known = {tool.id for tool in named} | {f"{OWN}:{name}" for name in WORLD}
-    for graph in (flow.body, *(body for node in nodes_of(flow.body) for body in bodies(node))):
-        approved = _approved_call(graph, named)
-        for node in graph.nodes:
-            op = node.op
-            if type(op) not in _OPS:
-                raise _unfit(f"a node of the kind {type(op).__name__}")
-            if isinstance(op, Call):
-                if op.tool not in known or op.also is not None or op.undo is not None:
-                    raise _unfit(f"a call of {op.tool}")
-                if any(tool.id == op.tool and tool.approve for tool in named) and approved is None:
-                    raise _unfit(f"a call of {op.tool} without its approval")
-            if isinstance(op, Wait) and op.call is not None and approved is None:
-                raise _unfit("an approval without its call")
-        if any(ref.root == "secret" for ref in refs_inside(graph)):
-            raise _unfit("a secret")
-
-
-def _approved_call(graph: Graph, named: Sequence[PlanTool]) -> Node | None:
-    """Return the call of a region that is nothing but an approval and the call that it is for; None for any other."""
-    if not graph.ordered or len(graph.nodes) != 2:
-        return None
-    wait, call = graph.nodes
-    if not isinstance(call.op, Call) or any(node.when or node.gate or node.after for node in (wait, call)):
-        return None
-    op = call.op
-    for version in {tool.version for tool in named if tool.id == op.tool}:
-        about = (Lit(op.tool), op.args, *((Lit(version),) if version else ()))
-        asked = Wait(approval=Fn("py:question", about), call=Fn("py:approved_call", about), made_by=call.id)
-        # A rejection fails the node, unless something reads the answer or replaces the failure.
-        is_read = any(ref.root == "out" and ref.path[:1] == (wait.id,) for ref in refs_inside(graph))
-        if wait.op == asked and wait.policy.on_error is None and not is_read:
-            return call
-    return None
-
-
-def _unfit(what: str) -> InvalidFlow:
-    return InvalidFlow([Problem(path="code", message=f"the program cannot be run: it gives {what}", column=1)])
+    return plan_of(document, answer["input"])

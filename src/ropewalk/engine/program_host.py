@@ -131,7 +131,7 @@ class ProgramHost:
 
     async def _end(self, outcome: Outcome) -> Json:
         if outcome.status == "completed":
-            return outcome.result
+            return {"result": outcome.result, "printed": [outcome.printed]} if outcome.printed else outcome.result
         if self._plan.durable:
             now, failed_keys = self._run.now(), [step_key(path) for path in outcome.failed]
             data = {"line": outcome.line, "error": outcome.error, "failed": failed_keys}

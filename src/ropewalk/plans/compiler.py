@@ -13,19 +13,18 @@ from typing import Any, Final
 import orjson
 
 from ..check import ToolCard
-from ..check.facts import constants_of
-from ..codec import flow_to_json
 from ..errors import ExpressionError, InvalidFlow, Problem
 from ..expr.function_registry import find_function
 from ..expr.operators import OverBudget
 from ..expr.python.piece import ProgramFailed
 from ..expr.python.values import Refused, pack
-from ..ir import Flow
 from ..notations.plan.check import type_problems
+from ..notations.plan.compile import problem_at
 from ..notations.plan.names import names_in, values_in
 from ..notations.plan.render import compile_document
 from ..values import Json
 from .boundary.child import Link
+from .program import Program
 
 _MOST_FOLDED: Final = 100_000
 """Bytes of JSON above which the value of a constant piece is computed in the run."""
@@ -44,29 +43,22 @@ def names(message: dict[str, Any], link: Link) -> Json:
     return {"names": sorted(names_in(code)), "values": sorted(values_in(code))}
 
 
+def program_problems(document: Mapping[str, Any], schema: Any) -> list[Problem]:
+    """Return what the language lacks for the program of a document."""
+    tools = {name: tuple(entry.get("parameters") or ()) for name, entry in (document.get("tools") or {}).items()}
+    code, function = str(document["code"]), document.get("function") is True
+    program = Program(code, tools, (schema or {}).get("properties", {}), function=function)
+    return [problem_at(code, found.line, found.column + 1, found.message) for found in program.problems]
+
+
 def compile_plan(message: dict[str, Any], link: Link) -> Json:
-    """Return the flow of a plan document with its constant pieces computed, or its problems."""
+    """Return the schema of the input of a plan document, or its problems."""
     try:
-        compiled = compile_document(message["document"])
+        schema = compile_document(message["document"]).flow.input_schema
+        problems = program_problems(message["document"], schema)
     except InvalidFlow as error:
         return {"problems": problems_to_json(error.problems)}
-    document = flow_to_json(compiled.flow)
-    _fold(document, compiled.flow)
-    # The parent has the text and the limits of the document already.
-    flow = {name: document[name] for name in ("body", "regions")}
-    return {"flow": flow, "input": compiled.flow.input_schema}
-
-
-def _fold(document: dict[str, Any], flow: Flow) -> None:
-    """Put the values of constant pieces into a flow, so that its bounds can be read without computing anything."""
-    constants = constants_of(flow)
-    for region in document["regions"]:
-        for node in region["nodes"]:
-            value = node["op"].get("value")
-            if type(value) is dict and value.get("fn") == "py:piece" and node["id"] in constants:
-                constant = constants[node["id"]]
-                if len(orjson.dumps(constant)) <= _MOST_FOLDED:
-                    node["op"]["value"] = {"lit": constant}
+    return {"problems": problems_to_json(problems)} if problems else {"input": schema}
 
 
 def types(message: dict[str, Any], link: Link) -> Json:

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors import InvalidFlow, Problem
-from ...expr.ast import Obj
 from ...ir import Flow
 from ...values import Json
 from .. import fields as f
 from ..fields import read_document
 from ..registry import Compiled, failures
-from .compile import Rejected, compile_program
+from .compile import Rejected
+from .flow import program_flow
 from .program import PlanTool
 from .read import FIELDS, input_schema
 
@@ -54,16 +54,28 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
     # The program cannot be read without valid fields, so report these problems alone.
     if report:
         raise InvalidFlow(report)
-    name = str(given.get("name", given.get("id", "plan")))
     try:
         schema = input_schema(str(code), given)
-        raw_tools: Any = given.get("tools") or {}
-        tools = {tool: PlanTool.read(entry) for tool, entry in raw_tools.items()}
-        names = [*(schema or {}).get("properties", {})]
-        inside, parallel = given.get("function") is True, str(given.get("parallel", "none"))
-        flow = compile_program(name, str(code), tools, names, inside=inside, parallel=parallel)
     except Rejected as error:
         raise InvalidFlow(error.problems) from None
+    return plan_of(given, schema)
+
+
+def plan_of(given: Mapping[str, Json], schema: Any) -> Compiled:
+    """Return the plan of a document whose input has this schema, without reading its program."""
+    raw_tools: Any = given.get("tools") or {}
+    tools = {tool: PlanTool.read(entry) for tool, entry in raw_tools.items()}
+    names = [*(schema or {}).get("properties", {})]
+    name = str(given.get("name", given.get("id", "plan")))
+    flow = program_flow(
+        name,
+        str(given["code"]),
+        tools,
+        names,
+        function=given.get("function") is True,
+        contained="origin" in given,
+        overlap=given.get("parallel") == "reads",
+    )
     return compiled_plan(given, flow, schema)
 
 
@@ -97,7 +109,7 @@ def compiled_plan(given: Mapping[str, Json], flow: Flow, schema: Json) -> Compil
 
 def prints(flow: Flow) -> bool:
     """Return True if the value of a compiled plan contains the printed text in addition to the result."""
-    return isinstance(getattr(flow.body.nodes[-1].op, "value", None), Obj)
+    return "print" in str(getattr(flow.body.nodes[-1].op, "text", ""))
 
 
 def _render(ending: Any) -> dict[str, Json]:
