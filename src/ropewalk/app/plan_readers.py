@@ -21,7 +21,6 @@ from ..notations.pieces import ELSEWHERE, with_pieces_elsewhere
 from ..notations.registry import NOTATIONS, Compiled
 from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait
 from ..plans.boundary.pool import Conversation, ProgramStopped, pool
-from ..plans.compiler import program_problems
 from ..values import Json, check_json, digest
 
 ORIGIN: Final = "origin"
@@ -83,10 +82,7 @@ class ReaderHere:
         return values_in(code)
 
     def compile(self, document: Mapping[str, Any]) -> Compiled:
-        compiled = NOTATIONS["plan"].compile(document)
-        if problems := program_problems(document, compiled.flow.input_schema):
-            raise InvalidFlow(problems)
-        return compiled
+        return NOTATIONS["plan"].compile(document)
 
     def types(self, document: Mapping[str, Any], cards: Any) -> Types:
         from ..notations.plan.check import type_problems
@@ -239,7 +235,7 @@ def _stopped(error: ProgramStopped) -> Problem:
 
 
 def compiled_from(document: Mapping[str, Any], answer: Any) -> Compiled:
-    """Return what a child compiled, as far as this process may use it."""
+    """Return the plan of a document that a child has read."""
     if isinstance(answer, ProgramStopped):
         raise InvalidFlow([_stopped(answer)])
     if "problems" in answer:

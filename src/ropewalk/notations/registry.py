@@ -150,8 +150,6 @@ def write(flow: Flow, kind: str, losses: list[Problem] | None = None) -> dict[st
         suggestion = did_you_mean(kind, writers)
         why = None if suggestion else f"available: {', '.join(writers)}"
         raise NotFound("notation that flows are written in", kind, suggestion=suggestion, why=why)
-    if kind not in HOLD_PYTHON:
-        flow = _without_python(flow, losses)
     document = notation.write(flow, losses)
     # The notation may have rules that its writer does not know, so read the document back.
     try:
@@ -160,24 +158,6 @@ def write(flow: Flow, kind: str, losses: list[Problem] | None = None) -> dict[st
         problems = [replace(problem, message=f"{kind}: {problem.message}") for problem in error.problems]
         raise InvalidFlow(problems) from None
     return document
-
-
-HOLD_PYTHON: Final = frozenset(("flow", "plan"))
-"""The notations that can hold the Python of a plan."""
-
-
-def _without_python(flow: Flow, losses: list[Problem] | None) -> Flow:
-    """Return the flow of a plan with expressions in place of its Python; any other flow is returned unchanged."""
-    from .plan.portable import portable, uses_python  # only conversions need it
-
-    if not uses_python(flow):
-        return flow
-    flow, refused = portable(flow)
-    if losses is None and refused:
-        raise InvalidFlow(refused)
-    if losses is not None:
-        losses += refused
-    return flow
 
 
 def failures(ending: Any) -> list[dict[str, Json]]:

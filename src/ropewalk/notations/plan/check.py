@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...errors import Problem
-from .compile import Rejected, parse, problem_at
+from ...errors import InvalidFlow, Problem
 from .program import PlanError, PlanTool, Program
 from .read import input_schema
+from .source import parse, problem_at
 from .types import Cards, TypeCheck
 
 
@@ -20,7 +20,7 @@ def type_problems(document: Mapping[str, Any], cards: Cards) -> tuple[list[Probl
     try:
         tree = parse(code)
         inputs = input_schema(code, document)
-    except Rejected:
+    except InvalidFlow:
         return [], []
     tools = {name: PlanTool.read(entry) for name, entry in (document.get("tools") or {}).items()}
     program = Program(code, tree, tools, (inputs or {}).get("properties", {}), document.get("function") is True)

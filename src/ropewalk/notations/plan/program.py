@@ -20,7 +20,6 @@ from ...expr.python.modules import MODULES
 from ...fast_dataclass import dataclass
 from ...values import Json, did_you_mean
 from .facts import facts_of, nodes_by_type, walk
-from .texts import Source
 
 WORLD: Final[dict[str, str]] = {
     "now": "now",
@@ -127,9 +126,6 @@ class Program:
     ) -> None:
         self.tools, self.inputs, self.inside, self.parallel = dict(tools), tuple(inputs), inside, parallel
         self.tree, self.nodes = tree, nodes_by_type(tree)
-        self.source = Source(
-            code, (node for nodes in self.nodes.values() for node in nodes if isinstance(node, ast.stmt))
-        )
         self.functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
         self.imports = imported_names(self.all(ast.Import, ast.ImportFrom))
         self.names = self._bound_names()

@@ -16,8 +16,8 @@ from .. import fields as f
 from ..budget import check_budget
 from ..fields import Checker
 from ..undo import check_undo_policy
-from .compile import parse
 from .program import MODES
+from .source import parse
 
 FIELDS: Final[dict[str, Checker]] = {
     "id": f.name,

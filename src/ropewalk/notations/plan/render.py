@@ -8,14 +8,15 @@ from typing import Any
 
 from ...errors import InvalidFlow, Problem
 from ...ir import Flow
+from ...plans.program import Program
 from ...values import Json
 from .. import fields as f
 from ..fields import read_document
 from ..registry import Compiled, failures
-from .compile import Rejected
 from .flow import program_flow
 from .program import PlanTool
 from .read import FIELDS, input_schema
+from .source import located
 
 
 def fits(document: Mapping[str, Json]) -> bool:
@@ -54,11 +55,18 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
     # The program cannot be read without valid fields, so report these problems alone.
     if report:
         raise InvalidFlow(report)
-    try:
-        schema = input_schema(str(code), given)
-    except Rejected as error:
-        raise InvalidFlow(error.problems) from None
+    schema = input_schema(str(code), given)
+    if problems := located(str(code), _program(given, schema).problems):
+        raise InvalidFlow(problems)
     return plan_of(given, schema)
+
+
+def _program(given: Mapping[str, Json], schema: Any) -> Program:
+    """Return the program of a document, whose problems are what the language lacks for it."""
+    entries: Any = given.get("tools") or {}
+    tools = {name: tuple(entry.get("parameters") or ()) for name, entry in entries.items()}
+    function = given.get("function") is True
+    return Program(str(given["code"]), tools, (schema or {}).get("properties", {}), function=function)
 
 
 def plan_of(given: Mapping[str, Json], schema: Any) -> Compiled:

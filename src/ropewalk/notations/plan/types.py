@@ -35,7 +35,7 @@ from ...expr.python.scope import COMPREHENSIONS, parameter_names
 from ...values import did_you_mean
 from .aliases import MAX_DEPTH, changed_places, place_of
 from .argument_types import ArgumentCheck
-from .calls import named_arguments
+from .arguments import named_arguments
 from .facts import facts_of, facts_of_all, parts_of
 from .narrowing import always_leaves, expects_failure, tested_names
 from .program import FUNCTIONS_OF_PROGRAMS, PlanError, Program

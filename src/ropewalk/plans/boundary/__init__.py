@@ -14,6 +14,6 @@ what comes back: a child says what a program *asks for*, the parent decides what
 | `watch.py` | the thread that kills a child that exceeds its limits |
 | `pool.py` | the pool: leases of children, one program at a time in each |
 
-The boundary does not know what the messages mean. Services do (`plans/services.py`): a service is a function of a
-message and the link, and runs in the child.
+The boundary does not know what the messages mean. Services do (`notations/plan/services.py`). A service is a function
+of a message and the link, and runs in the child.
 """

@@ -11,18 +11,19 @@ import gc
 import os
 import signal
 import socket
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
 
 from . import child, sandbox
 
+Services: TypeAlias = Mapping[str, child.Service]
+WarmUp: TypeAlias = Callable[[], None]
 _MEMORY: Final = 512 << 20
 """Bytes that a child may take beyond what it has at its start."""
 
 
-def main(descriptor: int) -> None:
+def main(descriptor: int, services: Services, warm_up: WarmUp) -> None:
     """Fork children at the requests that come over a connection, until it ends."""
-    from ..services import SERVICES, warm_up
-
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the children
     control = socket.socket(fileno=descriptor)
     warm_up()
@@ -39,7 +40,7 @@ def main(descriptor: int) -> None:
         pid = os.fork()
         if pid == 0:
             sandbox.enter(descriptors[0], _MEMORY, own)
-            child.serve(socket.socket(fileno=descriptors[0]), SERVICES)
+            child.serve(socket.socket(fileno=descriptors[0]), services)
             os._exit(0)
         os.close(descriptors[0])
         handle = os.pidfd_open(pid)
@@ -47,11 +48,9 @@ def main(descriptor: int) -> None:
         os.close(handle)
 
 
-def run_alone(descriptor: int) -> None:
+def run_alone(descriptor: int, services: Services, warm_up: WarmUp) -> None:
     """Be the only child of the process that started this one."""
-    from ..services import SERVICES, warm_up
-
     warm_up()
     sandbox.measure()
     sandbox.enter(descriptor, _MEMORY, os.getppid())
-    child.serve(socket.socket(fileno=descriptor), SERVICES)
+    child.serve(socket.socket(fileno=descriptor), services)

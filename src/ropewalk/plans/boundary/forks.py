@@ -15,8 +15,9 @@ from typing import Final
 _START: Final = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
+from ropewalk.notations.plan import services
 from ropewalk.plans.boundary.forker import {0}
-{0}(int(sys.argv[2]))
+{0}(int(sys.argv[2]), services.SERVICES, services.warm_up)
 """
 _CPU_CLOCK: Final = 2  # CPUCLOCK_SCHED: the processor time of all threads
 HAS_HELPER: Final = sys.platform == "linux" and hasattr(os, "pidfd_open") and hasattr(socket, "send_fds")

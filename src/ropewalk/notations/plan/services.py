@@ -1,7 +1,6 @@
-"""The compiler of plans as services of a child: names, compilation, types and pieces of programs of models.
+"""What a child does for its parent: answers questions about programs of models, and plays them.
 
-This is the child's half of the adapter between the boundary and `notations/plan/`; `app/isolated_plans.py` is the
-parent's. Both go when programs are interpreted as a whole.
+A service is a function of a message and the link to the parent. `app/plan_readers.py` is the parent's half.
 """
 
 from __future__ import annotations
@@ -12,22 +11,19 @@ from typing import Any, Final
 
 import orjson
 
-from ..check import ToolCard
-from ..errors import ExpressionError, InvalidFlow, Problem
-from ..expr.function_registry import find_function
-from ..expr.operators import OverBudget
-from ..expr.python.piece import ProgramFailed
-from ..expr.python.values import Refused, pack
-from ..notations.plan.check import type_problems
-from ..notations.plan.compile import problem_at
-from ..notations.plan.names import names_in, values_in
-from ..notations.plan.render import compile_document
-from ..values import Json
-from .boundary.child import Link
-from .program import Program
+from ...check import ToolCard
+from ...errors import ExpressionError, InvalidFlow, Problem
+from ...expr.function_registry import find_function
+from ...expr.operators import OverBudget
+from ...expr.python.piece import ProgramFailed
+from ...expr.python.values import Refused, pack
+from ...plans import play
+from ...plans.boundary.child import Link, Service
+from ...values import Json
+from .check import type_problems
+from .names import names_in, values_in
+from .render import compile_document
 
-_MOST_FOLDED: Final = 100_000
-"""Bytes of JSON above which the value of a constant piece is computed in the run."""
 FIELDS: Final = ("path", "message", "suggestion", "column")
 """The fields of a problem that pass the boundary."""
 
@@ -43,22 +39,12 @@ def names(message: dict[str, Any], link: Link) -> Json:
     return {"names": sorted(names_in(code)), "values": sorted(values_in(code))}
 
 
-def program_problems(document: Mapping[str, Any], schema: Any) -> list[Problem]:
-    """Return what the language lacks for the program of a document."""
-    tools = {name: tuple(entry.get("parameters") or ()) for name, entry in (document.get("tools") or {}).items()}
-    code, function = str(document["code"]), document.get("function") is True
-    program = Program(code, tools, (schema or {}).get("properties", {}), function=function)
-    return [problem_at(code, found.line, found.column + 1, found.message) for found in program.problems]
-
-
 def compile_plan(message: dict[str, Any], link: Link) -> Json:
     """Return the schema of the input of a plan document, or its problems."""
     try:
-        schema = compile_document(message["document"]).flow.input_schema
-        problems = program_problems(message["document"], schema)
+        return {"input": compile_document(message["document"]).flow.input_schema}
     except InvalidFlow as error:
         return {"problems": problems_to_json(error.problems)}
-    return {"problems": problems_to_json(problems)} if problems else {"input": schema}
 
 
 def types(message: dict[str, Any], link: Link) -> Json:
@@ -101,8 +87,24 @@ def _record(record: Mapping[str, Any]) -> dict[str, Json]:
     return {**record, "args": arguments}
 
 
+def _echo(message: dict[str, Any], link: Link) -> Json:
+    """Return what the message holds: the cheapest program."""
+    return message.get("value")
+
+
+SERVICES: Final[Mapping[str, Service]] = {
+    "echo": _echo,
+    "names": names,
+    "compile": compile_plan,
+    "types": types,
+    "piece": piece,
+    "play": play.play,
+}
+
+
 def warm_up() -> None:
     """Use everything once: a child can open no file, so whatever is imported late must be here before."""
+    play.warm_up()
     code = (
         "from datetime import datetime\nimport asyncio, statistics, textwrap, calendar, re, json\n"
         "x: int\nrows = [r async for r in []] if x is None else [{'a': x}]\n"
