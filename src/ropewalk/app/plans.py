@@ -221,7 +221,7 @@ class Plans:
             run_id: The id of the run; a run of this id that exists is resumed.
             approve: Which calls wait for an approval: "none", "destructive" or "writes".
             parallel: Which calls may overlap where Python makes one after another: "reads" (those of tools that only
-                read), "all" or "none". Default: `[plans] parallel`, which is "reads" unless the project sets it.
+                read) or "none". Default: `[plans] parallel`, which is "reads" unless the project sets it.
             on_event: Gets the events of the run while it executes.
 
         Returns:

@@ -42,8 +42,6 @@ LANGUAGE: Final = frozenset(("approve", "wait_for", "call_tool", "now", "uuid", 
 """The functions of the language itself. They win over tools of the same name."""
 WORLD_MODULES: Final = frozenset(("uuid", "random", "time"))
 """Modules of which only the calls in WORLD are known."""
-MODES: Final = ("none", "reads", "all")
-"""Which calls may overlap where Python makes one after another: none, those of tools that only read, or all."""
 ASYNCIO: Final = frozenset(
     ("sleep", "gather", "wait_for", "timeout", "create_task", "ensure_future", "run", "as_completed")
 )
@@ -113,7 +111,6 @@ class Program:
     # `names`: Every name that the program binds somewhere.
     # `kept`: Names that hold calls which are awaited later, with the call to make then (`concurrency.py`).
     # `semaphores`: For each name of a semaphore how many calls it lets through at once.
-    # `parallel`: Which calls may overlap: "none", "reads" or "all".
 
     def __init__(
         self,
@@ -122,9 +119,8 @@ class Program:
         tools: Mapping[str, PlanTool],
         inputs: Iterable[str],
         inside: bool,
-        parallel: str = "none",
     ) -> None:
-        self.tools, self.inputs, self.inside, self.parallel = dict(tools), tuple(inputs), inside, parallel
+        self.tools, self.inputs, self.inside = dict(tools), tuple(inputs), inside
         self.tree, self.nodes = tree, nodes_by_type(tree)
         self.functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
         self.imports = imported_names(self.all(ast.Import, ast.ImportFrom))
