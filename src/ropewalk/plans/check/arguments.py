@@ -64,9 +64,7 @@ def problems_of_local_call(name: str, takes: ast.arguments, call: ast.Call) -> I
     has_star = any(isinstance(part, ast.Starred) for part in call.args)
     if len(call.args) > len(positional) and takes.vararg is None and not has_star:
         many = "s" * (len(positional) != 1)
-        yield problem_at(
-            call, f"{name} takes {len(positional)} positional argument{many}, {len(call.args)} were given"
-        )
+        yield problem_at(call, f"{name} takes {len(positional)} positional argument{many}, {len(call.args)} were given")
     got = set() if has_star else set(positional[: len(call.args)])
     by_name = parameter_names(takes)[len(takes.posonlyargs) :]
     for keyword in call.keywords:
@@ -80,9 +78,7 @@ def problems_of_local_call(name: str, takes: ast.arguments, call: ast.Call) -> I
     if has_star or any(keyword.arg is None for keyword in call.keywords):
         return
     required = positional[: len(positional) - len(takes.defaults)]
-    required += [
-        part.arg for part, default in zip(takes.kwonlyargs, takes.kw_defaults, strict=True) if default is None
-    ]
+    required += [part.arg for part, default in zip(takes.kwonlyargs, takes.kw_defaults, strict=True) if default is None]
     missing = [parameter for parameter in required if parameter not in got]
     if missing:
         yield problem_at(call, f"{name} needs {_listed(missing)}")

@@ -27,7 +27,21 @@ _TEXTS: Final = frozenset(
 )
 _SHALLOW: Final = frozenset(("dict", "deque", "list", "reversed", "set", "sorted", "tuple"))
 _SCALAR: Final = frozenset(
-    ("Counter", "abs", "bool", "deepcopy", "defaultdict", "float", "int", "len", "loads", "range", "repr", "round", "str")
+    (
+        "Counter",
+        "abs",
+        "bool",
+        "deepcopy",
+        "defaultdict",
+        "float",
+        "int",
+        "len",
+        "loads",
+        "range",
+        "repr",
+        "round",
+        "str",
+    )
 )
 _HEAPS: Final = frozenset(("heappush", "heappushpop", "heapreplace", "insort", "insort_left", "insort_right"))
 
@@ -61,9 +75,10 @@ class Changes:
                     shared = len(targets) > 1 and not isinstance(value, ast.Constant)
                     for target in targets:
                         self._bind(target, value, 0 if shared else self._fresh(value))
-                case ast.AnnAssign(target=target, value=ast.expr() as value) | ast.NamedExpr(target=target, value=value):
-                    named = isinstance(node, ast.NamedExpr) and not isinstance(value, ast.Constant)
-                    self._bind(target, value, 0 if named else self._fresh(value))
+                case ast.AnnAssign(target=target, value=ast.expr() as value):
+                    self._bind(target, value, self._fresh(value))
+                case ast.NamedExpr(target=target, value=value):
+                    self._bind(target, value, _DEEP if isinstance(value, ast.Constant) else 0)
                 case ast.AugAssign():
                     self._augment(node)
                 case ast.For() | ast.AsyncFor() | ast.comprehension():

@@ -10,7 +10,9 @@ from ...expr.python.tree import walk
 
 _MAY_TEST: Final = (ast.Call, ast.Compare, ast.BoolOp, ast.UnaryOp, ast.NamedExpr)
 _TESTS: Final = frozenset(("isinstance", "type", "callable", "hasattr"))
-_EXPECTED: Final = frozenset(("KeyError", "LookupError", "AttributeError", "TypeError", "IndexError", "NameError", "UnboundLocalError"))
+_EXPECTED: Final = frozenset(
+    "AttributeError IndexError KeyError LookupError NameError TypeError UnboundLocalError".split()  # noqa: SIM905
+)
 """Exceptions by which a program shows that it expects a member to be missing."""
 _LEAVES: Final = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 

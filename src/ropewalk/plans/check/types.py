@@ -38,7 +38,7 @@ from ...expr.python.tree import children, walk
 from ...values import did_you_mean
 from ..read.names import own_names, yields
 from ..read.problems import Problem, problem_at
-from ..read.tools import PlanTool
+from ..read.tools import LANGUAGE_NAMES, PlanTool
 from .argument_types import ArgumentCheck
 from .arguments import Named, named_arguments, problems_of_local_call
 from .changes import Changes
@@ -90,9 +90,7 @@ class TypeCheck:
         self._imports = {**_MODULES, **dict(imported_names(nodes))}
         self._changes = Changes(tree, tools)
         # What inner functions bind again may have any type, and may have a value at any time.
-        self._shared = {
-            name for node in nodes if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names
-        }
+        self._shared = {name for node in nodes if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names}
         self._has_classes = any(isinstance(node, ast.ClassDef) for node in nodes)
         self._quiet = self._expecting = 0
         self._calls = 0
@@ -120,6 +118,8 @@ class TypeCheck:
         elif not always_leaves(body):
             returned.append(Lit(None))
         self.result = any_of(returned)
+        if self._changes.any_list or self._changes.any_object or self._changes.members:
+            self.result = without_elements(self.result)
         while self._defined:
             function = self._defined.pop(0)
             if function.node not in self._called:
@@ -377,6 +377,11 @@ class TypeCheck:
         """Return the type of the elements of a list."""
         return None if self._changes.any_list else items_of(known)
 
+    def _kept_elements(self, types: list[Type]) -> list[Type]:
+        """Return types without the elements that the program may change under another name."""
+        changes = self._changes
+        return list(map(without_elements, types)) if changes.any_list or changes.any_object else types
+
     def _element_at(self, known: Type, index: int) -> Type:
         return None if self._changes.any_list else element_at(known, index)
 
@@ -624,8 +629,8 @@ class TypeCheck:
         if path.startswith("asyncio.") or path in _QUESTIONS:
             return self._concurrent(path.removeprefix("asyncio."), node, env)
         if path:
-            args = self._arguments(node, env)
-            return function_result(path, args) if not node.keywords else None
+            args = self._kept_elements(self._arguments(node, env))
+            return None if _UNSURE & {str(word.arg) for word in node.keywords} else function_result(path, args)
         if isinstance(node.func, ast.Attribute):
             return self._method(node, node.func, env)
         called = self.type_of(node.func, env)
@@ -673,8 +678,7 @@ class TypeCheck:
         if not is_method and kinds and not kinds & ~(STRING | ARRAY | INTEGER | NUMBER | BOOLEAN | OBJECT):
             self._member(function, holder, function.attr, True)
             return None
-        is_unsure = self._changes.any_object if kinds & OBJECT else self._changes.any_list
-        return None if is_unsure or node.keywords else method_result(holder, function.attr, args)
+        return None if node.keywords else method_result(self._kept_elements([holder])[0], function.attr, args)
 
     def _concurrent(self, name: str, node: ast.Call, env: Env) -> Type:
         known = self._arguments(node, env)
@@ -774,6 +778,9 @@ class TypeCheck:
             if not self._check_awaited(node, known) or takes is None or parameter is None:
                 continue
             is_known, target = takes.property(parameter)
+            if not isinstance(node, (ast.Dict, ast.Await)):
+                known = without_elements(known) if type(known) is dict and self._changes.members else known
+                known = self._kept_elements([known])[0]
             if is_known and target is not None:
                 self._argument_check.check(name, parameter, node, known, target)
         return card.gives if card is not None else None
@@ -783,6 +790,8 @@ def _readable(target: ast.expr) -> ast.expr:
     return ast.copy_location(ast.Name(target.id, ast.Load()), target) if isinstance(target, ast.Name) else target
 
 
+_UNSURE: Final = frozenset(("default", "ndigits", "start"))
+"""Arguments that change the type of a result."""
 _OF_COROUTINES: Final = frozenset(("close", "send", "throw"))
 _STATEMENTS: Final[dict[type[ast.AST], Any]] = {
     ast.AnnAssign: TypeCheck._assign,

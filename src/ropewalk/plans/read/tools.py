@@ -5,10 +5,16 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
+from typing import Final
 
 from ...expr.python.tree import walk
 from ...fast_dataclass import dataclass
 from ...values import Json
+from .problems import Unreadable
+from .source import read
+
+LANGUAGE_NAMES: Final = frozenset(("approve", "wait_for", "print", "now", "uuid", "random", "call_tool"))
+"""Names of the language that win over tools of the same name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +39,10 @@ class PlanTool:
     @classmethod
     def read(cls, entry: Mapping[str, Json]) -> PlanTool:
         """Return the tool of an entry in a document."""
-        lists = {name: tuple(map(str, entry.get(name) or ())) for name in ("parameters", "required")}
+        parameters, required = (tuple(map(str, entry.get(name) or ())) for name in ("parameters", "required"))
         flags = {flag: entry.get(flag) is True for flag in ("reads", "approve", "closed")}
-        return cls(id=str(entry["id"]), version=str(entry.get("version") or ""), **lists, **flags)
+        version = str(entry.get("version") or "")
+        return cls(id=str(entry["id"]), parameters=parameters, required=required, version=version, **flags)
 
 
 def python_name(tool_id: str) -> str:
@@ -43,25 +50,33 @@ def python_name(tool_id: str) -> str:
     return ".".join(re.sub(r"\W", "_", part) for part in tool_id.split(":", 1))
 
 
-def names_in(tree: ast.Module) -> set[str]:
+def names_in(text: str) -> set[str]:
     """Return every name and `name.member` in a program, and the texts that `call_tool` is given."""
     names = set()
-    for node in walk(tree):
+    for node in _nodes(text):
         match node:
             case ast.Name(id=name):
                 names.add(name)
             case ast.Attribute(value=ast.Name(id=holder), attr=member):
                 names.add(f"{holder}.{member}")
-            case ast.Call(func=ast.Name(id="call_tool"), args=[ast.Constant(value=str(text)), *_]):
-                names.add(python_name(text))
+            case ast.Call(func=ast.Name(id="call_tool"), args=[ast.Constant(value=str(tool)), *_]):
+                names.add(python_name(tool))
     return names
 
 
-def values_in(tree: ast.Module) -> set[str]:
+def values_in(text: str) -> set[str]:
     """Return the places of recorded values that a program reads by literal texts: `value("RUN/NODE")`."""
     texts = set()
-    for node in walk(tree):
+    for node in _nodes(text):
         match node:
-            case ast.Call(func=ast.Name(id="value"), args=[ast.Constant(value=str(text)), *_]):
-                texts.add(text)
+            case ast.Call(func=ast.Name(id="value"), args=[ast.Constant(value=str(place)), *_]):
+                texts.add(place)
     return texts
+
+
+def _nodes(text: str) -> list[ast.AST]:
+    """Return the nodes of a program; none if it cannot be read, which its compilation reports."""
+    try:
+        return walk(read(text))
+    except Unreadable:
+        return []
