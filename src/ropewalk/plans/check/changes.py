@@ -153,7 +153,7 @@ class Changes:
                 if isinstance(node.op, ast.BitOr):
                     self._add(node.target, None, False, depth)
         else:
-            self._store(node.target, _DEEP if is_number else self._fresh(node.value))
+            self._store(node.target, _DEEP if is_number else max(self._fresh(node.value), 1))
             if not is_number:
                 self._add(node.target, None, True, self._fresh(node.value) - 1)
 
@@ -167,7 +167,8 @@ class Changes:
             key = node.args[1]
             self._add(node.args[0], key.value if isinstance(key, ast.Constant) else None, False, depths[2])
         elif isinstance(node.func, ast.Attribute) and name in _ADDING:
-            self._method(node.func.value, name, node, min(depths))
+            named = [self._fresh(keyword.value) for keyword in node.keywords]
+            self._method(node.func.value, name, node, min([depths[-1], *named]))
 
     def _method(self, holder: ast.expr, name: str, node: ast.Call, depth: int) -> None:
         members: list[str | None] = [keyword.arg for keyword in node.keywords] if name == "update" else []
@@ -239,6 +240,8 @@ class Changes:
                 return min(self._fresh(node.body), self._fresh(node.orelse))
             case ast.Subscript(slice=ast.Slice()):
                 return max(1, self._fresh(node.value))
+            case ast.Subscript() | ast.Attribute():
+                return max(self._fresh(node.value) - 1, 0)
             case ast.Call():
                 return self._fresh_call(node)
         return 0

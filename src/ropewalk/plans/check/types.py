@@ -496,7 +496,9 @@ class TypeCheck:
         if is_changed and kinds & OBJECT:
             return None
         methods = {method for kind, names in METHODS_OF_KINDS.items() if kinds & kind for method in names}
-        if (is_attribute and name in methods) or (kinds & STRING and not is_attribute and kinds != STRING):
+        if (is_attribute and (name in methods or name.startswith("__"))) or (
+            kinds & STRING and not is_attribute and kinds != STRING
+        ):
             return None
         what = f"'{ast.unparse(holder)}'"
         if member.kinds:
@@ -553,6 +555,7 @@ class TypeCheck:
             known.append(self.type_of(part, inner))
             if tested := tested_names(part):
                 inner = inner.forget(tested)
+        self._bind_walruses(node, inner, env)
         return any_of(known)
 
     def _negated(self, node: ast.UnaryOp, env: Env) -> Type:
@@ -568,12 +571,21 @@ class TypeCheck:
     def _chosen(self, node: ast.IfExp, env: Env) -> Type:
         self.type_of(node.test, env)
         inner = env.forget(tested_names(node.test))
-        return any_of([self.type_of(node.body, inner), self.type_of(node.orelse, inner)])
+        known = any_of([self.type_of(node.body, inner), self.type_of(node.orelse, inner)])
+        self._bind_walruses(node, inner, env)
+        return known
 
     def _walrus(self, node: ast.NamedExpr, env: Env) -> Type:
         known = self.type_of(node.value, env)
         self._bind(node.target, known, env)
         return env.get(node.target.id)
+
+    def _bind_walruses(self, node: ast.expr, inner: Env, env: Env) -> None:
+        """Bind in an environment what `:=` bound in a copy of it."""
+        for part in walk(node) if inner is not env else ():
+            if isinstance(part, ast.NamedExpr) and part.target.id in inner:
+                name = part.target.id
+                env[name] = any_of([env[name], inner[name]]) if name in env else inner[name]
 
     def _comprehension(self, node: Any, env: Env) -> Type:
         inner = env.copy()
@@ -586,8 +598,10 @@ class TypeCheck:
         if isinstance(node, ast.DictComp):
             self.type_of(node.key, inner)
             self.type_of(node.value, inner)
+            self._bind_walruses(node, inner, env)
             return OBJECT
         element = self.type_of(node.elt, inner)
+        self._bind_walruses(node, inner, env)
         return None if isinstance(node, ast.SetComp) else Each(element)
 
     def _bind_quietly(self, target: ast.expr, known: Type, env: Env) -> None:
