@@ -1,4 +1,4 @@
-"""What a program may change, so that the type of a value is known only as far as nothing can change it.
+"""Changes of values that a program may make: the type of a value is known only as far as nothing can change it.
 
 A value is *fresh* where the program makes it: nothing else holds it, so that a change through its name is seen at this
 name alone. Any other change may be one of a value that has another name, and then nothing is known of the elements of
@@ -47,7 +47,7 @@ _HEAPS: Final = frozenset(("heappush", "heappushpop", "heapreplace", "insort", "
 
 
 class Changes:
-    """What one program may change."""
+    """The changes that one program may make."""
 
     # names: The names whose values it changes.
     # members: The members that it sets in values of tools, or in values that may have another name.

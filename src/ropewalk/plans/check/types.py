@@ -496,9 +496,7 @@ class TypeCheck:
         if is_changed and kinds & OBJECT:
             return None
         methods = {method for kind, names in METHODS_OF_KINDS.items() if kinds & kind for method in names}
-        if (is_attribute and (name in methods or name.startswith("__"))) or (
-            kinds & STRING and not is_attribute and kinds != STRING
-        ):
+        if name in methods or name.startswith("__") if is_attribute else kinds & STRING and kinds != STRING:
             return None
         what = f"'{ast.unparse(holder)}'"
         if member.kinds:
