@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 
 from ...errors import Problem
 from ...expr.python.builtins import FUNCTIONS, SETTLED, TYPE_NAMES
-from ...expr.python.chance import CHANCE, CHOICES
 from ...expr.python.exits import EXIT_NAMES
 from ...expr.python.failures import EXCEPTIONS
 from ...expr.python.modules import MODULES
@@ -42,12 +41,14 @@ LANGUAGE: Final = frozenset(("approve", "wait_for", "call_tool", "now", "uuid", 
 """The functions of the language itself. They win over tools of the same name."""
 WORLD_MODULES: Final = frozenset(("uuid", "random", "time"))
 """Modules of which only the calls in WORLD are known."""
+CHOICES: Final = ("choice", "choices", "randint", "randrange", "sample", "uniform")
+"""The functions of `random` that a program may call, in addition to `random.random`."""
 MODES: Final = ("none", "reads", "all")
 """Which calls may overlap where Python makes one after another: none, those of tools that only read, or all."""
 ASYNCIO: Final = frozenset(
     ("sleep", "gather", "wait_for", "timeout", "create_task", "ensure_future", "run", "as_completed")
 )
-KNOWN: Final = frozenset((*FUNCTIONS, *CHANCE, SETTLED, *EXIT_NAMES, *TYPE_NAMES, *EXCEPTIONS, *LANGUAGE, "__name__"))
+KNOWN: Final = frozenset((*FUNCTIONS, SETTLED, *EXIT_NAMES, *TYPE_NAMES, *EXCEPTIONS, *LANGUAGE, "__name__"))
 """The names that every program knows."""
 
 
