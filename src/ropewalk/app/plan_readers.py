@@ -236,6 +236,6 @@ def compiled_from(document: Mapping[str, Any], answer: Any) -> Compiled:
         raise InvalidFlow([_stopped(answer)])
     if "problems" in answer:
         raise InvalidFlow(map(_problem, answer["problems"]))
-    from ..notations.plan.render import plan_of
+    from ..notations.plan.render import plan_of, read_fields
 
-    return plan_of(document, answer["input"])
+    return plan_of(read_fields(document), answer["input"])

@@ -43,8 +43,6 @@ WORLD_MODULES: Final = frozenset(("uuid", "random", "time"))
 """Modules of which only the calls in WORLD are known."""
 CHOICES: Final = ("choice", "choices", "randint", "randrange", "sample", "uniform")
 """The functions of `random` that a program may call, in addition to `random.random`."""
-MODES: Final = ("none", "reads", "all")
-"""Which calls may overlap where Python makes one after another: none, those of tools that only read, or all."""
 ASYNCIO: Final = frozenset(
     ("sleep", "gather", "wait_for", "timeout", "create_task", "ensure_future", "run", "as_completed")
 )
@@ -114,7 +112,6 @@ class Program:
     # `names`: Every name that the program binds somewhere.
     # `kept`: Names that hold calls which are awaited later, with the call to make then (`concurrency.py`).
     # `semaphores`: For each name of a semaphore how many calls it lets through at once.
-    # `parallel`: Which calls may overlap: "none", "reads" or "all".
 
     def __init__(
         self,
@@ -123,9 +120,8 @@ class Program:
         tools: Mapping[str, PlanTool],
         inputs: Iterable[str],
         inside: bool,
-        parallel: str = "none",
     ) -> None:
-        self.tools, self.inputs, self.inside, self.parallel = dict(tools), tuple(inputs), inside, parallel
+        self.tools, self.inputs, self.inside = dict(tools), tuple(inputs), inside
         self.tree, self.nodes = tree, nodes_by_type(tree)
         self.functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
         self.imports = imported_names(self.all(ast.Import, ast.ImportFrom))

@@ -1,4 +1,4 @@
-"""What a child does for its parent: answers questions about programs of models, and plays them.
+"""Services of a child: it answers questions of its parent about programs of models, and plays them.
 
 A service is a function of a message and the link to the parent. `app/plan_readers.py` is the parent's half.
 """
