@@ -17,7 +17,7 @@ import pytest
 
 from patience import wait_until
 from ropewalk import App, tool
-from ropewalk.app.plan_readers import compiled_from, with_origin
+from ropewalk.app.plan_readers import with_origin
 from ropewalk.errors import InvalidFlow
 from ropewalk.plans import messages as m
 from ropewalk.plans.boundary import frames
@@ -214,7 +214,7 @@ from ropewalk.plans.boundary.pool import Limits, pool
 pool().limits = Limits(cpu=600, wall=600)
 async def main():
     async with pool().lease() as child:
-        await child.send({"service": "echo", "value": 1})
+        await child.request({"service": "echo", "value": 1})
         print(child.pid, pool()._forks._forker.pid, flush=True)
         await asyncio.Event().wait()
 asyncio.run(main())
@@ -283,17 +283,19 @@ async def test_a_program_in_a_flow_from_outside_is_read_and_computed_in_children
 # --- no raw exception leaves a check -----------------------------------------------------------
 
 DEEP = {
-    "800 awaits in one and": "r = " + " and ".join(f"await f(x={i})" for i in range(800)) + "\nreturn r",
     "2,500 elif": "x = 1\nif x == 0:\n    y = 0\n"
     + "".join(f"elif x == {i}:\n    y = {i}\n" for i in range(1, 2500))
     + "return x",
-    "3,000 closures": "def g0():\n    return 1\n"
-    + "".join(f"def g{i}():\n    return g{i - 1}()\n" for i in range(1, 3000))
-    + "x = await f(x=g2999())\nreturn x",
     "a sum of 5,000": "x = " + "+".join(["1"] * 5000),
     "a chain of lambdas": "x = " + "lambda: " * 3000 + "1",
     "parentheses": "x = " + "(" * 3000 + "1" + ")" * 3000,
     "conditional expressions": "x = " + "1 if await f(x=1) else " * 900 + "1\nreturn x",
+}
+WIDE = {
+    "800 awaits in one and": "r = " + " and ".join(f"await f(x={i + 1})" for i in range(800)) + "\nreturn r",
+    "3,000 closures": "def g0():\n    return 1\n"
+    + "".join(f"def g{i}():\n    return g{i - 1}()\n" for i in range(1, 3000))
+    + "x = await f(x=g50())\nreturn x",
 }
 
 
@@ -316,3 +318,12 @@ async def test_what_nests_too_deeply_is_a_problem_with_a_line(name: str, is_of_m
             with pytest.raises(InvalidFlow) as wrong:
                 await app.run({"kind": "plan", "code": DEEP[name]})
             assert all(problem.column is not None for problem in wrong.value.problems)
+
+
+@pytest.mark.parametrize(("name", "result"), [*zip(WIDE, (800, 1), strict=True)])
+@pytest.mark.parametrize("is_of_model", [True, False])
+async def test_what_is_wide_and_not_deep_runs(name: str, result: int, is_of_model: bool) -> None:
+    async with App("memory") as app:
+        app.toolbox.register(f)
+        origin = {"origin": "model"} if is_of_model else {}
+        assert (await app.run({"kind": "plan", "code": WIDE[name], **origin})).value == result
