@@ -25,6 +25,12 @@ def _run_words(words: list[str]) -> int:
         return print_page(help_page())
     if words[0] in ("--version", "-V"):
         return print_page(f"ropewalk {version()}\n")
+    if words[-1] in ("--help", "-h"):
+        from .help import written_help
+
+        page = written_help(words)
+        if page is not None:
+            return print_page(page)
     from .dispatch import dispatch
 
     return dispatch(words)
