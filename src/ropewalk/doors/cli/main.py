@@ -5,6 +5,7 @@ Heavy modules, asyncio among them, are imported only by the command that needs t
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from .commands import help_page, version
@@ -31,6 +32,8 @@ def _run_words(words: list[str]) -> int:
         page = written_help(words)
         if page is not None:
             return print_page(page)
+    # Imports make many objects that stay; looking for garbage among them takes a tenth of a short command.
+    gc.set_threshold(20_000)
     from .dispatch import dispatch
 
     return dispatch(words)
