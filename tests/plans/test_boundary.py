@@ -96,7 +96,7 @@ async def test_the_wall_limit_counts_where_no_processor_time_is_used(pool: Pool)
         assert (await child.receive())["type"] == "schemas"
         await asyncio.sleep(0.5)  # the child waits for its parent, which does not count
         await child.send({"schemas": None})
-        assert await child.receive() == {"type": "done", "value": [[], []]}
+        assert (await child.receive())["value"][:2] == [[], []]
         # Nobody sends the next message, so the child never answers.
         with pytest.raises(ProgramStopped, match=r"longer than 0\.2 seconds"):
             await child.receive()

@@ -8,7 +8,7 @@ from typing import Final
 from ...expr.ast import Obj, Ref
 from ...ir import Flow, Graph, Node
 from ...ops import ApprovedCall, Call, Program, ProgramTool, Wait
-from .program import PlanTool
+from ...plans.read.tools import PlanTool
 
 PROGRAM: Final = "program"
 """The id of the node that interprets the program."""
