@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Record:
-    """What earlier runs recorded, for as long as the calls are the same in the same order."""
+    """The calls that earlier runs recorded, which a run takes as long as it makes the same calls in the same order."""
 
     def __init__(self, recorded: Iterable[RecordedCall], is_read: Callable[[str], bool]) -> None:
         self.remaining, self._is_read = list(recorded), is_read

@@ -5,8 +5,10 @@ task at line 14, column 12, the third time, is the region instance `plan[0-14:12
 entry of this kind at `plan`: a retry repeats the failed steps that it names. The result of a call is recorded once, as
 the entry of the call; its row, which has no value, is appended in the same turn, so both are one commit. The value of a
 failed step is its whole failure, of which the program gets a part. No step begins before every row so far is committed,
-because a resumed program must get the same in the same order. What succeeded and is not replayed by a retry is an entry
-of this kind at `plan[offer-3]`: the program takes it at the same step, else at one with the same tool and arguments.
+because a resumed program must get the same in the same order.
+
+A retry offers the calls that succeeded and are not replayed: entries of this kind at `plan[offer-3]`. The program takes
+an offer at the same step, else at one with the same tool and arguments.
 """
 
 from __future__ import annotations
