@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ropewalk.notations.plan.program import PlanTool
 
 from engine.lab import call, flow, graph, job, line, obj, on, once, out, resumed
 from engine.waits_lab import STORES, Started
@@ -22,6 +21,7 @@ from ropewalk.journal.memory import MemoryStore
 from ropewalk.notations.plan.flow import program_flow
 from ropewalk.ops import Call, Program, ProgramTool
 from ropewalk.plans.boundary.pool import pool
+from ropewalk.plans.read.tools import PlanTool
 from ropewalk.testing import DyingStore, ScriptedTools, fails, hangs, in_turn
 
 PARAMETERS = {"get": ("n",), "pay": ("amount",), "slow": ("n",), "fail": ()}

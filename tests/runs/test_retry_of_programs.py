@@ -14,7 +14,7 @@ from ropewalk.codec import flow_to_json
 from ropewalk.errors import NotFound, NothingToRetry, StoreError
 from ropewalk.journal.sqlite.store import SqliteStore
 from ropewalk.notations.plan.flow import program_flow
-from ropewalk.notations.plan.program import PlanTool
+from ropewalk.plans.read.tools import PlanTool
 from ropewalk.testing import DyingStore, ScriptedTools, fails, in_turn
 
 TOOLS = {name: PlanTool(id=name, parameters=("n",)) for name in ("pay", "check", "last")}
