@@ -8,6 +8,7 @@ codec and drawing read the dataclass fields. An op never looks into a frame, and
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import field
 from itertools import repeat
 from typing import Any, Final
 
@@ -16,7 +17,8 @@ from .expr.ast import Expr, Fn, Lit, Obj, Ref
 from .expr.function_registry import find_function
 from .expr.operators import weigh
 from .fast_dataclass import dataclass
-from .ir import Frame, Getter, Graph, Node, Site, Step, Yield, node_parts, whole
+from .ir import DERIVED, Frame, Getter, Graph, Node, Site, Step, Yield, node_parts, whole
+from .outline import Outline
 from .schema import compile_schema
 from .values import Json
 
@@ -313,7 +315,7 @@ class Program:
 
     # The region of a tool has the object of its arguments as `item`. `inputs` is an object: the names that have a value
     # when the program begins. `function` says that the text is the body of a function. A program that `asks` may wait
-    # for a person or for an event.
+    # for a person or for an event. `outline` is None where nobody has read the text.
 
     text: str
     tools: tuple[tuple[ProgramTool, Graph], ...] = ()
@@ -322,6 +324,7 @@ class Program:
     asks: bool = False
     contained: bool = False
     reads: tuple[str, ...] = ()
+    outline: Outline | None = field(default=None, compare=False, metadata=DERIVED)
 
     def compile(self, site: Site, /) -> Step:
         """Compile to a run of the program."""

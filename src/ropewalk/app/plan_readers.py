@@ -20,7 +20,8 @@ from ..expr.python.values import Refused, unpack
 from ..notations.pieces import ELSEWHERE, with_pieces_elsewhere
 from ..notations.registry import NOTATIONS, Compiled
 from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait
-from ..plans.boundary.pool import Conversation, ProgramStopped, pool
+from ..outline import from_json
+from ..plans.boundary.pool import Conversation, Limits, ProgramStopped, pool
 from ..values import Json, check_json, digest
 
 ORIGIN: Final = "origin"
@@ -242,4 +243,8 @@ def compiled_from(document: Mapping[str, Any], answer: Any) -> Compiled:
         raise InvalidFlow(map(_problem, answer["problems"]))
     from ..notations.plan.render import plan_of
 
-    return plan_of(document, answer["input"])
+    try:
+        outline = from_json(answer["outline"])
+    except (KeyError, ValueError):
+        raise InvalidFlow([_stopped(ProgramStopped("forged", Limits()))]) from None
+    return plan_of(document, answer["input"], outline)

@@ -9,6 +9,7 @@ from typing import Final
 from ...expr.ast import Fn, Lit, Obj, Ref
 from ...ir import Flow, Graph, Node
 from ...ops import Call, Program, ProgramTool, Wait
+from ...outline import Outline
 from .program import PlanTool
 
 PROGRAM: Final = "program"
@@ -26,6 +27,7 @@ def program_flow(
     function: bool = False,
     contained: bool = False,
     overlap: bool = False,
+    outline: Outline | None = None,
 ) -> Flow:
     """Return the flow that interprets a program, which is not read here."""
 
@@ -39,6 +41,7 @@ def program_flow(
         asks=_ASKS.search(code) is not None,
         contained=contained,
         reads=tuple(tool for tool, facts in tools.items() if facts.reads) if overlap else (),
+        outline=outline,
     )
     node = Node(id=PROGRAM, op=op)
     return Flow(name=name, body=Graph(nodes=(node,), ordered=True, result=Ref("out", (PROGRAM,))))
