@@ -152,8 +152,8 @@ def plan(function: Any = None, /, **options: Any) -> Any:
     Args:
         function: The function, if the decorator is used without parentheses.
         **options: `name` and `description` replace those of the function; `timeout` is in seconds for the whole run.
-            `parallel` names the calls that overlap where Python makes one after another: "none", "reads" (those of
-            tools that only read) or "all".
+            `parallel` names the calls that overlap where Python makes one after another: "none", or "reads" (those of
+            tools that only read).
             With `mcp_prompt` MCP clients also get it as a prompt.
 
     Returns:

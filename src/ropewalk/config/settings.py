@@ -243,7 +243,7 @@ class McpServed:
     resources: tuple[str, ...] = ()
 
 
-Parallel: TypeAlias = Literal["none", "reads", "all"]
+Parallel: TypeAlias = Literal["none", "reads"]
 """Which calls of a plan may overlap where Python makes one after another."""
 
 

@@ -193,7 +193,7 @@ SECTIONS: Final[dict[str, dict[str, ValueType]]] = {
         "approve": _one_of("destructive", "writes", "none"),
         "save": _one_of("ask", "allow"),
         "decide": _FLAG,
-        "parallel": _one_of("none", "reads", "all"),
+        "parallel": _one_of("none", "reads"),
         "max_result": _COUNT,
         "cpu_seconds": _SECONDS,
         "wall_seconds": _SECONDS,

@@ -10,7 +10,7 @@ from ...expr.ast import Fn, Lit, Obj, Ref
 from ...ir import Flow, Graph, Node
 from ...ops import Call, Program, ProgramTool, Wait
 from ...outline import Outline
-from .program import PlanTool
+from ...plans.read.tools import PlanTool
 
 PROGRAM: Final = "program"
 """The id of the node that interprets the program."""

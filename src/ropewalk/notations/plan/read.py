@@ -16,8 +16,15 @@ from .. import fields as f
 from ..budget import check_budget
 from ..fields import Checker
 from ..undo import check_undo_policy
-from .program import MODES
 from .source import parse
+
+_MODE: Final = f.one_of(("none", "reads"))
+
+
+def _check_mode(value: Json, path: str, report: f.Report) -> Json:
+    """Return which calls overlap; documents of earlier versions say `all`."""
+    return _MODE("reads" if value == "all" else value, path, report)
+
 
 FIELDS: Final[dict[str, Checker]] = {
     "id": f.name,
@@ -31,7 +38,7 @@ FIELDS: Final[dict[str, Checker]] = {
     "output": f.mapping,
     "tools": f.mapping,
     "function": f.truth,
-    "parallel": f.one_of(MODES),
+    "parallel": _check_mode,
     "origin": f.one_of(("model",)),
     "values": f.mapping,
     "timeout": f.number,

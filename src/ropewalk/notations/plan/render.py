@@ -11,12 +11,12 @@ from ...ir import Flow
 from ...outline import Outline
 from ...plans.check.outline import outline_of
 from ...plans.program import Program
+from ...plans.read.tools import PlanTool
 from ...values import Json
 from .. import fields as f
 from ..fields import read_document
 from ..registry import Compiled, failures
 from .flow import program_flow
-from .program import PlanTool
 from .read import FIELDS, input_schema
 from .source import located, parse
 
@@ -50,17 +50,23 @@ def _own_document(flow: Flow) -> dict[str, Json] | None:
 
 def compile_document(config: Mapping[str, Json]) -> Compiled:
     """Read and compile a plan."""
+    given = read_fields(config)
+    code = str(given["code"])
+    schema = input_schema(code, given)
+    if problems := located(code, _program(given, schema).problems):
+        raise InvalidFlow(problems)
+    return plan_of(given, schema, _outline(given))
+
+
+def read_fields(config: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the fields of a document, whose program is not read."""
     given, report = read_document(config, FIELDS, "plan")
-    code = given.get("code")
-    if not isinstance(code, str):
+    if not isinstance(given.get("code"), str):
         f.add_problem(report, "code", "must be the text of a program")
     # The program cannot be read without valid fields, so report these problems alone.
     if report:
         raise InvalidFlow(report)
-    schema = input_schema(str(code), given)
-    if problems := located(str(code), _program(given, schema).problems):
-        raise InvalidFlow(problems)
-    return plan_of(given, schema, _outline(given))
+    return given
 
 
 def _program(given: Mapping[str, Json], schema: Any) -> Program:

@@ -1,4 +1,4 @@
-"""What a child does for its parent: answers questions about programs of models, and plays them.
+"""Services of a child: it answers questions of its parent about programs of models, and plays them.
 
 A service is a function of a message and the link to the parent. `app/plan_readers.py` is the parent's half.
 """
@@ -20,9 +20,9 @@ from ...expr.python.values import Refused, pack
 from ...outline import to_json
 from ...plans import play
 from ...plans.boundary.child import Link, Service
+from ...plans.read.tools import names_in, values_in
 from ...values import Json
-from .check import type_problems
-from .names import names_in, values_in
+from .check import types_of
 from .render import compile_document
 
 FIELDS: Final = ("path", "message", "suggestion", "column")
@@ -51,7 +51,7 @@ def compile_plan(message: dict[str, Any], link: Link) -> Json:
 
 
 def types(message: dict[str, Any], link: Link) -> Json:
-    """Return what can never fit in a program: its problems and warnings."""
+    """Return what can never fit in a program, what is probably wrong, and the schema of its result."""
     cards: dict[str, ToolCard | None] = {}
 
     def card(tool: str) -> ToolCard | None:
@@ -61,8 +61,8 @@ def types(message: dict[str, Any], link: Link) -> Json:
             cards[tool] = None if found is None else ToolCard(found["input"], found["output"])
         return cards[tool]
 
-    wrong, doubtful = type_problems(message["document"], card)
-    return [problems_to_json(wrong), problems_to_json(doubtful)]
+    found = types_of(message["document"], card)
+    return [problems_to_json(found.problems), problems_to_json(found.warnings), found.output]
 
 
 def piece(message: dict[str, Any], link: Link) -> Json:
@@ -116,7 +116,7 @@ def warm_up() -> None:
         message = {"document": {"kind": "plan", "name": "warm", "code": text, "tools": _TOOLS}}
         names({"code": text}, Link(None))  # type: ignore[arg-type]
         compile_plan(message, Link(None))  # type: ignore[arg-type]
-    type_problems(message["document"], lambda tool: _CARD)
+    types_of(message["document"], lambda tool: _CARD)
     for module in _LATE_MODULES:
         import_module(module)
     for encoding in _ENCODINGS:
