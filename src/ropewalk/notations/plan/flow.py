@@ -8,6 +8,7 @@ from typing import Final
 from ...expr.ast import Obj, Ref
 from ...ir import Flow, Graph, Node
 from ...ops import ApprovedCall, Call, Program, ProgramTool, Wait
+from ...outline import Outline
 from ...plans.read.tools import PlanTool
 
 PROGRAM: Final = "program"
@@ -24,6 +25,7 @@ def program_flow(
     function: bool = False,
     contained: bool = False,
     overlap: bool = False,
+    outline: Outline | None = None,
 ) -> Flow:
     """Return the flow that interprets a program, which is not read here."""
 
@@ -36,6 +38,7 @@ def program_flow(
         function=function,
         contained=contained,
         reads=tuple(tool for tool, facts in tools.items() if facts.reads) if overlap else (),
+        outline=outline,
     )
     node = Node(id=PROGRAM, op=op)
     return Flow(name=name, body=Graph(nodes=(node,), ordered=True, result=Ref("out", (PROGRAM,))))
