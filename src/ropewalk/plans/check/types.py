@@ -67,6 +67,10 @@ _QUESTIONS: Final = frozenset(("approve", "wait_for", "asyncio.sleep"))
 _TASKS: Final = frozenset(("create_task", "ensure_future", "shield"))
 
 
+class _AnyList(Exception):
+    """A statement such as `x += y` may add to a list that has another name, so the types are to be found again."""
+
+
 class TypeCheck:
     """Infer the types of one program and collect what can never fit."""
 
@@ -83,15 +87,26 @@ class TypeCheck:
         values: Mapping[str, Any] | None = None,
     ) -> None:
         self.tree, self.tools, self.cards, self._values = tree, tools, cards, values or {}
-        self.problems: list[Problem] = []
-        self.warnings: list[Problem] = []
-        self.result: Type = None
         nodes = walk(tree)
         self._imports = {**_MODULES, **dict(imported_names(nodes))}
         self._changes = Changes(tree, tools)
         # What inner functions bind again may have any type, and may have a value at any time.
         self._shared = {name for node in nodes if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names}
         self._has_classes = any(isinstance(node, ast.ClassDef) for node in nodes)
+        self._read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+        self._scopes: dict[ast.AST, ScopeNames] = {}
+        self._argument_check = ArgumentCheck(self._report)
+        properties = inputs.get("properties", {}) if isinstance(inputs, Mapping) else {}
+        names = ScopeNames(tree.body, [*properties, *self._shared])
+        types = {name: Sub(inputs, properties[name]) if properties.get(name) else None for name in properties}
+        self._inputs = Env(names, None, {**dict.fromkeys(self._shared), **types})
+        self._begin()
+
+    def _begin(self) -> None:
+        self.problems: list[Problem] = []
+        self.warnings: list[Problem] = []
+        self.result: Type = None
+        self.env = self._inputs.copy()
         self._quiet = self._expecting = 0
         self._calls = 0
         self._stack: list[FunctionNode] = []
@@ -99,15 +114,18 @@ class TypeCheck:
         self._defined: list[Function] = []
         self._returned: list[Type] = []
         self._bound: list[dict[str, Type]] = []
-        self._scopes: dict[ast.AST, ScopeNames] = {}
-        self._argument_check = ArgumentCheck(self._report)
-        properties = inputs.get("properties", {}) if isinstance(inputs, Mapping) else {}
-        names = ScopeNames(tree.body, [*properties, *self._shared])
-        types = {name: Sub(inputs, properties[name]) if properties.get(name) else None for name in properties}
-        self.env = Env(names, None, {**dict.fromkeys(self._shared), **types})
 
     def run(self) -> None:
         """Check the whole program, and the functions that nothing calls."""
+        try:
+            self._run()
+        except _AnyList:
+            self._changes.any_list = True
+            self._changes.doubtful.clear()
+            self._begin()
+            self._run()
+
+    def _run(self) -> None:
         body = self.tree.body
         self._block(body, self.env)
         returned, self._returned = self._returned, []
@@ -165,11 +183,16 @@ class TypeCheck:
             return
         known = self.type_of(node.value, env)
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if isinstance(target, ast.Name) and target.id not in self._read:
+                self._check_awaited(node.value, known)
             self._bind(target, known, env)
 
     def _augment(self, node: ast.AugAssign, env: Env) -> None:
         right = self.type_of(node.value, env)
+        self._check_awaited(node.value, right)
         left = self.type_of(_readable(node.target), env)
+        if node in self._changes.doubtful and kinds_of(left) & ARRAY:
+            raise _AnyList
         result = self._operation(node, left, node.op, right)
         if isinstance(node.target, ast.Name):
             self._bind(node.target, result, env)
@@ -582,7 +605,11 @@ class TypeCheck:
     def _chosen(self, node: ast.IfExp, env: Env) -> Type:
         self._test(node.test, env)
         inner = env.forget(tested_names(node.test))
-        known = any_of([self.type_of(node.body, inner), self.type_of(node.orelse, inner)])
+        body, otherwise = self.type_of(node.body, inner), self.type_of(node.orelse, inner)
+        for part, known, other in ((node.body, body, otherwise), (node.orelse, otherwise, body)):
+            if kinds_of(other) not in (ALL, NULL):
+                self._check_awaited(part, known)
+        known = any_of([body, otherwise])
         self._bind_walruses(node, inner, env)
         return known
 
@@ -659,6 +686,9 @@ class TypeCheck:
             return self._concurrent(path.removeprefix("asyncio."), node, env)
         if path:
             args = self._kept_elements(self._arguments(node, env))
+            if path in _OF_VALUES or path.partition(".")[0] in _OF_VALUES:
+                for part, known in zip(node.args, args, strict=False):
+                    self._check_awaited(part, known)
             return None if _UNSURE & {str(word.arg) for word in node.keywords} else function_result(path, args)
         if isinstance(node.func, ast.Attribute):
             return self._method(node, node.func, env)
@@ -827,6 +857,14 @@ def _readable(target: ast.expr) -> ast.expr:
 
 _UNSURE: Final = frozenset(("default", "ndigits", "start"))
 """Arguments that change the type of a result."""
+_OF_VALUES: Final = frozenset(
+    [
+        *("abs", "all", "any", "csv", "datetime", "dict", "enumerate", "float", "int", "io", "json", "len", "list"),
+        *("math", "max", "min", "next", "random", "range", "re", "reversed", "round", "set", "sorted", "statistics"),
+        *("str", "sum", "textwrap", "tuple"),
+    ]
+)
+"""The functions and modules that take no calls."""
 _OF_COROUTINES: Final = frozenset(("close", "send", "throw"))
 _STATEMENTS: Final[dict[type[ast.AST], Any]] = {
     ast.AnnAssign: TypeCheck._assign,
