@@ -94,6 +94,7 @@ class TypeCheck:
         self._shared = {name for node in nodes if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names}
         self._has_classes = any(isinstance(node, ast.ClassDef) for node in nodes)
         self._read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+        self._flat: set[ast.AST] = set()  # compared values that have no members
         self._scopes: dict[ast.AST, ScopeNames] = {}
         self._argument_check = ArgumentCheck(self._report)
         properties = inputs.get("properties", {}) if isinstance(inputs, Mapping) else {}
@@ -261,7 +262,7 @@ class TypeCheck:
 
     def _if(self, node: ast.If, env: Env) -> None:
         self._test(node.test, env)
-        then, otherwise = env.forget(tested_names(node.test)), env.forget(tested_names(node.test))
+        then, otherwise = env.forget(self._tested(node.test)), env.forget(self._tested(node.test))
         self._block(node.body, then)
         self._block(node.orelse, otherwise)
         arms = [arm for arm, body in ((then, node.body), (otherwise, node.orelse)) if not always_leaves(body)]
@@ -289,7 +290,7 @@ class TypeCheck:
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, env: Env, begin: Callable[[Env], object]) -> None:
         """Check a loop: names that its body binds begin a round with what they had before, or got in any round."""
         bound = set(own_names([*node.body, node])) & env.scope.names
-        tested = tested_names(node.test) if isinstance(node, ast.While) else set()
+        tested = self._tested(node.test) if isinstance(node, ast.While) else set()
         if bound & env.keys():
             inner = env.forget(bound)
             with self._silent():
@@ -572,6 +573,8 @@ class TypeCheck:
         for operator, part in zip(node.ops, node.comparators, strict=True):
             known = self.type_of(part, env)
             right = kinds_of(known)
+            if not right & OBJECT:
+                self._flat.add(part)
             if is_plain and not isinstance(operator, (ast.Is, ast.IsNot)):
                 is_plain = self._check_awaited(part, known)
             if isinstance(operator, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
@@ -586,7 +589,7 @@ class TypeCheck:
         known = []
         for part in node.values:
             known.append(self.type_of(part, inner))
-            if tested := tested_names(part):
+            if tested := self._tested(part):
                 inner = inner.forget(tested)
         self._bind_walruses(node, inner, env)
         return any_of(known)
@@ -604,7 +607,7 @@ class TypeCheck:
 
     def _chosen(self, node: ast.IfExp, env: Env) -> Type:
         self._test(node.test, env)
-        inner = env.forget(tested_names(node.test))
+        inner = env.forget(self._tested(node.test))
         body, otherwise = self.type_of(node.body, inner), self.type_of(node.orelse, inner)
         for part, known, other in ((node.body, body, otherwise), (node.orelse, otherwise, body)):
             if kinds_of(other) not in (ALL, NULL):
@@ -617,6 +620,10 @@ class TypeCheck:
         known = self.type_of(node.value, env)
         self._bind(node.target, known, env)
         return env.get(node.target.id)
+
+    def _tested(self, test: ast.expr) -> set[str]:
+        """Return the names that may have any type behind a test that was checked."""
+        return tested_names(test, self._flat)
 
     def _bind_walruses(self, node: ast.expr, inner: Env, env: Env) -> None:
         """Bind in an environment what `:=` bound in a copy of it."""
@@ -632,7 +639,7 @@ class TypeCheck:
             self._bind_quietly(part.target, element, inner)
             for test in part.ifs:
                 self._test(test, inner)
-                inner.update(dict.fromkeys(tested_names(test)))
+                inner.update(dict.fromkeys(self._tested(test)))
         if isinstance(node, ast.DictComp):
             self.type_of(node.key, inner)
             self.type_of(node.value, inner)
