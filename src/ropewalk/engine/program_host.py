@@ -29,7 +29,7 @@ from ..plans.rows import Diverged, Row, digests_of, step_key
 from ..plans.session import Outcome, Session
 from ..values import Json
 from .compile.durable import wait_until
-from .compile.waits import receive
+from .compile.waits import answer_of, receive
 from .frame import KEY, RUN, NodeSlot, path_of
 from .timeouts import TaskDeadline, TaskGroup, clock, deadline_of_task, deadline_timer_of
 
@@ -301,7 +301,7 @@ class ProgramHost:
                     del self._steps[key]
                 value = outcome.value
             elif isinstance(request, m.Question):
-                value = await self._ask(request)
+                value = await self._ask(request, due)
             else:
                 await wait_until(self._run, due or 0.0)
                 value = None
@@ -311,11 +311,13 @@ class ProgramHost:
             return
         self._session.end(path, True, json.dumps(value))
 
-    async def _ask(self, question: m.Question) -> Json:
-        word = "approval" if question.name == "approve" else "event"
+    async def _ask(self, question: m.Question, due: float | None) -> Json:
+        run, is_approval = self._run, question.name == "approve"
         place = f"{self._place(question.path)}/{question.name}"
-        about: dict[str, Json] = {word: self._run.redact(question.text)}
-        return await receive(self._run, self._node_slot, place, about, None, self._plan.durable)
+        about: dict[str, Json] = {"approval" if is_approval else "event": run.redact(question.text)}
+        durable, slot = self._plan.durable, self._node_slot
+        value = run.redact(await receive(run, slot, place, about, lambda: question.seconds, durable, due))
+        return answer_of(value, place, slot, looked_at=True) if is_approval else value
 
     async def _close(self) -> None:
         """Cancel the steps in progress, and wait for them."""

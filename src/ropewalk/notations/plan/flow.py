@@ -9,11 +9,13 @@ from typing import Final
 from ...expr.ast import Fn, Lit, Obj, Ref
 from ...ir import Flow, Graph, Node
 from ...ops import Call, Program, ProgramTool, Wait
+from ...plans.interpret.calls import VALUE_TOOL
 from .program import PlanTool
 
 PROGRAM: Final = "program"
 """The id of the node that interprets the program."""
 _ASKS: Final = re.compile(r"\b(approve|wait_for)\b")
+_READS_RECORD: Final = re.compile(r"\bvalue\s*\(")
 _ITEM: Final = Ref("item")
 
 
@@ -30,6 +32,8 @@ def program_flow(
     """Return the flow that interprets a program, which is not read here."""
 
     # overlap: Whether neighbouring calls of tools that only read begin together.
+    if _READS_RECORD.search(code) is not None:
+        tools = {**tools, VALUE_TOOL: PlanTool(id="ropewalk:value", parameters=("place",), reads=True)}
     known = {tool: ProgramTool(name=tool, parameters=facts.parameters) for tool, facts in tools.items()}
     op = Program(
         text=code,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from typing import Any, Final
 
 from ...expr.python import calls as base
@@ -14,6 +15,7 @@ from ...expr.python.failures import EXCEPTIONS, Rejected
 from ...expr.python.scope import Frame, Getter, Scope, Unsupported
 from ...expr.python.values import Approval
 from ...values import did_you_mean
+from ..read.names import VALUE
 from ..read.problems import problem_at as problem_at
 from .copies import to_text
 from .futures import Coroutine, Step
@@ -21,6 +23,8 @@ from .scope import ProgramScope, root_of
 
 QUESTIONS: Final = {"approve": "approve", "wait_for": "event"}
 """The functions that ask a person or wait for an event, with the names of their requests."""
+VALUE_TOOL: Final = "ropewalk.value"
+"""The tool that `value(...)` calls: it reads what a run recorded."""
 REFUSED: Final = {
     "eval": "compute the value with an expression",
     "exec": "write the statements themselves",
@@ -91,7 +95,7 @@ def tool_name(node: ast.expr, scope: Scope) -> str | None:
 
 StepCoroutine.__name__ = Question.__name__ = "coroutine"  # as messages name them
 
-LANGUAGE_NAMES: set[str] = {"approve", "wait_for", "print", "now", "uuid", "random", "call_tool"}
+LANGUAGE_NAMES: set[str] = {"approve", "wait_for", "value", "print", "now", "uuid", "random", "call_tool"}
 """Names of the language that win over tools of the same name."""
 
 
@@ -105,7 +109,9 @@ def call(node: ast.Call, scope: Scope) -> Getter:
         if node.func.id == "call_tool":
             return _named_call(node, place, scope)
         if node.func.id in QUESTIONS:
-            return _question(node, QUESTIONS[node.func.id], place, scope)
+            return _question(node, node.func.id, place, scope)
+        if node.func.id == VALUE:
+            return _recorded_value(node, place, scope)
         if node.func.id in REFUSED:
             raise Unsupported(node.func, f"{node.func.id} is not supported; {REFUSED[node.func.id]}")
     path = module_path(node.func, scope)
@@ -169,19 +175,42 @@ def _named_call(node: ast.Call, place: str, scope: Scope) -> Getter:
     return run
 
 
-def _question(node: ast.Call, name: str, place: str, scope: Scope) -> Getter:
-    arguments = base._arguments(node, scope)
+def _question(node: ast.Call, function: str, place: str, scope: Scope) -> Getter:
+    """Compile `approve("...", timeout=seconds)` and `wait_for("...", timeout=seconds)`."""
+    texts = [*node.args, *(keyword for keyword in node.keywords if keyword.arg != "timeout")]
+    if len(texts) != 1:
+        raise Unsupported(node, f'{function} takes a text and timeout, in seconds; write await {function}("...")')
+    name, arguments = QUESTIONS[function], base._arguments(node, scope)
 
     def run(frame: Frame) -> StepCoroutine:
         values, keywords = arguments(frame)
-        text = values[0] if values else next(iter(keywords.values()), "")
-        if not isinstance(text, str):
-            raise TypeError(f"{name} takes a text, not {type(text).__name__}")
+        seconds = keywords.pop("timeout", None)
+        text, *others = [*values, *keywords.values()] or [None]
+        if not isinstance(text, str) or others:
+            raise TypeError(f"{function} takes a text, not {type(text).__name__}")
+        if seconds is not None and (type(seconds) not in (int, float) or not 0 <= seconds < math.inf):
+            raise TypeError(f"{function} takes a timeout in seconds, not {seconds!r}")
         machine = frame[0].machine
-        made = Question if name == "approve" else StepCoroutine
-        return made(name, lambda: machine.question(name, text, place))
+        made = Question if function == "approve" else StepCoroutine
+        return made(name, lambda: machine.question(name, text, seconds, place))
 
     return run
+
+
+def is_recorded_value(node: ast.expr, scope: Scope) -> bool:
+    """Return True for `value("RUN/NODE")`, which reads what a run recorded."""
+    is_named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == VALUE
+    return is_named and scope.find(VALUE) is None and VALUE not in scope.imports
+
+
+def _recorded_value(node: ast.Call, place: str, scope: Scope) -> Getter:
+    if len(node.args) != 1 or node.keywords:
+        raise Unsupported(node, 'value takes the text of a handle: value("RUN/NODE")')
+    if not getattr(node, "is_awaited", False):
+        what = "value(...) waits for a record, as only async functions can; write async def, or a list: [value(...)]"
+        raise Unsupported(node, what)
+    get = expression(node.args[0], scope)
+    return lambda frame: tool_step(frame[0].machine, VALUE_TOOL, ("place",), [get(frame)], {}, place)
 
 
 def attribute(node: ast.Attribute, scope: Scope) -> Getter:
