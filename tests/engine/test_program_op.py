@@ -191,7 +191,7 @@ async def test_a_sequential_call_is_one_commit() -> None:
     kinds = [(entry.kind, entry.data[1] if entry.kind == "row" else "") for entry in store.appended]
     assert kinds[0] == ("row", "start")
     assert kinds[1:11] == [("call", ""), ("row", "call")] * 5
-    assert all(len(entry.data) == 5 for entry in store.appended if entry.kind == "row" and entry.data[1] == "call")
+    assert all(len(entry.data) == 6 for entry in store.appended if entry.kind == "row" and entry.data[1] == "call")
 
 
 async def test_a_program_reads_the_flow_and_the_flow_its_result() -> None:
@@ -260,12 +260,26 @@ async def test_a_rejection_that_the_program_does_not_read_fails_it() -> None:
     run.send("approval:plan[0-1:6.1]/approve", {"approved": False, "by": "ann"})
     done = await run.task
     assert done["status"] == "failed"
-    assert "Rejected" in str(done["failures"])
+    assert "rejected by ann" in str(done["failures"])
 
 
 async def test_a_failed_tool_ends_the_program_as_its_own_failure() -> None:
     done = await on(None, alone("await get(1)\nawait fail()"), Shop().tools())
     assert (done["status"], done["failures"]) == ("failed", ["plan[0-2:6.1]/plan.fail: no"])
+
+
+async def test_a_failure_that_is_replayed_is_still_that_of_its_step() -> None:
+    body = alone("try:\n    await fail()\nfinally:\n    await pay(2)")
+    for cut in range(1, 20):
+        dying = DyingStore(MemoryStore(durable=True), cut, written=True)
+        try:
+            await Engine(dying).run(job(body, Shop().tools()))
+        except StoreError:
+            rest = await resumed(await dying.survivor(), body, Shop().tools())
+            assert (rest["status"], rest["failures"]) == ("failed", ["plan[0-2:10.1]/plan.fail: no"]), cut
+        else:
+            break
+    assert cut > 4
 
 
 async def test_an_exception_of_the_program_names_its_line() -> None:

@@ -16,11 +16,9 @@ from ..errors import RunUndone
 from ..fast_dataclass import dataclass
 from ..journal.protocol import ENDS, Entry, RunRow
 from ..journal.undo import UNDONE
-from ..ops import calls_of
 from ..tools.annotations import effect_of
 from ..values import Json
-from .flow_order import FlowOrder
-from .pinned_definition import pinned_definition
+from .recorded_calls import RecordedCalls
 from .runs.undone import undone_paths
 
 if TYPE_CHECKING:
@@ -44,7 +42,7 @@ class RecordedCall:
     effect: str
     entry: Entry
     places: Mapping[str, str]
-    orders: Mapping[str, FlowOrder]
+    runs: Mapping[str, RecordedCalls]
     in_effect: bool = True
 
     @property
@@ -56,7 +54,7 @@ class RecordedCall:
         """Return True unless a program that has both calls lets them overlap."""
         for run in (later.run, self.run):
             if run in self.places and run in later.places:
-                return self.orders[run].precedes(self.places[run], later.places[run])
+                return self.runs[run].precedes(self.places[run], later.places[run])
         return True  # a run makes a write of its own only after it has taken all that it knows
 
     def to_dict(self) -> dict[str, Json]:
@@ -115,11 +113,11 @@ class Corrections:
         """Return the successful calls of the chain, each behind those that come before it."""
 
         # A resumed run has its own record: it is not offered the calls that it made, and those that it took.
-        orders: dict[str, FlowOrder] = {}
+        runs = {row.id: RecordedCalls(row, self._histories[row.id]) for row in self.rows}
         calls: dict[Place, RecordedCall] = {}
         places: dict[Place, dict[str, str]] = {}
         for row in self.rows:
-            for call in self._calls_of(row, orders):
+            for call in self._calls_of(row, runs):
                 maker = self._maker((row.id, call.entry.path))
                 places.setdefault(maker, {})[row.id] = call.entry.path
                 if maker not in calls or maker[0] == row.id:
@@ -145,23 +143,13 @@ class Corrections:
             if any(_is_at(path, undone[run]) for run, path in inside.items() if run in undone)
         }
 
-    def _calls_of(self, row: RunRow, orders: dict[str, FlowOrder]) -> Iterator[RecordedCall]:
+    def _calls_of(self, row: RunRow, runs: Mapping[str, RecordedCalls]) -> Iterator[RecordedCall]:
         """Yield the calls of a run in the order of its program."""
-        body = pinned_definition(self._context, row).flow.body
-        nodes = {node.id: node for node in calls_of(body)}
-        order = orders[row.id] = FlowOrder(body)
-        entries = [entry for entry in self._histories[row.id] if entry.kind == "call" and entry.node in nodes]
-        for entry in sorted(entries, key=lambda entry: order.key(entry.path)):
-            node = nodes[entry.node]
-            source, tool = node.meta.source, node.op.tool
+        toolbox, effects = self._context.toolbox, self._context.plans.effects
+        for call in runs[row.id].calls:
+            effect = effect_of(toolbox.get(call.tool), effects, id=call.tool)
             yield RecordedCall(
-                run=row.id,
-                tool=tool,
-                line=int(source.removeprefix("code:")) if source.startswith("code:") else None,
-                effect=effect_of(self._context.toolbox.get(tool), self._context.plans.effects, id=tool),
-                entry=entry,
-                places={},
-                orders=orders,
+                run=row.id, tool=call.tool, line=call.line, effect=effect, entry=call.entry, places={}, runs=runs
             )
 
     def approvals(self, calls: Iterable[RecordedCall]) -> dict[str, list[dict[str, Any]]]:

@@ -19,7 +19,6 @@ from ..engine import budgets
 from ..engine.engine import Job, new_run_id
 from ..errors import InvalidFlow, InvalidInput, Problem, RunBusy
 from ..events import Event
-from ..ir import nodes_of
 from ..journal.address import run_sync_in_thread
 from ..journal.protocol import ENDS, RunRow
 from ..notations.plan.program import python_name
@@ -30,11 +29,12 @@ from ..tools.version import tool_version
 from ..values import Json, check_json
 from .corrections import Corrections, RecordedCall, chain_of
 from .facts import facts_of_definition, facts_of_tool
-from .pinned_definition import pinned_definition, require_run
+from .pinned_definition import require_run
 from .plan_callers import RecordedCallChanged, RecordedCaller, apply_limits
 from .plan_readers import MODEL, ORIGIN, prepare_names, reader_of
 from .plan_tools import servers_in, with_tools
 from .preflight import check_input
+from .recorded_calls import RecordedCalls, line_at
 from .run_budget import budgets_of, read_budget
 from .runs.queries import RunService
 from .runs.undo import undo
@@ -543,29 +543,24 @@ class Plans:
         row = require_run(self.context.store, run_id)
         document: Any = row.document
         lines = str(document.get("code", "")).split("\n")
-        places = {node.id: node for node in nodes_of(pinned_definition(self.context, row).flow.body)}
         errors: Any = data.get("errors") or [{}]
         error: Any = errors[0]
-        node = places.get(str(error.get("nodeId") or error.get("node") or "").rpartition("/")[2])
-        node = node or places.get(str(error.get("path") or "").rpartition("/")[2])
         message = str(error.get("message") or "")
         named = re.match(r"line (\d+): ", message)
-        line = int(named[1]) if named else _line(node.meta.source) if node is not None else None
+        line = int(named[1]) if named else line_at(str(error.get("path") or ""))
         text = replace_invisible(lines[line - 1].strip()) if line is not None and 0 < line <= len(lines) else None
-        if named and error.get("tool") is not None:  # a failed call needs neither the line nor the class again
-            message = message[named.end() :].partition(": ")[2]
         failed = {"line": line, "text": text, "message": message, "tool": error.get("tool"), "kind": error.get("kind")}
         if error.get("kind") == "BudgetExceeded":
             failed["budgets"] = list(budgets_of(self.context.store, row))
-        partial: list[Json] = []
-        for entry in self.context.history(run_id):
-            node_of_entry = places.get(entry.node)
-            if entry.kind == "call" and node_of_entry is not None:
-                value = self.handle(entry.data, run_id, entry.path)
-                partial.append(
-                    {"line": _line(node_of_entry.meta.source), "tool": node_of_entry.meta.name, "value": value}
-                )
-        return {"error": failed, "partial": partial[-_MOST_PARTIAL:], **self._undo_of(row)}
+        partial: list[Json] = [
+            {
+                "line": call.line,
+                "tool": python_name(call.tool),
+                "value": self.handle(call.entry.data, run_id, call.entry.path),
+            }
+            for call in RecordedCalls(row, self.context.history(run_id)).calls[-_MOST_PARTIAL:]
+        ]
+        return {"error": failed, "partial": partial, **self._undo_of(row)}
 
     def _undo_of(self, row: RunRow) -> dict[str, Json]:
         """Return what is undone of a failed run, or what can be undone of it; {} if nothing is to undo."""

@@ -3,8 +3,9 @@
 A row is an entry of the kind `row` at `plan[row-12]`, where `plan` is the node of the program. The step of the main
 task at line 14, column 12, the third time, is the region instance `plan[0-14:12.3]`. How a failed program ended is an
 entry of this kind at `plan`: a retry repeats the failed steps that it names. The result of a call is recorded once, as
-the entry of the call; its row, which has no value, is appended in the same turn, so both are one commit. No step begins
-before every row so far is committed, because a resumed program must get the same in the same order.
+the entry of the call; its row, which has no value, is appended in the same turn, so both are one commit. The value of a
+failed step is its whole failure, of which the program gets a part. No step begins before every row so far is committed,
+because a resumed program must get the same in the same order.
 """
 
 from __future__ import annotations
@@ -28,12 +29,13 @@ from ..plans.program import Program
 from ..plans.rows import Diverged, Row, digests_of, step_key
 from ..plans.session import Outcome, Session
 from ..values import Json
-from .compile.durable import wait_until
+from .compile.durable import failure_from_json, failure_to_json, wait_until
 from .compile.waits import answer_of, receive
 from .frame import KEY, RUN, NodeSlot, path_of
 from .timeouts import TaskDeadline, TaskGroup, clock, deadline_of_task, deadline_timer_of
 
 ROW: Final = "row"
+_FAILED: Final = ("failed", "late_failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,9 +138,13 @@ class ProgramHost:
             now, failed_keys = self._run.now(), [step_key(path) for path in outcome.failed]
             data = {"line": outcome.line, "error": outcome.error, "failed": failed_keys}
             await self._run.log.append(Entry(self._path, ROW, self._node_slot.id, data, "", now, now))
-        failed = self._failures.get(outcome.failed[0]) if outcome.error == "ToolError" and outcome.failed else None
+        is_of_step = outcome.error in ("ToolError", "Rejected", "TimeoutError") and outcome.failed
+        failed = self._failures.get(outcome.failed[0]) if is_of_step else None
         if failed is not None:
             raise failed
+        if outcome.error == "Rejected":
+            node, message = self._node_slot.name, outcome.message
+            raise NodeFailed(self._path, message, node=node, tool=None, kind="Rejected", retryable=False)
         raise ExpressionError(f"line {outcome.line}: {outcome.error}: {outcome.message}")
 
     # --- the journal ------------------------------------------------------------------------------
@@ -150,13 +156,16 @@ class ProgramHost:
             entry = await self._past(f"{self._path}[row-{len(rows)}]", ROW)
             if entry is None:
                 break
-            path, kind, name, arguments, status, *value = entry.data
+            path, kind, name, arguments, status, after, *value = entry.data
             if not value:
                 call = await self._past(f"{self._place(path)}/{self._plan.calls[name]}", "call")
                 if call is None:
                     raise JournalConflict(self._run.id, entry.path, f"the result of the call at {path} is gone")
                 value = [json.dumps(call.data)]
-            rows.append(Row(path, kind, name, arguments, status, *value))
+            elif status in _FAILED:
+                self._failures[path] = failed = failure_from_json(value[0])
+                value = [json.dumps(_failure(failed))]
+            rows.append(Row(path, kind, name, arguments, status, value[0], after))
         self._rows = len(rows)
         return rows
 
@@ -175,8 +184,10 @@ class ProgramHost:
         """Journal a row."""
         if self._plan.durable:
             now = self._run.now()
-            data: list[Json] = [row.path, row.kind, row.name, row.arguments, row.status]
-            if not self._has_entry:
+            data: list[Json] = [row.path, row.kind, row.name, row.arguments, row.status, row.after]
+            if row.status in _FAILED:
+                data.append(failure_to_json(self._failures[row.path]))
+            elif not self._has_entry:
                 data.append(row.value)
             entry = Entry(f"{self._path}[row-{self._rows}]", ROW, self._node_slot.id, data, "", now, now)
             self._committed = self._run.log.append(entry)

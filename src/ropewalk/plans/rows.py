@@ -25,6 +25,7 @@ import sys
 import zoneinfo
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,6 +48,7 @@ class Row:
     # arguments: The arguments as JSON.
     # status: How it ended; the table of this module lists the words.
     # value: The value as JSON.
+    # after: How many rows the program knew when it requested the step.
 
     path: str
     kind: str
@@ -54,6 +56,7 @@ class Row:
     arguments: str
     status: str
     value: str = "null"
+    after: int = field(default=0, compare=False)
 
     def to_json(self) -> list[Json]:
         """Return the row as a JSON array."""
@@ -136,7 +139,7 @@ def retry(rows: Sequence[Row], failed: Iterable[str]) -> list[Row]:
 def _offers(rows: Iterable[Row]) -> Iterator[Row]:
     for row in rows:
         if row.kind in ("call", "question") and row.status in _SUCCEEDED:
-            yield Row(row.path, row.kind, row.name, row.arguments, "offer", row.value)
+            yield replace(row, status="offer")
 
 
 def fork(rows: Sequence[Row], keep: int, writes: Callable[[str], bool]) -> tuple[list[Row], list[Row]]:
@@ -149,7 +152,7 @@ def correct(rows: Sequence[Row]) -> list[Row]:
     """Return the journal of corrected code: every recorded call that succeeded is offered by tool and arguments."""
     used = {id(row) for row in _taken(rows)}
     return [
-        Row("", row.kind, row.name, row.arguments, "offer", row.value)
+        replace(row, path="", status="offer")
         for row in rows
         if row.kind == "call" and row.status in _SUCCEEDED and id(row) not in used
     ]
@@ -189,6 +192,41 @@ def diff(before: Sequence[Row], after: Sequence[Row]) -> list[tuple[Row | None, 
     matched = {id(row) for row in partners.values()}
     pairs: list[tuple[Row | None, Row | None]] = [(row, partners.get(id(row))) for row in left]
     return pairs + [(None, row) for row in right if id(row) not in matched]
+
+
+class RowOrder:
+    """The order of the calls of a program: a call comes after those whose rows the program knew when it made it."""
+
+    # Two tasks that were in progress at the same time have no order, and neither have their calls.
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        calls = ((number, row) for number, row in enumerate(rows) if row.kind == "call" and row.status in _SUCCEEDED)
+        # A step that took an offer of its own path has two rows, of which the later one counts.
+        self._spans = {row.path: (min(row.after, number), number) for number, row in calls}
+        self._tasks: dict[tuple[str, ...], tuple[int, int]] = {}
+        for path, span in self._spans.items():
+            task = _task_of(path)
+            for depth in range(1, len(task) + 1):
+                begin, end = self._tasks.get(task[:depth], span)
+                self._tasks[task[:depth]] = min(begin, span[0]), max(end, span[1])
+
+    def number(self, path: str) -> int:
+        """Return the number of the row of a call."""
+        return self._spans[path][1]
+
+    def precedes(self, first: str, second: str) -> bool:
+        """Return True if the program made the call at the second path only after the one at the first path."""
+        return self._span(first, second)[1] < self._span(second, first)[0]
+
+    def _span(self, path: str, other: str) -> tuple[int, int]:
+        """Return the rows between which a call was in progress, or the task that makes it and not the other call."""
+        task, shared = _task_of(path), _task_of(other)
+        depth = next((at for at, (a, b) in enumerate(zip(task, shared, strict=False)) if a != b), len(shared))
+        return self._tasks[task[: depth + 1]] if depth < len(task) else self._spans[path]
+
+
+def _task_of(path: str) -> tuple[str, ...]:
+    return tuple(path.partition("/")[0].split("."))
 
 
 def start_row(seed: int, digests: Mapping[str, str]) -> Row:

@@ -90,9 +90,11 @@ class Session:
         self._replay = Replay(rows)
         self._open: dict[str, m.Request] = {}
         self._unbegun: dict[str, m.Request] = {}
+        self._known = 0  # how many rows the program knows
+        self._after: dict[str, int] = {}  # by path: how many it knew when it requested the step
         self._running: set[str] = set()
         self._aborted: dict[str, m.Request] = {}
-        self._ended: deque[Row] = deque()
+        self._ended: deque[tuple[int, Row]] = deque()
         self._is_replayed = False
         if not any(row.kind == "start" for row in rows):
             self._commit(start_row(seed, digests or {}))
@@ -106,6 +108,7 @@ class Session:
         for message in messages:
             if isinstance(message, (m.Call, m.Timer, m.Question)):
                 self._open[message.path] = self._unbegun[message.path] = message
+                self._after[message.path] = self._known
                 self._replay.check(message)
             elif isinstance(message, m.Cancel):
                 self._cancel(message.path)
@@ -124,7 +127,7 @@ class Session:
             return
         self._running.discard(path)
         if isinstance(request, m.Call):
-            self._commit(Row(path, "call", request.tool, request.arguments, "cancelled"))
+            self._commit(self._row(request, "cancelled"))
             self._aborted[path] = request
         self.ports.abort(path)
 
@@ -166,14 +169,12 @@ class Session:
         late = self._aborted.pop(path, None)
         if late is not None:
             assert isinstance(late, m.Call)
-            self._commit(Row(path, "call", late.tool, late.arguments, "late" if ok else "late_failed", value))
+            self._commit(self._row(late, "late" if ok else "late_failed", value))
             return
         if path not in self._running:
             return
         self._running.discard(path)
-        row = _row_of(self._open[path], "ok" if ok else "failed", value)
-        self._commit(row)
-        self._ended.append(row)
+        self._commit_ended(self._row(self._open[path], "ok" if ok else "failed", value))
 
     def forget(self, path: str) -> None:
         """Note that an aborted call never ended."""
@@ -193,14 +194,17 @@ class Session:
         """Return what to deliver to the blocked machine; None if the run has ended or waits for the world."""
         # After None, `outcome` tells which. A step of the world ends with `end`; then call this again.
         while self.outcome is None:
-            row = self._replay.next(self._open)
-            self._is_replayed = row is not None
-            if row is None:
+            numbered = self._replay.next(self._open)
+            self._is_replayed = numbered is not None
+            if numbered is None:
                 if not self._ended:
                     self._begin_open()
                 if not self._ended:
                     return None
-                row = self._ended.popleft()
+                numbered = self._ended.popleft()
+            number, row = numbered
+            self._known = number + 1
+            self._after.pop(row.path, None)
             if self._open.pop(row.path, None) is not None:
                 self._unbegun.pop(row.path, None)
                 return _delivery_of(row)
@@ -211,11 +215,9 @@ class Session:
         offers = self._replay.offers
         unbegun, self._unbegun = self._unbegun, {}
         for path, request in unbegun.items():
-            offer = offers.take(path, _row_of(request, "ok", "").key) if offers else None
+            offer = offers.take(path, self._row(request, "ok").key) if offers else None
             if offer is not None:
-                row = _row_of(request, "ok", offer.value)
-                self._commit(row)
-                self._ended.append(row)
+                self._commit_ended(self._row(request, "ok", offer.value))
                 continue
             self._running.add(path)
             self.ports.begin(request, self._due(request))
@@ -237,6 +239,13 @@ class Session:
                 return ()
         return tuple(self._open.values())  # type: ignore[arg-type]
 
+    def _commit_ended(self, row: Row) -> None:
+        self._ended.append((len(self.rows), row))
+        self._commit(row)
+
+    def _row(self, request: m.Request, status: str, value: str = "null") -> Row:
+        return _row_of(request, status, value, self._after.get(request.path, 0))
+
     def _commit(self, row: Row) -> None:
         self.rows.append(row)
         self.ports.commit(row)
@@ -246,12 +255,12 @@ def _delivery_of(row: Row) -> m.Delivery:
     return m.Delivery(row.path, row.status == "ok", row.value)
 
 
-def _row_of(request: m.Request, status: str, value: str) -> Row:
+def _row_of(request: m.Request, status: str = "", value: str = "null", after: int = 0) -> Row:
     if isinstance(request, m.Call):
-        return Row(request.path, "call", request.tool, request.arguments, status, value)
+        return Row(request.path, "call", request.tool, request.arguments, status, value, after)
     if isinstance(request, m.Timer):
-        return Row(request.path, "timer", request.name, json.dumps(request.seconds), status, value)
-    return Row(request.path, "question", request.name, json.dumps(request.text), status, value)
+        return Row(request.path, "timer", request.name, json.dumps(request.seconds), status, value, after)
+    return Row(request.path, "question", request.name, json.dumps(request.text), status, value, after)
 
 
 class Replay:
@@ -265,12 +274,12 @@ class Replay:
         self.cancelled: set[str] = set()
         self.dues = {row.path: json.loads(row.value) for row in rows if row.status == "due"}
         self.offers = Offers(rows)
-        self._rows: deque[Row] = deque()
+        self._rows: deque[tuple[int, Row]] = deque()
         self._clocks = deque(row for row in rows if row.kind == "clock")
         self._expected: dict[str, Row] = {}
-        for row in rows:
+        for number, row in enumerate(rows):
             if row.kind in ("call", "timer", "question") and row.status in (*DELIVERED, "cancelled"):
-                self._rows.append(row)
+                self._rows.append((number, row))
                 self._expected[row.path] = row
                 if row.kind in ("call", "question") and row.status == "ok":
                     self.offers.take(row.path, row.key)  # an earlier attempt took it
@@ -278,19 +287,19 @@ class Replay:
     def check(self, request: m.Request) -> None:
         """Raise Diverged if another step was recorded at the path of a request."""
         row = self._expected.get(request.path)
-        if row is not None and row.key != _row_of(request, "", "").key:
-            raise Diverged(request.path, _described(row), _described(_row_of(request, "", "")))
+        if row is not None and row.key != _row_of(request).key:
+            raise Diverged(request.path, _described(row), _described(_row_of(request)))
 
-    def next(self, open_steps: dict[str, m.Request]) -> Row | None:
-        """Return the next recorded delivery; None after the last one."""
+    def next(self, open_steps: dict[str, m.Request]) -> tuple[int, Row] | None:
+        """Return the next recorded delivery, with the number of its row; None after the last one."""
         rows = self._rows
         while rows:
-            row = rows.popleft()
+            number, row = rows.popleft()
             if row.path in self.cancelled:
                 continue
             if row.status == "cancelled" or row.path not in open_steps:
                 raise Diverged(row.path, _described(row), None)
-            return row
+            return number, row
         return None
 
     def __len__(self) -> int:
@@ -298,12 +307,12 @@ class Replay:
 
     def ahead(self) -> Iterator[Row]:
         """Yield the recorded deliveries that come next."""
-        return (row for row in self._rows if row.status in DELIVERED and row.path not in self.cancelled)
+        return (row for _, row in self._rows if row.status in DELIVERED and row.path not in self.cancelled)
 
     @property
     def is_over(self) -> bool:
         """Return True if every recorded row was delivered or skipped."""
-        return all(row.path in self.cancelled for row in self._rows)
+        return all(row.path in self.cancelled for _, row in self._rows)
 
     def reading(self, clock: m.Clock) -> float | None:
         """Return what a clock showed; None if it was not recorded."""
@@ -317,7 +326,7 @@ class Replay:
 
     def finish(self) -> None:
         """Raise Diverged if the program ended without asking for a recorded step."""
-        for row in self._rows:
+        for _, row in self._rows:
             if row.path not in self.cancelled:
                 raise Diverged(row.path, _described(row), None)
 

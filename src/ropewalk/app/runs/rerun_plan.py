@@ -6,9 +6,7 @@ iterations of a loop that carries values from one iteration to the next, and the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
-from operator import itemgetter
 
 from ...errors import NotFound
 from ...fast_dataclass import dataclass
@@ -18,11 +16,10 @@ from ...ops import Loop, Program, Wait
 from ...plans.rows import step_key
 from ...values import did_you_mean
 from .instances import Attempt, Instance, Instances, without_attempts
+from .program_rows import row_entries, row_of
 
 ENDED = frozenset(("attempt", "call_failed", "node", "row", "skip"))
 """Kinds of entries that record how an attempt ended. The other kinds record what it did."""
-ROW = re.compile(r"(.*)\[row-(\d+)\]")
-"""The path of a row of a program."""
 _CARRIED = frozenset(("prev", "state"))
 
 
@@ -80,17 +77,14 @@ class RerunPlan:
         """Return the paths of the rows of programs from the first repeated step on."""
 
         # The results of later steps stay: a step that the program requests at the same place again takes its result.
-        rows: dict[str, list[tuple[int, Entry]]] = {}
-        for entry in entries:
-            place = ROW.fullmatch(entry.path)
-            if place is not None and place[1] in self.ended:
-                rows.setdefault(place[1], []).append((int(place[2]), entry))
         forgotten: set[str] = set()
-        for program, numbered in rows.items():
+        for program, rows in row_entries(entries).items():
+            if program not in self.ended:
+                continue
             repeated = {path.removeprefix(f"{program}[").partition("]")[0] for path in self.redo}
             is_after = False
-            for _, entry in sorted(numbered, key=itemgetter(0)):
-                is_after = is_after or step_key(entry.data[0]) in repeated
+            for entry in rows:
+                is_after = is_after or step_key(row_of(entry).path) in repeated
                 if is_after:
                     forgotten.add(entry.path)
         return forgotten

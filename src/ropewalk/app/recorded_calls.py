@@ -1,0 +1,84 @@
+"""The successful calls that a run of a program recorded, and their order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from operator import attrgetter
+from typing import Any, Final
+
+from ..fast_dataclass import dataclass
+from ..journal.protocol import Entry, RunRow
+from ..plans.rows import Row, RowOrder, step_key
+from .runs.program_rows import rows_of
+
+_STEP: Final = re.compile(r"[^/]*\[(?P<key>[\w.:-]+-(?P<line>\d+):[\w.:]+)\]/[^/]+")
+_COMPILED: Final = re.compile(r"(?P<name>.+?)_(?P<line>\d+)(?:_\d+)?")
+"""The id of a node that called a tool in the first design of plans, which compiled programs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A call as its run recorded it: the id of the tool, the line of the program, and the entry with the result."""
+
+    tool: str
+    line: int
+    entry: Entry
+
+
+class RecordedCalls:
+    """The calls of one run in the order of its rows."""
+
+    def __init__(self, row: RunRow, history: Iterable[Entry]) -> None:
+        document: Any = row.document
+        tools = {name: str(entry["id"]) for name, entry in (document.get("tools") or {}).items()}
+        entries = list(history)
+        self._rows: dict[str, str] = {}  # the path in rows, by the path of the entry of a call
+        self.calls: list[ToolCall] = []
+        for entry in entries:
+            call = _call_of(entry, tools) if entry.kind == "call" else None
+            if call is not None:
+                self.calls.append(call)
+        rows = [row for program in rows_of(entries).values() for row in program]
+        by_key = {step_key(row.path): row.path for row in rows}
+        for call in self.calls:
+            step = _STEP.fullmatch(call.entry.path)
+            path = None if step is None else by_key.get(step["key"])
+            if path is not None:
+                self._rows[call.entry.path] = path
+        if len(self._rows) < len(self.calls):  # a run of the first design, which recorded no rows
+            rows = _rows_by_time(self.calls)
+            self._rows = {row.path: row.path for row in rows}
+        self._order = RowOrder(rows)
+        self.calls.sort(key=lambda call: self._order.number(self._rows[call.entry.path]))
+
+    def precedes(self, first: str, second: str) -> bool:
+        """Return True if the run made the call at the second path only after the one at the first path."""
+        return self._order.precedes(self._rows[first], self._rows[second])
+
+
+def line_at(path: str) -> int | None:
+    """Return the line of the program at which a step with this path in the journal was requested."""
+    step = _STEP.fullmatch(path)
+    return None if step is None else int(step["line"])
+
+
+def _call_of(entry: Entry, tools: Mapping[str, str]) -> ToolCall | None:
+    """Return the call of an entry; None if the program did not make it."""
+    step = _STEP.fullmatch(entry.path)
+    if step is not None and entry.node in tools:
+        return ToolCall(tool=tools[entry.node], line=int(step["line"]), entry=entry)
+    node = _COMPILED.fullmatch(entry.node)
+    names = {name.replace(".", "_"): id for name, id in tools.items()}
+    if step is None and node is not None and node["name"] in names:
+        return ToolCall(tool=names[node["name"]], line=int(node["line"]), entry=entry)
+    return None
+
+
+def _rows_by_time(calls: Iterable[ToolCall]) -> list[Row]:
+    """Return a row for each call, which knows the calls that had ended when it began."""
+    ended = sorted((call.entry for call in calls), key=attrgetter("ended"))
+    return [
+        Row(entry.path, "call", entry.node, "", "ok", after=sum(other.ended <= entry.started for other in ended[:at]))
+        for at, entry in enumerate(ended)
+    ]
