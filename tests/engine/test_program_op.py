@@ -19,9 +19,9 @@ from ropewalk.expr.ast import Lit, Ref
 from ropewalk.ir import Graph, Node, Policy, Retry
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.notations.plan.flow import program_flow
-from ropewalk.notations.plan.program import PlanTool
 from ropewalk.ops import Call, Program, ProgramTool
 from ropewalk.plans.boundary.pool import pool
+from ropewalk.plans.read.tools import PlanTool
 from ropewalk.testing import DyingStore, ScriptedTools, fails, hangs, in_turn
 
 PARAMETERS = {"get": ("n",), "pay": ("amount",), "slow": ("n",), "fail": ()}

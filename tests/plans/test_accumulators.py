@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from ropewalk.notations.plan.compile import compile_program
 
 from ropewalk.ir import Graph, node_parts
-from ropewalk.notations.plan.compile import compile_program
-from ropewalk.notations.plan.program import PlanTool
 from ropewalk.ops import Loop
+from ropewalk.plans.read.tools import PlanTool
 
 from .oracle import differences, run_plan
 

@@ -9,8 +9,7 @@ from typing import Final
 from ...expr.ast import Fn, Lit, Obj, Ref
 from ...ir import Flow, Graph, Node
 from ...ops import Call, Program, ProgramTool, Wait
-from ...plans.interpret.calls import VALUE_TOOL
-from .program import PlanTool
+from ...plans.read.tools import VALUE_TOOL, PlanTool
 
 PROGRAM: Final = "program"
 """The id of the node that interprets the program."""

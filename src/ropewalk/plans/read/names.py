@@ -8,12 +8,11 @@ from typing import Any, Final
 
 from ...expr.python.scope import bound_names, outer_values
 from ...expr.python.tree import children, walk
+from .tools import VALUE
 
 SUSPENDING: Final = (ast.Await, ast.Yield, ast.YieldFrom, ast.AsyncFor, ast.AsyncWith, ast.With)
 """The nodes that always suspend; `with` is among them because its closures exist only in the suspending form."""
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
-VALUE: Final = "value"
-"""The function that reads what a run recorded."""
 _MARK: Final = "_suspends"
 
 
