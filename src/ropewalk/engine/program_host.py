@@ -6,6 +6,9 @@ entry of this kind at `plan`: a retry repeats the failed steps that it names. Th
 the entry of the call; its row, which has no value, is appended in the same turn, so both are one commit. The value of a
 failed step is its whole failure, of which the program gets a part. No step begins before every row so far is committed,
 because a resumed program must get the same in the same order.
+
+A retry offers the calls that succeeded and are not replayed: entries of this kind at `plan[offer-3]`. The program takes
+an offer at the same step, else at one with the same tool and arguments.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import json
 import random
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from ..errors import ExpressionError, JournalConflict, NodeFailed
@@ -44,12 +48,14 @@ class ProgramPlan:
 
     # program: Compiled to run in this process; None for one that runs in children.
     # bodies: The region of each tool, by its name in the program.
+    # nodes: The last node of that region, which calls the tool; None in an empty region.
     # calls: The node in that region whose entry is the result of the call; None if the value of the region is another.
     # durable: Whether its rows are journaled.
 
     op: ProgramOp
     program: Program | None
     bodies: Mapping[str, Any]
+    nodes: Mapping[str, NodeSlot | None]
     calls: Mapping[str, str | None]
     durable: bool
 
@@ -67,12 +73,13 @@ class ProgramHost:
         self._session: Session
         self._rows = 0
         self._committed: asyncio.Future[None] | None = None
-        self._has_entry = False  # True while the result of the row is in the entry of its call
+        self._has_entry = False  # True while the result of the next row is in the entry of its call
         self._begun: list[tuple[m.Request, float | None]] = []
         self._tasks: dict[str, TaskDeadline] = {}
         self._aborted: set[asyncio.Task[None]] = set()
         self._steps: dict[str, str] = {}  # the path of a step by its key in frames
         self._failures: dict[str, NodeFailed] = {}
+        self._offered: dict[int, tuple[Entry, Entry | None]] = {}  # the entry of an offer and the undo of its call
         self._error: BaseException | None = None
         self._has_news = False
         self.waiter: asyncio.Future[None] | None = None
@@ -86,8 +93,9 @@ class ProgramHost:
         if self._run.waits is not None:
             self._run.waits.groups.add(self)
         try:
-            rows = await self._recorded()
-            self._session = Session(rows, self, random.getrandbits(63), digests_of(self._plan.op.text))
+            rows, offers = await self._recorded(), await self._recorded_offers()
+            digests = digests_of(self._plan.op.text)
+            self._session = Session(rows, self, random.getrandbits(63), digests, offers=offers)
             program = self._plan.program
             outcome = await (self._run_here(program) if program is not None else self._run_in_child())
             return await self._end(outcome)
@@ -169,6 +177,19 @@ class ProgramHost:
         self._rows = len(rows)
         return rows
 
+    async def _recorded_offers(self) -> list[Row]:
+        """Return what a retry offers to the program."""
+        past, offers = self._run.log.past, list[Row]()
+        while past:
+            entry = await self._past(f"{self._path}[offer-{len(offers)}]", ROW)
+            if entry is None:
+                break
+            path, kind, name, arguments, status, after, value, epoch = entry.data
+            offers.append(Row(path, kind, name, arguments, status, value, after))
+            place = f"{self._place(path)}/{entry.node}#{epoch}"
+            self._offered[id(offers[-1])] = entry, await self._past(place, "undo")
+        return offers
+
     async def _past(self, path: str, kind: str) -> Entry | None:
         past = self._run.log.past
         if type(past) is not dict:
@@ -189,6 +210,7 @@ class ProgramHost:
                 data.append(failure_to_json(self._failures[row.path]))
             elif not self._has_entry:
                 data.append(row.value)
+            self._has_entry = False
             entry = Entry(f"{self._path}[row-{self._rows}]", ROW, self._node_slot.id, data, "", now, now)
             self._committed = self._run.log.append(entry)
         self._rows += 1
@@ -200,13 +222,48 @@ class ProgramHost:
             if self._committed is committed:
                 self._committed = None
 
-    def recorded(self, frame: Frame, entry: Entry) -> None:
+    def ended(self, frame: Frame, entry: Entry) -> None:
         """Take the result of a call that is being committed."""
         path = self._steps.get(frame[KEY])
         if path is not None:
             self._has_entry = True
             self._session.end(path, True, json.dumps(entry.data))
             self._has_entry = False
+
+    def take(self, offer: Row, path: str) -> None:
+        """Journal the call of an offer at the step that takes it, with its undo."""
+        if offer.kind != "call":
+            return
+        entry, undo = self._offered[id(offer)]
+        place = f"{self._place(path)}/{entry.node}"
+        if undo is not None:
+            made: Any = undo.data
+            if path != offer.path:
+                made = {**made, "made": {"run": self._run.id, "path": undo.path}}
+            self._run.log.append(replace(undo, path=place, data=made))
+        self._append_call(offer.name, replace(entry, path=place, kind="call", data=json.loads(offer.value)))
+
+    def recorded(self, call: m.Call) -> str | None:
+        """Return the result of a call that another run of the chain made, and journal it here, too."""
+        record, node_slot = getattr(self._run.program.caller, "record", None), self._plan.nodes[call.tool]
+        if record is None or node_slot is None or node_slot.tool is None:
+            return None
+        arguments = json.loads(call.arguments)
+        shown = self._run.redact(arguments) if self._run.secrets else arguments
+        place, now = f"{self._place(call.path)}/{node_slot.id}", self._run.now()
+        made: Entry | None = record.take(node_slot.tool, shown, f"{self._run.id}/{place}")
+        if made is None:
+            return None
+        if self._plan.durable:
+            entry = Entry(place, "call", node_slot.id, made.data, made.digest, now, now)
+            if node_slot.undo is not None:
+                node_slot.undo.record(self._run, entry, arguments, made.data)
+            self._append_call(call.tool, entry)
+        return json.dumps(made.data)
+
+    def _append_call(self, tool: str, entry: Entry) -> None:
+        self._run.log.append(entry)
+        self._has_entry = self._plan.calls[tool] is not None
 
     # --- what the session asks for -----------------------------------------------------------------
 
@@ -323,11 +380,16 @@ class ProgramHost:
         self._session.end(path, True, json.dumps(value))
 
     async def _ask(self, question: m.Question, due: float | None) -> Json:
-        run, is_approval = self._run, question.name == "approve"
-        place = f"{self._place(question.path)}/{question.name}"
+        run, slot, is_approval = self._run, self._node_slot, question.name == "approve"
         about: dict[str, Json] = {"approval" if is_approval else "event": run.redact(question.text)}
-        durable, slot = self._plan.durable, self._node_slot
-        value = run.redact(await receive(run, slot, place, about, lambda: question.seconds, durable, due))
+        base = place = f"{self._place(question.path)}/{question.name}"
+        number = 1
+        # Before a retry the program may have asked something else here.
+        while (asked := await self._past(place, "wait")) is not None and not about.items() <= asked.data.items():
+            number += 1
+            place = f"{base}@{number}"
+        answer = await receive(run, slot, place, about, lambda: question.seconds, self._plan.durable, due)
+        value = run.redact(answer)
         return answer_of(value, place, slot, looked_at=True) if is_approval else value
 
     async def _close(self) -> None:

@@ -13,10 +13,9 @@ from ...fast_dataclass import dataclass
 from ...ir import Flow, Graph, nodes_of
 from ...journal.protocol import Entry, Key
 from ...ops import Loop, Program, Wait
-from ...plans.rows import step_key
 from ...values import did_you_mean
 from .instances import Attempt, Instance, Instances, without_attempts
-from .program_rows import row_entries, row_of
+from .program_rows import repeated_rows, row_entries
 
 ENDED = frozenset(("attempt", "call_failed", "node", "row", "skip"))
 """Kinds of entries that record how an attempt ended. The other kinds record what it did."""
@@ -61,33 +60,23 @@ class RerunPlan:
         """Return True if everything at this path is repeated."""
         return any(part in self.redo for part in _around(path))
 
-    def keys_to_forget(self, entries: Iterable[Entry]) -> list[Key]:
-        """Return the keys of the entries to forget."""
+    def changes(self, entries: Iterable[Entry]) -> tuple[list[Key], list[Entry]]:
+        """Return the keys of the entries to forget, and what the programs of the run are offered."""
         listed = list(entries)
-        rows = self._rows_to_forget(listed)
-        return [
+        keys = [
             (entry.path, entry.kind)
             for entry in listed
-            if self.holds(entry.path)
-            or (entry.path in self.ended and entry.kind in ENDED)
-            or (entry.kind == "row" and entry.path in rows)
+            if self.holds(entry.path) or (entry.path in self.ended and entry.kind in ENDED)
         ]
-
-    def _rows_to_forget(self, entries: Iterable[Entry]) -> set[str]:
-        """Return the paths of the rows of programs from the first repeated step on."""
-
-        # The results of later steps stay: a step that the program requests at the same place again takes its result.
-        forgotten: set[str] = set()
-        for program, rows in row_entries(entries).items():
-            if program not in self.ended:
-                continue
-            repeated = {path.removeprefix(f"{program}[").partition("]")[0] for path in self.redo}
-            is_after = False
-            for entry in rows:
-                is_after = is_after or step_key(row_of(entry).path) in repeated
-                if is_after:
-                    forgotten.add(entry.path)
-        return forgotten
+        offers: list[Entry] = []
+        for program in row_entries(listed):
+            inside = (path for path in (*self.redo, *self.ended) if path.startswith(f"{program}["))
+            repeated = {path.removeprefix(f"{program}[").partition("]")[0] for path in inside}
+            if program in self.ended and not self.holds(program):
+                more, made = repeated_rows(program, listed, repeated)
+                keys += more
+                offers += made
+        return list(dict.fromkeys(keys)), offers
 
     def _rerun_later_nodes(self, instance: Instance) -> None:
         while instance.base not in self._visited:
