@@ -42,12 +42,11 @@ class OnError:
 
     # `value` replaces the value of the node, and can read `$error`. A `reported` failure is listed in the errors of the
     # run and makes the run partial; otherwise it counts as handled. Without `writes`, the node does not update the
-    # state. A `deferred` failure is raised again by a later node, so a retry of the failed run repeats this node, too.
+    # state.
 
     value: Expr = NULL
     reported: bool = False
     writes: bool = True
-    deferred: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -411,13 +410,8 @@ class Site(Protocol):
         """Compile a pause, which ends at a journaled absolute time."""
         ...
 
-    def wait(
-        self, text: Expr, approval: bool, timeout: Expr | None, call: Expr | None = None, made_by: str = "", /
-    ) -> Step:
-        """Compile a wait; its purpose and its answer are journaled."""
-
-        # `timeout`: Maximum seconds; None for no limit. `call` is the call that an approval is for; the node `made_by`
-        # makes it.
+    def wait(self, wait: Any, /) -> Step:
+        """Compile an op `Wait`, whose purpose and answer are journaled."""
         ...
 
     def remember(self, kind: str, decide: Getter, /) -> Getter:

@@ -219,7 +219,7 @@ async def test_programs_run_beside_each_other() -> None:
 async def test_a_program_waits_for_people_and_events(kept: str, tmp_path: Path) -> None:
     text = "a = await approve('Pay?')\nif a:\n    await pay(1)\ne = await wait_for('go')\nreturn [bool(a), a.note, e]"
     shop = Shop()
-    run = Started(STORES[kept](tmp_path), alone(text, asks=True), shop.tools())
+    run = Started(STORES[kept](tmp_path), alone(text), shop.tools())
     await run.waits("plan[0-1:10.1]/approve")
     run.approve("plan[0-1:10.1]/approve", note="fine")
     await run.waits("plan[0-4:10.1]/event")
@@ -255,7 +255,7 @@ async def test_neighbouring_reads_of_a_program_begin_together(contained: bool) -
 
 
 async def test_a_rejection_that_the_program_does_not_read_fails_it() -> None:
-    run = Started(MemoryStore(durable=True), alone("await approve('Pay?')\nawait pay(1)", asks=True), Shop().tools())
+    run = Started(MemoryStore(durable=True), alone("await approve('Pay?')\nawait pay(1)"), Shop().tools())
     await run.waits("plan[0-1:6.1]/approve")
     run.send("approval:plan[0-1:6.1]/approve", {"approved": False, "by": "ann"})
     done = await run.task

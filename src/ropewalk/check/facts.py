@@ -12,8 +12,7 @@ from dataclasses import field
 from typing import Any, Final, Literal, TypeAlias
 
 from ..errors import ExpressionError
-from ..expr.ast import Arr, Expr, Fn, Lit, Obj, Ref, show_in_document
-from ..expr.function_registry import find_function
+from ..expr.ast import Arr, Expr, Lit, Obj, Ref, show_in_document
 from ..expr.unlift import unlift
 from ..fast_dataclass import dataclass
 from ..ir import Flow, Graph, Node, bodies, nodes_of, refs_inside
@@ -24,7 +23,6 @@ Effect: TypeAlias = Literal["read", "write", "destructive"]
 EFFECTS: Final[tuple[Effect, ...]] = ("read", "write", "destructive")
 """The effects of tools, the mildest first."""
 UNKNOWN: Final[Any] = object()
-_PURE: Final = ("py:piece", "py:items")  # with time and step budgets of their own
 _DEEPEST: Final = 16  # flows that call flows
 _APPROVAL_OF_AGENT: Final = "approval."  # begins the id of the wait before a call that an agent makes
 
@@ -178,13 +176,6 @@ _Calls: TypeAlias = dict[str, int | None]
 """The most calls of each tool; None where there is no bound."""
 
 
-def constants_of(flow: Flow) -> dict[str, Json]:
-    """Return the values of the nodes of a flow that follow from the definition alone, by their ids."""
-    reader = _Reader(lambda tool: ToolFacts())
-    reader.region(flow.body)
-    return reader.constants
-
-
 class _Reader:
     """Counts the calls of a flow and of the flows that it calls."""
 
@@ -306,17 +297,7 @@ def _constant(expr: Expr, known: dict[str, Json]) -> Any:
         for key in expr.path[1:]:
             value = value.get(key, UNKNOWN) if isinstance(value, dict) else UNKNOWN
         return value
-    # Calculate with the functions of the language, so that the result is the one of the run.
-    function = find_function(expr.name) if isinstance(expr, Fn) and expr.name in _PURE else None
-    if function is None or not isinstance(expr, Fn):
-        return UNKNOWN
-    arguments = [_constant(argument, known) for argument in expr.args]
-    if UNKNOWN in arguments:
-        return UNKNOWN
-    try:
-        return function.run(*arguments)
-    except Exception:  # noqa: BLE001 - the run will fail with it
-        return UNKNOWN
+    return UNKNOWN
 
 
 def _plus(a: int | None, b: int | None) -> int | None:
@@ -350,6 +331,8 @@ def _waits(body: Graph) -> Iterator[dict[str, Json]]:
             name = node.meta.name or node.id
             if name.startswith(_APPROVAL_OF_AGENT):
                 yield {"node": name, "approval": before_each_call(name.removeprefix(_APPROVAL_OF_AGENT))}
+            elif node.op.call is not None:
+                yield {"node": name, "approval": before_each_call(node.op.call.tool)}
             elif node.op.approval is not None:
                 yield {"node": name, "approval": _words(node.op.approval)}
             elif node.op.event is not None:
@@ -362,8 +345,6 @@ def before_each_call(tool: str) -> str:
 
 
 def _words(expr: Expr) -> str:
-    if isinstance(expr, Fn) and expr.name == "py:question" and isinstance(expr.args[0], Lit):
-        return before_each_call(str(expr.args[0].value))
     if isinstance(expr, Lit):
         return str(expr.value)
     try:

@@ -6,14 +6,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from ...expr.ast import Fn, Lit, Obj, Ref
+from ...expr.ast import Obj, Ref
 from ...ir import Flow, Graph, Node
-from ...ops import Call, Program, ProgramTool, Wait
+from ...ops import ApprovedCall, Call, Program, ProgramTool, Wait
 from ...plans.read.tools import VALUE_TOOL, PlanTool
 
 PROGRAM: Final = "program"
 """The id of the node that interprets the program."""
-_ASKS: Final = re.compile(r"\b(approve|wait_for)\b")
 _READS_RECORD: Final = re.compile(r"\bvalue\s*\(")
 _ITEM: Final = Ref("item")
 
@@ -39,7 +38,6 @@ def program_flow(
         tools=tuple((known[tool], _region(tool, facts)) for tool, facts in tools.items()),
         inputs=Obj(tuple((input, Ref("input", (input,))) for input in inputs)),
         function=function,
-        asks=_ASKS.search(code) is not None,
         contained=contained,
         reads=tuple(tool for tool, facts in tools.items() if facts.reads) if overlap else (),
     )
@@ -52,7 +50,6 @@ def _region(name: str, tool: PlanTool) -> Graph:
     call = Node(id=name, op=Call(tool=tool.id, args=_ITEM))
     nodes: tuple[Node, ...] = (call,)
     if tool.approve:
-        about = (Lit(tool.id), _ITEM, *((Lit(tool.version),) if tool.version else ()))
-        ask = Wait(approval=Fn("py:question", about), call=Fn("py:approved_call", about), made_by=name)
-        nodes = (Node(id=f"approve_{name}", op=ask), call)
+        approved = ApprovedCall(tool=tool.id, args=_ITEM, made_by=name, version=tool.version or None)
+        nodes = (Node(id=f"approve_{name}", op=Wait(call=approved)), call)
     return Graph(nodes=nodes, ordered=True, result=Ref("out", (name,)))
