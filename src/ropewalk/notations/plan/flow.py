@@ -9,7 +9,8 @@ from typing import Final
 from ...expr.ast import Obj, Ref
 from ...ir import Flow, Graph, Node
 from ...ops import ApprovedCall, Call, Program, ProgramTool, Wait
-from ...plans.read.tools import VALUE_TOOL, PlanTool
+from ...outline import Outline
+from ...plans.read.tools import RECORD_TOOL, VALUE_TOOL, PlanTool
 
 PROGRAM: Final = "program"
 """The id of the node that interprets the program."""
@@ -26,12 +27,13 @@ def program_flow(
     function: bool = False,
     contained: bool = False,
     overlap: bool = False,
+    outline: Outline | None = None,
 ) -> Flow:
     """Return the flow that interprets a program, which is not read here."""
 
     # overlap: Whether neighbouring calls of tools that only read begin together.
     if _READS_RECORD.search(code) is not None:
-        tools = {**tools, VALUE_TOOL: PlanTool(id="ropewalk:value", parameters=("place",), reads=True)}
+        tools = {**tools, VALUE_TOOL: PlanTool(id=RECORD_TOOL, parameters=("place",), reads=True)}
     known = {tool: ProgramTool(name=tool, parameters=facts.parameters) for tool, facts in tools.items()}
     op = Program(
         text=code,
@@ -40,6 +42,7 @@ def program_flow(
         function=function,
         contained=contained,
         reads=tuple(tool for tool, facts in tools.items() if facts.reads) if overlap else (),
+        outline=outline,
     )
     node = Node(id=PROGRAM, op=op)
     return Flow(name=name, body=Graph(nodes=(node,), ordered=True, result=Ref("out", (PROGRAM,))))

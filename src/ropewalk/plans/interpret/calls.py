@@ -96,7 +96,7 @@ StepCoroutine.__name__ = Question.__name__ = "coroutine"  # as messages name the
 def call(node: ast.Call, scope: Scope) -> Getter:
     """Return the closure of a call: of a tool, a question, or anything else."""
     tool = tool_name(node.func, scope)
-    place = f"{node.lineno}:{node.col_offset}"
+    place = f"{node.lineno}:{node.col_offset + 1}"
     if tool is not None:
         return _tool_call(node, tool, place, scope)
     if isinstance(node.func, ast.Name) and scope.find(node.func.id) is None and node.func.id not in scope.imports:

@@ -14,8 +14,10 @@ from .problems import Unreadable
 from .source import read
 
 VALUE: Final = "value"
+"""The function that reads what a run recorded."""
+RECORD_TOOL: Final = "ropewalk:value"
 VALUE_TOOL: Final = "ropewalk.value"
-"""The function that reads what a run recorded, and the tool that it calls."""
+"""The tool that it calls: its id, and its name in the rows of a run."""
 LANGUAGE_NAMES: Final = frozenset(("approve", "wait_for", VALUE, "print", "now", "uuid", "random", "call_tool"))
 """Names of the language that win over tools of the same name."""
 
