@@ -12,6 +12,7 @@ from ...expr.python.builtins import FUNCTIONS, TYPE_NAMES
 from ...expr.python.evaluation import BuiltinFunction
 from ...expr.python.expressions import expression, module_entry, module_path
 from ...expr.python.failures import EXCEPTIONS, Rejected
+from ...expr.python.modules import MODULES
 from ...expr.python.scope import Frame, Getter, Scope, Unsupported
 from ...expr.python.values import Approval
 from ...values import did_you_mean
@@ -110,8 +111,16 @@ def call(node: ast.Call, scope: Scope) -> Getter:
             raise Unsupported(node.func, f"{node.func.id} is not supported; {REFUSED[node.func.id]}")
     path = module_path(node.func, scope)
     if path is not None and module_entry(path, scope) is None:
-        raise Unsupported(node.func, f"{path} is not supported; write it with what the module has here, or call a tool")
+        raise unknown_member(node.func, path, scope)
     return base._call(node, scope)
+
+
+def unknown_member(node: ast.AST, path: str, scope: Scope) -> Unsupported:
+    """Return the error for a member that a module does not have for programs."""
+    module, _, name = path.rpartition(".")
+    close = did_you_mean(name, sorted({*MODULES.get(module, ()), *scope.language.modules.get(module, ())}))
+    advice = "" if close else "; write it with what the module has here, or call a tool"
+    return Unsupported(node, f"{path} is not supported{advice}", close)
 
 
 def _tool_call(node: ast.Call, tool: str, place: str, scope: Scope) -> Getter:
