@@ -47,7 +47,7 @@ class RerunPlan:
         # An approval answers one call: who repeats the call asks again.
         region, id = instance.region, instance.node.id
         for node in region.graph.nodes:
-            if isinstance(node.op, Wait) and node.op.made_by == id:
+            if isinstance(node.op, Wait) and node.op.call is not None and node.op.call.made_by == id:
                 self.redo.add(region.prefix + node.id)
         self._rerun_later_nodes(instance)
 
@@ -119,8 +119,6 @@ def latest_failures(instances: Instances) -> Iterator[Failure]:
         for instance in region.nodes.values():
             last, on_error = instance.last, instance.node.policy.on_error
             fact = last.facts.get("attempt")
-            if on_error is not None and on_error.deferred:
-                on_error = None  # a later node raises the failure again
             if fact is not None and (fact.data["due"] is not None or (on_error is not None and not on_error.reported)):
                 continue  # a retry is due, or an error strategy handled it
             is_fatal = fatal and not (fact is not None and on_error is not None)
@@ -139,9 +137,7 @@ def _is_refused(attempt: Attempt) -> bool:
     if not isinstance(op, Wait) or signal is None:
         return False
     message = signal.data.get("value")
-    return "late" in signal.data or (
-        op.approval is not None and not (isinstance(message, dict) and message.get("approved"))
-    )
+    return "late" in signal.data or (op.asks and not (isinstance(message, dict) and message.get("approved")))
 
 
 def successors(graph: Graph) -> dict[str, list[str]]:

@@ -27,11 +27,12 @@ def interpret(op: ProgramOp, site: CompileContext) -> Step:
     plan = ProgramPlan(op=op, program=program, bodies=bodies, nodes=nodes, calls=calls, durable=site.builder.durable)
     inputs, node_slot = site.expr(op.inputs), site.node_slot
 
-    async def run(frame: Frame) -> Yield:
+    async def run(frame: Frame) -> Any:
         values: Any = inputs(frame)
         host = frame[slot] = ProgramHost(plan, node_slot, frame, values)
         try:
-            return Yield(await host.run())
+            value = await host.run()
+            return Yield(value) if bodies else value  # only a node with regions gives a Yield
         finally:
             frame[slot] = None
 
