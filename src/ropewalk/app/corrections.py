@@ -116,15 +116,15 @@ class Corrections:
         if self._turn is None:
             return
         store: Any = self._context.store
-        join(store, row.id, [self._turns])
+        join(store, row.id, [self._turns, run_account(self.chain)])
         key = f"{row.id} turn {row.epoch}"
         if store.reserve(key, {self._turns: {"calls": self._turn + 1}}) is not None:
             raise RunBusy(self.chain, "another process, which corrects or continues it")
         store.settle(key, {})
 
-    def require_idle(self) -> None:
-        """Raise RunBusy while a run of the chain is executed: nobody knows yet which calls it makes."""
-        running = [row for row in self.rows if row.status == "running"]
+    def require_idle(self, but: str = "") -> None:
+        """Raise RunBusy while another run of the chain is executed: nobody knows yet which calls it makes."""
+        running = [row for row in self.rows if row.status == "running" and row.id != but]
         orphans = {orphan.id for orphan in self._context.store.orphans()} if running else ()
         for row in running:
             if row.id not in orphans:

@@ -98,6 +98,7 @@ def apply_limits(context: Context, job: Job, limits: Mapping[str, Any]) -> None:
     if corrected is not None:
         job.corrected = accounts_of_correction(corrected)
         chain = Corrections(context, corrected)
+        chain.require_idle()
         _offer(context, job, chain, chain.offered())
 
 
@@ -106,6 +107,7 @@ def offer_record(context: Context, job: Job, row: RunRow) -> None:
     chain = Corrections(context, row)
     if chain.chain != row.id:
         job.chain = chain.chain
+    chain.require_idle(but=row.id)
     _offer(context, job, chain, chain.offered(row) if len(chain.rows) > 1 else ())
 
 
