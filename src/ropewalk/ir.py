@@ -10,11 +10,14 @@ import dataclasses
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from .expr.ast import NULL, Arr, Each, Expr, Fn, Lit, Obj, Ref, Var
 from .fast_dataclass import dataclass
 from .values import Json
+
+DERIVED: Final = {"derived": True}
+"""The metadata of a field that follows from the others: neither documents of flows nor their fingerprints have it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +223,7 @@ def part_fields(kind: type[Any]) -> tuple[str, ...]:
     names = _part_fields.get(kind)
     if names is None:
         fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
-        names = _part_fields[kind] = tuple(f.name for f in fields if f.type not in _PLAIN)
+        names = _part_fields[kind] = tuple(f.name for f in fields if f.type not in _PLAIN and f.metadata != DERIVED)
     return names
 
 

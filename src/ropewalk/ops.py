@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import field
 from itertools import repeat
 from typing import Any, Final
 
@@ -16,7 +17,8 @@ from .errors import ExpressionError, SchemaMismatch, Unfinished
 from .expr.ast import Expr, Fn, Lit, Obj, Ref
 from .expr.operators import weigh
 from .fast_dataclass import dataclass
-from .ir import Frame, Getter, Graph, Node, Site, Step, Yield, node_parts, whole
+from .ir import DERIVED, Frame, Getter, Graph, Node, Site, Step, Yield, node_parts, whole
+from .outline import Outline
 from .schema import compile_schema
 from .values import Json
 
@@ -307,6 +309,7 @@ class Program:
     # The region of a tool has the object of its arguments as `item`. `inputs` is an object: the names that have a value
     # when the program begins. `function` says that the text is the body of a function. The text of a `contained`
     # program is read and computed in children only. Calls of the tools in `reads` may begin together.
+    # `outline` is None where nobody has read the text.
 
     text: str
     tools: tuple[tuple[ProgramTool, Graph], ...] = ()
@@ -314,6 +317,7 @@ class Program:
     function: bool = False
     contained: bool = False
     reads: tuple[str, ...] = ()
+    outline: Outline | None = field(default=None, compare=False, metadata=DERIVED)
 
     def compile(self, site: Site, /) -> Step:
         """Compile to a run of the program."""

@@ -86,7 +86,8 @@ class _Host:
 
     def begin(self, request: m.Request, due: float | None) -> None:
         """Begin a step at the next wait."""
-        if due is not None:
+        if isinstance(request, m.Timer):
+            assert due is not None
             self._tasks[request.path] = self._loop.call_later(max(due - time.time(), 0), self._fire, request.path)
         else:
             self._begun.append(request)

@@ -48,7 +48,7 @@ def test_a_row_whose_step_an_earlier_delivery_cancelled_is_skipped_in_replay() -
     assert calls_of(rows) == [("a", "ok"), ("b", "cancelled")]
     # Both calls ended before the program could cancel the second one.
     both = [row for row in rows if row.status != "cancelled"]
-    both.append(Row("0.1/2:24#1", "call", "b", "{}", "ok", "2"))
+    both.append(Row("0.1/2:25#1", "call", "b", "{}", "ok", "2"))
     outcome, again = simulation().run(text, rows=both)
     assert (outcome.status, outcome.result, again) == ("completed", "a", both)
 

@@ -110,7 +110,7 @@ async def test_a_loop_over_an_input_has_no_static_bound(shop: Shop, tmp_path: Pa
         answer: Any = await app.plans.check_plan(code, {"ids": [1]})
     facts = answer["facts"]
     assert facts["maxCalls"] is None
-    assert [(loop["at"], loop["limit"]) for loop in facts["loops"]] == [("code:1", None)]
+    assert [(loop["at"], loop["limit"]) for loop in facts["loops"]] == [("code:1:1", None)]
     assert facts["waits"][0]["event"] == "paid"
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from ..errors import InvalidFlow, Problem
 from ..notations.registry import NOTATIONS, Compiled
 from ..ops import Program
-from ..plans.boundary.pool import Conversation, ProgramStopped, pool
+from ..outline import from_json
+from ..plans.boundary.pool import Conversation, Limits, ProgramStopped, pool
 from ..values import Json, digest
 
 if TYPE_CHECKING:
@@ -242,4 +243,8 @@ def compiled_from(document: Mapping[str, Any], answer: Any) -> Compiled:
         raise InvalidFlow(map(_problem, answer["problems"]))
     from ..notations.plan.render import plan_of, read_fields
 
-    return plan_of(read_fields(document), answer["input"])
+    try:
+        outline = from_json(answer["outline"])
+    except (KeyError, ValueError):
+        raise InvalidFlow([_stopped(ProgramStopped("forged", Limits()))]) from None
+    return plan_of(read_fields(document), answer["input"], outline)

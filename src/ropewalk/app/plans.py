@@ -36,6 +36,7 @@ from .plan_tools import servers_in, with_tools
 from .preflight import check_input
 from .recorded_calls import RecordedCalls, line_at
 from .run_budget import budgets_of, read_budget
+from .runs.program_rows import line_of_ending
 from .runs.queries import RunService
 from .runs.undo import undo
 from .runs.undone import undo_offer, undo_report
@@ -529,9 +530,9 @@ class Plans:
         lines = str(document.get("code", "")).split("\n")
         errors: Any = data.get("errors") or [{}]
         error: Any = errors[0]
+        history = self.context.history(run_id)
+        line = line_at(str(error.get("path") or "")) or line_of_ending(history)
         message = str(error.get("message") or "")
-        named = re.match(r"line (\d+): ", message)
-        line = int(named[1]) if named else line_at(str(error.get("path") or ""))
         text = replace_invisible(lines[line - 1].strip()) if line is not None and 0 < line <= len(lines) else None
         failed = {"line": line, "text": text, "message": message, "tool": error.get("tool"), "kind": error.get("kind")}
         if error.get("kind") == "BudgetExceeded":
@@ -542,7 +543,7 @@ class Plans:
                 "tool": python_name(call.tool),
                 "value": self.handle(call.entry.data, run_id, call.entry.path),
             }
-            for call in RecordedCalls(row, self.context.history(run_id)).calls[-_MOST_PARTIAL:]
+            for call in RecordedCalls(row, history).calls[-_MOST_PARTIAL:]
         ]
         return {"error": failed, "partial": partial, **self._undo_of(row)}
 

@@ -35,7 +35,7 @@ from ..plans.rows import Diverged, Row, digests_of, step_key
 from ..plans.session import Outcome, Session
 from ..values import Json
 from .compile.durable import failure_from_json, failure_to_json, wait_until
-from .compile.waits import receive
+from .compile.waits import answer_of, receive
 from .frame import KEY, RUN, NodeSlot, path_of
 from .timeouts import TaskDeadline, TaskGroup, clock, deadline_of_task, deadline_timer_of
 
@@ -121,9 +121,13 @@ class ProgramHost:
             now, failed_keys = self._run.now(), [step_key(path) for path in outcome.failed]
             data = {"line": outcome.line, "error": outcome.error, "failed": failed_keys}
             await self._run.log.append(Entry(self._path, ROW, self._node_slot.id, data, "", now, now))
-        failed = self._failures.get(outcome.failed[0]) if outcome.error == "ToolError" and outcome.failed else None
+        is_of_step = outcome.error in ("ToolError", "Rejected", "TimeoutError") and outcome.failed
+        failed = self._failures.get(outcome.failed[0]) if is_of_step else None
         if failed is not None:
             raise failed
+        if outcome.error == "Rejected":
+            node, message = self._node_slot.name, outcome.message
+            raise NodeFailed(self._path, message, node=node, tool=None, kind="Rejected", retryable=False)
         raise ExpressionError(f"line {outcome.line}: {outcome.error}: {outcome.message}")
 
     # --- the journal ------------------------------------------------------------------------------
@@ -340,7 +344,7 @@ class ProgramHost:
                     del self._steps[key]
                 value = outcome.value
             elif isinstance(request, m.Question):
-                value = await self._ask(request)
+                value = await self._ask(request, due)
             else:
                 await wait_until(self._run, due or 0.0)
                 value = None
@@ -350,16 +354,18 @@ class ProgramHost:
             return
         self._session.end(path, True, json.dumps(value))
 
-    async def _ask(self, question: m.Question) -> Json:
-        word = "approval" if question.name == "approve" else "event"
-        about: dict[str, Json] = {word: self._run.redact(question.text)}
+    async def _ask(self, question: m.Question, due: float | None) -> Json:
+        run, slot, is_approval = self._run, self._node_slot, question.name == "approve"
+        about: dict[str, Json] = {"approval" if is_approval else "event": run.redact(question.text)}
         base = place = f"{self._place(question.path)}/{question.name}"
         number = 1
         # Before a retry the program may have asked something else here.
         while (asked := await self._past(place, "wait")) is not None and not about.items() <= asked.data.items():
             number += 1
             place = f"{base}@{number}"
-        return await receive(self._run, self._node_slot, place, about, None, self._plan.durable)
+        answer = await receive(run, slot, place, about, lambda: question.seconds, self._plan.durable, due)
+        value = run.redact(answer)
+        return answer_of(value, place, slot, looked_at=True) if is_approval else value
 
     async def _close(self) -> None:
         """Cancel the steps in progress, and wait for them."""

@@ -40,6 +40,12 @@ def rows_of(entries: Iterable[Entry]) -> dict[str, list[Row]]:
     return {path: [row_of(entry) for entry in rows] for path, rows in row_entries(entries).items()}
 
 
+def line_of_ending(entries: Iterable[Entry]) -> int | None:
+    """Return the line at which a program failed for the last time; None if no program failed."""
+    lines = [entry.data["line"] for entry in entries if entry.kind == "row" and isinstance(entry.data, dict)]
+    return lines[-1] if lines else None  # type: ignore[return-value]
+
+
 def free_offers(rows: Iterable[Row], offers: Iterable[Row]) -> tuple[list[Row], set[str]]:
     """Return the offers that no row took, and the paths of the steps that took one."""
     rest, taken = Offers(offers), set[str]()

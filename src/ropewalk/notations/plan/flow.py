@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ...expr.ast import Obj, Ref
 from ...ir import Flow, Graph, Node
 from ...ops import ApprovedCall, Call, Program, ProgramTool, Wait
-from ...plans.read.tools import PlanTool
+from ...outline import Outline
+from ...plans.read.tools import RECORD_TOOL, VALUE_TOOL, PlanTool
 
 PROGRAM: Final = "program"
 """The id of the node that interprets the program."""
+_READS_RECORD: Final = re.compile(r"\bvalue\s*\(")
 _ITEM: Final = Ref("item")
 
 
@@ -24,10 +27,13 @@ def program_flow(
     function: bool = False,
     contained: bool = False,
     overlap: bool = False,
+    outline: Outline | None = None,
 ) -> Flow:
     """Return the flow that interprets a program, which is not read here."""
 
     # overlap: Whether neighbouring calls of tools that only read begin together.
+    if _READS_RECORD.search(code) is not None:
+        tools = {**tools, VALUE_TOOL: PlanTool(id=RECORD_TOOL, parameters=("place",), reads=True)}
     known = {tool: ProgramTool(name=tool, parameters=facts.parameters) for tool, facts in tools.items()}
     op = Program(
         text=code,
@@ -36,6 +42,7 @@ def program_flow(
         function=function,
         contained=contained,
         reads=tuple(tool for tool, facts in tools.items() if facts.reads) if overlap else (),
+        outline=outline,
     )
     node = Node(id=PROGRAM, op=op)
     return Flow(name=name, body=Graph(nodes=(node,), ordered=True, result=Ref("out", (PROGRAM,))))

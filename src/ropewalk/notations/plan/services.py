@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from ...check import ToolCard
 from ...errors import InvalidFlow, Problem
+from ...outline import to_json
 from ...plans import play
 from ...plans.boundary.child import Link, Service
 from ...plans.read.tools import names_in, values_in
@@ -34,11 +35,13 @@ def names(message: dict[str, Any], link: Link) -> Json:
 
 
 def compile_plan(message: dict[str, Any], link: Link) -> Json:
-    """Return the schema of the input of a plan document, or its problems."""
+    """Return the schema of the input of a plan document and the outline of its program, or its problems."""
     try:
-        return {"input": compile_document(message["document"]).flow.input_schema}
+        flow = compile_document(message["document"]).flow
     except InvalidFlow as error:
         return {"problems": problems_to_json(error.problems)}
+    op: Any = flow.body.nodes[-1].op
+    return {"input": flow.input_schema, "outline": to_json(op.outline)}
 
 
 def types(message: dict[str, Any], link: Link) -> Json:
