@@ -29,6 +29,7 @@ from ..journal.past import load
 from ..journal.protocol import Entry
 from ..ops import Program as ProgramOp
 from ..plans import messages as m
+from ..plans.player import LocalPlayer, Player, play
 from ..plans.program import Program
 from ..plans.rows import Diverged, Row, digests_of, step_key
 from ..plans.session import Outcome, Session
@@ -96,48 +97,22 @@ class ProgramHost:
             rows, offers = await self._recorded(), await self._recorded_offers()
             digests = digests_of(self._plan.op.text)
             self._session = Session(rows, self, random.getrandbits(63), digests, offers=offers)
-            program = self._plan.program
-            outcome = await (self._run_here(program) if program is not None else self._run_in_child())
-            return await self._end(outcome)
+            return await self._end(await play(self._session, self._player(), self))
         except Diverged as error:
             raise JournalConflict(self._run.id, self._path, str(error)) from None
         finally:
             await self._close()
 
-    async def _run_here(self, program: Program) -> Outcome:
-        session = self._session
-        machine, messages = program.start(self._inputs, session.seed, session.read)
-        try:
-            session.take(messages)
-            while session.outcome is None:
-                if (delivery := session.next()) is not None:
-                    session.take(machine.deliver(delivery))
-                else:
-                    await self._wait()
-            return session.outcome
-        finally:
-            machine.close()
-
-    async def _run_in_child(self) -> Outcome:
+    def _player(self) -> Player:
+        op, session, program = self._plan.op, self._session, self._plan.program
+        if program is not None:
+            return LocalPlayer(program, self._inputs, session.seed, session.read)
         from ..plans.boundary.pool import pool  # imported only where a program is contained
-        from ..plans.child_machine import KEEP_SECONDS, ChildMachine
+        from ..plans.child_machine import ChildMachine
 
-        op, session = self._plan.op, self._session
         tools = {tool.name: None if tool.parameters is None else [*tool.parameters] for tool, _ in op.tools}
         begin = m.Begin(op.text, tools, json.dumps(self._inputs), session.seed, op.function, [*op.reads])
-        machine = ChildMachine(begin, session.seed, session.read, pool())
-        try:
-            session.take(await machine.start(session.replayed or None))
-            while session.outcome is None:
-                if (delivery := session.next()) is not None:
-                    await self._commits()  # steps may have ended while the child computed
-                    session.take(await machine.deliver(delivery, session.ahead()))
-                else:
-                    with machine.leaving_after(KEEP_SECONDS):
-                        await self._wait()
-            return session.outcome
-        finally:
-            await machine.close()
+        return ChildMachine(begin, session.seed, session.read, pool())
 
     async def _end(self, outcome: Outcome) -> Json:
         if outcome.status == "completed":
@@ -215,7 +190,7 @@ class ProgramHost:
             self._committed = self._run.log.append(entry)
         self._rows += 1
 
-    async def _commits(self) -> None:
+    async def commits(self) -> None:
         """Wait until every row so far is committed."""
         while (committed := self._committed) is not None:
             await committed
@@ -306,12 +281,12 @@ class ProgramHost:
     def pending(self) -> int:
         return 0
 
-    async def _wait(self) -> None:
+    async def wait(self) -> None:
         """Begin what was requested when the rows so far are committed, and wait until a step ends and is committed."""
         self._has_news = False
-        await self._commits()
+        await self.commits()
         await self._step_ends()
-        await self._commits()
+        await self.commits()
 
     async def _step_ends(self) -> None:
         begun, self._begun = self._begun, []
