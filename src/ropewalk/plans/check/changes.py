@@ -11,6 +11,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from ...check.types import ARRAY, OBJECT
 from ...expr.python.method_table import MUTATING, changed_argument
 from ...expr.python.tree import walk
 from .sizes import bound_names
@@ -49,14 +50,14 @@ _HEAPS: Final = frozenset(("heappush", "heappushpop", "heapreplace", "insort", "
 class Changes:
     """The changes that one program may make."""
 
-    # names: The names whose values it changes.
+    # names: The names whose values it changes, with the kinds of values that the change is of.
     # members: The members that it sets in values of tools, or in values that may have another name.
     # any_list: Whether it may add an element to a list that has another name.
     # any_object: Whether it may set any member of an object that has another name.
 
     def __init__(self, tree: ast.Module, tools: Iterable[str]) -> None:
         self._tools = frozenset(tools)
-        self.names: set[str] = set()
+        self.names: dict[str, int] = {}
         self.members: set[str] = set()
         self.any_list = self.any_object = False
         self._depths: dict[str, int] = {}  # how deep the values of a name are fresh
@@ -199,7 +200,8 @@ class Changes:
         for root, accesses, member, is_list, _ in self._stores:
             is_own = self._is_own(root, accesses, limit)
             if is_own and (member is None or root not in self._from_tools):
-                self.names.add(str(root))
+                kinds = ARRAY | OBJECT if accesses else ARRAY if is_list else OBJECT
+                self.names[str(root)] = self.names.get(str(root), 0) | kinds
             elif member is not None:
                 self.members.add(member)
             elif is_list:

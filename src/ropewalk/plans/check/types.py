@@ -38,7 +38,7 @@ from ...expr.python.tree import children, walk
 from ...values import did_you_mean
 from ..read.names import own_names, yields
 from ..read.problems import Problem, problem_at
-from ..read.tools import LANGUAGE_NAMES, PlanTool
+from ..read.tools import LANGUAGE_NAMES, VALUE, PlanTool
 from .argument_types import ArgumentCheck
 from .arguments import Named, named_arguments, problems_of_local_call
 from .changes import Changes
@@ -114,7 +114,10 @@ class TypeCheck:
         last = body[-1] if body else None
         if isinstance(last, ast.Expr):
             with self._silent():
-                returned.append(self.type_of(last.value, self.env))
+                known = self.type_of(last.value, self.env)
+            returned.append(known)
+            if not isinstance(last.value, ast.Call):
+                self._check_result(last.value, known)
         elif not always_leaves(body):
             returned.append(Lit(None))
         self.result = any_of(returned)
@@ -173,7 +176,7 @@ class TypeCheck:
 
     def _expression(self, node: ast.Expr, env: Env) -> None:
         known = self.type_of(node.value, env)
-        if isinstance(node.value, ast.Call) and node is not self.tree.body[-1]:
+        if isinstance(node.value, ast.Call):
             self._check_awaited(node.value, known)
 
     def _check_awaited(self, node: ast.expr, known: Type) -> bool:
@@ -183,10 +186,20 @@ class TypeCheck:
         self._report(node, f"{ast.unparse(node)[:60]} is never awaited; write await before it")
         return False
 
+    def _check_result(self, node: ast.expr, known: Type) -> None:
+        """Report a result of the program that holds calls."""
+        parts = [known.item] if type(known) is Each else known if type(known) is list else ()
+        if self._check_awaited(node, known) and any(type(part) is Task for part in parts):
+            self._report(node, f"{ast.unparse(node)[:60]} holds calls; write await asyncio.gather(*calls)")
+
+    def _test(self, node: ast.expr, env: Env) -> None:
+        """Check the condition of a branch or loop."""
+        self._check_awaited(node, self.type_of(node, env))
+
     def _return(self, node: ast.Return, env: Env) -> None:
         known: Type = Lit(None) if node.value is None else self.type_of(node.value, env)
         if not self._stack and node.value is not None:
-            self._check_awaited(node.value, known)
+            self._check_result(node.value, known)
         self._returned.append(known)
 
     def _parts(self, node: ast.AST, env: Env) -> None:
@@ -224,7 +237,7 @@ class TypeCheck:
         self._bind_name(node.name, OPAQUE, env)
 
     def _if(self, node: ast.If, env: Env) -> None:
-        self.type_of(node.test, env)
+        self._test(node.test, env)
         then, otherwise = env.forget(tested_names(node.test)), env.forget(tested_names(node.test))
         self._block(node.body, then)
         self._block(node.orelse, otherwise)
@@ -248,7 +261,7 @@ class TypeCheck:
         self._loop(node, env, lambda inner: self._bind(node.target, None, inner))
 
     def _while(self, node: ast.While, env: Env) -> None:
-        self._loop(node, env, lambda inner: self.type_of(node.test, inner))
+        self._loop(node, env, lambda inner: self._test(node.test, inner))
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, env: Env, begin: Callable[[Env], object]) -> None:
         """Check a loop: names that its body binds begin a round with what they had before, or got in any round."""
@@ -371,7 +384,7 @@ class TypeCheck:
         """Return what is known of a value for as long as a name has it."""
         if name in self._shared:
             return None
-        return without_elements(known) if name in self._changes.names else known
+        return without_elements(known) if kinds_of(known) & self._changes.names.get(name, 0) else known
 
     def _items(self, known: Type) -> Type:
         """Return the type of the elements of a list."""
@@ -401,8 +414,7 @@ class TypeCheck:
     def _name(self, node: ast.Name, env: Env) -> Type:
         name = node.id
         if name not in env and name in env.scope.names and name not in self._imports:
-            # A name of the program itself may be one of the language before.
-            self._report_operation(node, f"'{name}' has no value here; it gets one later")
+            self._report_operation(node, f"'{name}' is read before it has a value")
             return None
         return env.find(name)
 
@@ -410,6 +422,8 @@ class TypeCheck:
         known = self.type_of(node.value, env)
         if type(known) is Task:
             return known.of
+        if isinstance(node.value, ast.Call) and self._path(node.value.func, env) == VALUE:
+            return known  # its await may be left out
         kinds = kinds_of(known)
         if not isinstance(known, Opaque) and kinds != ALL:
             what = f"'{ast.unparse(node.value)[:60]}'"
@@ -558,6 +572,7 @@ class TypeCheck:
 
     def _negated(self, node: ast.UnaryOp, env: Env) -> Type:
         known = self.type_of(node.operand, env)
+        self._check_awaited(node.operand, known)
         if isinstance(node.op, ast.Not):
             return BOOLEAN
         value: Any = known.value if type(known) is Lit else None
@@ -567,7 +582,7 @@ class TypeCheck:
         return kinds & (INTEGER | NUMBER) or None if not kinds & ~(INTEGER | NUMBER) else None
 
     def _chosen(self, node: ast.IfExp, env: Env) -> Type:
-        self.type_of(node.test, env)
+        self._test(node.test, env)
         inner = env.forget(tested_names(node.test))
         known = any_of([self.type_of(node.body, inner), self.type_of(node.orelse, inner)])
         self._bind_walruses(node, inner, env)
@@ -591,7 +606,7 @@ class TypeCheck:
             element = self._element(self.type_of(part.iter, inner), part.iter)
             self._bind_quietly(part.target, element, inner)
             for test in part.ifs:
-                self.type_of(test, inner)
+                self._test(test, inner)
                 inner.update(dict.fromkeys(tested_names(test)))
         if isinstance(node, ast.DictComp):
             self.type_of(node.key, inner)
@@ -620,6 +635,10 @@ class TypeCheck:
             inner.update({name: self._kept(name, known) for name, known in zip(names, given, strict=False)})
         return self.type_of(node.body, inner)
 
+    def _lambda_value(self, node: ast.Lambda, env: Env) -> Type:
+        self._lambda(node, env)
+        return OPAQUE
+
     def _scope_of(self, node: ast.AST, body: list[ast.stmt], more: Iterable[str] = ()) -> ScopeNames:
         known = self._scopes.get(node)
         if known is None:
@@ -635,7 +654,7 @@ class TypeCheck:
         path = self._path(node.func, env)
         if path == "call_tool":
             return Task(self._named_tool(node, env))
-        if path == "value" and node.args and isinstance(node.args[0], ast.Constant):
+        if path == VALUE and node.args and isinstance(node.args[0], ast.Constant):
             schema = self._values.get(str(node.args[0].value))
             return Sub(schema, schema) if schema else None
         if path.startswith("asyncio.") or path in _QUESTIONS:
@@ -651,6 +670,9 @@ class TypeCheck:
         self._arguments(node, env)
         if type(called) is Task:
             self._check_awaited(node.func, called)
+        elif not isinstance(called, Opaque) and kinds_of(called) != ALL:
+            what = f"'{ast.unparse(node.func)[:60]}'"
+            self._report_operation(node, f"{what} is {describe_kinds(kinds_of(called))}; it cannot be called")
         return None
 
     def _arguments(self, node: ast.Call, env: Env) -> list[Type]:
@@ -705,6 +727,9 @@ class TypeCheck:
             return Task(None)
         if name != "gather":
             return None
+        for part, type_ in zip(node.args, known, strict=False) if len(known) == len(node.args) else ():
+            if not isinstance(type_, Opaque) and kinds_of(type_) != ALL:
+                self._report_operation(part, f"gather takes calls; this is {describe_kinds(kinds_of(type_))}")
         if node.keywords:  # return_exceptions
             return Task(None, is_started=True)
         if not any(isinstance(part, ast.Starred) for part in node.args):
@@ -838,7 +863,7 @@ _EXPRESSIONS: Final[dict[type[ast.AST], Any]] = {
     ast.Dict: TypeCheck._dict,
     ast.IfExp: TypeCheck._chosen,
     ast.JoinedStr: TypeCheck._text,
-    ast.Lambda: TypeCheck._lambda,
+    ast.Lambda: TypeCheck._lambda_value,
     ast.List: TypeCheck._list,
     ast.Name: TypeCheck._name,
     ast.NamedExpr: TypeCheck._walrus,
