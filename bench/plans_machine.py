@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from plans import corpus_world
+from plans.event_host import World, run, run_in_child
 from plans.grammar import PARAMETERS, Grammar
 from plans.test_grammar import world
 from plans.virtual_loop import compared
@@ -19,7 +20,6 @@ from ropewalk.check.program_facts import calls_of_outline
 from ropewalk.plans import messages as m
 from ropewalk.plans.boundary.pool import Pool
 from ropewalk.plans.check.outline import outline_of
-from ropewalk.plans.host import World, run, run_in_child
 from ropewalk.plans.program import Program
 from ropewalk.plans.read.source import parse
 

@@ -260,7 +260,7 @@ async def test_a_rejection_that_the_program_does_not_read_fails_it() -> None:
     run.send("approval:plan[0-1:7.1]/approve", {"approved": False, "by": "ann"})
     done = await run.task
     assert done["status"] == "failed"
-    assert "Rejected" in str(done["failures"])
+    assert "rejected by ann" in str(done["failures"])
 
 
 async def test_a_failed_tool_ends_the_program_as_its_own_failure() -> None:

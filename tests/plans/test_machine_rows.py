@@ -14,10 +14,10 @@ import pytest
 
 from ropewalk.plans import messages as m
 from ropewalk.plans import rows as r
-from ropewalk.plans.host import World, run
 from ropewalk.plans.program import Program
 from ropewalk.plans.rows import Diverged, Row
 
+from .event_host import World, run
 from .oracle import PARAMETERS
 from .programs import Writer
 from .simulation import START, Cut, Simulation

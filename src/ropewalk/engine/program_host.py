@@ -29,12 +29,13 @@ from ..journal.past import load
 from ..journal.protocol import Entry
 from ..ops import Program as ProgramOp
 from ..plans import messages as m
+from ..plans.player import LocalPlayer, Player, play
 from ..plans.program import Program
 from ..plans.rows import Diverged, Row, digests_of, step_key
 from ..plans.session import Outcome, Session
 from ..values import Json
 from .compile.durable import failure_from_json, failure_to_json, wait_until
-from .compile.waits import receive
+from .compile.waits import answer_of, receive
 from .frame import KEY, RUN, NodeSlot, path_of
 from .timeouts import TaskDeadline, TaskGroup, clock, deadline_of_task, deadline_timer_of
 
@@ -96,48 +97,22 @@ class ProgramHost:
             rows, offers = await self._recorded(), await self._recorded_offers()
             digests = digests_of(self._plan.op.text)
             self._session = Session(rows, self, random.getrandbits(63), digests, offers=offers)
-            program = self._plan.program
-            outcome = await (self._run_here(program) if program is not None else self._run_in_child())
-            return await self._end(outcome)
+            return await self._end(await play(self._session, self._player(), self))
         except Diverged as error:
             raise JournalConflict(self._run.id, self._path, str(error)) from None
         finally:
             await self._close()
 
-    async def _run_here(self, program: Program) -> Outcome:
-        session = self._session
-        machine, messages = program.start(self._inputs, session.seed, session.read)
-        try:
-            session.take(messages)
-            while session.outcome is None:
-                if (delivery := session.next()) is not None:
-                    session.take(machine.deliver(delivery))
-                else:
-                    await self._wait()
-            return session.outcome
-        finally:
-            machine.close()
-
-    async def _run_in_child(self) -> Outcome:
+    def _player(self) -> Player:
+        op, session, program = self._plan.op, self._session, self._plan.program
+        if program is not None:
+            return LocalPlayer(program, self._inputs, session.seed, session.read)
         from ..plans.boundary.pool import pool  # imported only where a program is contained
-        from ..plans.child_machine import KEEP_SECONDS, ChildMachine
+        from ..plans.child_machine import ChildMachine
 
-        op, session = self._plan.op, self._session
         tools = {tool.name: None if tool.parameters is None else [*tool.parameters] for tool, _ in op.tools}
         begin = m.Begin(op.text, tools, json.dumps(self._inputs), session.seed, op.function, [*op.reads])
-        machine = ChildMachine(begin, session.seed, session.read, pool())
-        try:
-            session.take(await machine.start(session.replayed or None))
-            while session.outcome is None:
-                if (delivery := session.next()) is not None:
-                    await self._commits()  # steps may have ended while the child computed
-                    session.take(await machine.deliver(delivery, session.ahead()))
-                else:
-                    with machine.leaving_after(KEEP_SECONDS):
-                        await self._wait()
-            return session.outcome
-        finally:
-            await machine.close()
+        return ChildMachine(begin, session.seed, session.read, pool())
 
     async def _end(self, outcome: Outcome) -> Json:
         if outcome.status == "completed":
@@ -146,9 +121,13 @@ class ProgramHost:
             now, failed_keys = self._run.now(), [step_key(path) for path in outcome.failed]
             data = {"line": outcome.line, "error": outcome.error, "failed": failed_keys}
             await self._run.log.append(Entry(self._path, ROW, self._node_slot.id, data, "", now, now))
-        failed = self._failures.get(outcome.failed[0]) if outcome.error == "ToolError" and outcome.failed else None
+        is_of_step = outcome.error in ("ToolError", "Rejected", "TimeoutError") and outcome.failed
+        failed = self._failures.get(outcome.failed[0]) if is_of_step else None
         if failed is not None:
             raise failed
+        if outcome.error == "Rejected":
+            node, message = self._node_slot.name, outcome.message
+            raise NodeFailed(self._path, message, node=node, tool=None, kind="Rejected", retryable=False)
         raise ExpressionError(f"line {outcome.line}: {outcome.error}: {outcome.message}")
 
     # --- the journal ------------------------------------------------------------------------------
@@ -211,7 +190,7 @@ class ProgramHost:
             self._committed = self._run.log.append(entry)
         self._rows += 1
 
-    async def _commits(self) -> None:
+    async def commits(self) -> None:
         """Wait until every row so far is committed."""
         while (committed := self._committed) is not None:
             await committed
@@ -302,12 +281,12 @@ class ProgramHost:
     def pending(self) -> int:
         return 0
 
-    async def _wait(self) -> None:
+    async def wait(self) -> None:
         """Begin what was requested when the rows so far are committed, and wait until a step ends and is committed."""
         self._has_news = False
-        await self._commits()
+        await self.commits()
         await self._step_ends()
-        await self._commits()
+        await self.commits()
 
     async def _step_ends(self) -> None:
         begun, self._begun = self._begun, []
@@ -365,7 +344,7 @@ class ProgramHost:
                     del self._steps[key]
                 value = outcome.value
             elif isinstance(request, m.Question):
-                value = await self._ask(request)
+                value = await self._ask(request, due)
             else:
                 await wait_until(self._run, due or 0.0)
                 value = None
@@ -375,16 +354,18 @@ class ProgramHost:
             return
         self._session.end(path, True, json.dumps(value))
 
-    async def _ask(self, question: m.Question) -> Json:
-        word = "approval" if question.name == "approve" else "event"
-        about: dict[str, Json] = {word: self._run.redact(question.text)}
+    async def _ask(self, question: m.Question, due: float | None) -> Json:
+        run, slot, is_approval = self._run, self._node_slot, question.name == "approve"
+        about: dict[str, Json] = {"approval" if is_approval else "event": run.redact(question.text)}
         base = place = f"{self._place(question.path)}/{question.name}"
         number = 1
         # Before a retry the program may have asked something else here.
         while (asked := await self._past(place, "wait")) is not None and not about.items() <= asked.data.items():
             number += 1
             place = f"{base}@{number}"
-        return await receive(self._run, self._node_slot, place, about, None, self._plan.durable)
+        answer = await receive(run, slot, place, about, lambda: question.seconds, self._plan.durable, due)
+        value = run.redact(answer)
+        return answer_of(value, place, slot, looked_at=True) if is_approval else value
 
     async def _close(self) -> None:
         """Cancel the steps in progress, and wait for them."""

@@ -25,7 +25,7 @@ class Ports(Protocol):
     """How a session reaches the world."""
 
     def begin(self, request: m.Request, due: float | None) -> None:
-        """Begin a step; `due` is when a timer fires, in seconds since the epoch."""
+        """Begin a step; `due` is when a timer fires or a question fails, in seconds since the epoch."""
         # `Session.end` takes the result.
 
     def abort(self, path: str) -> None:
@@ -234,14 +234,16 @@ class Session:
                 self._commit_ended(self._row(request, "ok", value))
                 continue
             self._running.add(path)
-            self.ports.begin(request, self._due(request) if type(request) is m.Timer else None)
+            self.ports.begin(request, self._due(request))
 
-    def _due(self, timer: m.Timer) -> float:
-        due = self._replay.dues.get(timer.path)
-        if due is None:
-            due = self.ports.clock("now") + timer.seconds
-            if timer.seconds >= KEPT_SECONDS:
-                self._commit(Row(timer.path, "timer", timer.name, json.dumps(timer.seconds), "due", json.dumps(due)))
+    def _due(self, request: m.Request) -> float | None:
+        """Return when a timer fires, or until when a question waits; None for no limit."""
+        seconds = None if isinstance(request, m.Call) else request.seconds
+        due = self._replay.dues.get(request.path)
+        if due is None and seconds is not None:
+            due = self.ports.clock("now") + seconds
+            if seconds >= KEPT_SECONDS:
+                self._commit(_row_of(request, "due", json.dumps(due)))
         return due
 
     def waits(self) -> tuple[m.Question, ...]:

@@ -81,7 +81,7 @@ def wait(
         value = run.redact(await receive(run, node_slot, path, about, seconds, durable))
         if approved is not None:
             await approved.check(run, path)
-        return _answer(value, path, node_slot, looked_at) if approval else value
+        return answer_of(value, path, node_slot, looked_at) if approval else value
 
     return Step(whole, wait_for_signal)
 
@@ -93,15 +93,17 @@ async def receive(
     about: dict[str, Json],
     timeout: Callable[[], float | None] | None,
     durable: bool,
+    due: float | None = None,
 ) -> Json:
     """Record a wait, unless an earlier process has, and return what arrives for it, secrets included."""
 
     # `timeout`: Returns the seconds until the wait fails; None for no limit.
+    # `due`: When it fails, if that is already recorded.
     waits: Waits = run.waits
     entry = run.log.past.get((path, "wait"))
     is_resumed = entry is not None
     if entry is None:
-        entry = _wait_entry(run, node_slot, path, about, timeout() if timeout is not None else None)
+        entry = _wait_entry(run, node_slot, path, about, timeout() if timeout is not None else None, due)
         if durable:
             await run.log.append(entry)
     else:
@@ -132,10 +134,13 @@ async def receive(
     return value
 
 
-def _wait_entry(run: Any, node_slot: NodeSlot, path: str, about: dict[str, Json], seconds: float | None) -> Entry:
+def _wait_entry(
+    run: Any, node_slot: NodeSlot, path: str, about: dict[str, Json], seconds: float | None, due: float | None
+) -> Entry:
     """Return the entry of a wait that begins now."""
     now = run.now()
-    due = None if seconds is None else now + seconds
+    if due is None and seconds is not None:
+        due = now + seconds
     data: dict[str, Any] = {**about, "node": node_slot.name, "timeout": seconds, "due": due}
     return Entry(path, "wait", node_slot.id, data, "", now, now)
 
@@ -155,7 +160,7 @@ def _late(path: str, node_slot: NodeSlot, data: dict[str, Json]) -> NodeFailed:
     return NodeFailed(path, message, node=node_slot.name, tool=None, kind="ToolTimeout")
 
 
-def _answer(value: Json, path: str, node_slot: NodeSlot, looked_at: bool) -> Json:
+def answer_of(value: Json, path: str, node_slot: NodeSlot, looked_at: bool) -> Json:
     """Return the answer to an approval as the value of the node."""
     fields = value if type(value) is dict else {}
     answer = {"approved": fields.get("approved"), "by": fields.get("by"), "note": fields.get("note")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -9,10 +10,11 @@ from ...expr.ast import Obj, Ref
 from ...ir import Flow, Graph, Node
 from ...ops import ApprovedCall, Call, Program, ProgramTool, Wait
 from ...outline import Outline
-from ...plans.read.tools import PlanTool
+from ...plans.read.tools import RECORD_TOOL, VALUE_TOOL, PlanTool
 
 PROGRAM: Final = "program"
 """The id of the node that interprets the program."""
+_READS_RECORD: Final = re.compile(r"\bvalue\s*\(")
 _ITEM: Final = Ref("item")
 
 
@@ -30,6 +32,8 @@ def program_flow(
     """Return the flow that interprets a program, which is not read here."""
 
     # overlap: Whether neighbouring calls of tools that only read begin together.
+    if _READS_RECORD.search(code) is not None:
+        tools = {**tools, VALUE_TOOL: PlanTool(id=RECORD_TOOL, parameters=("place",), reads=True)}
     known = {tool: ProgramTool(name=tool, parameters=facts.parameters) for tool, facts in tools.items()}
     op = Program(
         text=code,

@@ -27,6 +27,7 @@ from ...outline import (
     WaitKind,
     items_of,
 )
+from ..read.tools import RECORD_TOOL, VALUE
 from .sizes import Sizes
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -239,6 +240,8 @@ class _Reader:
         elif name == "call_tool":
             yield from (ToolCall(tool_id, place) for tool_id in self._named_tools(node))
         else:
+            if isinstance(node.func, ast.Name) and node.func.id == VALUE:
+                yield ToolCall(RECORD_TOOL, place)  # unless the program has a function of this name
             yield from self._called(node.func, tool, place)
 
     def _named_tools(self, call: ast.Call) -> Iterable[str]:

@@ -38,7 +38,7 @@ from ...expr.python.tree import children, walk
 from ...values import did_you_mean
 from ..read.names import own_names, yields
 from ..read.problems import Problem, problem_at
-from ..read.tools import LANGUAGE_NAMES, PlanTool
+from ..read.tools import LANGUAGE_NAMES, VALUE, PlanTool
 from .argument_types import ArgumentCheck
 from .arguments import Named, named_arguments, problems_of_local_call
 from .changes import Changes
@@ -446,6 +446,8 @@ class TypeCheck:
         known = self.type_of(node.value, env)
         if type(known) is Task:
             return known.of
+        if isinstance(node.value, ast.Call) and self._path(node.value.func, env) == VALUE:
+            return known  # its await may be left out
         kinds = kinds_of(known)
         if not isinstance(known, Opaque) and kinds != ALL:
             what = f"'{ast.unparse(node.value)[:60]}'"
@@ -686,7 +688,7 @@ class TypeCheck:
         path = self._path(node.func, env)
         if path == "call_tool":
             return Task(self._named_tool(node, env))
-        if path == "value" and node.args and isinstance(node.args[0], ast.Constant):
+        if path == VALUE and node.args and isinstance(node.args[0], ast.Constant):
             schema = self._values.get(str(node.args[0].value))
             return Sub(schema, schema) if schema else None
         if path.startswith("asyncio.") or path in _QUESTIONS:
