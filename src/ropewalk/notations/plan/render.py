@@ -11,6 +11,8 @@ from ...ir import Flow
 from ...outline import Outline
 from ...plans.check.outline import outline_of
 from ...plans.program import Program
+from ...plans.read.overlap import overlap_reads
+from ...plans.read.source import parse as parse_anew
 from ...plans.read.tools import PlanTool
 from ...values import Json
 from .. import fields as f
@@ -80,7 +82,13 @@ def _program(given: Mapping[str, Json], schema: Any) -> Program:
 def _outline(given: Mapping[str, Json]) -> Outline:
     tools: Any = given.get("tools") or {}
     code = str(given["code"])
-    return outline_of(parse(code), code, {name: str(entry["id"]) for name, entry in tools.items()})
+    reads = {name for name, entry in tools.items() if entry.get("reads") is True}
+    if given.get("parallel") == "reads" and len(reads) > 0:
+        tree = parse_anew(code)  # the pass changes the tree
+        overlap_reads(tree, reads)
+    else:
+        tree = parse(code)
+    return outline_of(tree, code, {name: str(entry["id"]) for name, entry in tools.items()})
 
 
 def plan_of(given: Mapping[str, Json], schema: Any, outline: Outline) -> Compiled:
