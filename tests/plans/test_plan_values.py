@@ -87,9 +87,7 @@ async def test_a_function_of_the_program_with_this_name_is_called() -> None:
         own: Any = await app.plans.run_plan("value = lambda x: x + 1\nreturn value(3)")
         given: Any = await app.plans.run_plan("def apply(value):\n    return value(3)\nreturn apply(lambda x: x + 1)")
         by_name: Any = await app.plans.run_plan("return await call_tool('value', {'place': 'here'})")
-        missing: Any = await app.plans.run_plan(
-            MISSING
-        )
+        missing: Any = await app.plans.run_plan(MISSING)
     assert [own["result"], given["result"], by_name["result"]] == [4, 4, "tool of here"]
     assert missing["result"] == "no value 'no/result'"
 
