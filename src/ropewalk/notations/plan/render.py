@@ -111,8 +111,7 @@ def compiled_plan(given: Mapping[str, Json], flow: Flow, schema: Json) -> Compil
         flow,
         name=name,
         input_schema=schema,
-        # The result of a program that prints is an object around the declared value.
-        output_schema=None if prints(flow) else given.get("output"),
+        output_schema=given.get("output"),
         timeout=float(seconds) / 1000 if seconds is not None else None,
         undo=given.get("undo"),
         budget=given.get("budget"),
@@ -130,24 +129,16 @@ def compiled_plan(given: Mapping[str, Json], flow: Flow, schema: Json) -> Compil
     )
 
 
-def prints(flow: Flow) -> bool:
-    """Return True if the value of a compiled plan contains the printed text in addition to the result."""
-    return "print" in str(getattr(flow.body.nodes[-1].op, "text", ""))
-
-
 def _render(ending: Any) -> dict[str, Json]:
     """Return an ending in the words of plans: the result, and what the program printed."""
-    value, printed = ending.value, None
-    if isinstance(value, dict) and value.keys() == {"result", "printed"}:
-        value, printed = value["result"], "".join(value["printed"])
     result: dict[str, Json] = {
         "success": ending.status == "completed",
         "executionId": ending.run_id,
         "status": ending.status,
-        "result": value,
+        "result": ending.value,
         "errors": failures(ending),
         "duration": round(ending.duration * 1000, 3),
     }
-    if printed is not None:
-        result["printed"] = printed
+    if ending.printed:
+        result["printed"] = ending.printed
     return result
