@@ -52,4 +52,3 @@ def _split_literal_dicts(keywords: Iterable[ast.keyword]) -> Iterator[ast.keywor
 def is_text_literal(node: ast.expr | None) -> bool:
     """Return True for a literal text."""
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
-
