@@ -152,19 +152,6 @@ class Corrections:
                 run=row.id, tool=call.tool, line=call.line, effect=effect, entry=call.entry, places={}, runs=runs
             )
 
-    def approvals(self, calls: Iterable[RecordedCall]) -> dict[str, list[dict[str, Any]]]:
-        """Return the approvals of recorded calls, by the digest of the call that each person saw."""
-
-        # Nobody is asked for a call that the record answers. Approvals of calls that failed are spent, too.
-        approvals: dict[str, list[dict[str, Any]]] = {}
-        approved = {run: _approved(history) for run, history in self._histories.items()}
-        for call in calls:
-            if not call.in_effect:
-                continue
-            for digest, answer in approved[call.run].get(_region_of(call.entry.path), ()):
-                approvals.setdefault(digest, []).append(answer)
-        return approvals
-
 
 def chain_of(row: RunRow) -> str:
     """Return the id of the first run of the chain that a run belongs to."""
@@ -189,19 +176,3 @@ def _limits_of(row: RunRow) -> dict[str, Any]:
 def _is_at(path: str, undone: set[str]) -> bool:
     """Return True if a call, or a step inside the flow that it called, is among undone steps."""
     return path in undone or any(step.startswith(f"{path}/") for step in undone)
-
-
-def _approved(history: Iterable[Entry]) -> dict[str, list[tuple[str, dict[str, Any]]]]:
-    """Return the approvals of the calls of a run by the path of the region of each, with the digest of the call."""
-    entries = list(history)
-    waits: dict[str, Any] = {entry.path: entry.data.get("call") for entry in entries if entry.kind == "wait"}
-    approved: dict[str, list[tuple[str, dict[str, Any]]]] = {}
-    for entry in entries:
-        answer: Any = entry.data.get("value") if entry.kind == "signal" and isinstance(entry.data, dict) else None
-        if isinstance(answer, dict) and answer.get("approved") is True and (call := waits.get(entry.path)):
-            approved.setdefault(_region_of(entry.path), []).append((str(call["digest"]), answer))
-    return approved
-
-
-def _region_of(path: str) -> str:
-    return path.rpartition("/")[0]

@@ -14,7 +14,6 @@ from itertools import islice
 from typing import Any, Final
 
 from .builtins import FUNCTIONS, TYPE_NAMES
-from .chance import CHANCE
 from .evaluation import BuiltinFunction, Evaluation, LocalFunction
 from .failures import EXCEPTIONS
 from .formatting import converted, format_value
@@ -27,9 +26,13 @@ from .values import UNBOUND
 def expression(node: ast.expr, scope: Scope) -> Getter:
     """Return the closure that evaluates an expression in a frame."""
     compile_node = scope.language.expressions.get(type(node)) or EXPRESSIONS.get(type(node))
-    if compile_node is None:
-        raise Unsupported(node, f"{type(node).__name__} is not supported")
-    return compile_node(node, scope)
+    try:
+        if compile_node is None:
+            raise Unsupported(node, f"{type(node).__name__} is not supported")
+        return compile_node(node, scope)
+    except Unsupported as error:
+        scope.report(error)
+        return _none  # a program with problems does not run
 
 
 # --- names ---------------------------------------------------------------------------------------
@@ -100,7 +103,7 @@ def _global(node: ast.Name, scope: Scope) -> Getter:
     if name in TYPE_NAMES or name in EXCEPTIONS:
         kind = TYPE_NAMES.get(name) or EXCEPTIONS[name]
         return lambda frame: kind
-    function = FUNCTIONS.get(name) or CHANCE.get(name)
+    function = FUNCTIONS.get(name)
     if function is not None:
         return lambda frame: BuiltinFunction(name, function, frame[0])
     if name == "__name__":

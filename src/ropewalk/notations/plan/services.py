@@ -9,19 +9,14 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final
 
-import orjson
-
 from ...check import ToolCard
-from ...errors import ExpressionError, InvalidFlow, Problem
-from ...expr.function_registry import find_function
-from ...expr.operators import OverBudget
-from ...expr.python.piece import ProgramFailed
-from ...expr.python.values import Refused, pack
+from ...errors import InvalidFlow, Problem
+from ...outline import to_json
 from ...plans import play
 from ...plans.boundary.child import Link, Service
+from ...plans.read.tools import names_in, values_in
 from ...values import Json
-from .check import type_problems
-from .names import names_in, values_in
+from .check import types_of
 from .render import compile_document
 
 FIELDS: Final = ("path", "message", "suggestion", "column")
@@ -40,15 +35,17 @@ def names(message: dict[str, Any], link: Link) -> Json:
 
 
 def compile_plan(message: dict[str, Any], link: Link) -> Json:
-    """Return the schema of the input of a plan document, or its problems."""
+    """Return the schema of the input of a plan document and the outline of its program, or its problems."""
     try:
-        return {"input": compile_document(message["document"]).flow.input_schema}
+        flow = compile_document(message["document"]).flow
     except InvalidFlow as error:
         return {"problems": problems_to_json(error.problems)}
+    op: Any = flow.body.nodes[-1].op
+    return {"input": flow.input_schema, "outline": to_json(op.outline)}
 
 
 def types(message: dict[str, Any], link: Link) -> Json:
-    """Return what can never fit in a program: its problems and warnings."""
+    """Return what can never fit in a program, what is probably wrong, and the schema of its result."""
     cards: dict[str, ToolCard | None] = {}
 
     def card(tool: str) -> ToolCard | None:
@@ -58,33 +55,8 @@ def types(message: dict[str, Any], link: Link) -> Json:
             cards[tool] = None if found is None else ToolCard(found["input"], found["output"])
         return cards[tool]
 
-    wrong, doubtful = type_problems(message["document"], card)
-    return [problems_to_json(wrong), problems_to_json(doubtful)]
-
-
-def piece(message: dict[str, Any], link: Link) -> Json:
-    """Return the value of a piece of a program, or how it failed."""
-    function = find_function("py:piece")
-    assert function is not None
-    try:
-        return {"value": function.run(message["spec"], message["inputs"])}
-    except ProgramFailed as error:
-        return {"raises": _record(error.record)}
-    except OverBudget as error:
-        return {"over": str(error)}
-    except Refused as error:
-        return {"refused": str(error)}
-    except ExpressionError as error:
-        return {"refused": str(error)}
-
-
-def _record(record: Mapping[str, Any]) -> dict[str, Json]:
-    """Return the record of an exception, whose arguments may be any values of the program."""
-    try:
-        arguments: list[Json] = [pack(argument) for argument in record["args"]]
-    except Refused:
-        arguments = [record["message"]]
-    return {**record, "args": arguments}
+    found = types_of(message["document"], card)
+    return [problems_to_json(found.problems), problems_to_json(found.warnings), found.output]
 
 
 def _echo(message: dict[str, Any], link: Link) -> Json:
@@ -97,7 +69,6 @@ SERVICES: Final[Mapping[str, Service]] = {
     "names": names,
     "compile": compile_plan,
     "types": types,
-    "piece": piece,
     "play": play.play,
 }
 
@@ -113,14 +84,11 @@ def warm_up() -> None:
         message = {"document": {"kind": "plan", "name": "warm", "code": text, "tools": _TOOLS}}
         names({"code": text}, Link(None))  # type: ignore[arg-type]
         compile_plan(message, Link(None))  # type: ignore[arg-type]
-    type_problems(message["document"], lambda tool: _CARD)
+    types_of(message["document"], lambda tool: _CARD)
     for module in _LATE_MODULES:
         import_module(module)
     for encoding in _ENCODINGS:
         "".encode(encoding)
-    datetime_of_text = "import datetime\nx = datetime.datetime.strptime('2020', '%Y').strftime('%A %B')"
-    spec = {"code": datetime_of_text, "outputs": ["x"], "guarded": False, "lines": [], "raw": [], "prints": False}
-    piece({"spec": orjson.dumps({**spec, "inside": False}).decode(), "inputs": {}}, Link(None))  # type: ignore[arg-type]
 
 
 _ENCODINGS: Final = ("ascii", "latin-1", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "unicode_escape")

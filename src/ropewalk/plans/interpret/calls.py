@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from typing import Any, Final
 
 from ...expr.python import calls as base
@@ -11,10 +12,11 @@ from ...expr.python.builtins import FUNCTIONS, TYPE_NAMES
 from ...expr.python.evaluation import BuiltinFunction
 from ...expr.python.expressions import expression, module_entry, module_path
 from ...expr.python.failures import EXCEPTIONS, Rejected
+from ...expr.python.modules import MODULES
 from ...expr.python.scope import Frame, Getter, Scope, Unsupported
 from ...expr.python.values import Approval
 from ...values import did_you_mean
-from ..read.problems import problem_at as problem_at
+from ..read.tools import LANGUAGE_NAMES, VALUE, VALUE_TOOL
 from .copies import to_text
 from .futures import Coroutine, Step
 from .scope import ProgramScope, root_of
@@ -91,27 +93,34 @@ def tool_name(node: ast.expr, scope: Scope) -> str | None:
 
 StepCoroutine.__name__ = Question.__name__ = "coroutine"  # as messages name them
 
-LANGUAGE_NAMES: set[str] = {"approve", "wait_for", "print", "now", "uuid", "random", "call_tool"}
-"""Names of the language that win over tools of the same name."""
-
 
 def call(node: ast.Call, scope: Scope) -> Getter:
     """Return the closure of a call: of a tool, a question, or anything else."""
     tool = tool_name(node.func, scope)
-    place = f"{node.lineno}:{node.col_offset}"
+    place = f"{node.lineno}:{node.col_offset + 1}"
     if tool is not None:
         return _tool_call(node, tool, place, scope)
     if isinstance(node.func, ast.Name) and scope.find(node.func.id) is None and node.func.id not in scope.imports:
         if node.func.id == "call_tool":
             return _named_call(node, place, scope)
         if node.func.id in QUESTIONS:
-            return _question(node, QUESTIONS[node.func.id], place, scope)
+            return _question(node, node.func.id, place, scope)
+        if node.func.id == VALUE:
+            return _recorded_value(node, place, scope)
         if node.func.id in REFUSED:
             raise Unsupported(node.func, f"{node.func.id} is not supported; {REFUSED[node.func.id]}")
     path = module_path(node.func, scope)
     if path is not None and module_entry(path, scope) is None:
-        raise Unsupported(node.func, f"{path} is not supported; write it with what the module has here, or call a tool")
+        raise unknown_member(node.func, path, scope)
     return base._call(node, scope)
+
+
+def unknown_member(node: ast.AST, path: str, scope: Scope) -> Unsupported:
+    """Return the error for a member that a module does not have for programs."""
+    module, _, name = path.rpartition(".")
+    close = did_you_mean(name, sorted({*MODULES.get(module, ()), *scope.language.modules.get(module, ())}))
+    advice = "" if close else "; write it with what the module has here, or call a tool"
+    return Unsupported(node, f"{path} is not supported{advice}", close)
 
 
 def _tool_call(node: ast.Call, tool: str, place: str, scope: Scope) -> Getter:
@@ -155,7 +164,7 @@ def _named_call(node: ast.Call, place: str, scope: Scope) -> Getter:
     tool = first.value if first.value in root.tools else first.value.replace(":", ".")
     if tool not in root.tools:
         close = did_you_mean(tool, sorted(root.tools))
-        raise Unsupported(first, f"there is no tool '{first.value}'{f'; did you mean {close}?' if close else ''}")
+        raise Unsupported(first, f"there is no tool '{first.value}'", close)
     given = expression(node.args[1], scope) if len(node.args) > 1 else None
     named = [(keyword.arg, expression(keyword.value, scope)) for keyword in node.keywords]
 
@@ -169,19 +178,42 @@ def _named_call(node: ast.Call, place: str, scope: Scope) -> Getter:
     return run
 
 
-def _question(node: ast.Call, name: str, place: str, scope: Scope) -> Getter:
-    arguments = base._arguments(node, scope)
+def _question(node: ast.Call, function: str, place: str, scope: Scope) -> Getter:
+    """Compile `approve("...", timeout=seconds)` and `wait_for("...", timeout=seconds)`."""
+    texts = [*node.args, *(keyword for keyword in node.keywords if keyword.arg != "timeout")]
+    if len(texts) != 1:
+        raise Unsupported(node, f'{function} takes a text and timeout, in seconds; write await {function}("...")')
+    name, arguments = QUESTIONS[function], base._arguments(node, scope)
 
     def run(frame: Frame) -> StepCoroutine:
         values, keywords = arguments(frame)
-        text = values[0] if values else next(iter(keywords.values()), "")
-        if not isinstance(text, str):
-            raise TypeError(f"{name} takes a text, not {type(text).__name__}")
+        seconds = keywords.pop("timeout", None)
+        text, *others = [*values, *keywords.values()] or [None]
+        if not isinstance(text, str) or others:
+            raise TypeError(f"{function} takes a text, not {type(text).__name__}")
+        if seconds is not None and (type(seconds) not in (int, float) or not 0 <= seconds < math.inf):
+            raise TypeError(f"{function} takes a timeout in seconds, not {seconds!r}")
         machine = frame[0].machine
-        made = Question if name == "approve" else StepCoroutine
-        return made(name, lambda: machine.question(name, text, place))
+        made = Question if function == "approve" else StepCoroutine
+        return made(name, lambda: machine.question(name, text, seconds, place))
 
     return run
+
+
+def is_recorded_value(node: ast.expr, scope: Scope) -> bool:
+    """Return True for `value("RUN/NODE")`, which reads what a run recorded."""
+    is_named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == VALUE
+    return is_named and scope.find(VALUE) is None and VALUE not in scope.imports
+
+
+def _recorded_value(node: ast.Call, place: str, scope: Scope) -> Getter:
+    if len(node.args) != 1 or node.keywords:
+        raise Unsupported(node, 'value takes the text of a handle: value("RUN/NODE")')
+    if not getattr(node, "is_awaited", False):
+        what = "value(...) waits for a record, as only async functions can; write async def, or a list: [value(...)]"
+        raise Unsupported(node, what)
+    get = expression(node.args[0], scope)
+    return lambda frame: tool_step(frame[0].machine, VALUE_TOOL, ("place",), [get(frame)], {}, place)
 
 
 def attribute(node: ast.Attribute, scope: Scope) -> Getter:
@@ -194,7 +226,7 @@ def attribute(node: ast.Attribute, scope: Scope) -> Getter:
         if node.value.id in root.namespaces and node.value.id not in scope.imports:
             wanted = f"{node.value.id}.{node.attr}"
             close = did_you_mean(wanted, sorted(root.tools))
-            raise Unsupported(node, f"there is no tool '{wanted}'{f'; did you mean {close}?' if close else ''}")
+            raise Unsupported(node, f"there is no tool '{wanted}'", close)
     return expressions._attribute(node, scope)
 
 
@@ -212,7 +244,7 @@ def name(node: ast.Name, scope: Scope) -> Getter:
         raise Unsupported(node, f"{node.id} is not supported; {REFUSED[node.id]}")
     if path is None and node.id in GLOBALS:
         return GLOBALS[node.id]
-    if path is None and not _is_known(node.id):
+    if path is None and node.id not in _KNOWN:
         _unknown(node, scope, root_of(scope))
     return expressions._global(node, scope)
 
@@ -222,19 +254,20 @@ GLOBALS: dict[str, Getter] = {}
 """Names of the language in addition to those of `expr/python`; `language.py` fills it."""
 
 
-def _is_known(name: str) -> bool:
-    known = (TYPE_NAMES, EXCEPTIONS, FUNCTIONS)
-    return any(name in table for table in known) or name == "__name__"
-
-
 def _unknown(node: ast.Name, scope: Scope, root: ProgramScope) -> None:
-    names: list[str] = list(root.tools)
+    """Report a name that nothing binds, once."""
+    if node.id in root.unknown:
+        return
+    root.unknown.add(node.id)
+    names = {*root.tools, *_KNOWN, *GLOBALS}
     current: Scope | None = scope
     while current is not None:
-        names += [name for name in current.slots if not name.startswith("·")]
+        names.update(name for name in current.slots if not name.startswith("·"))
         current = current.parent
-    close = did_you_mean(node.id, sorted(names))
-    root.refuse(node, f"name '{node.id}' is not defined{f'; did you mean {close}?' if close else ''}")
+    root.refuse(node, f"name '{node.id}' is not defined", did_you_mean(node.id, sorted(names)))
+
+
+_KNOWN: Final = frozenset((*TYPE_NAMES, *EXCEPTIONS, *FUNCTIONS, "__name__"))
 
 
 def tool_value(tool: str, scope: Scope) -> Getter:
