@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import Counter
 from typing import Any
 
-from hypothesis import note
+import pytest
+from hypothesis import currently_in_test_context, given, note
+from hypothesis import strategies as st
 
 from properties.test_prop_convert import value_of
-from ropewalk import App
+from ropewalk import App, tool
 from ropewalk.errors import InvalidFlow
 from ropewalk.values import canonical
+from tiers import examples
 
 FIGURES: Counter[str] = Counter()
 """How many programs were the same, failed in both, or were refused."""
@@ -250,10 +254,10 @@ async def compare(seed: int, to: str) -> str:
             return "invalid"
         try:
             made = app.convert(plan, to)
-        except InvalidFlow as error:
-            assert all(problem.message for problem in error.problems)
+        except InvalidFlow:
             return "refused"
-        note(code)
+        if currently_in_test_context():
+            note(code)
         before = await played(app, plan, "plan", seed)
         after = await played(app, made, to, seed)
     if "gather" in code:
@@ -267,3 +271,148 @@ async def compare(seed: int, to: str) -> str:
         return "guarded"
     assert canonical(after) == canonical(before), code
     return "same" if before["status"] == "completed" else "failed"
+
+
+@examples(40)
+@given(seed=st.integers(0, 10**9), to=st.sampled_from(["flow", "chain", "composition", "experience"]))
+def test_programs_do_the_same_in_other_notations(seed: int, to: str) -> None:
+    FIGURES[asyncio.run(compare(seed, to))] += 1
+
+
+WRITTEN = {
+    # a line of calls, members and texts
+    "x = await mix(v=n)\nawait echo(x['v'], w=f'<{s}>')\nreturn [x.w, n + 1]": [
+        {"id": "x", "type": "tool", "tool": "mix", "params": {"v": "$input.n"}},
+        {
+            "id": "echo",
+            "type": "tool",
+            "tool": "echo",
+            "params": {"v": "${required($output.x.v)}", "w": "<${$input.s}>"},
+        },
+        {"id": "result", "type": "transform", "input": ["${required($output.x.w)}", "${$input.n + 1}"]},
+    ],
+    # a loop with one list
+    "rows = []\nfor x in xs:\n    row = await mix(v=x)\n    rows.append(row)\nreturn rows": [
+        {
+            "id": "rows",
+            "type": "loop",
+            "items": "$input.xs",
+            "nodes": [{"id": "row", "type": "tool", "tool": "mix", "params": {"v": "$item"}}],
+        },
+        {"id": "result", "type": "transform", "input": "$output.rows"},
+    ],
+    # an approval, a choice, a pause
+    "ok = await approve('Go?')\nif ok:\n    w = await echo(v=1)\nelse:\n    w = s\nawait asyncio.sleep(2)\nreturn w": [
+        {"id": "ok", "type": "wait", "approval": "Go?"},
+        {
+            "id": "choice",
+            "type": "condition",
+            "condition": "$output.ok.approved == true",
+            "then": [
+                {"id": "w", "type": "tool", "tool": "echo", "params": {"v": 1}},
+                {"id": "choice_then", "type": "transform", "input": {"w": "$output.w"}},
+            ],
+            "otherwise": [{"id": "choice_otherwise", "type": "transform", "input": {"w": "$input.s"}}],
+        },
+        {"id": "sleep", "type": "delay", "delay": 2000},
+        {"id": "result", "type": "transform", "input": "$output.choice.w"},
+    ],
+}
+
+
+@pytest.mark.parametrize("code", WRITTEN)
+def test_a_program_becomes_a_readable_chain(code: str) -> None:
+    plan = {"kind": "plan", "name": "p", "code": f"{INPUTS}\n{code}", "tools": TOOLS}
+    made = App("memory").convert(plan, "chain")
+    assert made["nodes"] == WRITTEN[code]
+    assert made["inputSchema"]["required"] == ["n", "s", "f", "xs", "d", "o"]
+
+
+REFUSED = {
+    "while f:\n    await mix(v=1)": (1, "`while`; write `for` over a list"),
+    "try:\n    await mix(v=1)\nexcept ToolError:\n    pass": (1, "`try`; a node has a fallback of its own"),
+    "async def one():\n    await mix(v=1)\nawait one()": (
+        1,
+        "a local function; write its statements where it is called",
+    ),
+    "x = n / 2\nreturn 1": (1, "`n / 2`, an operator with another meaning"),
+    "return f'{n}'": (1, "the text of `n`, which is not a text or an integer for certain"),
+    "x = await mix(v=1)\nif x.v:\n    await mix(v=2)": (2, "the truth of `x.v`, whose type is not certain"),
+    "x = await mix(v=1)\nreturn x.v == 1": (
+        2,
+        "`==` of values whose types are not certain: 1 equals True in Python only",
+    ),
+    "t = 0\nfor x in xs:\n    t = t + x\nreturn t": (3, "the value of `t`, which a loop, one branch of an `if`"),
+    "for x in xs:\n    y = await mix(v=x)\nreturn y": (3, "the value of `y`, which a loop, one branch of an `if`"),
+    "if f:\n    y = 1\nreturn y": (3, "the value of `y`, which a loop, one branch of an `if`"),
+    "a = b = []\nreturn a": (1, "an assignment to several targets"),
+    "a = []\nb = a\nfor x in xs:\n    a.append(x)\nreturn b": (4, "`a.append`, unless it is a new list"),
+    "a = []\nif f:\n    for x in xs:\n        a.append(x)\nreturn a": (4, "`a.append`, unless it is a new list"),
+    "a = []\nfor x in xs:\n    if f:\n        a.append(x)\nreturn a": (4, "`a.append(x)`, a function without an equal"),
+    "for x in xs:\n    if x > 1:\n        break\n    await mix(v=x)": (3, "`break`; filter the list first"),
+    "d['a'] = 1\nreturn d": (1, "a change of a value; assign a new value to a name"),
+    "return await mix(v=await mix(v=1))": (1, "an await inside of an expression; assign its result to a name first"),
+    "ok = await approve('Go?')\nawait mix(v=1)": (1, "an answer that nothing tests"),
+    "ok = await approve('Go?')\nreturn ok": (2, "the answer of approve as a value; test it with `if`"),
+    "for x in xs:\n    return x": (2, "`return` or `else` in a loop"),
+    "print(n)\nreturn n": (1, "`print(n)`, a function without an equal"),
+}
+
+
+@pytest.mark.parametrize("code", REFUSED)
+def test_what_has_no_equal_is_refused_at_its_line(code: str) -> None:
+    line, reason = REFUSED[code]
+    first = INPUTS.count("\n") + 1
+    plan = {"kind": "plan", "name": "p", "code": f"{INPUTS}\n{code}", "tools": TOOLS}
+    app = App("memory")
+    with pytest.raises(InvalidFlow) as refused:
+        app.convert(plan, "chain")
+    problem, *others = refused.value.problems
+    assert problem.message.startswith(f"line {first + line}: no equal in a chain: {reason}")
+    assert f"{INPUTS}\n{code}"[: (problem.column or 1) - 1].count("\n") == first + line - 1
+    # What is left is a document, in which what is lost gives null.
+    made = app.convert(plan, "chain", allow_loss=True)
+    assert list(made.losses) == [problem, *others]
+    app.load(dict(made))
+
+
+def test_each_statement_without_an_equal_has_one_problem() -> None:
+    code = "x = n / 2\nfor y in xs:\n    z = n / y + n / 3\n    await mix(v=z)\nwhile x:\n    x = n / 2\nreturn n / 3"
+    with pytest.raises(InvalidFlow) as refused:
+        App("memory").convert({"kind": "plan", "name": "p", "code": f"{INPUTS}\n{code}", "tools": TOOLS}, "experience")
+    lines = [problem.message.split(":")[0] for problem in refused.value.problems]
+    assert lines == ["line 7", "line 9", "line 11", "line 13"]
+    assert "no equal in an experience: " in refused.value.problems[0].message
+
+
+@tool
+async def orders(count: int) -> list[dict[str, int]]:
+    """Return orders."""
+    return [{"id": number} for number in range(count)]
+
+
+def test_the_schemas_of_tools_are_types() -> None:
+    code = "rows = await orders(count=2)\nfor row in rows:\n    await orders(count=row['id'])\nreturn len(rows)"
+    made = App(tools=[orders]).convert({"kind": "plan", "name": "p", "code": code}, "chain")
+    _, loop, result = made["nodes"]
+    assert (loop["items"], result["input"]) == ("$output.rows", "${length($output.rows)}")
+    # Without a schema a value that is no list fails.
+    plan = {"kind": "plan", "name": "p", "code": code.replace("len(rows)", "1"), "tools": {"orders": {"id": "orders"}}}
+    assert App("memory").convert(plan, "chain")["nodes"][1]["items"] == "${$output.rows + []}"
+
+
+def test_a_program_of_a_model_is_not_read_for_a_conversion() -> None:
+    plan = {"kind": "plan", "name": "p", "code": "return 1", "origin": "model", "tools": {}}
+    for kind in ("chain", "flow"):
+        with pytest.raises(InvalidFlow, match="a program of a model is only read where it runs"):
+            App("memory").convert(plan, kind)
+
+
+def test_a_flow_as_a_document_holds_no_program() -> None:
+    app = App("memory")
+    op = {"kind": "Program", "text": "return 1"}
+    inner = {"nodes": [{"id": "program", "op": op}]}
+    for regions in ([inner], [inner, {"nodes": [{"id": "block", "op": {"kind": "Block", "body": 0}}]}]):
+        document = {"kind": "flow", "ropewalk": 1, "name": "f", "body": len(regions) - 1, "regions": regions}
+        with pytest.raises(InvalidFlow, match="a program is not a node of a flow; write it as a plan"):
+            app.load(document)

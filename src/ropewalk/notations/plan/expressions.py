@@ -191,14 +191,10 @@ class Translation:
 
     def operation(self, node: ast.BinOp) -> Value:
         a, b, operator = self.value(node.left), self.value(node.right), _OPERATORS.get(type(node.op))
-        certain = _common(a, b, NUMBER, TEXT, LIST)
-        is_known = a.certain.is_number and b.certain.is_number
-        if (
-            operator is None
-            or certain is None
-            or (operator != "+" and certain is not NUMBER)
-            or (operator == "*" and not is_known)
-        ):
+        certain = _common(a, b, NUMBER, *((TEXT, LIST) if operator == "+" else ()))
+        # A text or a list times a number has no equal, so both sides of `*` must be numbers for certain.
+        is_unknown = operator == "*" and not (a.certain.is_number and b.certain.is_number)
+        if operator is None or certain is None or is_unknown:
             refuse(node, f"`{_shown(node)}`, an operator with another meaning, or of types that are not certain")
         items = either([a.certain.items or UNKNOWN, b.certain.items or UNKNOWN]) if certain is LIST else None
         return Value(binary(operator, a.expr, b.expr), Certain(certain.kinds, items=items))

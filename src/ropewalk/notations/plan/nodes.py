@@ -1,14 +1,14 @@
 """A program as the nodes of a flow: straight lines of calls, choices and simple loops, for other notations.
 
-Everything else has no equal: the problem of each statement says so at its line. What is translated makes the same
-calls and gives the same value as the program; where a call of a `gather` fails, the flow cancels the others.
+The nodes make the same calls and give the same value as the program; where a call of a `gather` fails, the flow cancels
+the others. Everything else has no equal: the problem of each statement says so at its line.
 """
 
 from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -18,12 +18,14 @@ from ...expr.ast import NULL, Arr, Lit, Obj, Ref, select
 from ...ir import Flow, Graph, Node
 from ...ops import Block, Branch, Call, Compute, Loop, Map, Program, Sleep, Wait
 from ...plans.read.problems import problem_at
-from ..registry import Schemas
+from ...plans.read.tools import RECORD_TOOL
+from ...values import Json
 from .expressions import APPROVAL, NoEqual, Translation, Value, may_fail, refuse
 from .source import located, parse
 from .write_types import LIST, NONE, UNKNOWN, Certain, either, of_kind, of_schema
 
 Names = dict[str, Value]
+Schemas = Callable[[str], Json]
 _LANGUAGE: Final = ("asyncio", "approve", "wait_for")
 _INSTEAD: Final[Mapping[type[ast.AST], str]] = {
     ast.While: "`while`; write `for` over a list",
@@ -38,7 +40,7 @@ _MODEL: Final = "a program of a model is only read where it runs; save it as a f
 
 
 def without_program(flow: Flow, op: Program, kind: str, schemas: Schemas) -> tuple[Flow, list[Problem]]:
-    """Return the flow of a plan with nodes in place of its program, and what has no equal."""
+    """Return the flow of a plan with nodes in place of its program, and the parts without an equal."""
     # `schemas`: Returns the schema of what a tool gives; None if it is not known.
     if op.contained:
         return replace(flow, body=Graph(nodes=(), ordered=True)), [Problem(path="code", message=_MODEL, column=1)]
@@ -46,7 +48,7 @@ def without_program(flow: Flow, op: Program, kind: str, schemas: Schemas) -> tup
     body = writer.program(parse(op.text).body)
     translated = replace(flow, body=body)
     unread = writer.answers.keys() - approvals_read(translated)
-    wrong = [*writer.wrong, *(NoEqual(writer.answers[id], "an answer that nothing tests") for id in unread)]
+    wrong = writer.wrong or [NoEqual(writer.answers[id], "an answer that nothing tests") for id in unread]
     article = "an" if kind[0] in "aeiou" else "a"
     problems = [problem_at(error.node, f"no equal in {article} {kind}: {error.reason}") for error in wrong]
     return translated, located(op.text, sorted(problems, key=lambda problem: (problem.line, problem.column)))
@@ -87,7 +89,9 @@ class _Nodes:
 
     def _region(self, body: list[ast.stmt], names: Names) -> Graph:
         nodes: list[Node] = []
+        outer, self._empty = self._empty, {}
         value = self._block(body, names, nodes)
+        self._empty = outer
         return Graph(nodes=tuple(nodes), ordered=True, result=value)
 
     def _block(self, body: list[ast.stmt], names: Names, nodes: list[Node]) -> Any:
@@ -215,16 +219,17 @@ class _Nodes:
         name = ast.unparse(node.func)
         parameters, region = self._tools.get(name, ((), None))
         if region is None or name.split(".")[0] in self._bound:
-            refuse(node, f"`{name}`, which is no tool; only tools, approve, wait_for, gather and sleep are awaited")
-        if len(region.nodes) > 1 or type(region.nodes[0].op) is not Call:
-            refuse(node, f"a call of {name} that waits for an approval")
+            refuse(node, f"`{name}`, which is not a tool; only tools, approve, wait_for, gather and sleep are awaited")
+        tool: Any = region.nodes[0].op
+        if type(tool) is not Call or tool.tool == RECORD_TOOL:
+            refuse(node, f"`{name}`, which reads a record or waits for an approval of its arguments")
         named = [*zip(parameters, node.args, strict=False), *((part.arg, part.value) for part in node.keywords)]
         keys = [key for key, _ in named]
         is_spread = None in keys or any(isinstance(part, ast.Starred) for part in node.args)
         if is_spread or len(node.args) > len(parameters) or len({*keys}) < len(keys):
             refuse(node, f"these arguments of {name}; write each as name=value")
         args = Obj(tuple((str(key), translation.value(value).expr) for key, value in named))
-        return Call(tool=region.nodes[0].op.tool, args=args)
+        return Call(tool=tool.tool, args=args)
 
     # --- calls at the same time ----------------------------------------------------------------------
 
@@ -289,7 +294,6 @@ class _Nodes:
         if not _leaves(body) and not _leaves(other):
             refuse(node, "a `return` in the middle; end one branch of the `if` with it")
         test = Translation(names).condition(node.test)
-        self._empty.clear()
         arms = [part if _leaves(part) else [*part, *rest] for part in (body, other)]
         arm, default = (self._region(part, dict(names)) for part in arms)
         return self._add(Branch(arms=((test, arm),), default=default), "choice", nodes)
