@@ -362,7 +362,7 @@ async def test_the_type_of_a_recorded_value_is_known(tmp_path: Path) -> None:
 
     async with App(str(tmp_path / "runs.db"), tools=[user]) as app:
         run: Any = await app.plans.run_plan("person = await user(id=1)\nreturn person")
-        for place in (f"{run['runId']}/result", f"{run['runId']}/user_1"):
+        for place in (f"{run['runId']}/result", f"{run['runId']}/program[0-1:16.1]/user"):
             wrong: Any = await app.plans.check_plan(f"x = 1\nreturn value({place!r}).nme")
             (problem,) = wrong["problems"]
             assert problem["line"] == 2
