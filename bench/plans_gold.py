@@ -18,8 +18,8 @@ from typing import Any, Protocol
 import jsonschema
 
 from ropewalk import App
-from ropewalk.app.plan_tools import python_name
-from ropewalk.notations.plan.program import KNOWN
+from ropewalk.plans.interpret.language import KNOWN_NAMES
+from ropewalk.plans.read.tools import python_name
 from ropewalk.tools.tool import Tool
 
 _METHODS = frozenset(dir(dict))
@@ -119,7 +119,7 @@ def call_text(step: Step) -> str:
     rest = {key: value for key, value in step.args.items() if not _is_name(key)}
     if rest:
         plain.append("**" + expression(rest))
-    if name in KNOWN or not _is_name(name):
+    if name in KNOWN_NAMES or not _is_name(name):
         return f"await call_tool({step.tool!r}, {expression(step.args)})"
     return f"await {name}({', '.join(plain)})"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ropewalk.notations.plan.program import PlanTool
 
 from engine.lab import call, flow, graph, job, line, obj, on, once, out, resumed
 from engine.waits_lab import STORES, Started
@@ -19,7 +20,6 @@ from ropewalk.expr.ast import Lit, Ref
 from ropewalk.ir import Graph, Node, Policy, Retry
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.notations.plan.flow import program_flow
-from ropewalk.notations.plan.program import PlanTool
 from ropewalk.ops import Call, Program, ProgramTool
 from ropewalk.plans.boundary.pool import pool
 from ropewalk.testing import DyingStore, ScriptedTools, fails, hangs, in_turn

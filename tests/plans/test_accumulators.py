@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-
-from ropewalk.ir import Graph, node_parts
 from ropewalk.notations.plan.compile import compile_program
 from ropewalk.notations.plan.program import PlanTool
+
+from ropewalk.ir import Graph, node_parts
 from ropewalk.ops import Loop
 
 from .oracle import differences, run_plan

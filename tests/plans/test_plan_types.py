@@ -14,7 +14,7 @@ from pydantic import Field
 from ropewalk import App, tool
 from ropewalk.app.plan_readers import HERE
 from ropewalk.app.plan_tools import with_tools
-from ropewalk.notations.plan.check import type_problems
+from ropewalk.notations.plan.check import types_of
 
 from .oracle import World, run_python, tools_of
 from .programs import Writer
@@ -151,7 +151,7 @@ def test_what_may_fit_is_no_problem(app: App, code: str) -> None:
 
 
 def test_every_problem_is_reported_at_once_with_those_of_the_language(app: App) -> None:
-    code = "u = await get_user('x')\nreturn u.nme + nam\nimport os"
+    code = "u = await get_user('x')\nreturn u.nme + nam\nimport subprocess"
     lines = [problem.message.split(": ")[0] for problem in checked(app, code).problems]
     assert lines == ["line 1", "line 2", "line 2", "line 3"]
 
@@ -167,7 +167,7 @@ def test_a_literal_of_another_format_is_a_warning(app: App) -> None:
 
 def problems_of(app: App, code: str) -> list[Any]:
     document = with_tools({"kind": "plan", "code": code, "function": True}, app.toolbox, HERE)
-    return type_problems(document, app.definitions.cards)[0]
+    return types_of(document, app.definitions.cards).problems
 
 
 def test_programs_that_run_right_have_no_type_problem() -> None:
@@ -188,7 +188,7 @@ def test_one_fault_in_a_right_program_is_found_before_the_first_call() -> None:
         for fault in faults(code.strip("\n")):
             count += 1
             document = with_tools({"kind": "plan", "code": fault, "function": True}, app.toolbox, HERE)
-            if not type_problems(document, app.definitions.cards)[0]:
+            if not types_of(document, app.definitions.cards).problems:
                 missed.append(fault)
     assert count > 60
     assert not missed, missed[0]

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ropewalk.notations.plan.program import PlanTool
 
 from ropewalk import App
 from ropewalk.codec import flow_to_json
 from ropewalk.errors import NothingToRetry
 from ropewalk.notations.plan.flow import program_flow
-from ropewalk.notations.plan.program import PlanTool
 from ropewalk.testing import ScriptedTools, fails, in_turn
 
 TOOLS = {name: PlanTool(id=name, parameters=("n",)) for name in ("pay", "check", "last")}

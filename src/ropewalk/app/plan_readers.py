@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ..errors import InvalidFlow, Problem
 from ..expr.function_registry import function
@@ -23,6 +23,9 @@ from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait
 from ..plans.boundary.pool import Conversation, ProgramStopped, pool
 from ..values import Json, check_json, digest
 
+if TYPE_CHECKING:
+    from ..notations.plan.check import PlanTypes
+
 ORIGIN: Final = "origin"
 MODEL: Final = "model"
 """The origin of a program that a model wrote, or that came over HTTP or MCP."""
@@ -30,7 +33,6 @@ _MOST_KNOWN: Final = 256
 _STOPPED_SECONDS: Final = 20.0
 """How long a question whose program was stopped is not asked again."""
 _OPS: Final = (Block, Branch, Call, Compute, Loop, Map, Sleep, Wait)
-Types: TypeAlias = "tuple[list[Problem], list[Problem]]"
 
 
 class PlanReader(Protocol):
@@ -48,8 +50,8 @@ class PlanReader(Protocol):
         """Compile a document."""
         ...
 
-    def types(self, document: Mapping[str, Any], cards: Any) -> Types:
-        """Return what can never fit in a program: its problems and warnings."""
+    def types(self, document: Mapping[str, Any], cards: Any) -> PlanTypes:
+        """Return the types of a program."""
         ...
 
 
@@ -72,22 +74,22 @@ class ReaderHere:
     """Reads programs of people, in this process."""
 
     def names(self, code: str) -> set[str]:
-        from ..notations.plan.names import names_in
+        from ..plans.read.tools import names_in
 
         return names_in(code)
 
     def values(self, code: str) -> set[str]:
-        from ..notations.plan.names import values_in
+        from ..plans.read.tools import values_in
 
         return values_in(code)
 
     def compile(self, document: Mapping[str, Any]) -> Compiled:
         return NOTATIONS["plan"].compile(document)
 
-    def types(self, document: Mapping[str, Any], cards: Any) -> Types:
-        from ..notations.plan.check import type_problems
+    def types(self, document: Mapping[str, Any], cards: Any) -> PlanTypes:
+        from ..notations.plan.check import types_of
 
-        return type_problems(document, cards)
+        return types_of(document, cards)
 
 
 class ReaderElsewhere:
@@ -109,12 +111,14 @@ class ReaderElsewhere:
     def compile(self, document: Mapping[str, Any]) -> Compiled:
         return compiled_from(document, self._ask(_question("compile", document)))
 
-    def types(self, document: Mapping[str, Any], cards: Any) -> Types:
+    def types(self, document: Mapping[str, Any], cards: Any) -> PlanTypes:
+        from ..notations.plan.check import PlanTypes
+
         answer = self._ask(_question("types", document), cards)
         if isinstance(answer, ProgramStopped):
-            return [_stopped(answer)], []
-        wrong, doubtful = answer
-        return list(map(_problem, wrong)), list(map(_problem, doubtful))
+            return PlanTypes([_stopped(answer)])
+        wrong, doubtful, output = answer
+        return PlanTypes(list(map(_problem, wrong)), list(map(_problem, doubtful)), output)
 
     async def prepare_names(self, code: str) -> None:
         """Ask for the names in a program without blocking the event loop; `names` and `values` know them then."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from ..errors import InvalidFlow, Problem
-from ..notations.plan.program import python_name
+from ..plans.read.tools import python_name
 from ..tools.annotations import effect_of
 from ..tools.tool import Tool
 from ..tools.toolbox import Toolbox
@@ -89,7 +89,7 @@ def with_types(
     """Add what the types of a plan show to its problems and warnings, in the order of the text."""
 
     # The check of the graph sees some of the same mistakes, without their columns; those are left out.
-    wrong, doubtful = reader.types(document, cards)
+    wrong, doubtful, _ = reader.types(document, cards)
     if not wrong and not doubtful:
         return list(problems), list(warnings)
     code = str(document["code"])

@@ -21,8 +21,8 @@ from ..errors import InvalidFlow, InvalidInput, Problem, RunBusy
 from ..events import Event
 from ..journal.address import run_sync_in_thread
 from ..journal.protocol import ENDS, RunRow
-from ..notations.plan.program import python_name
 from ..notations.records import Outcome, outcome
+from ..plans.read.tools import python_name
 from ..source.document import replace_invisible, shorten
 from ..tools.stubs import stub
 from ..tools.version import tool_version

@@ -80,9 +80,15 @@ class Cards:
             if len(self._outputs) >= MAX_CACHED:
                 self._outputs.clear()
             self._outputs[key] = (version, None)  # of a flow that calls itself nothing is known
-            tools = LocalCards(self, loaded.root) if loaded.compiled.local else self
-            known = self._outputs[key] = (version, output_of(loaded.compiled, tools))
+            known = self._outputs[key] = (version, self._infer_output(loaded))
         return known[1]
+
+    def _infer_output(self, loaded: Loaded) -> dict[str, Json] | None:
+        if loaded.kind == "plan" and not isinstance(loaded.compiled.output_schema, dict):
+            from .plan_readers import reader_of
+
+            return reader_of(loaded.document).types(loaded.document, self).output
+        return output_of(loaded.compiled, LocalCards(self, loaded.root) if loaded.compiled.local else self)
 
     def state_of(self, root: str, path: str) -> dict[str, Json] | None:
         """Return the schema of the final state of the experience in a directory inside another."""

@@ -22,8 +22,9 @@ from typing import Any, Final
 from ..errors import InvalidFlow, InvalidTool, Place, Problem
 from ..expr.python.modules import MODULES
 from ..fast_dataclass import dataclass
-from ..notations.plan.program import KNOWN, WORLD_MODULES
-from ..notations.plan.syntax import mutations, stored
+from ..plans.check.changes import changed_names
+from ..plans.interpret.language import KNOWN_NAMES, MODULE_NAMES
+from ..plans.read.names import own_names
 from ..tools.signature import describe, is_async
 from ..tools.tool import Tool, tool_of
 
@@ -198,9 +199,9 @@ class PlanProgram:
             name = node.id
             if name in scope:
                 self._use(name, scope[name], node, source)
-            elif name not in KNOWN and not hasattr(builtins, name):
+            elif name not in KNOWN_NAMES and not hasattr(builtins, name):
                 continue  # a tool of the app, or a name that the compiler reports
-        changed = set(mutations(source.body))
+        changed = changed_names(source.body)
         for name in sorted(changed & self._values.keys() & {node.id for node in free}):
             node = next(node for node in free if node.id == name)
             if isinstance(self._values[name], (list, dict)):
@@ -268,7 +269,7 @@ class PlanProgram:
 
     def _use_module(self, name: str, module: types.ModuleType, source: FunctionSource) -> None:
         known = module.__name__
-        if known in MODULES or known in WORLD_MODULES or known == "asyncio":
+        if known in MODULE_NAMES:
             self._lines.append(
                 _made_line(f"import {known}" + (f" as {name}" if name != known else ""), source, source.node)
             )
@@ -326,7 +327,7 @@ def _scope_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 def _free_names(source: FunctionSource) -> Iterator[ast.Name]:
     """Yield the names that a function reads and does not bind, in the order of the text, without annotations."""
-    bound = {*stored(source.node.body), source.name}
+    bound = {*own_names(source.node.body), source.name}
     ignored: set[int] = set()
     for node in ast.walk(source.node):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -357,7 +358,7 @@ def _import_of(name: str, value: Any) -> str | None:
     module = getattr(value, "__module__", None)
     if module in _TYPING:
         return ""
-    for known in (*MODULES, *WORLD_MODULES, "asyncio"):
+    for known in sorted(MODULE_NAMES):
         if known.startswith("_"):
             continue
         members = vars(import_module(known))

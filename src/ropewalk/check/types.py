@@ -468,6 +468,12 @@ class Missing:
         self.known, self.kinds = tuple(known), kinds
 
 
+class Opaque:
+    """A value that no JSON Schema describes, such as a function: the check takes it for any value."""
+
+    __slots__ = ()
+
+
 def find_secret(known: Type) -> Secret | None:
     """Return the first secret that a value of this type contains, or None."""
     kind = type(known)
@@ -518,6 +524,8 @@ def kinds_of(known: Type) -> int:
         return int(known.kinds())
     if kind is Secret:
         return int(known.kinds)
+    if kind is not Either:
+        return ALL
     bits = 0
     for part in known.of:
         bits |= kinds_of(part)
@@ -555,6 +563,8 @@ def element_type(known: Type, key: str | int) -> Type | Missing:
         return None if known == NULL or known & _container_kind(key) else Missing(kinds=known)
     if kind is Values:
         return known.item if type(key) is str else Missing(kinds=OBJECT)
+    if kind is not Each and kind is not list:
+        return None
     if type(key) is not int:
         return Missing(kinds=ARRAY)
     if kind is Each:

@@ -53,7 +53,7 @@ class Program:
         except Unreadable as error:
             self.problems = error.problems
         except Unsupported as error:
-            self.problems.append(Problem(error.line, error.column, str(error)))
+            self.problems.append(Problem(error.line, error.column, str(error), error.suggestion))
         except RecursionError:
             self.problems.append(too_deep(tree))
 

@@ -27,9 +27,13 @@ from .values import UNBOUND
 def expression(node: ast.expr, scope: Scope) -> Getter:
     """Return the closure that evaluates an expression in a frame."""
     compile_node = scope.language.expressions.get(type(node)) or EXPRESSIONS.get(type(node))
-    if compile_node is None:
-        raise Unsupported(node, f"{type(node).__name__} is not supported")
-    return compile_node(node, scope)
+    try:
+        if compile_node is None:
+            raise Unsupported(node, f"{type(node).__name__} is not supported")
+        return compile_node(node, scope)
+    except Unsupported as error:
+        scope.report(error)
+        return _none  # a program with problems does not run
 
 
 # --- names ---------------------------------------------------------------------------------------

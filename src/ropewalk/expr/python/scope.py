@@ -26,8 +26,9 @@ COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorE
 class Unsupported(ExpressionError):
     """Syntax outside the language, with its place."""
 
-    def __init__(self, node: ast.AST, message: str) -> None:
+    def __init__(self, node: ast.AST, message: str, suggestion: str | None = None) -> None:
         super().__init__(message)
+        self.suggestion = suggestion
         self.line: int = getattr(node, "lineno", 1)
         self.column: int = getattr(node, "col_offset", 0) + 1
 
@@ -95,6 +96,12 @@ class Scope:
                 return hops, slot
             scope, hops = scope.parent, hops + 1
         return None
+
+    def report(self, error: Unsupported) -> None:
+        """Report syntax outside the language; raise it unless the program collects its problems."""
+        if self.parent is None:
+            raise error
+        self.parent.report(error)
 
     def owner(self, hops: int) -> Scope:
         """Return the scope whose frame is `hops` frames outward."""

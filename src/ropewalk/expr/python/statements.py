@@ -42,7 +42,7 @@ Run: TypeAlias = Callable[[Frame], Leave | None]
 
 def block(nodes: Sequence[ast.stmt], scope: Scope) -> Run:
     """Return the closure that executes statements in order, and keeps the line of the one that is executed."""
-    runs = [(node.lineno, _statement(node, scope)) for node in nodes if not isinstance(node, ast.Pass)]
+    runs = [(node.lineno, statement(node, scope)) for node in nodes if not isinstance(node, ast.Pass)]
     if len(runs) == 1:
         line, only = runs[0]
 
@@ -62,6 +62,15 @@ def block(nodes: Sequence[ast.stmt], scope: Scope) -> Run:
         return None
 
     return execute
+
+
+def statement(node: ast.stmt, scope: Scope) -> Run:
+    """Return the closure that executes a statement."""
+    try:
+        return _statement(node, scope)
+    except Unsupported as error:
+        scope.report(error)
+        return lambda frame: None  # a program with problems does not run
 
 
 def _statement(node: ast.stmt, scope: Scope) -> Run:

@@ -1,37 +1,50 @@
-"""The types of a plan checked against the schemas of its tools: every misfit at its line and column."""
+"""The types of a plan checked against the schemas of its tools: every misfit at its line and column, and its result."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+from ...check.export import Exporter
 from ...errors import InvalidFlow, Problem
-from .program import PlanError, PlanTool, Program
+from ...plans.check.types import Cards, TypeCheck
+from ...plans.read.tools import PlanTool
+from ...values import Json
 from .read import input_schema
-from .source import parse, problem_at
-from .types import Cards, TypeCheck
+from .source import located, parse
 
 
-def type_problems(document: Mapping[str, Any], cards: Cards) -> tuple[list[Problem], list[Problem]]:
-    """Return what can never fit in the program of a plan."""
+class PlanTypes(NamedTuple):
+    """The types of a plan."""
+
+    # problems: What can never fit.
+    # warnings: What is probably wrong.
+    # output: The JSON Schema of the result; None if nothing is known of it.
+
+    problems: list[Problem] = []  # noqa: RUF012 - nobody changes it
+    warnings: list[Problem] = []  # noqa: RUF012
+    output: dict[str, Json] | None = None
+
+
+def types_of(document: Mapping[str, Any], cards: Cards) -> PlanTypes:
+    """Return the types of the program of a plan."""
     code = document.get("code")
     if not isinstance(code, str):
-        return [], []
+        return PlanTypes()
     try:
         tree = parse(code)
         inputs = input_schema(code, document)
     except InvalidFlow:
-        return [], []
+        return PlanTypes()
     tools = {name: PlanTool.read(entry) for name, entry in (document.get("tools") or {}).items()}
-    program = Program(code, tree, tools, (inputs or {}).get("properties", {}), document.get("function") is True)
-    check = TypeCheck(program, cards, inputs, document.get("values"))
+    check = TypeCheck(tree, tools, cards, inputs, document.get("values"))
     try:
         check.run()
+        output = Exporter().schema(check.result) or None
     except RecursionError:
-        return [], []  # what is nested this deep is checked at run time
-    return _located(code, check.problems), _located(code, check.warnings)
-
-
-def _located(code: str, found: Sequence[PlanError]) -> list[Problem]:
-    ordered = sorted(found, key=lambda error: (error.line, error.column))
-    return [problem_at(code, error.line, error.column, error.message, error.suggestion) for error in ordered]
+        return PlanTypes()  # what is nested this deep is checked at run time
+    found = (
+        sorted(some, key=lambda problem: (problem.line, problem.column)) for some in (check.problems, check.warnings)
+    )
+    problems, warnings = (located(code, some) for some in found)
+    return PlanTypes(problems, warnings, output)

@@ -9,7 +9,7 @@ from typing import Final
 from ...expr.ast import Fn, Lit, Obj, Ref
 from ...ir import Flow, Graph, Node
 from ...ops import Call, Program, ProgramTool, Wait
-from .program import PlanTool
+from ...plans.read.tools import PlanTool
 
 PROGRAM: Final = "program"
 """The id of the node that interprets the program."""

@@ -9,12 +9,12 @@ from typing import Any
 from ...errors import InvalidFlow, Problem
 from ...ir import Flow
 from ...plans.program import Program
+from ...plans.read.tools import PlanTool
 from ...values import Json
 from .. import fields as f
 from ..fields import read_document
 from ..registry import Compiled, failures
 from .flow import program_flow
-from .program import PlanTool
 from .read import FIELDS, input_schema
 from .source import located
 

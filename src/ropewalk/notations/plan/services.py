@@ -19,9 +19,9 @@ from ...expr.python.piece import ProgramFailed
 from ...expr.python.values import Refused, pack
 from ...plans import play
 from ...plans.boundary.child import Link, Service
+from ...plans.read.tools import names_in, values_in
 from ...values import Json
-from .check import type_problems
-from .names import names_in, values_in
+from .check import types_of
 from .render import compile_document
 
 FIELDS: Final = ("path", "message", "suggestion", "column")
@@ -48,7 +48,7 @@ def compile_plan(message: dict[str, Any], link: Link) -> Json:
 
 
 def types(message: dict[str, Any], link: Link) -> Json:
-    """Return what can never fit in a program: its problems and warnings."""
+    """Return what can never fit in a program, what is probably wrong, and the schema of its result."""
     cards: dict[str, ToolCard | None] = {}
 
     def card(tool: str) -> ToolCard | None:
@@ -58,8 +58,8 @@ def types(message: dict[str, Any], link: Link) -> Json:
             cards[tool] = None if found is None else ToolCard(found["input"], found["output"])
         return cards[tool]
 
-    wrong, doubtful = type_problems(message["document"], card)
-    return [problems_to_json(wrong), problems_to_json(doubtful)]
+    found = types_of(message["document"], card)
+    return [problems_to_json(found.problems), problems_to_json(found.warnings), found.output]
 
 
 def piece(message: dict[str, Any], link: Link) -> Json:
@@ -113,7 +113,7 @@ def warm_up() -> None:
         message = {"document": {"kind": "plan", "name": "warm", "code": text, "tools": _TOOLS}}
         names({"code": text}, Link(None))  # type: ignore[arg-type]
         compile_plan(message, Link(None))  # type: ignore[arg-type]
-    type_problems(message["document"], lambda tool: _CARD)
+    types_of(message["document"], lambda tool: _CARD)
     for module in _LATE_MODULES:
         import_module(module)
     for encoding in _ENCODINGS:

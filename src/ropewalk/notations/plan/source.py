@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from functools import lru_cache
 
 from ...errors import InvalidFlow, Problem
 from ...plans.read.problems import Problem as ProgramProblem
 from ...plans.read.problems import Unreadable
-from ...plans.read.source import parse as parse_program
+from ...plans.read.source import read
 
 
 def parse(code: str) -> ast.Module:
     """Return the tree of a program, which nobody changes."""
     try:
-        return _parse(code)
+        return read(code)
     except Unreadable as error:
         raise InvalidFlow(located(code, error.problems)) from None
 
 
-@lru_cache(maxsize=32)
-def _parse(code: str) -> ast.Module:
-    return parse_program(code)
-
-
 def located(code: str, problems: Iterable[ProgramProblem]) -> list[Problem]:
     """Return problems of a program with their columns in the whole text."""
-    return [problem_at(code, found.line, found.column, found.message) for found in problems]
+    return [problem_at(code, found.line, found.column, found.message, found.suggestion) for found in problems]
 
 
 def problem_at(code: str, line: int, column: int, message: str, suggestion: str | None = None) -> Problem:

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from .program import KNOWN, imported_names, python_name
+from ...plans.interpret.language import KNOWN_MODULES, KNOWN_NAMES
+from ...plans.read.tools import python_name
 from .write_functions import FUNCTIONS
 
-_RESERVED: Final = frozenset((*keyword.kwlist, *keyword.softkwlist, *KNOWN, *imported_names(()), *dir(builtins)))
+_RESERVED: Final = frozenset((*keyword.kwlist, *keyword.softkwlist, *KNOWN_NAMES, *KNOWN_MODULES, *dir(builtins)))
 _IN_FUNCTIONS: Final = frozenset(re.findall(r"[A-Za-z_]\w*", "\n".join(FUNCTIONS.values())))
 _USED: Final = frozenset(
     [

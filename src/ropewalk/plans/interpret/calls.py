@@ -14,7 +14,7 @@ from ...expr.python.failures import EXCEPTIONS, Rejected
 from ...expr.python.scope import Frame, Getter, Scope, Unsupported
 from ...expr.python.values import Approval
 from ...values import did_you_mean
-from ..read.problems import problem_at as problem_at
+from ..read.tools import LANGUAGE_NAMES
 from .copies import to_text
 from .futures import Coroutine, Step
 from .scope import ProgramScope, root_of
@@ -91,9 +91,6 @@ def tool_name(node: ast.expr, scope: Scope) -> str | None:
 
 StepCoroutine.__name__ = Question.__name__ = "coroutine"  # as messages name them
 
-LANGUAGE_NAMES: set[str] = {"approve", "wait_for", "print", "now", "uuid", "random", "call_tool"}
-"""Names of the language that win over tools of the same name."""
-
 
 def call(node: ast.Call, scope: Scope) -> Getter:
     """Return the closure of a call: of a tool, a question, or anything else."""
@@ -155,7 +152,7 @@ def _named_call(node: ast.Call, place: str, scope: Scope) -> Getter:
     tool = first.value if first.value in root.tools else first.value.replace(":", ".")
     if tool not in root.tools:
         close = did_you_mean(tool, sorted(root.tools))
-        raise Unsupported(first, f"there is no tool '{first.value}'{f'; did you mean {close}?' if close else ''}")
+        raise Unsupported(first, f"there is no tool '{first.value}'", close)
     given = expression(node.args[1], scope) if len(node.args) > 1 else None
     named = [(keyword.arg, expression(keyword.value, scope)) for keyword in node.keywords]
 
@@ -194,7 +191,7 @@ def attribute(node: ast.Attribute, scope: Scope) -> Getter:
         if node.value.id in root.namespaces and node.value.id not in scope.imports:
             wanted = f"{node.value.id}.{node.attr}"
             close = did_you_mean(wanted, sorted(root.tools))
-            raise Unsupported(node, f"there is no tool '{wanted}'{f'; did you mean {close}?' if close else ''}")
+            raise Unsupported(node, f"there is no tool '{wanted}'", close)
     return expressions._attribute(node, scope)
 
 
@@ -212,7 +209,7 @@ def name(node: ast.Name, scope: Scope) -> Getter:
         raise Unsupported(node, f"{node.id} is not supported; {REFUSED[node.id]}")
     if path is None and node.id in GLOBALS:
         return GLOBALS[node.id]
-    if path is None and not _is_known(node.id):
+    if path is None and node.id not in _KNOWN:
         _unknown(node, scope, root_of(scope))
     return expressions._global(node, scope)
 
@@ -222,19 +219,20 @@ GLOBALS: dict[str, Getter] = {}
 """Names of the language in addition to those of `expr/python`; `language.py` fills it."""
 
 
-def _is_known(name: str) -> bool:
-    known = (TYPE_NAMES, EXCEPTIONS, FUNCTIONS)
-    return any(name in table for table in known) or name == "__name__"
-
-
 def _unknown(node: ast.Name, scope: Scope, root: ProgramScope) -> None:
-    names: list[str] = list(root.tools)
+    """Report a name that nothing binds, once."""
+    if node.id in root.unknown:
+        return
+    root.unknown.add(node.id)
+    names = {*root.tools, *_KNOWN, *GLOBALS}
     current: Scope | None = scope
     while current is not None:
-        names += [name for name in current.slots if not name.startswith("·")]
+        names.update(name for name in current.slots if not name.startswith("·"))
         current = current.parent
-    close = did_you_mean(node.id, sorted(names))
-    root.refuse(node, f"name '{node.id}' is not defined{f'; did you mean {close}?' if close else ''}")
+    root.refuse(node, f"name '{node.id}' is not defined", did_you_mean(node.id, sorted(names)))
+
+
+_KNOWN: Final = frozenset((*TYPE_NAMES, *EXCEPTIONS, *FUNCTIONS, "__name__"))
 
 
 def tool_value(tool: str, scope: Scope) -> Getter:

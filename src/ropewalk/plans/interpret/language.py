@@ -11,10 +11,11 @@ import uuid
 from collections import UserDict
 from typing import Any, Final
 
+from ...expr.python.builtins import FUNCTIONS, TYPE_NAMES
 from ...expr.python.evaluation import CALLABLE_TYPES, BuiltinFunction, Evaluation, Function, Members
 from ...expr.python.exits import ProgramExit
 from ...expr.python.expressions import expression, module_entry, module_path
-from ...expr.python.failures import CancelledError, is_instance
+from ...expr.python.failures import EXCEPTIONS, CancelledError, is_instance
 from ...expr.python.method_table import STATIC_METHODS
 from ...expr.python.modules import MODULES, Constant
 from ...expr.python.operations import member, set_member
@@ -23,6 +24,7 @@ from ...expr.python.scope import Frame, Getter, Language, Scope, Unsupported
 from ...expr.python.statements import STATEMENTS, Run
 from ...expr.python.values import Refused
 from ..read.overlap import START
+from ..read.tools import LANGUAGE_NAMES
 from . import calls, classes, concurrency, locks, numbers, queues, records, tables
 from .contexts import CONTEXTS
 from .functions import AsyncFunction, function, generator_expression
@@ -419,5 +421,21 @@ PLANS.modules.update(
         "sys": {"exit": lambda evaluation, code=None: _exit(code)},
     }
 )
-KNOWN_MODULES: Final = frozenset((*MODULES, *PLANS.modules, *_TYPING))
+KNOWN_NAMES: Final = frozenset(
+    (
+        *FUNCTIONS,
+        *TYPE_NAMES,
+        *EXCEPTIONS,
+        *calls.GLOBALS,
+        *calls.QUESTIONS,
+        *LANGUAGE_NAMES,
+        *_MEMBERS,
+        "__name__",
+        "super",
+    )
+)
+"""The names that every program knows."""
+MODULE_NAMES: Final = frozenset((*MODULES, *PLANS.modules))
+"""The modules that have functions for programs."""
+KNOWN_MODULES: Final = MODULE_NAMES | frozenset(_TYPING)
 _ROOTS: Final = frozenset(name.partition(".")[0] for name in KNOWN_MODULES)

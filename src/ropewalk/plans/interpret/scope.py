@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ...expr.python.scope import FIRST_SLOT, Language, Scope
+from ...expr.python.scope import FIRST_SLOT, Language, Scope, Unsupported
 from ..read.problems import Problem, problem_at
 
 
@@ -29,10 +29,19 @@ class ProgramScope(Scope):
         self.namespaces = {name.partition(".")[0] for name in tools if "." in name}
         self.problems: list[Problem] = []
         self.recursive: set[str] = set()
+        self.unknown: set[str] = set()  # names that were reported
 
-    def refuse(self, node: ast.AST, message: str) -> None:
+    def refuse(self, node: ast.AST, message: str, suggestion: str | None = None) -> None:
         """Collect a problem at a node."""
-        self.problems.append(problem_at(node, message))
+        self._collect(problem_at(node, message, suggestion))
+
+    def report(self, error: Unsupported) -> None:
+        """Collect syntax outside the language."""
+        self._collect(Problem(error.line, error.column, str(error), error.suggestion))
+
+    def _collect(self, problem: Problem) -> None:
+        if problem not in self.problems:  # some nodes are compiled twice
+            self.problems.append(problem)
 
 
 class FunctionScope(Scope):

@@ -49,7 +49,10 @@ def suspending_block(nodes: Sequence[ast.stmt], scope: Scope) -> Suspending:
             continue
         if suspends(node):
             add_plain()
-            runs.append((node.lineno, True, _statement(node, scope)))
+            try:
+                runs.append((node.lineno, True, _statement(node, scope)))
+            except Unsupported as error:
+                scope.report(error)
         else:
             plain.append(node)
     add_plain()

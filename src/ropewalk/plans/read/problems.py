@@ -15,10 +15,16 @@ class Problem:
     line: int
     column: int
     message: str
+    suggestion: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the problem as JSON."""
-        return {"line": self.line, "column": self.column, "message": self.message}
+        named = {} if self.suggestion is None else {"suggestion": self.suggestion}
+        return {"line": self.line, "column": self.column, "message": self.message, **named}
+
+    def __str__(self) -> str:
+        advice = "" if self.suggestion is None else f"; did you mean {self.suggestion}?"
+        return f"{self.line}:{self.column}: {self.message}{advice}"
 
 
 class Unreadable(Exception):
@@ -26,9 +32,9 @@ class Unreadable(Exception):
 
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = problems
-        super().__init__("; ".join(f"{problem.line}:{problem.column}: {problem.message}" for problem in problems))
+        super().__init__("; ".join(map(str, problems)))
 
 
-def problem_at(node: ast.AST, message: str) -> Problem:
+def problem_at(node: ast.AST, message: str, suggestion: str | None = None) -> Problem:
     """Return a problem at the place of a node."""
-    return Problem(getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1, message)
+    return Problem(getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1, message, suggestion)

@@ -9,6 +9,7 @@ import ast
 import sys
 import warnings
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 from ...expr.python.tree import children, walk
@@ -47,6 +48,12 @@ def parse(text: str) -> ast.Module:
     if problems:
         raise Unreadable(problems)
     return tree
+
+
+@lru_cache(maxsize=32)
+def read(text: str) -> ast.Module:
+    """Return the tree of a program, which nobody changes."""
+    return parse(text)
 
 
 def _too_deep(line: int, column: int) -> Problem:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from ...check.type_parts import values_of
 from ...check.types import (
+    ALL,
     ARRAY,
     BOOLEAN,
     INTEGER,
@@ -16,9 +17,8 @@ from ...check.types import (
     OBJECT,
     STRING,
     Each,
-    Either,
     Missing,
-    Sub,
+    Opaque,
     Type,
     describe_kinds,
     element_type,
@@ -71,18 +71,10 @@ def any_of(known: Sequence[Type]) -> Type:
     return union_type(*distinct.values()) if distinct else Lit(None)
 
 
-def changeable(known: Type) -> Type:
-    """Return the type of a value that the program may change: of a list or object only that it is one."""
-    kind = type(known)
-    if kind in (list, Each):
-        return ARRAY
-    if kind is dict:
-        return OBJECT
-    if kind is Either:
-        return any_of([changeable(one) for one in known.of])
-    if kind is Sub and known.kinds() & ARRAY:
-        return None
-    return known
+def without_elements(known: Type) -> Type:
+    """Return the type of a value whose elements may change: of a list or object only that it is one."""
+    kinds = kinds_of(known)
+    return known if isinstance(known, Opaque) or not kinds & (ARRAY | OBJECT) else None if kinds == ALL else kinds
 
 
 def element_at(known: Type, index: int) -> Type:
