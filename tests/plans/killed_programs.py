@@ -8,7 +8,6 @@ new calls, each process writes down which calls the journal has.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import os
 import random
@@ -19,22 +18,28 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, Final
 
 import fork_server
 from ropewalk import App, IdempotencyKey, tool
 from ropewalk.app.runs.program_rows import rows_of
+from ropewalk.engine.compile.durable import failure_from_json
+from ropewalk.engine.program_host import failure_in_program
 from ropewalk.errors import NothingToRetry
 from ropewalk.journal.address import open_store
-from ropewalk.journal.protocol import ENDS, Store
+from ropewalk.journal.protocol import Store
 from ropewalk.plans.program import Program
 from ropewalk.plans.rows import Row, step_key
 
 from .grammar import PARAMETERS, Grammar
 from .simulation import Simulation
+from .test_grammar import world
 
 CONCURRENT: Final = re.compile(r"create_task\(|gather\(|TaskGroup\(|as_completed\(|wait\(")
+_UNCERTAIN: Final = re.compile(rf"{CONCURRENT.pattern}|timeout|wait_for|fail\(")
+"""A program with this may have another result when its calls take longer, or when they are mended."""
 NODE: Final = "program"
 """The node of the program in the flow of a plan."""
 FURTHER: Final = (
@@ -48,19 +53,19 @@ FURTHER: Final = (
 """Statements that are added to the programs in turn: a failure that a retry helps, a cancellation, a timeout."""
 
 
-async def programs(first: int, count: int) -> list[tuple[str, bool]]:
+async def programs(first: int, number: int) -> list[tuple[str, bool]]:
     """Return programs, of which every second one is concurrent, and whether it is."""
     found: list[tuple[str, bool]] = []
     async with App("memory", tools=tools_of(Notes(Path(os.devnull), 0))) as app:
-        for seed in itertools.count(first):
+        for seed in count(first):
             text, _, end = timed(Grammar(seed).program()).rpartition("\n")
-            text, concurrent = f"{text}\n{FURTHER[len(found) % len(FURTHER)]}\n{end}", len(found) % 2 == 1
-            body = text.partition("queue = asyncio.Queue()")[2]
+            body, concurrent = text.partition("queue = asyncio.Queue()")[2], len(found) % 2 == 1
             if "(await" not in body or bool(CONCURRENT.search(body)) is not concurrent:
                 continue
+            text = f"{text}\n{FURTHER[len(found) % len(FURTHER)]}\n{end}"
             if not (await app.validate({"kind": "plan", "code": text, "function": True})).problems:
                 found.append((text, concurrent))
-            if len(found) == count:
+            if len(found) == number:
                 break
     return found
 
@@ -188,15 +193,17 @@ class Campaign:
     # counts: What happened.
     # faults: What must not have happened.
 
-    def __init__(self, folder: Path, url: str, texts: list[tuple[str, bool]]) -> None:
+    def __init__(self, folder: Path, url: str, texts: list[tuple[str, bool]], prefix: str = "r") -> None:
         self.folder, self.url = folder, url
         self.counts: Counter[str] = Counter()
         self.faults: list[str] = []
         folder.mkdir(parents=True)
-        self.documents = {
-            f"r{number}": {"kind": "plan", "code": text, "function": True, **({"origin": "model"} if number % 4 > 1 else {})}
+        self.documents: dict[str, dict[str, Any]] = {
+            f"{prefix}{number}": {"kind": "plan", "code": text, "function": True}
             for number, (text, _) in enumerate(texts)
         }
+        for document in islice(self.documents.values(), 0, None, 3):
+            document["origin"] = "model"
         (folder / "setting.json").write_text(json.dumps({"store": url, "documents": self.documents}))
         self.counts["programs"], self.counts["concurrent"] = len(texts), sum(concurrent for _, concurrent in texts)
 
@@ -205,7 +212,8 @@ class Campaign:
         chance = random.Random(seed)
         for process in range(kills + 1):
             dies_after = chance.uniform(0, longest) if process < kills else -1
-            command = [sys.executable, "-m", f"plans.{Path(__file__).stem}", str(self.folder), str(process), str(dies_after)]
+            words = [str(self.folder), str(process), str(dies_after)]
+            command = [sys.executable, "-m", f"plans.{Path(__file__).stem}", *words]
             done = fork_server.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=600)
             if done.returncode != (-signal.SIGKILL if process < kills else 0):
                 self.faults.append(f"process {process} ended with {done.returncode}: {done.stderr[-2000:]}")
@@ -252,6 +260,11 @@ class Campaign:
             self.faults.append(f"{run} is {row.status}, and its replay {outcome.status}: {result['errors']}, {outcome}")
         elif outcome.status == "completed" and result["result"] != outcome.result:
             self.faults.append(f"{run} has the result {result['result']}, and its replay {outcome.result}")
+        elif outcome.status == "completed" and not _UNCERTAIN.search(text.partition("queue = asyncio.Queue()")[2]):
+            whole, _ = Simulation(PARAMETERS, world()).run(Program(text, PARAMETERS, function=True))
+            self.counts["results compared with a run without kills"] += 1
+            if whole.result != outcome.result:
+                self.faults.append(f"{run} has the result {outcome.result}, and {whole.result} without a kill")
 
 
 def complete_rows(store: Store, run: str) -> list[Row]:
@@ -261,8 +274,10 @@ def complete_rows(store: Store, run: str) -> list[Row]:
     rows = []
     for row in rows_of(history).get(NODE, []):
         place = f"{NODE}[{step_key(row.path)}]/{row.name}"
+        value: Any = row.value
         if row.kind == "call" and row.status == "ok" and place in results:
-            rows.append(replace(row, value=json.dumps(results[place])))
-        else:
-            rows.append(row)
+            value = json.dumps(results[place])
+        elif row.status in ("failed", "late_failed"):
+            value = json.dumps(failure_in_program(failure_from_json(value)))
+        rows.append(replace(row, value=value))
     return rows

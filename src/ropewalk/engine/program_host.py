@@ -87,7 +87,8 @@ class ProgramHost:
             self._run.waits.groups.add(self)
         try:
             rows = await self._recorded()
-            self._session = Session(rows, self, random.getrandbits(63), digests_of(self._plan.op.text))
+            redact = str if self._run.secrets is None else self._redact
+            self._session = Session(rows, self, random.getrandbits(63), digests_of(self._plan.op.text), redact=redact)
             program = self._plan.program
             outcome = await (self._run_here(program) if program is not None else self._run_in_child())
             return await self._end(outcome)
@@ -160,7 +161,7 @@ class ProgramHost:
                 value = [json.dumps(call.data)]
             elif status in _FAILED:
                 self._failures[path] = failed = failure_from_json(value[0])
-                value = [json.dumps(_failure(failed))]
+                value = [json.dumps(failure_in_program(failed))]
             rows.append(Row(path, kind, name, arguments, status, value[0], after))
         self._rows = len(rows)
         return rows
@@ -195,6 +196,9 @@ class ProgramHost:
             await committed
             if self._committed is committed:
                 self._committed = None
+
+    def _redact(self, arguments: str) -> str:
+        return json.dumps(self._run.redact(json.loads(arguments)))
 
     def recorded(self, frame: Frame, entry: Entry) -> None:
         """Take the result of a call that is being committed."""
@@ -314,7 +318,7 @@ class ProgramHost:
                 value = None
         except NodeFailed as failed:
             self._failures[path] = failed
-            self._session.end(path, False, json.dumps(_failure(failed)))
+            self._session.end(path, False, json.dumps(failure_in_program(failed)))
             return
         self._session.end(path, True, json.dumps(value))
 
@@ -322,7 +326,7 @@ class ProgramHost:
         word = "approval" if question.name == "approve" else "event"
         place = f"{self._place(question.path)}/{question.name}"
         about: dict[str, Json] = {word: self._run.redact(question.text)}
-        return await receive(self._run, self._node_slot, place, about, None, self._plan.durable)
+        return self._run.redact(await receive(self._run, self._node_slot, place, about, None, self._plan.durable))
 
     async def _close(self) -> None:
         """Cancel the steps in progress, and wait for them."""
@@ -336,7 +340,7 @@ class ProgramHost:
             self._run.waits.groups.discard(self)
 
 
-def _failure(failed: NodeFailed) -> dict[str, Json]:
+def failure_in_program(failed: NodeFailed) -> dict[str, Json]:
     """Return a failure as the program sees it."""
     record = failure_record({"message": failed.message, "kind": failed.kind, "classes": list(failed.classes)}, "")
     return {"type": failed.kind, "message": failed.message, "classes": record["bases"]}
