@@ -9,9 +9,9 @@ from collections import Counter
 from typing import Any
 
 import plans_bombs
+from plans.event_host import World, run_in_child
 from ropewalk.plans import messages as m
 from ropewalk.plans.boundary.pool import Limits, Pool
-from ropewalk.plans.host import World, run_in_child
 
 
 async def attack(bombs: int, count: int, seed: int) -> bool:

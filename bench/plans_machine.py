@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from plans import corpus_world
+from plans.event_host import World, run, run_in_child
 from plans.grammar import PARAMETERS, Grammar
 from plans.test_grammar import world
 from plans.virtual_loop import compared
-from ropewalk.check.facts import ToolFacts
+from ropewalk.check.program_facts import calls_of_outline
 from ropewalk.plans import messages as m
 from ropewalk.plans.boundary.pool import Pool
-from ropewalk.plans.check.facts import facts_of_outline
 from ropewalk.plans.check.outline import outline_of
-from ropewalk.plans.host import World, run, run_in_child
 from ropewalk.plans.program import Program
 from ropewalk.plans.read.source import parse
 
@@ -78,7 +77,7 @@ _CHANGING: Final = re.compile(r"set\(|now\(|today\(|uuid|random|asyncio\.run\(|e
 def check(text: str, tools: dict[str, list[str]]) -> None:
     """Read, compile and describe a program."""
     Program(text, tools)
-    facts_of_outline(outline_of(parse(text), text, {name: name for name in tools}), lambda tool: ToolFacts())
+    calls_of_outline(outline_of(parse(text), text, {name: name for name in tools}), lambda tool: {tool: 1})
 
 
 def milliseconds(text: str, tools: dict[str, list[str]]) -> float:

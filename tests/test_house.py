@@ -31,7 +31,7 @@ LAYERS: list[set[str]] = [
     {"schema_defaults"},
     {"content", "events", "redaction", "schema", "source"},
     {"config", "expr", "journal", "schema_drafts"},
-    {"ir", "tools"},
+    {"ir", "outline", "tools"},
     {"ops", "state"},
     {"check", "codec", "draw"},
     {"plans"},

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from .errors import InvalidFlow, InvalidValue, Problem
 from .expr.ast import Arr, Each, Expr, Fn, Lit, Obj, Ref, Var
-from .ir import Flow, Graph, Op
+from .ir import DERIVED, Flow, Graph, Op
 from .journal.ledger import limit_problem
 from .ops import OPS
 from .values import Json, canonical, check_json, did_you_mean
@@ -32,12 +32,17 @@ REQUIRED: Final = object()
 EXPRESSIONS: Final = frozenset({Lit, Ref, Var, Obj, Arr, Fn, Each})
 
 
+def _fields(kind: Any) -> list[dataclasses.Field[Any]]:
+    """Return the fields of a dataclass that documents have."""
+    return [field for field in dataclasses.fields(kind) if field.metadata != DERIVED]
+
+
 @cache
 def field_specs(kind: Any) -> tuple[tuple[str, Any, bool, bool], ...]:
     """Describe the fields of a dataclass for the codec."""
     hints = typing.get_type_hints(kind)
     specs = []
-    for f in dataclasses.fields(kind):
+    for f in _fields(kind):
         default = f.default
         if default is dataclasses.MISSING:
             default = f.default_factory() if f.default_factory is not dataclasses.MISSING else REQUIRED
@@ -197,7 +202,7 @@ _Read: typing.TypeAlias = Callable[[Reader, Json, str], Any]
 @cache
 def _readers(kind: Any) -> Mapping[str, _Read]:
     hints = typing.get_type_hints(kind)
-    return {f.name: _reader_of(hints[f.name]) for f in dataclasses.fields(kind)}
+    return {f.name: _reader_of(hints[f.name]) for f in _fields(kind)}
 
 
 def _required(kind: Any) -> set[str]:

@@ -10,11 +10,14 @@ import dataclasses
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from .expr.ast import NULL, Arr, Each, Expr, Fn, Lit, Obj, Ref, Var
 from .fast_dataclass import dataclass
 from .values import Json
+
+DERIVED: Final = {"derived": True}
+"""The metadata of a field that follows from the others: neither documents of flows nor their fingerprints have it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +45,11 @@ class OnError:
 
     # `value` replaces the value of the node, and can read `$error`. A `reported` failure is listed in the errors of the
     # run and makes the run partial; otherwise it counts as handled. Without `writes`, the node does not update the
-    # state. A `deferred` failure is raised again by a later node, so a retry of the failed run repeats this node, too.
+    # state.
 
     value: Expr = NULL
     reported: bool = False
     writes: bool = True
-    deferred: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +223,7 @@ def part_fields(kind: type[Any]) -> tuple[str, ...]:
     names = _part_fields.get(kind)
     if names is None:
         fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
-        names = _part_fields[kind] = tuple(f.name for f in fields if f.type not in _PLAIN)
+        names = _part_fields[kind] = tuple(f.name for f in fields if f.type not in _PLAIN and f.metadata != DERIVED)
     return names
 
 
@@ -411,13 +413,8 @@ class Site(Protocol):
         """Compile a pause, which ends at a journaled absolute time."""
         ...
 
-    def wait(
-        self, text: Expr, approval: bool, timeout: Expr | None, call: Expr | None = None, made_by: str = "", /
-    ) -> Step:
-        """Compile a wait; its purpose and its answer are journaled."""
-
-        # `timeout`: Maximum seconds; None for no limit. `call` is the call that an approval is for; the node `made_by`
-        # makes it.
+    def wait(self, wait: Any, /) -> Step:
+        """Compile an op `Wait`, whose purpose and answer are journaled."""
         ...
 
     def remember(self, kind: str, decide: Getter, /) -> Getter:

@@ -7,19 +7,22 @@ codec and drawing read the dataclass fields. An op never looks into a frame, and
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
+from dataclasses import field
 from itertools import repeat
 from typing import Any, Final
 
 from .errors import ExpressionError, SchemaMismatch, Unfinished
 from .expr.ast import Expr, Fn, Lit, Obj, Ref
-from .expr.function_registry import find_function
 from .expr.operators import weigh
 from .fast_dataclass import dataclass
-from .ir import Frame, Getter, Graph, Node, Site, Step, Yield, node_parts, whole
+from .ir import DERIVED, Frame, Getter, Graph, Node, Site, Step, Yield, node_parts, whole
+from .outline import Outline
 from .schema import compile_schema
 from .values import Json
 
+_ASKS: Final = re.compile(r"\b(approve|wait_for)\b")
 MODEL: Final = "ropewalk:model"
 """The tool that is one turn of a model: a loop around it is an agent."""
 
@@ -62,10 +65,8 @@ class Compute:
 
     def compile(self, site: Site, /) -> Step:
         """Compile to the value of the expression, which needs no task."""
-        if isinstance(self.value, Fn) and self.value.name == "py:elsewhere":
-            return _computed_elsewhere(self.value, site)
         get = site.expr(self.value)
-        if isinstance(self.value, (Lit, Ref)) or _is_of_program(self.value):
+        if isinstance(self.value, (Lit, Ref)):
             return Step(get)
 
         def weighed(frame: Frame) -> Json:
@@ -76,25 +77,6 @@ class Compute:
             return value
 
         return Step(weighed)
-
-
-def _computed_elsewhere(value: Fn, site: Site) -> Step:
-    """Compile a piece of a program to a request of a child process."""
-    spec, inputs = value.args
-    function = find_function(value.name)
-    assert isinstance(spec, Lit)
-    assert function is not None
-    code, compute = spec.value, function.run
-
-    async def run(values: Json) -> Json:
-        return await compute(code, values)
-
-    return Step(site.expr(inputs), run)
-
-
-def _is_of_program(value: Expr) -> bool:
-    """Return True for a piece of a program, which pays for what it builds while it is evaluated."""
-    return isinstance(value, Fn) and value.name == "py:piece"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +100,20 @@ def in_milliseconds(seconds: Expr) -> Expr | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovedCall:
+    """A call that a person approves: that of `tool` with the object `args`, which the node `made_by` makes."""
+
+    # The node is in the same region. With a `version`, the call needs this version of the tool.
+
+    tool: str
+    args: Expr
+    made_by: str
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """Wait for an `event` of this name, or for an answer to the text of an `approval`."""
+    """Wait for an `event` of this name, for an answer to the text of an `approval`, or for the approval of a `call`."""
 
     # After a restart it waits only for the rest of `timeout`, in seconds. The value is the payload of the event, or
     # `{approved, by, note}`. A passed timeout fails the node, and so does a rejection unless something in the flow
@@ -128,15 +122,16 @@ class Wait:
     event: Expr | None = None
     approval: Expr | None = None
     timeout: Expr | None = None
-    # The call that the approval is for: `{tool, version, digest}`. The node `made_by` of the same region makes it.
-    call: Expr | None = None
-    made_by: str = ""
+    call: ApprovedCall | None = None
 
     def compile(self, site: Site, /) -> Step:
         """Compile to a wait for an event or an approval."""
-        text = self.event if self.event is not None else self.approval
-        assert text is not None
-        return site.wait(text, self.event is None, self.timeout, self.call, self.made_by)
+        return site.wait(self)
+
+    @property
+    def asks(self) -> bool:
+        """Return True if a person answers."""
+        return self.event is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,20 +307,26 @@ class Program:
     """Interpret a program in Python; each call that it awaits runs the region of its tool."""
 
     # The region of a tool has the object of its arguments as `item`. `inputs` is an object: the names that have a value
-    # when the program begins. `function` says that the text is the body of a function. A program that `asks` may wait
-    # for a person or for an event.
+    # when the program begins. `function` says that the text is the body of a function. The text of a `contained`
+    # program is read and computed in children only. Calls of the tools in `reads` may begin together.
+    # `outline` is None where nobody has read the text.
 
     text: str
     tools: tuple[tuple[ProgramTool, Graph], ...] = ()
     inputs: Expr = Obj(())
     function: bool = False
-    asks: bool = False
     contained: bool = False
     reads: tuple[str, ...] = ()
+    outline: Outline | None = field(default=None, compare=False, metadata=DERIVED)
 
     def compile(self, site: Site, /) -> Step:
         """Compile to a run of the program."""
         return site.interpret(self)
+
+    @property
+    def asks(self) -> bool:
+        """Return True if the program may wait for a person or for an event."""
+        return _ASKS.search(self.text) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

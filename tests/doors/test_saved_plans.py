@@ -71,8 +71,8 @@ def test_a_missing_tool_with_a_prefix_of_our_own_is_no_missing_server(project: A
             for id, reason in {
                 "plans:lok": NO_PLAN,
                 "plans:weather": "there is no saved plan 'weather'; the saved plans are plans:look",
-                "ropewalk:nwo": "there is no built-in tool 'nwo'; did you mean ropewalk:now?",
-                "ropewalk:now": "'now' is built in, and only a flow can call it",
+                "ropewalk:valeu": "there is no built-in tool 'valeu'; did you mean ropewalk:value?",
+                "ropewalk:value": "'value' is built in, and only a flow can call it",
                 "impl:look": "'impl' means a file in a directory of an experience",
             }.items():
                 with pytest.raises(ToolNotFound, match=re.escape(reason)):

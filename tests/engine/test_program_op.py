@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ropewalk.notations.plan.program import PlanTool
 
 from engine.lab import call, flow, graph, job, line, obj, on, once, out, resumed
 from engine.waits_lab import STORES, Started
@@ -22,6 +21,7 @@ from ropewalk.journal.memory import MemoryStore
 from ropewalk.notations.plan.flow import program_flow
 from ropewalk.ops import Call, Program, ProgramTool
 from ropewalk.plans.boundary.pool import pool
+from ropewalk.plans.read.tools import PlanTool
 from ropewalk.testing import DyingStore, ScriptedTools, fails, hangs, in_turn
 
 PARAMETERS = {"get": ("n",), "pay": ("amount",), "slow": ("n",), "fail": ()}
@@ -219,10 +219,10 @@ async def test_programs_run_beside_each_other() -> None:
 async def test_a_program_waits_for_people_and_events(kept: str, tmp_path: Path) -> None:
     text = "a = await approve('Pay?')\nif a:\n    await pay(1)\ne = await wait_for('go')\nreturn [bool(a), a.note, e]"
     shop = Shop()
-    run = Started(STORES[kept](tmp_path), alone(text, asks=True), shop.tools())
-    await run.waits("plan[0-1:10.1]/approve")
-    run.approve("plan[0-1:10.1]/approve", note="fine")
-    await run.waits("plan[0-4:10.1]/event")
+    run = Started(STORES[kept](tmp_path), alone(text), shop.tools())
+    await run.waits("plan[0-1:11.1]/approve")
+    run.approve("plan[0-1:11.1]/approve", note="fine")
+    await run.waits("plan[0-4:11.1]/event")
     run.send("go", {"x": 1})
     done = await run.task
     assert (done["value"], shop.paid) == ([True, "fine", {"x": 1}], [1])
@@ -235,7 +235,7 @@ async def test_a_call_that_needs_an_approval_waits_for_one_of_these_arguments(co
     made = program_flow("f", "for n in (1, 2):\n    await pay(n)", tools, (), contained=contained)
     run = Started(MemoryStore(durable=True), made, shop.tools())
     for number in (1, 2):
-        path = f"program[0-2:10.{number}]/approve_pay"
+        path = f"program[0-2:11.{number}]/approve_pay"
         await run.waits(path)
         assert len(shop.paid) == number - 1
         run.approve(path)
@@ -255,17 +255,17 @@ async def test_neighbouring_reads_of_a_program_begin_together(contained: bool) -
 
 
 async def test_a_rejection_that_the_program_does_not_read_fails_it() -> None:
-    run = Started(MemoryStore(durable=True), alone("await approve('Pay?')\nawait pay(1)", asks=True), Shop().tools())
-    await run.waits("plan[0-1:6.1]/approve")
-    run.send("approval:plan[0-1:6.1]/approve", {"approved": False, "by": "ann"})
+    run = Started(MemoryStore(durable=True), alone("await approve('Pay?')\nawait pay(1)"), Shop().tools())
+    await run.waits("plan[0-1:7.1]/approve")
+    run.send("approval:plan[0-1:7.1]/approve", {"approved": False, "by": "ann"})
     done = await run.task
     assert done["status"] == "failed"
-    assert "Rejected" in str(done["failures"])
+    assert "rejected by ann" in str(done["failures"])
 
 
 async def test_a_failed_tool_ends_the_program_as_its_own_failure() -> None:
     done = await on(None, alone("await get(1)\nawait fail()"), Shop().tools())
-    assert (done["status"], done["failures"]) == ("failed", ["plan[0-2:6.1]/plan.fail: no"])
+    assert (done["status"], done["failures"]) == ("failed", ["plan[0-2:7.1]/plan.fail: no"])
 
 
 async def test_a_failure_that_is_replayed_is_still_that_of_its_step() -> None:
@@ -276,7 +276,7 @@ async def test_a_failure_that_is_replayed_is_still_that_of_its_step() -> None:
             await Engine(dying).run(job(body, Shop().tools()))
         except StoreError:
             rest = await resumed(await dying.survivor(), body, Shop().tools())
-            assert (rest["status"], rest["failures"]) == ("failed", ["plan[0-2:10.1]/plan.fail: no"]), cut
+            assert (rest["status"], rest["failures"]) == ("failed", ["plan[0-2:11.1]/plan.fail: no"]), cut
         else:
             break
     assert cut > 4

@@ -174,6 +174,13 @@ class Simulation:
     def log(self, text: str) -> None:
         self.printed.append(text)
 
+    def take(self, offer: Row, path: str) -> None:
+        """Do nothing: the row of the step has the value of the offer."""
+
+    def recorded(self, call: m.Call) -> str | None:
+        """Return None: there is no other run."""
+        return None
+
     def commit(self, row: Row) -> None:
         if self._cut is not None and len(self.rows) >= self._cut:
             raise Cut

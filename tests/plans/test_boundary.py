@@ -17,8 +17,9 @@ import pytest
 
 from patience import wait_until
 from ropewalk import App, tool
-from ropewalk.app.plan_readers import compiled_from, with_origin
+from ropewalk.app.plan_readers import with_origin
 from ropewalk.errors import InvalidFlow
+from ropewalk.plans import messages as m
 from ropewalk.plans.boundary import frames
 from ropewalk.plans.boundary.pool import MOST_PROGRAMS, Limits, Pool, ProgramStopped
 
@@ -26,8 +27,7 @@ pytestmark = [
     pytest.mark.anyio,
     pytest.mark.skipif(sys.platform != "linux", reason="the sandbox of a child is that of Linux"),
 ]
-BURN = "x, *y = lambda x: x\nreturn 1"  # the compiler never ends
-PIECE = {"outputs": [], "guarded": False, "lines": [], "raw": [], "prints": False, "inside": False}
+BURN = "import re\nwhile True:\n    re.sub('a+b', 'c', 'a' * 3000)"  # some tenths of a second, up to its most steps
 
 
 def eventually(condition: Callable[[], bool]) -> bool:
@@ -46,13 +46,13 @@ def document(code: str, **fields: Any) -> dict[str, Any]:
     return {"kind": "plan", "name": "p", "code": code, "tools": {}, "origin": "model", **fields}
 
 
-def compiling(code: str) -> dict[str, Any]:
-    return {"service": "compile", "document": document(code)}
+def playing(code: str) -> dict[str, Any]:
+    return {"service": "play", "begin": m.to_json(m.Begin(code, {}, "{}", 1))}
 
 
 @pytest.fixture
 def pool() -> Iterator[Pool]:
-    pool = Pool(limits=Limits(cpu=0.5, wall=600))
+    pool = Pool(limits=Limits(cpu=0.1, wall=600))
     yield pool
     pool.close()
 
@@ -80,9 +80,9 @@ async def test_the_loop_goes_on_while_a_program_burns_until_its_limit(pool: Pool
             beats += 1
 
     beating = asyncio.create_task(beat())
-    with pytest.raises(ProgramStopped, match=r"more than 0\.5 seconds of processor time") as stopped:
+    with pytest.raises(ProgramStopped, match=r"more than 0\.1 seconds of processor time") as stopped:
         async with pool.lease() as child:
-            await child.request(compiling(BURN))
+            await child.request(playing(BURN))
     beating.cancel()
     assert stopped.value.reason == "cpu"
     assert beats > 1000
@@ -96,7 +96,7 @@ async def test_the_wall_limit_counts_where_no_processor_time_is_used(pool: Pool)
         assert (await child.receive())["type"] == "schemas"
         await asyncio.sleep(0.5)  # the child waits for its parent, which does not count
         await child.send({"schemas": None})
-        assert await child.receive() == {"type": "done", "value": [[], []]}
+        assert (await child.receive())["value"][:2] == [[], []]
         # Nobody sends the next message, so the child never answers.
         with pytest.raises(ProgramStopped, match=r"longer than 0\.2 seconds"):
             await child.receive()
@@ -111,7 +111,7 @@ async def test_a_cancelled_request_kills_its_child_and_the_next_one_works(pool: 
         async with pool.lease() as child:
             pids.append(child.pid)
             has_begun.set()
-            await child.request(compiling(BURN))
+            await child.request(playing(BURN))
 
     burning = asyncio.create_task(burn())
     await has_begun.wait()
@@ -123,42 +123,34 @@ async def test_a_cancelled_request_kills_its_child_and_the_next_one_works(pool: 
         assert await child.request({"service": "echo", "value": 1}) == 1
 
 
-CRASHES = {
-    "nested iterators": "x = iter([1])\nfor i in range(100000):\n    x = enumerate(x)\nreturn len(list(x))",
-    "hash of a nested tuple": "x = ()\nfor i in range(300000):\n    x = (x,)\nreturn len({x})",
-}
-
-
-@pytest.mark.parametrize("name", CRASHES)
-async def test_a_crash_ends_the_program_alone(pool: Pool, name: str) -> None:
-    pool.limits = Limits(cpu=60, wall=600)
-    with pytest.raises(ProgramStopped) as stopped:
-        async with pool.lease() as child:
-            await child.request(compiling(CRASHES[name]))
-    assert stopped.value.reason in ("died", "memory")
+async def test_a_crash_ends_the_program_alone(pool: Pool) -> None:
+    async with pool.lease() as child:
+        await child.send(playing(BURN))
+        os.kill(child.pid, signal.SIGSEGV)
+        with pytest.raises(ProgramStopped) as stopped:
+            await child.receive()
+    assert stopped.value.reason == "died"
     async with pool.lease() as child:
         assert await child.request({"service": "echo", "value": 1}) == 1
 
 
 async def test_a_message_has_at_most_16_megabytes_in_both_directions(pool: Pool) -> None:
+    pool.limits = Limits(cpu=60, wall=600)
     text = "x" * (frames.MOST_BYTES - 100)
     with pytest.raises(ProgramStopped, match="its input"):
         async with pool.lease() as child:
             await child.request({"service": "echo", "value": text + text})
-    large = "x = 'a' * 9_000_000\ny = x\n"
-    spec = {"code": large, **PIECE, "outputs": ["x", "y"]}
     with pytest.raises(ProgramStopped, match="its answer"):
         async with pool.lease() as child:
-            await child.request({"service": "piece", "spec": frames.orjson.dumps(spec).decode(), "inputs": {}})
+            await child.request(playing("x = 'a' * 9_000_000\nreturn [x, x]"))
 
 
 async def test_memory_is_limited(pool: Pool) -> None:
     pool.limits = Limits(cpu=60, wall=600)
-    spec = {"code": "x = [[0] * 100 for i in range(10)]\nz = [list(range(900_000)) for i in range(1000)]\n", **PIECE}
-    message = {"service": "piece", "spec": frames.orjson.dumps(spec).decode(), "inputs": {}}
     async with pool.lease() as child:
         with suppress(ProgramStopped):
-            assert "value" not in await child.request(message)
+            [end] = await child.request(playing("z = [list(range(900_000)) for i in range(1000)]"))
+            assert end["status"] == "stopped"
 
 
 async def test_a_child_is_renewed_after_100_programs(pool: Pool) -> None:
@@ -222,12 +214,9 @@ from ropewalk.plans.boundary.pool import Limits, pool
 pool().limits = Limits(cpu=600, wall=600)
 async def main():
     async with pool().lease() as child:
-        burning = asyncio.create_task(child.request({"service": "compile", "document": {
-            "kind": "plan", "name": "p", "code": "x, *y = lambda x: x", "tools": {}}}))
-        while child.process.cpu_seconds() < 0.05:
-            await asyncio.sleep(0.01)
+        await child.request({"service": "echo", "value": 1})
         print(child.pid, pool()._forks._forker.pid, flush=True)
-        await burning
+        await asyncio.Event().wait()
 asyncio.run(main())
 """
 
@@ -273,77 +262,40 @@ def test_a_forked_process_has_a_pool_of_its_own() -> None:
 # --- what the parent judges --------------------------------------------------------------------
 
 
-def answer(*nodes: dict[str, Any], result: Any = None) -> dict[str, Any]:
-    graph = {"nodes": [{"id": f"n{i}", "op": op} for i, op in enumerate(nodes)], "ordered": True}
-    return {"flow": {"body": 0, "regions": [graph]}, "input": None}
+EVIL = "while True:\n    pass"
 
 
-def call(tool: str = "s:f", **more: Any) -> dict[str, Any]:
-    return {"kind": "Call", "tool": tool, "args": {"obj": []}, **more}
-
-
-QUESTION = {"fn": "py:question", "args": [{"lit": "s:f"}, {"obj": []}]}
-APPROVAL = {"kind": "Wait", "approval": QUESTION, "call": {**QUESTION, "fn": "py:approved_call"}, "made_by": "n1"}
-FORGED = {
-    "an approval without a call": answer(APPROVAL),
-    "a call and another approval": answer(APPROVAL, call(), call()),
-    "a tool that the program does not name": answer(call("s:other")),
-    "a tool of the house": answer(call("ropewalk:store_plan")),
-    "a call without its approval": answer(call()),
-    "an approval of another tool": answer(
-        {**APPROVAL, "approval": {"fn": "py:question", "args": [{"lit": "s:g"}, {"obj": []}]}}, call()
-    ),
-    "hidden arguments": answer(APPROVAL, call(also={"obj": []})),
-    "an approval that is read": answer(
-        APPROVAL,
-        {**call(), "args": {"obj": [["x", {"ref": ["out", "n0", "approved"]}]]}},
-    ),
-    "a secret": answer({"kind": "Compute", "value": {"ref": ["secret", "KEY"]}}),
-    "a piece that is evaluated here": answer({"kind": "Compute", "value": {"arr": [{"fn": "py:piece", "args": []}]}}),
-    "a kind of node that programs do not have": answer(
-        {"kind": "Require", "value": {"lit": 1}, "holds": {"lit": True}}
-    ),
-    "no flow at all": {"flow": {"body": 0, "regions": [{"nodes": 3}]}, "input": None},
-}
-
-
-@pytest.mark.parametrize("name", FORGED)
-def test_the_parent_refuses_what_no_program_can_ask_for(name: str) -> None:
-    asked = document("", tools={"f": {"id": "s:f", "approve": True}})
-    with pytest.raises(InvalidFlow):
-        compiled_from(asked, FORGED[name])
-
-
-def test_the_parent_accepts_an_approved_call() -> None:
-    asked = document("", tools={"f": {"id": "s:f", "approve": True}})
-    flow = compiled_from(asked, answer(APPROVAL, call())).flow
-    assert [type(node.op).__name__ for node in flow.body.nodes] == ["Wait", "Call"]
-
-
-def test_pieces_in_a_flow_from_outside_are_computed_in_children() -> None:
-    piece = {"fn": "py:piece", "args": [{"lit": "{}"}, {"obj": []}]}
-    flow = {"ropewalk": 1, **answer({"kind": "Compute", "value": piece})["flow"]}
-    [node] = with_origin(flow)["regions"][0]["nodes"]
-    assert node["op"]["value"]["fn"] == "py:elsewhere"
-    nested = {"ropewalk": 1, **answer({"kind": "Compute", "value": {"arr": [piece]}})["flow"]}
-    with pytest.raises(InvalidFlow, match="py:piece can only be the value of a node"):
-        with_origin(nested)
+async def test_a_program_in_a_flow_from_outside_is_read_and_computed_in_children() -> None:
+    # One at the top and one in a loop, with the document of a plan that a conversion would read.
+    program = {"kind": "Program", "text": EVIL, "contained": False}
+    regions = [
+        {"nodes": [{"id": "inner", "op": dict(program)}]},
+        {"nodes": [{"id": "a", "op": dict(program)}, {"id": "b", "op": {"kind": "Block", "body": 0}}]},
+    ]
+    flow = {"ropewalk": 1, "name": "f", "body": 1, "regions": regions, "program": {"code": EVIL}}
+    for key in ({}, {"kind": "flow"}, {"code": "x"}):
+        marked = with_origin({**flow, **key})
+        ops = [node["op"] for region in marked["regions"] for node in region["nodes"]]
+        assert [op["contained"] for op in ops if op["kind"] == "Program"] == [True, True]
+        assert marked["program"]["origin"] == "model"
 
 
 # --- no raw exception leaves a check -----------------------------------------------------------
 
 DEEP = {
-    "800 awaits in one and": "r = " + " and ".join(f"await f(x={i})" for i in range(800)) + "\nreturn r",
     "2,500 elif": "x = 1\nif x == 0:\n    y = 0\n"
     + "".join(f"elif x == {i}:\n    y = {i}\n" for i in range(1, 2500))
     + "return x",
-    "3,000 closures": "def g0():\n    return 1\n"
-    + "".join(f"def g{i}():\n    return g{i - 1}()\n" for i in range(1, 3000))
-    + "x = await f(x=g2999())\nreturn x",
     "a sum of 5,000": "x = " + "+".join(["1"] * 5000),
     "a chain of lambdas": "x = " + "lambda: " * 3000 + "1",
     "parentheses": "x = " + "(" * 3000 + "1" + ")" * 3000,
     "conditional expressions": "x = " + "1 if await f(x=1) else " * 900 + "1\nreturn x",
+}
+WIDE = {
+    "800 awaits in one and": "r = " + " and ".join(f"await f(x={i + 1})" for i in range(800)) + "\nreturn r",
+    "3,000 closures": "def g0():\n    return 1\n"
+    + "".join(f"def g{i}():\n    return g{i - 1}()\n" for i in range(1, 3000))
+    + "x = await f(x=g50())\nreturn x",
 }
 
 
@@ -366,3 +318,12 @@ async def test_what_nests_too_deeply_is_a_problem_with_a_line(name: str, is_of_m
             with pytest.raises(InvalidFlow) as wrong:
                 await app.run({"kind": "plan", "code": DEEP[name]})
             assert all(problem.column is not None for problem in wrong.value.problems)
+
+
+@pytest.mark.parametrize(("name", "result"), [*zip(WIDE, (800, 1), strict=True)])
+@pytest.mark.parametrize("is_of_model", [True, False])
+async def test_what_is_wide_and_not_deep_runs(name: str, result: int, is_of_model: bool) -> None:
+    async with App("memory") as app:
+        app.toolbox.register(f)
+        origin = {"origin": "model"} if is_of_model else {}
+        assert (await app.run({"kind": "plan", "code": WIDE[name], **origin})).value == result

@@ -16,12 +16,12 @@ from patience import until, wait_until
 from ropewalk.plans import messages as m
 from ropewalk.plans.boundary.pool import Limits, Pool
 from ropewalk.plans.guard import MAX_PRINTED, Forged, Guard, TooMuchPrinted
-from ropewalk.plans.host import World, run, run_in_child
 from ropewalk.plans.program import Program
 from ropewalk.plans.rows import Row
 from ropewalk.plans.session import Outcome
 
 from . import corpus_world
+from .event_host import World, run, run_in_child
 from .test_boundary import is_alive
 
 pytestmark = [

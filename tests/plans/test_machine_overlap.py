@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ropewalk.plans.host import World, run
 from ropewalk.plans.program import Program
 from tiers import Scale
 
+from .event_host import World, run
 from .oracle import PARAMETERS
 from .programs import Writer
 from .simulation import Simulation

@@ -14,10 +14,10 @@ import pytest
 
 from ropewalk.plans import messages as m
 from ropewalk.plans import rows as r
-from ropewalk.plans.host import World, run
 from ropewalk.plans.program import Program
 from ropewalk.plans.rows import Diverged, Row
 
+from .event_host import World, run
 from .oracle import PARAMETERS
 from .programs import Writer
 from .simulation import START, Cut, Simulation
@@ -48,7 +48,7 @@ def test_a_row_whose_step_an_earlier_delivery_cancelled_is_skipped_in_replay() -
     assert calls_of(rows) == [("a", "ok"), ("b", "cancelled")]
     # Both calls ended before the program could cancel the second one.
     both = [row for row in rows if row.status != "cancelled"]
-    both.append(Row("0.1/2:24#1", "call", "b", "{}", "ok", "2"))
+    both.append(Row("0.1/2:25#1", "call", "b", "{}", "ok", "2"))
     outcome, again = simulation().run(text, rows=both)
     assert (outcome.status, outcome.result, again) == ("completed", "a", both)
 

@@ -1,25 +1,34 @@
-"""The outline of a program, and the bounds of its calls, which are never too small."""
+"""The outline of a program: bounds of its calls, which are never too small, its drawings, and its form as data."""
 
 from __future__ import annotations
 
 import ast
 import asyncio
+import random
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ropewalk import App
-from ropewalk.check.facts import Facts, ToolFacts
-from ropewalk.plans.check.drawing import outline_mermaid, outline_text
-from ropewalk.plans.check.facts import facts_of_outline
-from ropewalk.plans.check.outline import Outline, outline_of
+from ropewalk import App, tool
+from ropewalk.app.plan_readers import compiled_from
+from ropewalk.check.facts import Facts, ToolFacts, facts_of
+from ropewalk.check.program_facts import calls_of_outline
+from ropewalk.codec import fingerprint, flow_from_json, flow_to_json
+from ropewalk.draw import draw, graph_data
+from ropewalk.errors import InvalidFlow
+from ropewalk.ir import Flow
+from ropewalk.notations.plan.render import compile_document
+from ropewalk.outline import MOST, Outline, from_json, place_of_step, to_json
+from ropewalk.plans.check.outline import outline_of
+from tiers import Scale
 
-from .oracle import PARAMETERS, run_python
-from .programs import Writer
+from .grammar import PARAMETERS as GRAMMAR_PARAMETERS
+from .grammar import Grammar
+from .oracle import PARAMETERS
+from .test_grammar import world
+from .virtual_loop import run_machine
 
-BENCH = Path(__file__).parents[2] / "bench"
 TOOLS = {name: name for name in PARAMETERS} | {"crm.find": "crm:find", "crm.drop": "crm:drop"}
 
 
@@ -27,12 +36,17 @@ def outline(code: str) -> Outline:
     return outline_of(ast.parse(code), code, TOOLS)
 
 
-def facts(code: str) -> Facts:
-    return facts_of_outline(outline(code), lambda tool: ToolFacts())
+def bounds(code: str) -> dict[str, int | None]:
+    return calls_of_outline(outline(code), lambda tool: {tool: 1})
 
 
-def bounds(code: str) -> dict[str, Any]:
-    return {row["tool"]: row["calls"] for row in facts(code).tools}  # type: ignore[misc]
+def plan(code: str, asks: str = "") -> Flow:
+    tools: Any = {name: {"id": id, "approve": name == asks} for name, id in TOOLS.items()}
+    return compile_document({"kind": "plan", "code": code, "tools": tools, "inputs": ["a"]}).flow
+
+
+def facts(code: str, asks: str = "") -> Facts:
+    return facts_of(plan(code, asks), lambda tool: ToolFacts())
 
 
 BOUNDED = {
@@ -114,63 +128,38 @@ def test_calls_of_servers_count_by_id_and_a_server_as_a_value_is_unbounded() -> 
 
 def test_loops_and_waits_have_their_places() -> None:
     found = facts('while a:\n    await risky(1)\nx = await approve("Go?")\nawait wait_for("paid")').to_dict()
-    assert found["loops"] == [{"node": "while a", "at": "1:1", "limit": None}]
+    assert found["loops"] == [{"node": "while a", "at": "code:1:1", "limit": None}]
     assert found["waits"] == [{"node": "line 3", "approval": "Go?"}, {"node": "line 4", "event": "paid"}]
-    asked = facts_of_outline(outline("await risky(1)"), lambda tool: ToolFacts(), asks=["risky"])
+    asked = facts("await risky(1)\nawait save('a')", asks="risky")
     assert asked.waits == ({"node": "line 1", "approval": "before each call of risky, with its arguments"},)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_random_programs_make_no_more_calls_than_their_bound(seed: int) -> None:
-    code = Writer(seed).program()
-    made = Counter(name for name, _ in run_python(code, {})["calls"])
-    known = bounds(code)
-    for tool, count in made.items():
-        limit = known[tool]
-        assert limit is None or count <= limit, (tool, count, limit, code)
+def test_bounds_that_no_reader_of_json_can_hold_are_none() -> None:
+    code = "for n in range(10**9):\n    for m in range(10**9):\n        await risky(n)"
+    assert bounds(code) == {"risky": None}
+    assert bounds(f"for n in range({MOST + 1}):\n    await risky(n)") == {"risky": None}
+    assert facts("for n in range(10**15):\n    await risky(n)\n" * 20).max_calls is None
 
 
-def _old_facts(numbers: set[str]) -> dict[str, Any]:
-    import plans_corpus
-
-    async def check() -> dict[str, Any]:
-        async with App("memory", tools=plans_corpus.tools()) as app:
-            return {n: await app.plans.check_plan(code) for n, code in plans_corpus.programs() if n in numbers}
-
-    return asyncio.run(check())
-
-
-def test_the_facts_of_the_corpus_are_those_of_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both name the same tools, and the outline knows a bound wherever the graph does."""
-    monkeypatch.syspath_prepend(str(BENCH))
-    import plans_corpus
-
-    programs = dict(plans_corpus.programs())
-    numbers = set(sorted(programs)[::10])
-    tools = {tool.id: tool.id for tool in plans_corpus.tools()}
-    compared = 0
-    for number, old in _old_facts(numbers).items():
-        if not old["ok"]:
-            continue
-        compared += 1
-        code = programs[number]
-        new = facts_of_outline(outline_of(ast.parse(code), code, tools), lambda tool: ToolFacts()).to_dict()
-        # The graph counts reads of the clock as calls.
-        rows = [row for row in old["facts"]["tools"] if not row["tool"].startswith("ropewalk:")]
-        left = {row["tool"]: row["calls"] for row in rows}
-        right = {row["tool"]: row["calls"] for row in new["tools"]}  # type: ignore[index, call-overload, union-attr]
-        assert left.keys() == right.keys(), number
-        for tool, count in left.items():
-            # The graph gives `while` 1,000 iterations; the machine has no such limit.
-            assert count is None or right[tool] is not None or "while " in code, (number, tool, count)
-    assert compared > 20
-
-
-def test_functions_that_call_each_other_twice_are_counted_once_each() -> None:
+@pytest.mark.parametrize("calls", [1, 2])
+def test_long_chains_of_functions_are_counted_once_each(calls: int) -> None:
     lines = ["async def f0():\n    await risky(1)"]
-    lines += [f"async def f{n}():\n    await f{n - 1}()\n    await f{n - 1}()" for n in range(1, 60)]
-    assert bounds("\n".join([*lines, "await f59()"])) == {"risky": 2**59}
-    assert len(outline_text(outline("\n".join([*lines, "await f59()"]))).splitlines()) < 200
+    body = "\n".join("    await f{}()" for _ in range(calls))
+    lines += [f"async def f{n}():\n{body.replace('{}', str(n - 1))}" for n in range(1, 1500)]
+    code = "\n".join([*lines, "await f1499()"])
+    assert bounds(code) == {"risky": 1 if calls == 1 else None}
+    assert len(draw(plan(code), "text").splitlines()) < 200
+
+
+def test_a_function_on_a_cycle_has_no_bound_and_its_caller_keeps_that_of_its_other_calls() -> None:
+    code = (
+        "async def f(n):\n    await risky(n)\n    await g(n)\n"
+        "async def g(n):\n    await f(n)\n    await h()\n"
+        "async def h():\n    await save('a')\n"
+        "async def start():\n    await get_item(1)\n    await f(1)\n"
+        "await start()"
+    )
+    assert bounds(code) == {"get_item": 1, "risky": None, "save": None}
 
 
 def test_a_long_chain_of_elif_is_one_branch() -> None:
@@ -180,26 +169,158 @@ def test_a_long_chain_of_elif_is_one_branch() -> None:
     assert bounds(code) == {"risky": 1}
 
 
-def test_the_drawings_show_calls_branches_loops_and_waits() -> None:
-    code = (
-        "async def pay(n):\n    await save('p', n)\n"
-        "for n in [1, 2]:\n    if n > 1:\n        await pay(n)\n    else:\n        x = 1\n"
-        "await asyncio.gather(risky(1), risky(2))\nawait approve('Go?')\n"
+@pytest.mark.campaign("plans")
+def test_random_programs_make_no_more_calls_than_check_plan_says(scale: Scale, seed: int) -> None:
+    @tool
+    async def same(value: Any) -> Any:
+        """Give the value back."""
+
+    @tool
+    async def fail(value: Any) -> Any:
+        """Fail for odd numbers."""
+
+    @tool
+    async def save(key: Any, value: Any = None) -> int:
+        """Count what is saved."""
+        return 0
+
+    async def check() -> int:
+        compared = 0
+        async with App("memory", tools=[same, fail, save]) as app:
+            for number in range(seed * 100_000, seed * 100_000 + scale(30, 5_000)):
+                code = Grammar(number).program()
+                answer: Any = await app.plans.check_plan(code)
+                ran = run_machine(code, {}, GRAMMAR_PARAMETERS, world())
+                if not answer["ok"] or "refused" in ran:
+                    continue
+                compared += 1
+                known = {row["tool"]: row["calls"] for row in answer["facts"]["tools"]}
+                for name, count in Counter(name for name, _ in ran["calls"]).items():
+                    assert known[name] is None or count <= known[name], (number, name, count, known)
+        return compared
+
+    assert asyncio.run(check()) > 10
+
+
+DRAWN = (
+    "async def pay(n):\n    await save('p', n)\n"
+    "for n in [1, 2]:\n    if n > 1:\n        await pay(n)\n    else:\n        x = 1\n"
+    "await asyncio.gather(risky(1), risky(2))\nif a:\n    pass\nelse:\n    await approve('Go?')\nawait pay(3)\n"
+)
+
+
+def test_the_text_shows_calls_branches_loops_and_waits() -> None:
+    assert draw(plan(DRAWN), "text") == (
+        "plan\n"
+        "├─ program  Program\n"
+        "│  ├─ 3:1  Loop for n in [1, 2] · at most 2 times\n"
+        "│  │  └─ 4:5  Branch if n > 1\n"
+        "│  │     └─ if\n"
+        "│  │        └─ 5:15  Function pay()\n"
+        "│  │           └─ 2:11  Call save\n"
+        "│  ├─ 8:7  Block at the same time\n"
+        "│  │  ├─ 8:22  Call risky\n"
+        "│  │  └─ 8:32  Call risky\n"
+        "│  ├─ 9:1  Branch if a · else\n"
+        "│  │  └─ else\n"
+        "│  │     └─ 12:11  Wait for approval: Go?\n"
+        "│  └─ 13:7  Function pay()\n"
+        "└─ = $out.program\n"
     )
-    assert outline_text(outline(code)) == (
-        "for n in [1, 2]: at most 2 times  # line 3\n"
-        "  if n > 1  # line 4\n"
-        "    if\n"
-        "      pay()  # line 5\n"
-        "        save  # line 2\n"
-        "at the same time  # line 8\n"
-        "  risky  # line 8\n"
-        "  risky  # line 8\n"
-        "wait for approval: Go?  # line 9\n"
-    )
-    chart = outline_mermaid(outline(code))
+
+
+def test_mermaid_shows_blocks_as_frames_and_escapes_words() -> None:
+    chart = draw(plan(DRAWN), "mermaid")
     assert chart.startswith("flowchart TD\n")
-    assert "risky" in chart
-    assert chart.count("subgraph") == chart.count("end\n")
-    assert "<" not in outline_mermaid(outline("await approve('<script>')"))
-    assert len(outline_mermaid(outline("await risky(1)\n" * 2000)).splitlines()) < 1100
+    assert chart.count("subgraph") == chart.count("end\n") > 4
+    assert [line for line in chart.splitlines() if "risky" in line and "-->" in line] == []
+    assert "<script>" not in draw(plan("await approve('<script>')"), "mermaid")
+    assert len(draw(plan("await risky(1)\n" * 2000), "mermaid").splitlines()) < 1100
+    svg = draw(plan(DRAWN), "svg")
+    assert "Call save" in svg
+    assert "Wait for approval" in svg
+
+
+def test_the_data_names_calls_by_the_places_that_steps_of_a_run_have() -> None:
+    def paths(region: Any) -> list[str]:
+        groups = [group for node in region["nodes"] for group in node["groups"]]
+        return [*(node["path"] for node in region["nodes"]), *(path for group in groups for path in paths(group))]
+
+    found = paths(graph_data(plan(DRAWN)))
+    assert len(found) == len(set(found))
+    assert {"program/8:22", "program/8:32", "program/2:11", "program/12:11"} <= set(found)
+    # A conditional expression begins where its call does; the step is that of the call.
+    both = graph_data(plan("await (risky(1) if a else save('a'))"))["nodes"][0]["groups"][0]["nodes"]  # type: ignore[index,call-overload]
+    assert [(node["path"], node["kind"]) for node in both] == [("program/1:8-2", "Branch")]
+    assert paths(both[0]["groups"][0]) == ["program/1:8"]
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("program[0-14:12.3]/get_order", (14, "12")),
+        ("program[0.2.1-3:7.1]/approve_pay@2", (3, "7")),
+        ("program[0-3:value.1]/pay", (3, "value")),
+        ("each[3]/fetch", None),
+        ("program", None),
+    ],
+)
+def test_the_path_of_a_step_has_its_line_and_column(path: str, place: Any) -> None:
+    assert place_of_step(path) == place
+
+
+def test_an_outline_passes_as_json_and_is_no_part_of_the_document_or_the_fingerprint() -> None:
+    flow = plan(DRAWN)
+    own: Any = flow.body.nodes[0].op
+    assert from_json(to_json(own.outline)) == own.outline
+    document = flow_to_json(flow)
+    assert "outline" not in str(document)
+    again = flow_from_json(document)
+    assert (again.body, fingerprint(again)) == (flow.body, fingerprint(flow))
+    unread = facts_of(again, lambda tool: ToolFacts())
+    assert {row["calls"] for row in unread.tools} == {None}
+    assert "tools: get_item" in draw(again, "text")
+
+
+def test_a_value_of_any_other_form_is_no_outline() -> None:
+    rng = random.Random(1)
+    good: Any = to_json(outline(DRAWN))
+    wrong = [
+        None,
+        [],
+        [[], []],
+        [{}, {}],
+        [["call"], {}],
+        [[["call", 1, 1, 2]], {}],
+        [[["loop", 1, 1, "x", -1, []]], {}],
+    ]
+    deep: Any = []
+    for _ in range(500):
+        deep = [["group", 1, 1, "t", False, deep]]
+    for value in [*wrong, [deep, {}]]:
+        with pytest.raises(ValueError, match="outline"):
+            from_json(value)
+    for _ in range(300):  # one part of a good outline replaced
+        try:
+            from_json(_spoiled(good, rng))
+        except ValueError:
+            continue
+
+
+@pytest.mark.parametrize("outline", [None, [], [[["call"]], {}], [[["loop", 1, 1, "x", "y", []]], {}]])
+def test_the_malformed_outline_of_a_child_is_a_problem_of_the_program(outline: Any) -> None:
+    document = {"kind": "plan", "code": "await risky(1)", "origin": "model"}
+    for answer in ({"input": None, "outline": outline}, {"input": None}):
+        with pytest.raises(InvalidFlow, match="its process sent what no program can ask for"):
+            compiled_from(document, answer)
+
+
+def _spoiled(value: Any, rng: random.Random) -> Any:
+    parts = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    if not parts or rng.random() < 0.2:
+        return rng.choice([None, 1, -1, "x", [], {}, True, 2**70])
+    if isinstance(value, dict):
+        name = rng.choice([*value])
+        return {**value, name: _spoiled(value[name], rng)}
+    at = rng.randrange(len(value))
+    return [*value[:at], _spoiled(value[at], rng), *value[at + 1 :]]

@@ -110,7 +110,7 @@ async def test_a_loop_over_an_input_has_no_static_bound(shop: Shop, tmp_path: Pa
         answer: Any = await app.plans.check_plan(code, {"ids": [1]})
     facts = answer["facts"]
     assert facts["maxCalls"] is None
-    assert [(loop["at"], loop["limit"]) for loop in facts["loops"]] == [("code:1", None)]
+    assert [(loop["at"], loop["limit"]) for loop in facts["loops"]] == [("code:1:1", None)]
     assert facts["waits"][0]["event"] == "paid"
 
 
@@ -362,7 +362,7 @@ async def test_the_type_of_a_recorded_value_is_known(tmp_path: Path) -> None:
 
     async with App(str(tmp_path / "runs.db"), tools=[user]) as app:
         run: Any = await app.plans.run_plan("person = await user(id=1)\nreturn person")
-        for place in (f"{run['runId']}/result", f"{run['runId']}/user_1"):
+        for place in (f"{run['runId']}/result", f"{run['runId']}/program[0-1:16.1]/user"):
             wrong: Any = await app.plans.check_plan(f"x = 1\nreturn value({place!r}).nme")
             (problem,) = wrong["problems"]
             assert problem["line"] == 2

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from typing import Any
 
 import pytest
 
-from ropewalk.expr.python.piece import EXIT, compile_piece
 from ropewalk.expr.python.values import Refused
+from ropewalk.plans.messages import Ended, Reading
+from ropewalk.plans.program import Program
 
 from .oracle import differences, run_plan
 
 
 def evaluate(code: str, **values: Any) -> Any:
-    """Return what a piece returns."""
-    piece = compile_piece(f"import re\nreturn {code}", tuple(values), (), False, (), frozenset(values))
-    return piece(values)[EXIT]["v"]
+    """Return what a program returns."""
+    machine, [end] = Program(f"import re\nreturn {code}", {}, values).start(values, 1, lambda clock: Reading(0))
+    machine.close()
+    assert isinstance(end, Ended)
+    if end.status != "completed":
+        raise Refused(end.message)
+    return json.loads(end.result)
 
 
 def test_a_match_lives_across_a_call() -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ropewalk.notations.plan.program import PlanTool
 
-from ropewalk import App
+from ropewalk import App, tool
 from ropewalk.codec import flow_to_json
-from ropewalk.errors import NothingToRetry
+from ropewalk.errors import NotFound, NothingToRetry, StoreError
+from ropewalk.journal.sqlite.store import SqliteStore
 from ropewalk.notations.plan.flow import program_flow
-from ropewalk.testing import ScriptedTools, fails, in_turn
+from ropewalk.plans.read.tools import PlanTool
+from ropewalk.testing import DyingStore, ScriptedTools, fails, in_turn
 
 TOOLS = {name: PlanTool(id=name, parameters=("n",)) for name in ("pay", "check", "last")}
 
@@ -86,3 +88,113 @@ async def test_a_retry_after_a_retry_keeps_what_succeeded_in_between(tmp_path: P
     assert sorted(calls(tools)) == sorted(
         [("pay", 1), ("check", 2), ("check", 2), ("pay", 3), ("check", 4), ("check", 4), ("last", 5), ("last", 5)]
     )
+
+
+WORKERS = """
+import asyncio
+items, failures = [1, 2, 3], []
+async def worker():
+    while items:
+        n = items.pop(0)
+        try:
+            await order(n)
+        except ToolError as failure:
+            failures.append(failure)
+await asyncio.gather(worker(), worker())
+if failures:
+    raise failures[0]
+return "done"
+"""
+
+
+class Orders:
+    """A tool with an undo, whose calls fail as often as the test wants."""
+
+    def __init__(self, failures: dict[int, int]) -> None:
+        self.failures, self.book = failures, list[str]()
+
+    def tools(self) -> list[Any]:
+        @tool
+        async def cancel(id: int) -> int:
+            """Cancel an order."""
+            self.book.append(f"cancel {id}")
+            return id
+
+        @tool(undo=cancel)
+        async def order(n: int) -> dict[str, int]:
+            """Order something."""
+            if self.failures.get(n, 0):
+                self.failures[n] -= 1
+                raise ValueError("sold out")
+            self.book.append(f"order {n}")
+            return {"id": n}
+
+        return [cancel, order]
+
+
+async def test_a_step_takes_what_another_one_recorded_for_the_same_call(tmp_path: Path) -> None:
+    shop = Orders({1: 1})
+    async with App(tmp_path / "s.db", tools=shop.tools()) as app:
+        failed: Any = await app.plans.run_plan(WORKERS, run_id="r")
+        # The first worker failed and made the third call; now the second one comes to it earlier.
+        assert (failed["status"], shop.book) == ("failed", ["order 2", "order 3"])
+        done: Any = await app.plans.resume_run("r")
+        assert (done["status"], shop.book) == ("completed", ["order 2", "order 3", "order 1"])
+        report: Any = await app.plans.undo_run("r")
+        assert (report["status"], report["notUndoable"]) == ("undone", [])
+        assert shop.book[3:] == ["cancel 1", "cancel 3", "cancel 2"]
+
+
+async def test_what_a_retry_offered_stays_known_while_nobody_takes_it(tmp_path: Path) -> None:
+    text = "import asyncio\nasync def late():\n    await order(1)\n    await order(3)\n"
+    text += "await asyncio.gather(late(), order(2), return_exceptions=True)\nawait order(4)"
+    shop = Orders({4: 2, 1: 1})
+    async with App(tmp_path / "s.db", tools=shop.tools()) as app:
+        failed: Any = await app.plans.run_plan(text, run_id="r")
+        assert (failed["status"], shop.book) == ("failed", ["order 2"])
+        shop.failures[1] = 1
+        with pytest.raises(NotFound):
+            await app.runs.retry("r", ["nothing"])
+        again = await app.runs.retry("r", ["program[0.1-3:11.1]/order"])
+        assert (again["status"], shop.book) == ("failed", ["order 2"])
+        corrected: Any = await app.plans.resume_run("r", code="return (await order(2)).id")
+        assert (corrected["status"], corrected["result"], shop.book) == ("completed", 2, ["order 2"])
+
+
+@pytest.mark.parametrize("cut", range(1, 12))
+async def test_a_retry_that_is_cut_keeps_what_succeeded(cut: int, tmp_path: Path) -> None:
+    shop = Orders({1: 1})
+    made: Any = None
+    async with App(tmp_path / "s.db", tools=shop.tools()) as app:
+        made = await app.plans.run_plan(WORKERS, run_id="r")
+        assert made["status"] == "failed"
+    store = DyingStore(SqliteStore(tmp_path / "s.db"), cut)
+    async with App(store, tools=shop.tools()) as app:
+        with contextlib.suppress(StoreError):
+            made = await app.plans.resume_run("r")
+    async with App(tmp_path / "s.db", tools=shop.tools()) as app:
+        for _ in range(3):
+            if made["status"] == "completed":
+                break
+            made = await app.plans.resume_run("r")
+    assert made["status"] == "completed"
+    assert sorted({*shop.book}) == ["order 1", "order 2", "order 3"]
+    assert (shop.book.count("order 2"), shop.book.count("order 3")) == (1, 1)
+
+
+async def test_a_flow_that_failed_inside_a_program_is_retried(tmp_path: Path) -> None:
+    shop = Orders({7: 1})
+    chain = {
+        "kind": "chain",
+        "name": "both",
+        "nodes": [
+            {"id": "a", "type": "tool", "tool": "order", "params": {"n": 6}},
+            {"id": "b", "type": "tool", "tool": "order", "params": {"n": 7}},
+        ],
+    }
+    async with App(tmp_path / "s.db", tools=shop.tools()) as app:
+        app.toolbox.register(app.as_tool(chain))
+        failed: Any = await app.plans.run_plan("await order(5)\nawait both()\nreturn await order(8)", run_id="r")
+        assert (failed["status"], shop.book) == ("failed", ["order 5", "order 6"])
+        done: Any = await app.plans.resume_run("r")
+        assert (done["status"], shop.book) == ("completed", [f"order {n}" for n in (5, 6, 7, 8)])

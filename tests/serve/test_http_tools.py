@@ -83,8 +83,8 @@ def test_what_agents_are_made_of_is_not_called_over_http(own: str) -> None:
     ]
     asked = [("POST", path, {"document": one}) for one in documents for path in ("/api/runs", "/api/preview")]
     calls = [("POST", f"/api/tools/{id}", {"arguments": {}}) for id in (own, own.partition(":")[2])]
-    direct, short, typo, *sent = asking(app, *calls, ("POST", "/api/tools/ropewalk:nwo", {"arguments": {}}), *asked)
-    assert (typo.status_code, "did you mean ropewalk:now?" in typo.text) == (404, True), typo.text
+    direct, short, typo, *sent = asking(app, *calls, ("POST", "/api/tools/ropewalk:valeu", {"arguments": {}}), *asked)
+    assert (typo.status_code, "did you mean ropewalk:value?" in typo.text) == (404, True), typo.text
     assert (direct.status_code, "a part of agents" in direct.text) == (403, True), direct.text
     assert short.status_code in (403, 404), short.text
     for answer in sent:

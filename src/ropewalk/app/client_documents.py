@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..notations.agent import APPROVAL, PLAN_OPERATIONS
 from ..ops import MODEL, Call, calls_of
-from ..tools.reserved import LOCAL, OWN, WORLD
+from ..tools.reserved import LOCAL, OWN, VALUE
 
 if TYPE_CHECKING:
     from .loaded import Loaded
 
 _LOOP: Final = frozenset((MODEL, APPROVAL))
-_WORLD: Final = frozenset(f"{OWN}:{name}" for name in WORLD)
+_RECORDS: Final = frozenset((f"{OWN}:{VALUE}",))
 _DATA: Final = frozenset(
     ("params", "inputMapping", "args", "variables", "input", "inputSchema", "outputSchema", "value")
 )
@@ -38,7 +38,7 @@ def internal_tool(loaded: Loaded) -> str | None:
 def _made_by_notation(loaded: Loaded) -> frozenset[str]:
     """Return the internal tools that the notation of a definition calls without naming them in the document."""
     if loaded.kind == "plan":
-        return _WORLD
+        return _RECORDS
     if loaded.kind == "agent":
         return _LOOP | frozenset(PLAN_OPERATIONS if loaded.document.get("plans") is True else ())
     return _LOOP if loaded.kind == "experience" else frozenset()

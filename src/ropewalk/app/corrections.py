@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ..engine.budgets import has_ledger, run_account
-from ..errors import RunUndone
+from ..engine.budgets import has_ledger, join, run_account
+from ..errors import RunBusy, RunUndone
 from ..fast_dataclass import dataclass
 from ..journal.protocol import ENDS, Entry, RunRow
 from ..journal.undo import UNDONE
@@ -67,8 +67,11 @@ class Corrections:
 
     def __init__(self, context: Context, row: RunRow) -> None:
         self._context, self._row = context, row
-        store, self.chain = context.store, chain_of(row)
-        ids = store.members(run_account(self.chain)) if has_ledger(store) else []  # type: ignore[attr-defined]
+        self.chain = chain_of(row)
+        store: Any = context.store
+        # Read first: whoever begins later has a greater number.
+        self._turn = int(store.used(self._turns)["calls"]) if has_ledger(store) else None
+        ids = store.members(run_account(self.chain)) if has_ledger(store) else []
         if row.id in ids:
             members = [row if id == row.id else store.get_run(id) for id in ids]
             self.rows = [member for member in members if member is not None]
@@ -101,6 +104,31 @@ class Corrections:
                 break
             place = self._taken[place]
         return place
+
+    @property
+    def _turns(self) -> str:
+        """The account that counts how often a run of the chain began with the record of the others."""
+        return f"turns:{self.chain}"
+
+    def take_turn(self, row: RunRow) -> None:
+        """Raise RunBusy if another run of the chain has begun since this record was read."""
+        # The store counts in one transaction, so of two runs that begin with the same record one is refused.
+        if self._turn is None:
+            return
+        store: Any = self._context.store
+        join(store, row.id, [self._turns, run_account(self.chain)])
+        key = f"{row.id} turn {row.epoch}"
+        if store.reserve(key, {self._turns: {"calls": self._turn + 1}}) is not None:
+            raise RunBusy(self.chain, "another process, which corrects or continues it")
+        store.settle(key, {})
+
+    def require_idle(self, but: str = "") -> None:
+        """Raise RunBusy while another run of the chain is executed: nobody knows yet which calls it makes."""
+        running = [row for row in self.rows if row.status == "running" and row.id != but]
+        orphans = {orphan.id for orphan in self._context.store.orphans()} if running else ()
+        for row in running:
+            if row.id not in orphans:
+                raise RunBusy(row.id, row.owner)
 
     def require_no_undo(self) -> None:
         """Raise RunUndone while calls of a run are being undone."""
@@ -152,19 +180,6 @@ class Corrections:
                 run=row.id, tool=call.tool, line=call.line, effect=effect, entry=call.entry, places={}, runs=runs
             )
 
-    def approvals(self, calls: Iterable[RecordedCall]) -> dict[str, list[dict[str, Any]]]:
-        """Return the approvals of recorded calls, by the digest of the call that each person saw."""
-
-        # Nobody is asked for a call that the record answers. Approvals of calls that failed are spent, too.
-        approvals: dict[str, list[dict[str, Any]]] = {}
-        approved = {run: _approved(history) for run, history in self._histories.items()}
-        for call in calls:
-            if not call.in_effect:
-                continue
-            for digest, answer in approved[call.run].get(_region_of(call.entry.path), ()):
-                approvals.setdefault(digest, []).append(answer)
-        return approvals
-
 
 def chain_of(row: RunRow) -> str:
     """Return the id of the first run of the chain that a run belongs to."""
@@ -189,19 +204,3 @@ def _limits_of(row: RunRow) -> dict[str, Any]:
 def _is_at(path: str, undone: set[str]) -> bool:
     """Return True if a call, or a step inside the flow that it called, is among undone steps."""
     return path in undone or any(step.startswith(f"{path}/") for step in undone)
-
-
-def _approved(history: Iterable[Entry]) -> dict[str, list[tuple[str, dict[str, Any]]]]:
-    """Return the approvals of the calls of a run by the path of the region of each, with the digest of the call."""
-    entries = list(history)
-    waits: dict[str, Any] = {entry.path: entry.data.get("call") for entry in entries if entry.kind == "wait"}
-    approved: dict[str, list[tuple[str, dict[str, Any]]]] = {}
-    for entry in entries:
-        answer: Any = entry.data.get("value") if entry.kind == "signal" and isinstance(entry.data, dict) else None
-        if isinstance(answer, dict) and answer.get("approved") is True and (call := waits.get(entry.path)):
-            approved.setdefault(_region_of(entry.path), []).append((str(call["digest"]), answer))
-    return approved
-
-
-def _region_of(path: str) -> str:
-    return path.rpartition("/")[0]

@@ -36,8 +36,8 @@ from .preflight import (
     is_local,
     is_of_agents,
     is_of_plans,
-    is_of_world,
     missing_tools,
+    reads_record,
     tools_of,
     undo_tools_of,
 )
@@ -205,7 +205,7 @@ class Jobs:
         called |= undo_tools_of(flow.body, toolbox)
         missing = [tool for tool in called if not is_local(tool) and toolbox.is_missing(tool)]
         # Few flows use built-in tools, so their modules are imported only for a flow that does.
-        if any(is_of_agents(tool) and not is_of_world(tool) for tool in missing):
+        if any(is_of_agents(tool) and not reads_record(tool) for tool in missing):
             from ..agents.memory import install
 
             install(toolbox, lambda: self.context.model)
@@ -215,13 +215,11 @@ class Jobs:
             await register_saved_plans(self)
             # A saved plan comes from the store: once registered, it needs no server.
             missing = [tool for tool in missing if toolbox.is_missing(tool)]
-        if any(map(is_of_world, missing)):
-            from ..tools.world import world_tools
+        if any(map(reads_record, missing)):
             from .saved_plans import value_tool
 
-            for tool in (*world_tools(), value_tool(self.context)):
-                if toolbox.get(tool.id) is None:
-                    toolbox.register(tool)
+            if toolbox.get((tool := value_tool(self.context)).id) is None:
+                toolbox.register(tool)
         if any(map(is_of_plans, missing)):
             from .plan_operations import install_operations
 

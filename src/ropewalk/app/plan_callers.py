@@ -1,19 +1,20 @@
-"""The caller for the tools of corrected code: it answers calls from the record of the chain of its run.
+"""The record that a run of corrected code takes results from: the calls of the other runs of its chain.
 
-It wraps the usual caller of the run. The context of a run names its chain, so a process that resumes the run offers it
-the same record.
+The host of the program asks it before each call, so nobody approves a call again that was made. The context of a run
+names its chain, so a process that resumes the run offers it the same record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from ..engine.engine import Job
 from ..errors import JournalConflict
-from ..journal.protocol import RunRow
+from ..journal.address import run_sync_in_thread
+from ..journal.protocol import Entry, RunRow
 from ..tools.annotations import effect_of
 from ..values import Json, digest
 from .corrections import CONTEXT, Corrections, Place, RecordedCall
@@ -23,44 +24,24 @@ if TYPE_CHECKING:
     from .context import Context
 
 
-class RecordedCaller:
-    """Answers calls from the record of earlier runs, as long as tool and arguments are the same in the same order."""
+class Record:
+    """The calls that earlier runs recorded, which a run takes as long as it makes the same calls in the same order."""
 
-    def __init__(self, caller: Any, recorded: Iterable[RecordedCall], effects: Mapping[str, str]) -> None:
-        self._caller, self._effects = caller, effects
-        self.remaining = list(recorded)
-        self._origins: dict[str, Place] = {}  # by the idempotency key of the call that was answered
+    def __init__(self, recorded: Iterable[RecordedCall], is_read: Callable[[str], bool]) -> None:
+        self.remaining, self._is_read = list(recorded), is_read
+        self.origins: dict[str, Place] = {}  # by the idempotency key of the call that was answered
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._caller, name)
-
-    def wrap(self, wrapper: Callable[[Any], Any]) -> None:
-        """Wrap the caller of the calls that the record does not answer."""
-        self._caller = wrapper(self._caller)
-
-    def bind(self, tool_id: str) -> Any:
-        """Return a bound tool that first looks into the record."""
-        bound = self._caller.bind(tool_id)
-        is_read = effect_of(bound.tool, self._effects, id=tool_id) == "read"
-
-        async def call(args: Any, key: str, *more: Any, **named: Any) -> Json:
-            known = self._take(tool_id, args, is_read)
-            if known is not None:
-                self._origins[key] = (known.run, known.entry.path)
-                return known.entry.data
-            value: Json = await bound.call(args, key, *more, **named)
-            return value
-
-        return replace(bound, call=call, direct=None, origin=self._origins.get)
-
-    def _take(self, tool: str, args: Json, is_read: bool) -> RecordedCall | None:
+    def take(self, tool: str, args: Json, key: str) -> Entry | None:
         """Return the recorded call that fits and remove it; None for a call to make."""
-        mark = digest([tool, args])
+        mark, is_read = digest([tool, args]), self._is_read(tool)
         equal = [call for call in self.remaining if call.entry.digest == mark]
         for call in sorted(equal, key=lambda call: not call.in_effect):
             if is_read or not self._is_behind_a_write(call):
                 self.remaining.remove(call)
-                return call if call.in_effect else None  # an undone call may be made again
+                if not call.in_effect:
+                    return None  # an undone call may be made again
+                self.origins[key] = (call.run, call.entry.path)
+                return call.entry
         writes = [call for call in self.remaining if call.is_write]
         if not is_read and writes:
             raise RecordedCallChanged(writes[0], {"tool": tool, "arguments": args})
@@ -70,6 +51,28 @@ class RecordedCaller:
         """Return True if a write that was not asked for yet comes before a call; writes that overlap have no order."""
         earlier = takewhile(lambda other: other is not call, self.remaining)
         return any(other.is_write and other.precedes(call) for other in earlier)
+
+
+class RecordedCaller:
+    """The caller of a run of a chain of corrections, with the record that the run takes results from."""
+
+    def __init__(self, caller: Any, record: Record, chain: Corrections) -> None:
+        self._caller, self.record, self._chain = caller, record, chain
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._caller, name)
+
+    def wrap(self, wrapper: Callable[[Any], Any]) -> None:
+        """Wrap the caller of the calls that the record does not answer."""
+        self._caller = wrapper(self._caller)
+
+    async def begins(self, row: RunRow, store: Any) -> None:
+        """Raise RunBusy if the record has changed since it was read."""
+        await run_sync_in_thread(store, lambda: self._chain.take_turn(row))
+
+    def bind(self, tool_id: str) -> Any:
+        """Return a bound tool whose undos name the call that was made."""
+        return replace(self._caller.bind(tool_id), origin=self.record.origins.get)
 
 
 class RecordedCallChanged(JournalConflict):
@@ -87,21 +90,34 @@ class RecordedCallChanged(JournalConflict):
 
 
 def apply_limits(context: Context, job: Job, limits: Mapping[str, Any]) -> None:
-    """Wrap the caller of a new job by the limits of a plan."""
+    """Limit a new job as a plan is limited, and offer it the record of the runs that it corrects."""
     job.new.context[CONTEXT] = dict(limits)
     job.budget = {name: limits[name] for name in ("calls", "seconds", "tokens", "cost") if name in limits}
     job.chain = limits.get("chain")
     corrected = context.store.get_run(str(limits.get("corrects") or ""))
     if corrected is not None:
         job.corrected = accounts_of_correction(corrected)
-        recorded = Corrections(context, corrected).offered()
-        job.caller = RecordedCaller(job.caller, recorded, context.plans.effects)
+        chain = Corrections(context, corrected)
+        chain.require_idle()
+        _offer(context, job, chain, chain.offered())
 
 
 def offer_record(context: Context, job: Job, row: RunRow) -> None:
-    """Wrap the caller of the job of an existing run, unless it is the only run of its chain."""
+    """Offer the job of an existing run the record of the other runs of its chain."""
     chain = Corrections(context, row)
     if chain.chain != row.id:
         job.chain = chain.chain
-    if len(chain.rows) > 1:
-        job.caller = RecordedCaller(job.caller, chain.offered(row), context.plans.effects)
+    chain.require_idle(but=row.id)
+    _offer(context, job, chain, chain.offered(row) if len(chain.rows) > 1 else ())
+
+
+def _offer(context: Context, job: Job, chain: Corrections, recorded: Iterable[RecordedCall]) -> None:
+    def is_read(tool: str) -> bool:
+        return effect_of(context.toolbox.get(tool), context.plans.effects, id=tool) == "read"
+
+    job.caller = RecordedCaller(job.caller, Record(recorded, is_read), chain)
+
+
+def remaining_calls(job: Job) -> Sequence[RecordedCall]:
+    """Return the recorded calls of other runs of its chain that a run has not asked for."""
+    return job.caller.record.remaining if isinstance(job.caller, RecordedCaller) else ()

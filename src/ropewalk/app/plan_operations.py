@@ -17,8 +17,8 @@ from ..fast_dataclass import dataclass
 from ..notations.records import outcome
 from ..schema import compile_schema
 from ..tools.backends.route import Args, EngineGetter, OnProgress, Route, Routed
+from ..tools.reserved import OWN
 from ..tools.tool import Tool
-from ..tools.world import NAMESPACE
 from ..values import Json
 from .plans import Plans, problem_of_program
 from .run_budget import read_budget
@@ -140,10 +140,10 @@ OPERATIONS: Final[dict[str, Operation]] = {
         ),
     )
 }
-IDS: Final = tuple(f"{NAMESPACE}:{name}" for name in OPERATIONS if name != "undo_run")
+IDS: Final = tuple(f"{OWN}:{name}" for name in OPERATIONS if name != "undo_run")
 """The ids of the operations as tools of agents. The programs of an agent are parts of its run, which is undone as a
 whole."""
-STORE: Final = f"{NAMESPACE}:store_plan"
+STORE: Final = f"{OWN}:store_plan"
 """The tool that stores an approved plan. Programs cannot call it."""
 _SAVE: Final = """
 answer = await approve(question)
@@ -285,19 +285,19 @@ def install_operations(context: Context, jobs: Jobs) -> None:
             operation.name,
             operation.description,
             operation.schema,
-            namespace=NAMESPACE,
+            namespace=OWN,
             annotations={"readOnlyHint": True} if operation.reads else None,
             handler=PlanHandler(plans, operation),
         )
         for operation in OPERATIONS.values()
-        if f"{NAMESPACE}:{operation.name}" in IDS
+        if f"{OWN}:{operation.name}" in IDS
     ]
 
     async def store(name: str, code: str, description: str) -> Json:
         return await plans.save_plan(name, code, description)
 
     schema = OPERATIONS["save_plan"].schema
-    tools.append(Tool("store_plan", "Stores an approved plan.", schema, namespace=NAMESPACE, handler=store))
+    tools.append(Tool("store_plan", "Stores an approved plan.", schema, namespace=OWN, handler=store))
     for tool in tools:
         if context.toolbox.get(tool.id) is None:
             context.toolbox.register(tool)

@@ -1,8 +1,7 @@
 """Readers of the text of a plan: this process for programs of people, a child process for programs of models.
 
 The document says where its text comes from (`origin`), so a recorded run, a saved plan and a correction are read by the
-same reader again. Both readers answer the same questions. This module judges the answers of a child: which functions
-its flow uses, which tools it calls, and that each call that needs an approval follows one.
+same reader again. Both readers answer the same questions.
 """
 
 from __future__ import annotations
@@ -12,16 +11,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ..errors import InvalidFlow, Problem
-from ..expr.function_registry import function
-from ..expr.operators import OverBudget
-from ..expr.python import functions  # noqa: F401 - registers what `compute_piece` replaces
-from ..expr.python.piece import ProgramFailed
-from ..expr.python.values import Refused, unpack
-from ..notations.pieces import ELSEWHERE, with_pieces_elsewhere
 from ..notations.registry import NOTATIONS, Compiled
-from ..ops import Block, Branch, Call, Compute, Loop, Map, Sleep, Wait
-from ..plans.boundary.pool import Conversation, ProgramStopped, pool
-from ..values import Json, check_json, digest
+from ..ops import Program
+from ..outline import from_json
+from ..plans.boundary.pool import Conversation, Limits, ProgramStopped, pool
+from ..values import Json, digest
 
 if TYPE_CHECKING:
     from ..notations.plan.check import PlanTypes
@@ -32,7 +26,6 @@ MODEL: Final = "model"
 _MOST_KNOWN: Final = 256
 _STOPPED_SECONDS: Final = 20.0
 """How long a question whose program was stopped is not asked again."""
-_OPS: Final = (Block, Branch, Call, Compute, Loop, Map, Sleep, Wait)
 
 
 class PlanReader(Protocol):
@@ -53,21 +46,6 @@ class PlanReader(Protocol):
     def types(self, document: Mapping[str, Any], cards: Any) -> PlanTypes:
         """Return the types of a program."""
         ...
-
-
-@function(ELSEWHERE, 2)
-async def compute_piece(spec: str, inputs: Json) -> Json:
-    """Compute a piece of a program in a child."""
-    async with pool().lease() as child:
-        answer = await child.request({"service": "piece", "spec": spec, "inputs": inputs})
-    if "value" in answer:
-        return check_json(answer["value"], "value")
-    if "raises" in answer:
-        record = answer["raises"]
-        raise ProgramFailed({**record, "args": [unpack(argument) for argument in record["args"]]})
-    if "over" in answer:
-        raise OverBudget(str(answer["over"]))
-    raise Refused(str(answer["refused"]))
 
 
 class ReaderHere:
@@ -201,8 +179,27 @@ def with_origin(document: Any) -> Any:
     if not isinstance(document, Mapping):
         return document
     if document.get("kind") == "plan" or "code" in document:
-        return {**document, ORIGIN: MODEL}
-    return with_pieces_elsewhere(document) if "regions" in document else document
+        document = {**document, ORIGIN: MODEL}
+    if isinstance(program := document.get("program"), Mapping):
+        document = {**document, "program": {**program, ORIGIN: MODEL}}
+    if isinstance(regions := document.get("regions"), list):
+        document = {**document, "regions": list(map(_contained, regions))}
+    return document
+
+
+def _contained(region: Any) -> Any:
+    """Return a region of a flow document whose programs are computed in children."""
+    nodes = region.get("nodes") if isinstance(region, Mapping) else None
+    if not isinstance(nodes, list):
+        return region  # the codec says what is wrong with it
+    return {**region, "nodes": [_contained_node(node) for node in nodes]}
+
+
+def _contained_node(node: Any) -> Any:
+    op = node.get("op") if isinstance(node, Mapping) else None
+    if not isinstance(op, Mapping) or op.get("kind") != Program.__name__:
+        return node
+    return {**node, "op": {**op, "contained": True}}
 
 
 async def prepare_names(code: str) -> None:
@@ -246,4 +243,8 @@ def compiled_from(document: Mapping[str, Any], answer: Any) -> Compiled:
         raise InvalidFlow(map(_problem, answer["problems"]))
     from ..notations.plan.render import plan_of, read_fields
 
-    return plan_of(read_fields(document), answer["input"])
+    try:
+        outline = from_json(answer["outline"])
+    except (KeyError, ValueError):
+        raise InvalidFlow([_stopped(ProgramStopped("forged", Limits()))]) from None
+    return plan_of(read_fields(document), answer["input"], outline)

@@ -16,7 +16,7 @@ import orjson
 from ..config.settings import Parallel
 from ..draw import draw
 from ..engine import budgets
-from ..engine.engine import Job, new_run_id
+from ..engine.engine import new_run_id
 from ..errors import InvalidFlow, InvalidInput, Problem, RunBusy
 from ..events import Event
 from ..journal.address import run_sync_in_thread
@@ -30,12 +30,13 @@ from ..values import Json, check_json
 from .corrections import Corrections, RecordedCall, chain_of
 from .facts import facts_of_definition, facts_of_tool
 from .pinned_definition import require_run
-from .plan_callers import RecordedCallChanged, RecordedCaller, apply_limits
+from .plan_callers import RecordedCallChanged, apply_limits, remaining_calls
 from .plan_readers import MODEL, ORIGIN, prepare_names, reader_of
 from .plan_tools import servers_in, with_tools
 from .preflight import check_input
 from .recorded_calls import RecordedCalls, line_at
 from .run_budget import budgets_of, read_budget
+from .runs.program_rows import line_of_ending
 from .runs.queries import RunService
 from .runs.undo import undo
 from .runs.undone import undo_offer, undo_report
@@ -256,8 +257,11 @@ class Plans:
             result = await self.context.engine.run(job)
         except RecordedCallChanged as error:
             return await self._conflict(own, error)
+        except RunBusy:  # another correction of the same run began first
+            await run_sync_in_thread(store, lambda: self._runs.stop(own))
+            raise
         await self.context.selection.learn(job, result)
-        return await self.answer(outcome(result, KIND), _remaining(job))
+        return await self.answer(outcome(result, KIND), remaining_calls(job))
 
     # --- resume --------------------------------------------------------------------------------
 
@@ -322,7 +326,7 @@ class Plans:
             result = await self.jobs.continue_run(job, await self.context.store.reopen(row.id))
         except RecordedCallChanged as error:
             return await self._conflict(row.id, error)
-        return await self.answer(outcome(result, KIND), _remaining(job))
+        return await self.answer(outcome(result, KIND), remaining_calls(job))
 
     async def _retry(self, row: RunRow, on_event: OnEvent) -> dict[str, Json]:
         """Retry the failed steps of a run, which takes what fits from the record of its corrections."""
@@ -330,16 +334,13 @@ class Plans:
         chain = await run_sync_in_thread(store, lambda: Corrections(self.context, row))
         if len(chain.rows) == 1:
             return await self.answer(await self._runs.retry(row.id, on_event=on_event, park=True))
-        live = next((run for run in chain.rows if run.status == "running"), None)
-        if live is not None:
-            raise RunBusy(live.id, live.owner)
-        approvals = await run_sync_in_thread(store, lambda: chain.approvals(chain.offered(row)))
+        await run_sync_in_thread(store, chain.require_idle)
         try:
             result = await self._runs.retry(row.id, on_event=on_event, park=True)
         except RecordedCallChanged as error:
             return await self._conflict(row.id, error)
         remaining = await run_sync_in_thread(store, lambda: Corrections(self.context, row).offered(row))
-        return await self._answer_again(await self.answer(result, remaining), approvals, on_event)
+        return await self.answer(result, remaining)
 
     def _decide(self, row: RunRow, decision: Mapping[str, Json], by: str | None) -> None:
         """Send an answer to what a run waits for."""
@@ -380,11 +381,10 @@ class Plans:
         await run_sync_in_thread(store, lambda: self._supersede(chain))
         # The seconds of a run that only waited are settled here, because it never ends by itself.
         await budgets.end(row, store, row.spent)
-        approvals = await run_sync_in_thread(store, lambda: chain.approvals(chain.offered()))
         context: Any = row.context or {}
         limits = {**(context.get("plan") or {}), "corrects": row.id, "chain": chain.chain}
         answer = await self.start(loaded, input, new_id, limits, on_event)
-        return {**await self._answer_again(answer, approvals, on_event), "corrects": row.id}
+        return {**answer, "corrects": row.id}
 
     def _chain(self, row: RunRow) -> Corrections:
         """Return the chain of a run that is corrected; raise RunUndone while calls of it are being undone."""
@@ -394,6 +394,7 @@ class Plans:
                 budgets.join(self.context.store, member, [account])
         chain = Corrections(self.context, row)
         chain.require_no_undo()
+        chain.require_idle()
         return chain
 
     def _supersede(self, chain: Corrections) -> None:
@@ -403,20 +404,6 @@ class Plans:
                 self._runs.stop(row.id)
             if row.undo_policy is not None:
                 self.context.store.skip_undo(row.id)
-
-    async def _answer_again(
-        self, answer: dict[str, Json], approvals: Mapping[str, list[dict[str, Any]]], on_event: OnEvent
-    ) -> dict[str, Json]:
-        """Give the calls of a run that the record answers the approvals that they had; each approval is taken once."""
-        while answer["status"] == "waiting":
-            waits: Any = answer["waitingFor"]
-            asked = next((wait for wait in waits if "call" in wait and approvals.get(wait["call"]["digest"])), None)
-            if asked is None:
-                break
-            decision = approvals[asked["call"]["digest"]].pop(0)
-            given = {"node": asked["path"], **{name: decision.get(name) for name in ("approved", "note")}}
-            answer = await self.resume_run(str(answer["runId"]), given, by=decision.get("by"), on_event=on_event)
-        return answer
 
     def _approve_of(self, document: Mapping[str, Any]) -> Approve | None:
         """Return the approvals that a run began with, so that corrected code asks no less."""
@@ -545,9 +532,9 @@ class Plans:
         lines = str(document.get("code", "")).split("\n")
         errors: Any = data.get("errors") or [{}]
         error: Any = errors[0]
+        history = self.context.history(run_id)
+        line = line_at(str(error.get("path") or "")) or line_of_ending(history)
         message = str(error.get("message") or "")
-        named = re.match(r"line (\d+): ", message)
-        line = int(named[1]) if named else line_at(str(error.get("path") or ""))
         text = replace_invisible(lines[line - 1].strip()) if line is not None and 0 < line <= len(lines) else None
         failed = {"line": line, "text": text, "message": message, "tool": error.get("tool"), "kind": error.get("kind")}
         if error.get("kind") == "BudgetExceeded":
@@ -558,7 +545,7 @@ class Plans:
                 "tool": python_name(call.tool),
                 "value": self.handle(call.entry.data, run_id, call.entry.path),
             }
-            for call in RecordedCalls(row, self.context.history(run_id)).calls[-_MOST_PARTIAL:]
+            for call in RecordedCalls(row, history).calls[-_MOST_PARTIAL:]
         ]
         return {"error": failed, "partial": partial, **self._undo_of(row)}
 
@@ -568,11 +555,6 @@ class Plans:
         if report is None or report["status"] == "none":
             report = undo_offer(self.context, row)
         return {} if report is None else {"undo": report}
-
-
-def _remaining(job: Job) -> Iterable[RecordedCall]:
-    """Return the recorded calls of other runs of its chain that a run has not asked for."""
-    return job.caller.remaining if isinstance(job.caller, RecordedCaller) else ()
 
 
 def _line(source: str) -> int | None:

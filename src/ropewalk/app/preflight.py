@@ -27,7 +27,7 @@ from ..ops import MODEL, calls_of
 from ..schema import compile_schema
 from ..tools.backends.kinds import backend_kind
 from ..tools.mcp.login_errors import Reason
-from ..tools.reserved import LOCAL, OWN, PLAN_TOOLS, WORLD
+from ..tools.reserved import LOCAL, OWN, PLAN_TOOLS, VALUE
 from ..tools.tool import Tool
 from ..tools.toolbox import Toolbox
 from ..tools.type_schemas import with_models
@@ -161,13 +161,12 @@ def is_of_agents(tool_id: str) -> bool:
     return tool_id.startswith(f"{OWN}:")
 
 
-_WORLD: Final = frozenset(f"{OWN}:{name}" for name in WORLD)
 _PLANS: Final = frozenset(f"{OWN}:{name}" for name in PLAN_TOOLS)
 
 
-def is_of_world(tool_id: str) -> bool:
-    """Return True for a tool that reads the clock, chance or another run for a plan."""
-    return tool_id in _WORLD
+def reads_record(tool_id: str) -> bool:
+    """Return True for the tool that reads for a plan what another run recorded."""
+    return tool_id == f"{OWN}:{VALUE}"
 
 
 def is_of_plans(tool_id: str) -> bool:

@@ -12,7 +12,8 @@ from ..errors import Problem
 from ..expr.ast import show_in_document
 from ..fast_dataclass import dataclass
 from ..ir import Graph, Node, node_parts
-from ..ops import Call, Loop, calls_of
+from ..ops import Call, Loop, Program, calls_of
+from ..outline import Outline, ToolCall, Wait
 from ..values import Json
 from .facts import facts_of_definition
 from .loaded import Loaded
@@ -91,9 +92,22 @@ def _nodes(body: Graph, prefix: str, tools: Callable[[str], ToolCard | None]) ->
         if not node.meta.hidden:
             inside = f"{prefix}{node.id}/"
             yield _row(node, prefix, body, tools)
+        if isinstance(node.op, Program) and node.op.outline is not None:
+            yield from _items(node.op.outline, inside, tools)
+            continue
         for _, part in node_parts(node):
             if isinstance(part, Graph):
                 yield from _nodes(part, inside, tools)
+
+
+def _items(outline: Outline, prefix: str, tools: Callable[[str], ToolCard | None]) -> Iterator[dict[str, Json]]:
+    """Yield a row for each call and wait of a program, in the order of its text."""
+    for item in outline.items():
+        if not isinstance(item, (ToolCall, Wait)):
+            continue
+        kind = "call" if isinstance(item, ToolCall) else "sleep" if item.kind == "sleep" else "wait"
+        row: dict[str, Json] = {"path": f"{prefix}{item.place}", "kind": kind, "after": [], "at": f"code:{item.place}"}
+        yield row | _tool(item.tool, tools) if isinstance(item, ToolCall) else row
 
 
 def _row(node: Node, prefix: str, body: Graph, tools: Callable[[str], ToolCard | None]) -> dict[str, Json]:
@@ -106,13 +120,18 @@ def _row(node: Node, prefix: str, body: Graph, tools: Callable[[str], ToolCard |
     if node.when is not None:
         row["when"] = show_in_document(node.when)
     if isinstance(node.op, Call):
-        card = tools(node.op.tool)
-        row |= {"tool": node.op.tool, "known": card is not None, "args": show_in_document(node.op.args)}
-        row["takes"] = [] if card is None else _takes(card.input_schema)
-        row["gives"] = _type(card.output_schema) if card is not None else "anything"
-        if card is not None and card.input_schema is None and card.output_schema is None:
-            row["gives"] = None  # it says nothing about itself, as a file beside a definition does not
+        row |= {**_tool(node.op.tool, tools), "args": show_in_document(node.op.args)}
     return row
+
+
+def _tool(tool: str, tools: Callable[[str], ToolCard | None]) -> dict[str, Json]:
+    card = tools(tool)
+    if card is None:
+        return {"tool": tool, "known": False, "takes": [], "gives": "anything"}
+    # A file next to a definition says nothing about itself.
+    is_silent = card.input_schema is None and card.output_schema is None
+    gives = None if is_silent else _type(card.output_schema)
+    return {"tool": tool, "known": True, "takes": _takes(card.input_schema), "gives": gives}
 
 
 def in_order(body: Graph) -> list[Node]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Final
 
 from ..fast_dataclass import dataclass
 from ..journal.protocol import Entry, RunRow
 from ..plans.rows import Row, RowOrder, step_key
-from .runs.program_rows import rows_of
+from .runs.program_rows import free_offers, row_entries, row_of, rows_of
 
 _STEP: Final = re.compile(r"[^/]*\[(?P<key>[\w.:-]+-(?P<line>\d+):[\w.:]+)\]/[^/]+")
 _COMPILED: Final = re.compile(r"(?P<name>.+?)_(?P<line>\d+)(?:_\d+)?")
@@ -31,15 +33,12 @@ class RecordedCalls:
 
     def __init__(self, row: RunRow, history: Iterable[Entry]) -> None:
         document: Any = row.document
-        tools = {name: str(entry["id"]) for name, entry in (document.get("tools") or {}).items()}
+        self._tools = {name: str(entry["id"]) for name, entry in (document.get("tools") or {}).items()}
         entries = list(history)
+        self.calls = [call for entry in entries if (call := self._call_of(entry)) is not None]
         self._rows: dict[str, str] = {}  # the path in rows, by the path of the entry of a call
-        self.calls: list[ToolCall] = []
-        for entry in entries:
-            call = _call_of(entry, tools) if entry.kind == "call" else None
-            if call is not None:
-                self.calls.append(call)
-        rows = [row for program in rows_of(entries).values() for row in program]
+        programs = rows_of(entries)
+        rows = [row for program in programs.values() for row in program]
         by_key = {step_key(row.path): row.path for row in rows}
         for call in self.calls:
             step = _STEP.fullmatch(call.entry.path)
@@ -49,8 +48,37 @@ class RecordedCalls:
         if len(self._rows) < len(self.calls):  # a run of the first design, which recorded no rows
             rows = _rows_by_time(self.calls)
             self._rows = {row.path: row.path for row in rows}
+        for program, offers in row_entries(entries, "offer").items():
+            rows += self._add_offers(program, offers, programs[program])
         self._order = RowOrder(rows)
         self.calls.sort(key=lambda call: self._order.number(self._rows[call.entry.path]))
+
+    def _call_of(self, entry: Entry) -> ToolCall | None:
+        """Return the call of an entry; None if the program did not make it."""
+        if entry.kind != "call":
+            return None
+        step = _STEP.fullmatch(entry.path)
+        if step is not None and entry.node in self._tools:
+            return ToolCall(tool=self._tools[entry.node], line=int(step["line"]), entry=entry)
+        node = _COMPILED.fullmatch(entry.node)
+        names = {name.replace(".", "_"): id for name, id in self._tools.items()}
+        if step is None and node is not None and node["name"] in names:
+            return ToolCall(tool=names[node["name"]], line=int(node["line"]), entry=entry)
+        return None
+
+    def _add_offers(self, program: str, offers: Iterable[Entry], rows: Iterable[Row]) -> Iterator[Row]:
+        """Add the calls that a retry offered and the program has not asked for again; yield a row for each."""
+        # The undo of such a call is at the same path: that of the call and the epoch of the retry.
+        entry_of = {id(row := row_of(entry)): (entry, row) for entry in offers}
+        for row in free_offers(rows, [row for _, row in entry_of.values()])[0]:
+            offer = entry_of[id(row)][0]
+            data: Any = offer.data
+            path = f"{program}[{step_key(row.path)}]/{offer.node}#{data[-1]}"
+            entry = replace(offer, path=path, kind="call", data=json.loads(row.value))
+            line = line_at(path.partition("#")[0])
+            self.calls.append(ToolCall(tool=self._tools[offer.node], line=line or 0, entry=entry))
+            self._rows[path] = f"{row.path}#{data[-1]}"
+            yield replace(row, path=self._rows[path])
 
     def precedes(self, first: str, second: str) -> bool:
         """Return True if the run made the call at the second path only after the one at the first path."""
@@ -61,18 +89,6 @@ def line_at(path: str) -> int | None:
     """Return the line of the program at which a step with this path in the journal was requested."""
     step = _STEP.fullmatch(path)
     return None if step is None else int(step["line"])
-
-
-def _call_of(entry: Entry, tools: Mapping[str, str]) -> ToolCall | None:
-    """Return the call of an entry; None if the program did not make it."""
-    step = _STEP.fullmatch(entry.path)
-    if step is not None and entry.node in tools:
-        return ToolCall(tool=tools[entry.node], line=int(step["line"]), entry=entry)
-    node = _COMPILED.fullmatch(entry.node)
-    names = {name.replace(".", "_"): id for name, id in tools.items()}
-    if step is None and node is not None and node["name"] in names:
-        return ToolCall(tool=names[node["name"]], line=int(node["line"]), entry=entry)
-    return None
 
 
 def _rows_by_time(calls: Iterable[ToolCall]) -> list[Row]:

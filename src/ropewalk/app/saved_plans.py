@@ -13,9 +13,8 @@ from ..journal.address import run_sync_in_thread
 from ..journal.protocol import Definition, Entry, RunRow
 from ..notations.registry import value_in
 from ..ops import Call
-from ..tools.reserved import PLANS
+from ..tools.reserved import OWN, PLANS, VALUE
 from ..tools.tool import Tool
-from ..tools.world import NAMESPACE
 from ..values import Json
 from .pinned_definition import pinned_definition
 from .plan_readers import with_origin
@@ -88,7 +87,7 @@ def value_tool(context: Context) -> Tool:
         "required": ["place"],
     }
     text = "The value of a node of another run, by the text of its handle: RUN/NODE, or RUN/result."
-    return Tool("value", text, schema, namespace=NAMESPACE, handler=read)
+    return Tool(VALUE, text, schema, namespace=OWN, handler=read)
 
 
 def recorded_value(context: Context, place: str) -> Json:

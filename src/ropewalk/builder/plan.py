@@ -11,11 +11,11 @@ import builtins
 import dataclasses
 import inspect
 import re
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from importlib import import_module
 from math import isfinite
 from typing import Any, Final
 
@@ -359,9 +359,9 @@ def _import_of(name: str, value: Any) -> str | None:
     if module in _TYPING:
         return ""
     for known in sorted(MODULE_NAMES):
-        if known.startswith("_"):
+        if known.startswith("_") or known not in sys.modules:
             continue
-        members = vars(import_module(known))
+        members = vars(sys.modules[known])
         if not callable(value):
             member = name if members.get(name) is value and name in MODULES.get(known, ()) else None
         else:

@@ -184,7 +184,7 @@ class ApprovalFlow:
             return _any_of([self._region(body) for body in arms])
         part_answers = [self._region(part) if isinstance(part, Graph) else self._value(part) for _, part in parts(op)]
         if kind is Wait:
-            return _answers(frozenset((node.id,)), {}, None, frozenset()) if op.approval is not None else None
+            return _answers(frozenset((node.id,)), {}, None, frozenset()) if op.asks else None
         if kind is Compute or kind is Require or kind is Validate or kind is Block:
             return self._value(op.value) if kind is not Block else part_answers[0]
         return None
@@ -247,7 +247,7 @@ class ApprovalFlow:
         return answers
 
     def _fn(self, expr: Fn) -> MaybeAnswers:
-        from ..expr.function_registry import find_function
+        from ..expr.function_registry import FUNCTIONS
 
         name, argument_answers = expr.name, [self._value(arg) for arg in expr.args]
         # Functions that select an element, or one of two values.
@@ -260,7 +260,7 @@ class ApprovalFlow:
             )
         if name == "?:":
             return _any_of(argument_answers[1:])
-        function = find_function(name)
+        function = FUNCTIONS.get(name)
         if name in _NOTHING or not any(argument_answers):
             return None
         if function is not None and name != "omit" and any(type(a) is Lit and _mentions(a.value) for a in expr.args):

@@ -1,4 +1,4 @@
-"""Facts about a flow in any notation, read from its graph before anything runs.
+"""Facts about a flow in any notation, read from its graph and the outlines of its programs before anything runs.
 
 They say which tools it calls, with which effect and which undo, how many calls it makes at most, which loops have no
 fixed bound, which secrets it reads, and what it waits for. Refused here: the toolbox. The caller says what is known of
@@ -7,24 +7,32 @@ a tool.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import Any, Final, Literal, TypeAlias
 
 from ..errors import ExpressionError
-from ..expr.ast import Arr, Expr, Fn, Lit, Obj, Ref, show_in_document
-from ..expr.function_registry import find_function
+from ..expr.ast import Arr, Expr, Lit, Obj, Ref, show_in_document
 from ..expr.unlift import unlift
 from ..fast_dataclass import dataclass
 from ..ir import Flow, Graph, Node, bodies, nodes_of, refs_inside
 from ..ops import MODEL, Call, Compute, Loop, Map, Program, Wait
 from ..values import Json
+from .program_facts import (
+    Calls,
+    before_each_call,
+    calls_of_outline,
+    loops_of_outline,
+    most,
+    plus,
+    times,
+    waits_of_outline,
+)
 
 Effect: TypeAlias = Literal["read", "write", "destructive"]
 EFFECTS: Final[tuple[Effect, ...]] = ("read", "write", "destructive")
 """The effects of tools, the mildest first."""
 UNKNOWN: Final[Any] = object()
-_PURE: Final = ("py:piece", "py:items")  # with time and step budgets of their own
 _DEEPEST: Final = 16  # flows that call flows
 _APPROVAL_OF_AGENT: Final = "approval."  # begins the id of the wait before a call that an agent makes
 
@@ -128,31 +136,11 @@ def facts_of(flow: Flow, known: Known) -> Facts:
     reader = _Reader(known)
     # This walk also collects loops and undos, so it comes before everything that reads them.
     calls = reader.region(flow.body)
-    return facts_from(
-        calls,
-        known,
-        undo_of=reader.undo_of,
-        loops=reader.loops,
-        secrets=sorted(set(_secrets(flow.body))),
-        waits=_waits(flow.body),
-    )
-
-
-def facts_from(
-    calls: Mapping[str, int | None],
-    known: Known,
-    *,
-    undo_of: Callable[[str], str | None],
-    loops: Iterable[dict[str, Json]],
-    waits: Iterable[dict[str, Json]],
-    secrets: Iterable[str] = (),
-) -> Facts:
-    """Return the facts of a flow whose calls, loops and waits somebody has read."""
-    tools: tuple[dict[str, Json], ...] = tuple(
+    rows: tuple[dict[str, Json], ...] = tuple(
         {
             "tool": tool,
             "effect": known(tool).effect,
-            "undo": undo_of(tool),
+            "undo": reader.undo_of(tool),
             "isFlow": known(tool).flow is not None,
             "known": known(tool).known,
             "calls": calls[tool],
@@ -160,29 +148,13 @@ def facts_from(
         for tool in sorted(calls)
     )
     return Facts(
-        tools=tools,
+        tools=rows,
         max_calls=_sum(calls.values()),
-        loops=tuple(loops),
-        secrets=tuple(secrets),
-        waits=tuple(waits),
+        loops=tuple(reader.loops),
+        secrets=tuple(sorted(set(_secrets(flow.body)))),
+        waits=tuple(_waits(flow.body)),
         _effects={tool: known(tool).effect for tool in calls},
     )
-
-
-def calls_of_tool(tool: str, known: Known) -> dict[str, int | None]:
-    """Return the most calls that one call of a tool makes: itself, and those of the flow that it may be."""
-    return _Reader(known).call(tool)
-
-
-_Calls: TypeAlias = dict[str, int | None]
-"""The most calls of each tool; None where there is no bound."""
-
-
-def constants_of(flow: Flow) -> dict[str, Json]:
-    """Return the values of the nodes of a flow that follow from the definition alone, by their ids."""
-    reader = _Reader(lambda tool: ToolFacts())
-    reader.region(flow.body)
-    return reader.constants
 
 
 class _Reader:
@@ -200,52 +172,55 @@ class _Reader:
         undos = [undo for undo in self._undos.get(tool, {None}) if undo is not None]
         return ", ".join(sorted(undos)) if undos and None not in self._undos[tool] else None
 
-    def region(self, body: Graph) -> _Calls:
+    def region(self, body: Graph) -> Calls:
         """Return the most calls of each tool in one run of a region."""
-        total: _Calls = {}
+        total: Calls = {}
         for node in body.nodes:
             if isinstance(node.op, Compute) and (value := _constant(node.op.value, self.constants)) is not UNKNOWN:
                 self.constants[node.id] = value
             for tool, count in self._node(node).items():
-                total[tool] = _plus(total.get(tool, 0), count)
+                total[tool] = plus(total.get(tool, 0), count)
         return total
 
-    def _node(self, node: Node) -> _Calls:
+    def _node(self, node: Node) -> Calls:
         op: Any = node.op
         attempts = node.policy.retry.attempts
         if isinstance(op, Call):
             undo = self.known(op.tool).undo if op.undo is None else op.undo.tool
             self._undos.setdefault(op.tool, set()).add(undo)
-            return _times(self.call(op.tool), attempts)
+            return times(self.call(op.tool), attempts)
         if isinstance(op, Loop) and (limit := _agent_limit(op)) is not None:
-            return _times(self._agent(op, limit), attempts)
-        inner = [self.region(body) for body in bodies(node)]
-        calls: _Calls = {}
-        for body_calls in inner:
-            for tool, count in body_calls.items():
-                before = calls.get(tool, 0)
-                # Of the arms of a branch one runs.
-                calls[tool] = None if before is None or count is None else max(before, count)
+            return times(self._agent(op, limit), attempts)
+        if isinstance(op, Program):
+            return times(self._program(op), attempts)
+        # Of the arms of a branch one runs.
+        calls = most([self.region(body) for body in bodies(node)])
         if isinstance(op, (Map, Loop)):
-            calls = _times(calls, self._iterations(node, bool(calls)))
-        elif isinstance(op, Program):
-            calls = dict.fromkeys(calls)  # how often the program calls each is not known here
-        return _times(calls, attempts)
+            calls = times(calls, self._iterations(node, bool(calls)))
+        return times(calls, attempts)
 
-    def _agent(self, op: Loop, limit: int) -> _Calls:
+    def _program(self, op: Program) -> Calls:
+        """Count the calls of a program, each of which runs the region of its tool."""
+        by_tool = {id: self.region(body) for _, body in op.tools for id in _tools_of(body)}
+        if op.outline is None:
+            return {tool: None for calls in by_tool.values() for tool in calls}
+        self.loops += loops_of_outline(op.outline)
+        return calls_of_outline(op.outline, lambda tool: by_tool[tool] if tool in by_tool else self.call(tool))
+
+    def _agent(self, op: Loop, limit: int) -> Calls:
         """Count the calls of an agent that makes at most `limit` calls in all its turns."""
-        calls: _Calls = {}
+        calls: Calls = {}
         for node in op.body.nodes:
             if isinstance(node.op, Map):
-                calls |= _times(self.region(node.op.body), limit)
+                calls |= times(self.region(node.op.body), limit)
             else:
-                calls |= _times(self._node(node), op.limit)
+                calls |= times(self._node(node), op.limit)
         return calls
 
-    def call(self, tool: str) -> _Calls:
+    def call(self, tool: str) -> Calls:
         """Return the most calls that one call of a tool makes, those of inner flows included."""
         known = self.known(tool)
-        calls: _Calls = {tool: None if known.runs_programs else 1}
+        calls: Calls = {tool: None if known.runs_programs else 1}
         flow = known.flow
         if flow is None:
             return calls
@@ -254,7 +229,7 @@ class _Reader:
         self._inside.append(tool)
         outer_loop_count = len(self.loops)
         for name, count in self.region(flow.body).items():
-            calls[name] = _plus(calls.get(name, 0), count)
+            calls[name] = plus(calls.get(name, 0), count)
         del self.loops[outer_loop_count:]  # the loops of inner flows are not nodes of this one
         self._inside.pop()
         return calls
@@ -306,34 +281,13 @@ def _constant(expr: Expr, known: dict[str, Json]) -> Any:
         for key in expr.path[1:]:
             value = value.get(key, UNKNOWN) if isinstance(value, dict) else UNKNOWN
         return value
-    # Calculate with the functions of the language, so that the result is the one of the run.
-    function = find_function(expr.name) if isinstance(expr, Fn) and expr.name in _PURE else None
-    if function is None or not isinstance(expr, Fn):
-        return UNKNOWN
-    arguments = [_constant(argument, known) for argument in expr.args]
-    if UNKNOWN in arguments:
-        return UNKNOWN
-    try:
-        return function.run(*arguments)
-    except Exception:  # noqa: BLE001 - the run will fail with it
-        return UNKNOWN
-
-
-def _plus(a: int | None, b: int | None) -> int | None:
-    return None if a is None or b is None else a + b
-
-
-def _times(calls: _Calls, count: int | None) -> _Calls:
-    return {
-        tool: 0 if calls[tool] == 0 else None if count is None or calls[tool] is None else (calls[tool] or 0) * count
-        for tool in calls
-    }
+    return UNKNOWN
 
 
 def _sum(counts: Any) -> int | None:
     total: int | None = 0
     for count in counts:
-        total = _plus(total, count)
+        total = plus(total, count)
     return total
 
 
@@ -344,26 +298,36 @@ def _secrets(body: Graph) -> Iterator[str]:
                 yield str(ref.path[0])
 
 
+def _tools_of(region: Graph) -> Iterator[str]:
+    return (node.op.tool for node in region.nodes if isinstance(node.op, Call))
+
+
 def _waits(body: Graph) -> Iterator[dict[str, Json]]:
-    for node in nodes_of(body):
+    for node in body.nodes:
+        if isinstance(node.op, Program) and node.op.outline is not None:
+            yield from waits_of_outline(node.op.outline, _asking_tools(node.op))
+            continue
         if isinstance(node.op, Wait):
             name = node.meta.name or node.id
             if name.startswith(_APPROVAL_OF_AGENT):
                 yield {"node": name, "approval": before_each_call(name.removeprefix(_APPROVAL_OF_AGENT))}
+            elif node.op.call is not None:
+                yield {"node": name, "approval": before_each_call(node.op.call.tool)}
             elif node.op.approval is not None:
                 yield {"node": name, "approval": _words(node.op.approval)}
             elif node.op.event is not None:
                 yield {"node": name, "event": _words(node.op.event)}
+        for inner in bodies(node):
+            yield from _waits(inner)
 
 
-def before_each_call(tool: str) -> str:
-    """Return the words of the approval that every call of a tool waits for."""
-    return f"before each call of {tool}, with its arguments"
+def _asking_tools(op: Program) -> set[str]:
+    """Return the tools each call of which waits for an approval."""
+    asking = (body for _, body in op.tools if any(isinstance(node.op, Wait) for node in body.nodes))
+    return {tool for body in asking for tool in _tools_of(body)}
 
 
 def _words(expr: Expr) -> str:
-    if isinstance(expr, Fn) and expr.name == "py:question" and isinstance(expr.args[0], Lit):
-        return before_each_call(str(expr.args[0].value))
     if isinstance(expr, Lit):
         return str(expr.value)
     try:

@@ -109,7 +109,6 @@ RESULTS: Final[dict[str, Callable[[Sequence[Type]], Type]]] = {
     "+": _sum,
     "?:": _choice,
     "coalesce": _coalesce,
-    "py:either": _coalesce,
     "min": _extreme,
     "max": _extreme,
     "sort": _items_as_list,

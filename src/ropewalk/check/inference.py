@@ -157,10 +157,6 @@ class _Inference(Walk):
 
     def _apply_policy(self, node: Node, value_type: Type) -> Type:
         on_error, wrapped_type = node.policy.on_error, super()._apply_policy(node, value_type)
-        if on_error is not None and on_error.deferred and type(value_type) is dict:
-            # A later node raises the failure again, so members that only a success has are read only after a success.
-            parts = wrapped_type.of if type(wrapped_type) is Either else (wrapped_type,)
-            wrapped_type = union_type(*({**value_type, **part} if type(part) is dict else part for part in parts))
         may_be_null = on_error is not None and isinstance(on_error.value, Lit) and on_error.value.value is None
         return union_type(wrapped_type, NULL) if may_be_null else wrapped_type
 

@@ -406,11 +406,8 @@ class ReadScope:
         # Infer the arguments first, so that a wrong call does not hide mistakes inside them.
         argument_types = [self.infer_type(arg, at) for arg in expr.args]
         from ..expr.calls import FUNCTIONS  # loads every function
-        from ..expr.function_registry import find_function
 
-        function = find_function(name)
-        if name.startswith("py:"):  # what plans compute on encoded values; their own check knows the types
-            return _TYPES.get(function.returns or "") if function is not None else None
+        function = FUNCTIONS.get(name)
         arity = (function.least, function.most) if function is not None else _OPERATOR_ARITY.get(name, (-1, None))
         minimum, maximum = arity
         if minimum < 0:

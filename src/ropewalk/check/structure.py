@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from ..expr.function_registry import EVERY, Positions, find_function, secret_change_message
+from ..expr.function_registry import EVERY, FUNCTIONS, Positions, secret_change_message
 from ..ir import Flow, Graph, Node, Policy, part_fields, parts
 from ..ops import Loop, Map, Program
 from ..values import did_you_mean
@@ -307,7 +307,7 @@ def secret_passed_on(name: str, args: Sequence[Type], kinds: int | None) -> Secr
     if name in _OPERATORS:
         positions = _KEEPS.get(name, () if name in _GIVES_BOOLEAN else EVERY)
     else:
-        function = find_function(name)
+        function = FUNCTIONS.get(name)
         # A refused use is reported once, but its result is still secret.
         positions = (
             EVERY if function is None else () if function.asks is EVERY else (*function.keeps, *function.refuses)
@@ -323,7 +323,7 @@ def secret_refusal(name: str, args: Sequence[Type]) -> str | None:
     if name in _OPERATORS:
         refused: Positions = () if name in _KEEPS or name in _GIVES_BOOLEAN else EVERY
     else:
-        function = find_function(name)
+        function = FUNCTIONS.get(name)
         refused = EVERY if function is None else function.refuses
     secret = next(filter(None, (find_secret(arg) for i, arg in enumerate(args) if i in refused)), None)
     return None if secret is None else secret_change_message(name, f"$secret.{secret.name}")

@@ -362,7 +362,10 @@ class Walk:
                 text_type = scope.infer_type(text)
                 if not kinds_of(text_type) & STRING:
                     scope.add_problem(f"must be a string; this is {describe_kinds(kinds_of(text_type))}", None)
-        if (op.event is None) == (op.approval is None):
+        if op.call is not None:
+            scope.field = "call.args"
+            scope.infer_type(op.call.args)
+        if sum(part is not None for part in (op.event, op.approval, op.call)) != 1:
             scope.field = "event"
             scope.add_problem("a wait needs either an event or an approval", None)
         if op.timeout is not None:

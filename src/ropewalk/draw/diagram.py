@@ -15,8 +15,10 @@ from ..expr.ast import Arr, Expr, Lit, Obj, Ref, brief
 from ..expr.unlift import unlift
 from ..fast_dataclass import dataclass
 from ..ir import Flow, Graph, Node, bodies, parts
-from ..ops import MODEL, Block, Branch, Call, Loop, Map
+from ..ops import MODEL, Block, Branch, Call, Loop, Map, Program
 from ..values import Json
+from .outline import view_of_outline
+from .view import Facts, Region, View
 
 _MAX_PROMPT = 60
 
@@ -112,37 +114,16 @@ _EMPTY = (Obj(()), Lit({}))
 _HIDDEN_FIELDS = frozenset(("also",))  # arguments that a notation passes to every tool; no author wrote them
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """The details of one node that drawings show: names, conditions, fields, and its regions with their labels."""
-
-    id: str
-    kind: str
-    name: str
-    conditions: tuple[str, ...]
-    details: tuple[str, ...]
-    bodies: tuple[tuple[str, Graph], ...]
-    agent: Agent | None = None
-
-    @property
-    def title(self) -> str:
-        """Return the kind and the name."""
-        return f"{self.kind} {self.name}".strip()
-
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """Return all details, one per line."""
-        return (self.id, self.title, *self.conditions, *self.details)
-
-
 def facts_of(node: Node) -> Facts:
     """Return the details of a node."""
     op = node.op
+    if isinstance(op, Program):
+        return _facts_of_program(node.id, op)
     conditions = [f"when {short_text(e)}" for e in (node.gate, node.when) if e is not None]
     if node.gate is not None and node.meta.reached:
         conditions[0] = f"when {node.meta.reached}"
     exprs: dict[str, str] = {}
-    bodies: list[tuple[str, Graph]] = []
+    bodies: list[tuple[str, Region]] = []
     for field, part in parts(op):
         if isinstance(part, Graph):
             # A condition in a tuple with a region decides if that region runs.
@@ -178,6 +159,14 @@ def facts_of(node: Node) -> Facts:
     return Facts(node.id, kind, " ".join(names), tuple(conditions), tuple(details), tuple(bodies), agent)
 
 
+def _facts_of_program(id: str, op: Program) -> Facts:
+    """Return the details of a program: its outline; its tools where nobody has read the text."""
+    if op.outline is None:
+        tools = ", ".join(tool.name for tool, _ in op.tools) or "none"
+        return Facts(id, "Program", "", (), (f"tools: {tools}",), ())
+    return Facts(id, "Program", "", (), (), (("", view_of_outline(op.outline)),))
+
+
 def _writes_own_output(writes: Expr, node: Node) -> bool:
     """Return True if a node writes its own output, which drawings do not repeat."""
     return isinstance(writes, Ref) and writes.root == "out" and writes.path[:1] == (node.id,)
@@ -205,17 +194,10 @@ def _plain_fields(op: Any, labels: Mapping[str, str]) -> tuple[list[str], list[s
     return names, plain
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """The visible nodes of a region, and its edges as pairs of positions."""
-
-    nodes: tuple[Facts, ...]
-    edges: tuple[tuple[int, int], ...]
-
-
-def view_of(graph: Graph) -> View:
+def view_of(graph: Region) -> View:
     """Return what a drawing shows of a region."""
-
+    if isinstance(graph, View):
+        return graph
     # Hidden nodes without regions are left out, and their dependents are connected to what they waited for. Flows with
     # unknown names or cycles can be drawn too.
     visible: list[Facts] = []
@@ -224,9 +206,11 @@ def view_of(graph: Graph) -> View:
         if not node.meta.hidden or any(isinstance(part, Graph) for _, part in parts(node.op)):
             place[i] = len(visible)
             visible.append(facts_of(node))
+    nothing = isinstance(graph.result, Lit) and graph.result.value is None
+    result = "" if nothing else short_text(graph.result)
     # In an ordered region each node follows the one before.
     if graph.ordered:
-        return View(tuple(visible), tuple((i, i + 1) for i in range(len(visible) - 1)))
+        return View(tuple(visible), tuple((i, i + 1) for i in range(len(visible) - 1)), True, result)
     index: dict[str, int] = {}
     for i, node in enumerate(graph.nodes):
         index.setdefault(node.id, i)
@@ -246,18 +230,26 @@ def view_of(graph: Graph) -> View:
                     edges[place[before], to] = None
             else:
                 stack.extend(index[name] for name in needs[graph.nodes[before].id])
-    return View(tuple(visible), tuple(sorted(edges)))
+    return View(tuple(visible), tuple(sorted(edges)), False, result)
 
 
-def size_of(graph: Graph) -> int:
+def size_of(graph: Region) -> int:
     """Return the number of nodes in a region, at every level."""
     count, stack = 0, [graph]
     while stack:
         region = stack.pop()
         count += len(region.nodes)
         for node in region.nodes:
-            stack += [part for _, part in parts(node.op) if isinstance(part, Graph)]
+            stack += _regions_in(node)
     return count
+
+
+def _regions_in(node: Node | Facts) -> list[Region]:
+    if isinstance(node, Node) and isinstance(node.op, Program):
+        node = facts_of(node)
+    if isinstance(node, Facts):
+        return [region for _, region in node.bodies]
+    return [part for _, part in parts(node.op) if isinstance(part, Graph)]
 
 
 _PLAIN = frozenset(" _,:./()=-+?!")
@@ -282,18 +274,25 @@ class _Chart:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.lines = ["flowchart TD"]
+        self._views: dict[int, View] = {}
 
     def draw(self, flow: Flow) -> str:
         self._region(flow.body, (), 1, self._regions_to_open(flow.body))
         return "\n".join(self.lines) + "\n"
 
+    def _view(self, graph: Region) -> View:
+        """Return the view of a region, always the same one, because the regions inside of it are known by identity."""
+        if id(graph) not in self._views:
+            self._views[id(graph)] = view_of(graph)
+        return self._views[id(graph)]
+
     def _regions_to_open(self, body: Graph) -> set[int]:
         """Return the regions to draw open: breadth first, while their edges fit."""
         opened: set[int] = set()
-        queue = [(body, 0)]
+        queue: list[tuple[Region, int]] = [(body, 0)]
         remaining_edges = self.limit
         for graph, depth in queue:
-            view = view_of(graph)
+            view = self._view(graph)
             if graph is not body and (len(view.edges) > remaining_edges or depth >= _MAX_DEPTH):
                 continue
             remaining_edges -= min(remaining_edges, len(view.edges))
@@ -301,8 +300,8 @@ class _Chart:
             queue += [(inner, depth + 1) for node in view.nodes for _, inner in node.bodies]
         return opened
 
-    def _region(self, graph: Graph, at: tuple[int, ...], depth: int, opened: set[int]) -> None:
-        view = view_of(graph)
+    def _region(self, graph: Region, at: tuple[int, ...], depth: int, opened: set[int]) -> None:
+        view = self._view(graph)
         indent = "  " * depth
         nodes, edges = view.nodes, view.edges
         if len(edges) > self.limit or len(nodes) > 2 * self.limit + 1:
@@ -359,7 +358,7 @@ def graph_data(flow: Flow) -> dict[str, Json]:
     return {"name": flow.name, **_region_data(flow.body, "", 1)}
 
 
-def _region_data(graph: Graph, prefix: str, depth: int) -> dict[str, Json]:
+def _region_data(graph: Region, prefix: str, depth: int) -> dict[str, Json]:
     view = view_of(graph)
     return {
         "nodes": [_node(node, prefix, depth) for node in view.nodes],
@@ -369,6 +368,7 @@ def _region_data(graph: Graph, prefix: str, depth: int) -> dict[str, Json]:
 
 def _node(node: Facts, prefix: str, depth: int) -> dict[str, Json]:
     path = prefix + node.id
+    inside = prefix if node.is_item else f"{path}/"
     inner = [(label, body) for label, body in node.bodies if body.nodes] if depth < _MAX_DEPTH else []
     return {
         "path": path,
@@ -376,7 +376,7 @@ def _node(node: Facts, prefix: str, depth: int) -> dict[str, Json]:
         "kind": node.kind,
         "title": node.title,
         "lines": [*node.conditions, *node.details],
-        "groups": [{"label": label, **_region_data(body, f"{path}/", depth + 1)} for label, body in inner],
+        "groups": [{"label": label, **_region_data(body, inside, depth + 1)} for label, body in inner],
     }
 
 
@@ -390,15 +390,13 @@ def text(flow: Flow) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _region_tree(graph: Graph, indent: str, lines: list[str], depth: int) -> None:
+def _region_tree(graph: Region, indent: str, lines: list[str], depth: int) -> None:
     view = view_of(graph)
-    nothing = isinstance(graph.result, Lit) and graph.result.value is None
-    result = "" if nothing else short_text(graph.result)
-    rows = len(view.nodes) + bool(result)
+    rows = len(view.nodes) + bool(view.result)
     if depth >= _MAX_DEPTH and view.nodes:
         lines.append(f"{indent}└─ … nested deeper than {_MAX_DEPTH}")
         return
-    after = _start_after(graph, view)
+    after = _start_after(view)
     for i, node in enumerate(view.nodes):
         last = i == rows - 1
         words = [node.title, *node.conditions, *node.details]
@@ -418,14 +416,14 @@ def _region_tree(graph: Graph, indent: str, lines: list[str], depth: int) -> Non
             end = j == len(node.bodies) - 1
             lines.append(f"{inner}{'└─' if end else '├─'} {visible(label)}")
             _region_tree(body, inner + ("   " if end else "│  "), lines, depth + 1)
-    if result:
-        lines.append(f"{indent}└─ = {visible(result)}")
+    if view.result:
+        lines.append(f"{indent}└─ = {visible(view.result)}")
 
 
-def _start_after(graph: Graph, view: View) -> dict[int, list[str]]:
+def _start_after(view: View) -> dict[int, list[str]]:
     """Return the ids that each node starts after, in unordered regions."""
     ids: dict[int, list[str]] = {}
-    if not graph.ordered:
+    if not view.ordered:
         for before, node in view.edges:
             ids.setdefault(node, []).append(view.nodes[before].id)
     return ids

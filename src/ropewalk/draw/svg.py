@@ -13,9 +13,10 @@ import unicodedata
 import zlib
 from dataclasses import dataclass, field
 
-from ..ir import Flow, Graph
-from .diagram import Facts, size_of, view_of
+from ..ir import Flow
+from .diagram import size_of, view_of
 from .layout import Placed, Point, Size, place
+from .view import Facts, Region
 
 _STYLE = (
     # Texts: .id and .k are the id and the kind of a node, .c is a condition, .h and .l are the id and the other lines
@@ -75,7 +76,7 @@ def svg(flow: Flow) -> str:
 # --- measuring: from the inside out --------------------------------------------------------------
 
 
-def _measure_region(label: str, graph: Graph, depth: int) -> _Body:
+def _measure_region(label: str, graph: Region, depth: int) -> _Body:
     view = view_of(graph)
     boxes = [_measure_node(facts, depth) for facts in view.nodes]
     placed = place([box.size for box in boxes], view.edges)

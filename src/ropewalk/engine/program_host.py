@@ -6,6 +6,9 @@ entry of this kind at `plan`: a retry repeats the failed steps that it names. Th
 the entry of the call; its row, which has no value, is appended in the same turn, so both are one commit. The value of a
 failed step is its whole failure, of which the program gets a part. No step begins before every row so far is committed,
 because a resumed program must get the same in the same order.
+
+A retry offers the calls that succeeded and are not replayed: entries of this kind at `plan[offer-3]`. The program takes
+an offer at the same step, else at one with the same tool and arguments.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import json
 import random
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from ..errors import ExpressionError, JournalConflict, NodeFailed
@@ -25,12 +29,13 @@ from ..journal.past import load
 from ..journal.protocol import Entry
 from ..ops import Program as ProgramOp
 from ..plans import messages as m
+from ..plans.player import LocalPlayer, Player, play
 from ..plans.program import Program
 from ..plans.rows import Diverged, Row, digests_of, step_key
 from ..plans.session import Outcome, Session
 from ..values import Json
 from .compile.durable import failure_from_json, failure_to_json, wait_until
-from .compile.waits import receive
+from .compile.waits import answer_of, receive
 from .frame import KEY, RUN, NodeSlot, path_of
 from .timeouts import TaskDeadline, TaskGroup, clock, deadline_of_task, deadline_timer_of
 
@@ -44,12 +49,14 @@ class ProgramPlan:
 
     # program: Compiled to run in this process; None for one that runs in children.
     # bodies: The region of each tool, by its name in the program.
+    # nodes: The last node of that region, which calls the tool; None in an empty region.
     # calls: The node in that region whose entry is the result of the call; None if the value of the region is another.
     # durable: Whether its rows are journaled.
 
     op: ProgramOp
     program: Program | None
     bodies: Mapping[str, Any]
+    nodes: Mapping[str, NodeSlot | None]
     calls: Mapping[str, str | None]
     durable: bool
 
@@ -67,12 +74,13 @@ class ProgramHost:
         self._session: Session
         self._rows = 0
         self._committed: asyncio.Future[None] | None = None
-        self._has_entry = False  # True while the result of the row is in the entry of its call
+        self._has_entry = False  # True while the result of the next row is in the entry of its call
         self._begun: list[tuple[m.Request, float | None]] = []
         self._tasks: dict[str, TaskDeadline] = {}
         self._aborted: set[asyncio.Task[None]] = set()
         self._steps: dict[str, str] = {}  # the path of a step by its key in frames
         self._failures: dict[str, NodeFailed] = {}
+        self._offered: dict[int, tuple[Entry, Entry | None]] = {}  # the entry of an offer and the undo of its call
         self._error: BaseException | None = None
         self._has_news = False
         self.waiter: asyncio.Future[None] | None = None
@@ -86,51 +94,26 @@ class ProgramHost:
         if self._run.waits is not None:
             self._run.waits.groups.add(self)
         try:
-            rows = await self._recorded()
+            rows, offers = await self._recorded(), await self._recorded_offers()
+            digests = digests_of(self._plan.op.text)
             redact = str if self._run.secrets is None else self._redact
-            self._session = Session(rows, self, random.getrandbits(63), digests_of(self._plan.op.text), redact=redact)
-            program = self._plan.program
-            outcome = await (self._run_here(program) if program is not None else self._run_in_child())
-            return await self._end(outcome)
+            self._session = Session(rows, self, random.getrandbits(63), digests, offers=offers, redact=redact)
+            return await self._end(await play(self._session, self._player(), self))
         except Diverged as error:
             raise JournalConflict(self._run.id, self._path, str(error)) from None
         finally:
             await self._close()
 
-    async def _run_here(self, program: Program) -> Outcome:
-        session = self._session
-        machine, messages = program.start(self._inputs, session.seed, session.read)
-        try:
-            session.take(messages)
-            while session.outcome is None:
-                if (delivery := session.next()) is not None:
-                    session.take(machine.deliver(delivery))
-                else:
-                    await self._wait()
-            return session.outcome
-        finally:
-            machine.close()
-
-    async def _run_in_child(self) -> Outcome:
+    def _player(self) -> Player:
+        op, session, program = self._plan.op, self._session, self._plan.program
+        if program is not None:
+            return LocalPlayer(program, self._inputs, session.seed, session.read)
         from ..plans.boundary.pool import pool  # imported only where a program is contained
-        from ..plans.child_machine import KEEP_SECONDS, ChildMachine
+        from ..plans.child_machine import ChildMachine
 
-        op, session = self._plan.op, self._session
         tools = {tool.name: None if tool.parameters is None else [*tool.parameters] for tool, _ in op.tools}
         begin = m.Begin(op.text, tools, json.dumps(self._inputs), session.seed, op.function, [*op.reads])
-        machine = ChildMachine(begin, session.seed, session.read, pool())
-        try:
-            session.take(await machine.start(session.replayed or None))
-            while session.outcome is None:
-                if (delivery := session.next()) is not None:
-                    await self._commits()  # steps may have ended while the child computed
-                    session.take(await machine.deliver(delivery, session.ahead()))
-                else:
-                    with machine.leaving_after(KEEP_SECONDS):
-                        await self._wait()
-            return session.outcome
-        finally:
-            await machine.close()
+        return ChildMachine(begin, session.seed, session.read, pool())
 
     async def _end(self, outcome: Outcome) -> Json:
         if outcome.status == "completed":
@@ -139,9 +122,13 @@ class ProgramHost:
             now, failed_keys = self._run.now(), [step_key(path) for path in outcome.failed]
             data = {"line": outcome.line, "error": outcome.error, "failed": failed_keys}
             await self._run.log.append(Entry(self._path, ROW, self._node_slot.id, data, "", now, now))
-        failed = self._failures.get(outcome.failed[0]) if outcome.error == "ToolError" and outcome.failed else None
+        is_of_step = outcome.error in ("ToolError", "Rejected", "TimeoutError") and outcome.failed
+        failed = self._failures.get(outcome.failed[0]) if is_of_step else None
         if failed is not None:
             raise failed
+        if outcome.error == "Rejected":
+            node, message = self._node_slot.name, outcome.message
+            raise NodeFailed(self._path, message, node=node, tool=None, kind="Rejected", retryable=False)
         raise ExpressionError(f"line {outcome.line}: {outcome.error}: {outcome.message}")
 
     # --- the journal ------------------------------------------------------------------------------
@@ -166,6 +153,19 @@ class ProgramHost:
         self._rows = len(rows)
         return rows
 
+    async def _recorded_offers(self) -> list[Row]:
+        """Return what a retry offers to the program."""
+        past, offers = self._run.log.past, list[Row]()
+        while past:
+            entry = await self._past(f"{self._path}[offer-{len(offers)}]", ROW)
+            if entry is None:
+                break
+            path, kind, name, arguments, status, after, value, epoch = entry.data
+            offers.append(Row(path, kind, name, arguments, status, value, after))
+            place = f"{self._place(path)}/{entry.node}#{epoch}"
+            self._offered[id(offers[-1])] = entry, await self._past(place, "undo")
+        return offers
+
     async def _past(self, path: str, kind: str) -> Entry | None:
         past = self._run.log.past
         if type(past) is not dict:
@@ -186,11 +186,12 @@ class ProgramHost:
                 data.append(failure_to_json(self._failures[row.path]))
             elif not self._has_entry:
                 data.append(row.value)
+            self._has_entry = False
             entry = Entry(f"{self._path}[row-{self._rows}]", ROW, self._node_slot.id, data, "", now, now)
             self._committed = self._run.log.append(entry)
         self._rows += 1
 
-    async def _commits(self) -> None:
+    async def commits(self) -> None:
         """Wait until every row so far is committed."""
         while (committed := self._committed) is not None:
             await committed
@@ -200,13 +201,48 @@ class ProgramHost:
     def _redact(self, arguments: str) -> str:
         return json.dumps(self._run.redact(json.loads(arguments)))
 
-    def recorded(self, frame: Frame, entry: Entry) -> None:
+    def ended(self, frame: Frame, entry: Entry) -> None:
         """Take the result of a call that is being committed."""
         path = self._steps.get(frame[KEY])
         if path is not None:
             self._has_entry = True
             self._session.end(path, True, json.dumps(entry.data))
             self._has_entry = False
+
+    def take(self, offer: Row, path: str) -> None:
+        """Journal the call of an offer at the step that takes it, with its undo."""
+        if offer.kind != "call":
+            return
+        entry, undo = self._offered[id(offer)]
+        place = f"{self._place(path)}/{entry.node}"
+        if undo is not None:
+            made: Any = undo.data
+            if path != offer.path:
+                made = {**made, "made": {"run": self._run.id, "path": undo.path}}
+            self._run.log.append(replace(undo, path=place, data=made))
+        self._append_call(offer.name, replace(entry, path=place, kind="call", data=json.loads(offer.value)))
+
+    def recorded(self, call: m.Call) -> str | None:
+        """Return the result of a call that another run of the chain made, and journal it here, too."""
+        record, node_slot = getattr(self._run.program.caller, "record", None), self._plan.nodes[call.tool]
+        if record is None or node_slot is None or node_slot.tool is None:
+            return None
+        arguments = json.loads(call.arguments)
+        shown = self._run.redact(arguments) if self._run.secrets else arguments
+        place, now = f"{self._place(call.path)}/{node_slot.id}", self._run.now()
+        made: Entry | None = record.take(node_slot.tool, shown, f"{self._run.id}/{place}")
+        if made is None:
+            return None
+        if self._plan.durable:
+            entry = Entry(place, "call", node_slot.id, made.data, made.digest, now, now)
+            if node_slot.undo is not None:
+                node_slot.undo.record(self._run, entry, arguments, made.data)
+            self._append_call(call.tool, entry)
+        return json.dumps(made.data)
+
+    def _append_call(self, tool: str, entry: Entry) -> None:
+        self._run.log.append(entry)
+        self._has_entry = self._plan.calls[tool] is not None
 
     # --- what the session asks for -----------------------------------------------------------------
 
@@ -249,12 +285,12 @@ class ProgramHost:
     def pending(self) -> int:
         return 0
 
-    async def _wait(self) -> None:
+    async def wait(self) -> None:
         """Begin what was requested when the rows so far are committed, and wait until a step ends and is committed."""
         self._has_news = False
-        await self._commits()
+        await self.commits()
         await self._step_ends()
-        await self._commits()
+        await self.commits()
 
     async def _step_ends(self) -> None:
         begun, self._begun = self._begun, []
@@ -312,7 +348,7 @@ class ProgramHost:
                     del self._steps[key]
                 value = outcome.value
             elif isinstance(request, m.Question):
-                value = await self._ask(request)
+                value = await self._ask(request, due)
             else:
                 await wait_until(self._run, due or 0.0)
                 value = None
@@ -322,11 +358,18 @@ class ProgramHost:
             return
         self._session.end(path, True, json.dumps(value))
 
-    async def _ask(self, question: m.Question) -> Json:
-        word = "approval" if question.name == "approve" else "event"
-        place = f"{self._place(question.path)}/{question.name}"
-        about: dict[str, Json] = {word: self._run.redact(question.text)}
-        return self._run.redact(await receive(self._run, self._node_slot, place, about, None, self._plan.durable))
+    async def _ask(self, question: m.Question, due: float | None) -> Json:
+        run, slot, is_approval = self._run, self._node_slot, question.name == "approve"
+        about: dict[str, Json] = {"approval" if is_approval else "event": run.redact(question.text)}
+        base = place = f"{self._place(question.path)}/{question.name}"
+        number = 1
+        # Before a retry the program may have asked something else here.
+        while (asked := await self._past(place, "wait")) is not None and not about.items() <= asked.data.items():
+            number += 1
+            place = f"{base}@{number}"
+        answer = await receive(run, slot, place, about, lambda: question.seconds, self._plan.durable, due)
+        value = run.redact(answer)
+        return answer_of(value, place, slot, looked_at=True) if is_approval else value
 
     async def _close(self) -> None:
         """Cancel the steps in progress, and wait for them."""

@@ -21,7 +21,7 @@ from . import (
 from .accessors import Getter, constant_getter
 from .ast import Arr, Each, Expr, Fn, Lit, Obj, Path, Ref, Var, children
 from .closures import SPECIAL
-from .function_registry import FUNCTIONS, OF_PROGRAMS, Function, find_function, secret_change_message
+from .function_registry import FUNCTIONS, Function, secret_change_message
 from .functions import is_descending, rank
 from .operators import ERROR, LIST_ELEMENT, MISSING, Budget, OverBudget, evaluation_error, json_text, kind_of, weigh
 from .scope import BOOLEAN, BUDGET, Scope
@@ -241,7 +241,7 @@ def _value_sources(expr: Expr) -> list[tuple[str, Path]]:
     if isinstance(expr, Var):
         return [(expr.name, expr.path)]
     if isinstance(expr, Fn):
-        known = find_function(expr.name)
+        known = FUNCTIONS.get(expr.name)
         if expr.name in BOOLEAN or expr.name in ("-", "*", "/", "%", "neg"):
             return []
         if known is not None and known.returns in _SCALAR:
@@ -281,7 +281,7 @@ def call_getter(expr: Fn | Each, scope: Scope) -> Getter:
 
 
 def _function_getter(expr: Fn, scope: Scope) -> Getter:
-    known = find_function(expr.name)
+    known = FUNCTIONS.get(expr.name)
     if known is None:
         raise evaluation_error(f"unknown function {expr.name!r}", expr)
     gets = tuple((scope.operand if known.raw else scope.value)(arg) for arg in expr.args)
@@ -352,8 +352,6 @@ def _charge_arguments(args: list[Json], budget: Budget | None) -> None:
 
 def _with_place(error: ExpressionError, expr: Fn) -> ExpressionError:
     """Return a function's own error with its place in the expression, as the same class."""
-    if expr.name.startswith(OF_PROGRAMS):
-        return error  # it names the line of the program
     placed = evaluation_error(error.message, expr)
     return type(error)(placed.message, column=placed.column, suggestion=error.suggestion)
 

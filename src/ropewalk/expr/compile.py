@@ -71,9 +71,9 @@ def _count_growing(part: Fn) -> int:
     """Return how many growing values an operator or a function makes."""
     if part.name == "+":
         return max(1, len(part.args) - 1)
-    from .function_registry import find_function
+    from .function_registry import FUNCTIONS
 
-    known = find_function(part.name)
+    known = FUNCTIONS.get(part.name)
     return 1 if known is not None and known.budget and known.returns != "boolean" else 0
 
 

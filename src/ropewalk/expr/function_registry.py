@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Final, TypeAlias, TypeVar
 
 from ..errors import ExpressionError
@@ -64,20 +63,6 @@ class Function:
 FUNCTIONS: Final[dict[str, Function]] = {}
 """Every function of the language by name."""
 
-OF_PROGRAMS: Final = "py:"
-"""The beginning of the names of functions that only the graphs of plans use; no text can spell them."""
-_PROGRAM_FUNCTIONS: Final[dict[str, Function]] = {}
-
-
-def find_function(name: str) -> Function | None:
-    """Return the function of a name, also one that only plans use; None if there is none."""
-    if not name.startswith(OF_PROGRAMS):
-        return FUNCTIONS.get(name)
-    if not _PROGRAM_FUNCTIONS:
-        import_module(".python.functions", __package__)  # registers them; other flows do without
-    return _PROGRAM_FUNCTIONS.get(name)
-
-
 MANY: Final = -1
 
 
@@ -111,8 +96,7 @@ def function(
 
     def register(run: Run) -> Run:
         for name in words:
-            table = _PROGRAM_FUNCTIONS if name.startswith(OF_PROGRAMS) else FUNCTIONS
-            table[name] = Function(
+            FUNCTIONS[name] = Function(
                 name=name,
                 run=run,
                 least=least,

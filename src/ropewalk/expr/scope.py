@@ -16,7 +16,7 @@ from ..redaction import Redaction
 from ..values import Json
 from .accessors import Getter
 from .ast import Expr, Fn, Path, Ref, Var
-from .function_registry import find_function
+from .function_registry import FUNCTIONS
 from .operators import MISSING, Budget, evaluation_error, kind_of
 
 Resolve: TypeAlias = Callable[[Ref], tuple[Getter, Path]]
@@ -84,7 +84,7 @@ class Scope:
         """Build the closure of a condition: false, null and missing are False."""
         get = self.make(expr, self)
         if isinstance(expr, Fn):
-            known = find_function(expr.name)
+            known = FUNCTIONS.get(expr.name)
             if expr.name in BOOLEAN or (known is not None and known.returns == "boolean"):
                 return get
 

@@ -41,10 +41,18 @@ class ChildMachine:
     # begin: The program.
     # read: Returns what a clock shows.
     # pool: Where the children come from.
+    # keep_seconds: How long a program that waits keeps its child.
 
-    def __init__(self, begin: m.Begin, seed: int, read: Callable[[m.Clock], m.Reading], pool: Pool) -> None:
+    def __init__(
+        self,
+        begin: m.Begin,
+        seed: int,
+        read: Callable[[m.Clock], m.Reading],
+        pool: Pool,
+        keep_seconds: float = KEEP_SECONDS,
+    ) -> None:
         self._begin = replace(begin, seed=seed)
-        self._read, self._pool = read, pool
+        self._read, self._pool, self._keep_seconds = read, pool, keep_seconds
         self._guard = Guard(begin.tools)
         self._lease: AbstractAsyncContextManager[Child] | None = None
         self._child: Child | None = None
@@ -64,7 +72,6 @@ class ChildMachine:
 
     async def start(self, replayed: int | None) -> list[m.Message]:
         """Begin the program, and return the messages up to its first wait."""
-        # replayed: How many recorded deliveries follow; None for a new run.
         child = await self._begin_in_child(replayed or 0)
         if replayed is None:
             self._begin_live(child)
@@ -72,7 +79,6 @@ class ChildMachine:
 
     async def deliver(self, delivery: m.Delivery, ahead: Iterable[m.Delivery] | None) -> list[m.Message]:
         """Take a delivery, and return the messages up to the next wait."""
-        # ahead: The recorded deliveries that follow in a replay; None if the delivery is new.
         child = await self._present_child()
         await self._skip(child, delivery.path)
         if self._sent:
@@ -87,9 +93,9 @@ class ChildMachine:
         return self._judged(child, await self._turn(child, self._digest, self._read_clock))
 
     @contextmanager
-    def leaving_after(self, seconds: float) -> Iterator[None]:
-        """Give the child back if the block takes longer than these seconds."""
-        timer = asyncio.get_running_loop().call_later(seconds, self._begin_leaving)
+    def waiting(self) -> Iterator[None]:
+        """Give the child back if the block takes long."""
+        timer = asyncio.get_running_loop().call_later(self._keep_seconds, self._begin_leaving)
         try:
             yield
         finally:

@@ -109,6 +109,8 @@ class Guard:
         self._open.add(message.path)
         if isinstance(message, m.Timer) and not (math.isfinite(message.seconds) and message.seconds > 0):
             raise Forged
+        if isinstance(message, m.Question) and not 0 <= (message.seconds or 0) < math.inf:
+            raise Forged
 
     def _call(self, call: m.Call) -> m.Call:
         """Return the call with an id and arguments that the child did not write."""

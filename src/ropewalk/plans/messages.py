@@ -87,9 +87,12 @@ class Timer:
 class Question:
     """A question to a person (`approve` with a text) or to another system (`event` with a name)."""
 
+    # After `seconds` it is delivered as a failure; None for no limit.
+
     path: str
     name: str
     text: str
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +170,7 @@ _FIELD_TYPES: Final[dict[str, tuple[type[Any], ...]]] = {
     "int": (int,),
     "bool": (bool,),
     "float": (float, int),
+    "float | None": (float, int, type(None)),
     "list": (list,),
     "dict": (dict,),
 }

@@ -16,7 +16,7 @@ from .interpret.language import PLANS
 from .interpret.machine import Machine
 from .interpret.scope import ProgramScope
 from .interpret.statements import suspending_block
-from .read.names import global_names, mark_closed, mark_recursion, own_names, own_nodes, set_suspends
+from .read.names import global_names, mark_closed, mark_recursion, mark_values, own_names, own_nodes, set_suspends
 from .read.overlap import overlap_reads
 from .read.problems import Problem, Unreadable
 from .read.source import parse, too_deep
@@ -60,6 +60,7 @@ class Program:
     def _compile(self, tree: ast.Module, tools: Any, inputs: list[str], *, function: bool) -> None:
         _mark_unread(tree)
         mark_recursion(tree)
+        mark_values(tree)
         mark_closed(tree)
         body = tree.body
         if body and isinstance(body[-1], ast.Expr):

@@ -8,7 +8,7 @@
 | `call` | `late`, `late_failed` | how a cancelled call ended after all; it is never delivered |
 | `call`, `question` | `offer` | a result of an earlier run or attempt that the program may ask for again |
 | `timer` | `due`, `ok` | when it is due, in seconds since the epoch; that it fired |
-| `question` | `ok` | the answer |
+| `question` | `due`, `ok`, `failed` | until when it waits, if there is a limit; the answer; that nobody answered |
 | `clock` | `ok` | the seconds |
 
 Values and arguments are JSON texts: a journal of many rows is few objects.

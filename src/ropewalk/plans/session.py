@@ -26,7 +26,7 @@ class Ports(Protocol):
     """How a session reaches the world."""
 
     def begin(self, request: m.Request, due: float | None) -> None:
-        """Begin a step; `due` is when a timer fires, in seconds since the epoch."""
+        """Begin a step; `due` is when a timer fires or a question fails, in seconds since the epoch."""
         # `Session.end` takes the result.
 
     def abort(self, path: str) -> None:
@@ -40,6 +40,12 @@ class Ports(Protocol):
 
     def commit(self, row: Row) -> None:
         """Store a row."""
+
+    def take(self, offer: Row, path: str) -> None:
+        """Note that a step takes an offer; its row is committed next."""
+
+    def recorded(self, call: m.Call) -> str | None:
+        """Return the result of a call that another run made, as JSON; its row is committed next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,7 @@ class Session:
     # seed: Decides what `random` gives; a new run has this one, another one that of its journal.
     # digests: What a program's helpers, constants and transforms are, by name.
     # logged: How many printed texts an earlier attempt has logged.
+    # offers: Offers in addition to those among the rows.
     # redact: Returns arguments as JSON without secrets, as rows have them.
 
     def __init__(
@@ -84,13 +91,14 @@ class Session:
         seed: int = 0,
         digests: Mapping[str, str] | None = None,
         logged: int = 0,
+        offers: Sequence[Row] = (),
         redact: Callable[[str], str] = str,
     ) -> None:
         self.rows, self.ports, self._redact = rows, ports, redact
         self.outcome: Outcome | None = None
         self._logged = logged
         self._printed: list[str] = []
-        self._replay = Replay(rows)
+        self._replay = Replay(rows, offers)
         self._open: dict[str, m.Request] = {}
         self._unbegun: dict[str, m.Request] = {}
         self._known = 0  # how many rows the program knows
@@ -224,19 +232,27 @@ class Session:
         offers = self._replay.offers
         unbegun, self._unbegun = self._unbegun, {}
         for path, request in unbegun.items():
+            value: str | None
             offer = offers.take(path, self._row(request, "ok").key) if offers else None
             if offer is not None:
-                self._commit_ended(self._row(request, "ok", offer.value))
+                self.ports.take(offer, path)
+                value = offer.value
+            else:
+                value = self.ports.recorded(request) if isinstance(request, m.Call) else None
+            if value is not None:
+                self._commit_ended(self._row(request, "ok", value))
                 continue
             self._running.add(path)
-            self.ports.begin(request, self._due(request) if type(request) is m.Timer else None)
+            self.ports.begin(request, self._due(request))
 
-    def _due(self, timer: m.Timer) -> float:
-        due = self._replay.dues.get(timer.path)
-        if due is None:
-            due = self.ports.clock("now") + timer.seconds
-            if timer.seconds >= KEPT_SECONDS:
-                self._commit(Row(timer.path, "timer", timer.name, json.dumps(timer.seconds), "due", json.dumps(due)))
+    def _due(self, request: m.Request) -> float | None:
+        """Return when a timer fires, or until when a question waits; None for no limit."""
+        seconds = None if isinstance(request, m.Call) else request.seconds
+        due = self._replay.dues.get(request.path)
+        if due is None and seconds is not None:
+            due = self.ports.clock("now") + seconds
+            if seconds >= KEPT_SECONDS:
+                self._commit(self._row(request, "due", json.dumps(due)))
         return due
 
     def waits(self) -> tuple[m.Question, ...]:
@@ -279,10 +295,10 @@ class Replay:
     # dues: When recorded timers are due, by path.
     # offers: The results that the program may ask for.
 
-    def __init__(self, rows: Sequence[Row]) -> None:
+    def __init__(self, rows: Sequence[Row], offers: Sequence[Row] = ()) -> None:
         self.cancelled: set[str] = set()
         self.dues = {row.path: json.loads(row.value) for row in rows if row.status == "due"}
-        self.offers = Offers(rows)
+        self.offers = Offers([*rows, *offers])
         self._rows: deque[tuple[int, Row]] = deque()
         self._clocks = deque(row for row in rows if row.kind == "clock")
         self.expected: dict[str, Row] = {}

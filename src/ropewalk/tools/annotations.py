@@ -45,7 +45,7 @@ def effect_of(
     for pattern, effect in (configured or {}).items():
         if name == pattern or fnmatchcase(name, pattern):
             return "destructive" if effect == "destructive" else "read" if effect == "read" else "write"
-    if name.startswith("ropewalk:"):  # the clock, chance, the model change nothing; programs of a model may
+    if name.startswith("ropewalk:"):  # records and the model change nothing; programs of a model may
         return "write" if name.endswith(("_plan", "_run")) and name != "ropewalk:check_plan" else "read"
     hints = (tool.annotations if tool is not None else None) or {}
     if hints.get("readOnlyHint") is True:

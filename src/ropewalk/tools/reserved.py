@@ -17,11 +17,11 @@ PLANS: Final = "plans"
 """The namespace of the tools that saved plans are."""
 LOCAL: Final = ("impl:", "dataset:", "experience:", "cli-agent:")
 """The prefixes of tools that are files in the directory of a definition."""
-WORLD: Final = ("now", "today", "time", "uuid", "random", "value")
-"""The built-in tools that read the clock, chance or another run for a plan."""
+VALUE: Final = "value"
+"""The built-in tool that reads for a plan what another run recorded."""
 PLAN_TOOLS: Final = ("find_tools", "check_plan", "run_plan", "resume_run", "save_plan", "store_plan")
 """The built-in tools by which agents write and run plans."""
-_BUILT_IN: Final = ("model", "approval", *WORLD, *PLAN_TOOLS)
+_BUILT_IN: Final = ("model", "approval", VALUE, *PLAN_TOOLS)
 _MOST: Final = 5  # saved plans that a message lists
 
 

@@ -80,7 +80,8 @@ def _changed_fields(old: Node, new: Node) -> Iterator[str]:
         yield "kind"
     else:
         for field in dataclasses.fields(new.op):  # type: ignore[arg-type]
-            if _without_nodes(getattr(old.op, field.name)) != _without_nodes(getattr(new.op, field.name)):
+            before, after = (_without_nodes(getattr(node.op, field.name)) for node in (old, new))
+            if field.compare and before != after:
                 yield new.meta.labels.get(field.name, field.name)
     for name in ("after", "gate", "when", "result", "writes", "policy"):
         if differs(old, new, name):

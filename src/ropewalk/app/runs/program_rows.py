@@ -2,34 +2,103 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final
 
-from ...journal.protocol import Entry
-from ...plans.rows import Row
+from ...journal.protocol import Entry, Key
+from ...plans.rows import Offers, Row, step_key
+from ...values import Json
 
-_ROW: Final = re.compile(r"(.*)\[row-(\d+)\]")
+_WITHOUT_VALUE: Final = 6
+"""The length of a row whose value is in the entry of its call."""
+_ROW: Final = re.compile(r"(.*)\[(row|offer)-(\d+)\]")
 
 
-def row_entries(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
-    """Return the entries of the rows of each program in order, by the path of the program."""
+def row_entries(entries: Iterable[Entry], kind: str = "row") -> dict[str, list[Entry]]:
+    """Return the entries of the rows of each program in order, by the path of the program; or those of its offers."""
     numbered: dict[str, list[tuple[int, Entry]]] = {}
     for entry in entries:
         place = _ROW.fullmatch(entry.path) if entry.kind == "row" else None
-        if place is not None:
-            numbered.setdefault(place[1], []).append((int(place[2]), entry))
+        if place is not None and place[2] == kind:
+            numbered.setdefault(place[1], []).append((int(place[3]), entry))
     return {path: [entry for _, entry in sorted(rows, key=itemgetter(0))] for path, rows in numbered.items()}
 
 
 def row_of(entry: Entry) -> Row:
     """Return the row of an entry; the result of a call is in the entry of the call, and not in its row."""
     data: Any = entry.data
-    path, kind, name, arguments, status, after, *value = data
+    path, kind, name, arguments, status, after, *value = data  # an offer has the epoch of its retry behind the value
     return Row(path, kind, name, arguments, status, value[0] if value else "null", after)
 
 
 def rows_of(entries: Iterable[Entry]) -> dict[str, list[Row]]:
     """Return the rows of each program in order, by the path of the program."""
     return {path: [row_of(entry) for entry in rows] for path, rows in row_entries(entries).items()}
+
+
+def arguments_in_rows(entries: Iterable[Entry]) -> dict[str, Json]:
+    """Return the arguments of the calls that programs made, by the paths of the calls."""
+    return {
+        f"{program}[{step_key(row.path)}]/{row.name}": json.loads(row.arguments)
+        for program, rows in rows_of(entries).items()
+        for row in rows
+        if row.kind == "call"
+    }
+
+
+def line_of_ending(entries: Iterable[Entry]) -> int | None:
+    """Return the line at which a program failed for the last time; None if no program failed."""
+    lines = [entry.data["line"] for entry in entries if entry.kind == "row" and isinstance(entry.data, dict)]
+    return lines[-1] if lines else None  # type: ignore[return-value]
+
+
+def free_offers(rows: Iterable[Row], offers: Iterable[Row]) -> tuple[list[Row], set[str]]:
+    """Return the offers that no row took, and the paths of the steps that took one."""
+    rest, taken = Offers(offers), set[str]()
+    for row in rows:
+        if row.kind == "call" and row.status == "ok" and rest.take(row.path, row.key) is not None:
+            taken.add(row.path)
+    return rest.left(), taken
+
+
+def repeated_rows(program: str, entries: Iterable[Entry], repeated: Container[str]) -> tuple[list[Key], list[Entry]]:
+    """Return the keys of what a retry of a program does not replay, and the offers that it makes of what succeeded."""
+    # repeated: The keys of the steps that are repeated.
+    listed = list(entries)
+    rows = row_entries(listed).get(program, [])
+    first = next((at for at, entry in enumerate(rows) if step_key(row_of(entry).path) in repeated), None)
+    if first is None:
+        return [], []
+    before = [row_of(entry) for entry in row_entries(listed, "offer").get(program, [])]
+    _, taken = free_offers(map(row_of, rows), before)
+    inside: dict[str, list[Entry]] = {}
+    for entry in listed:
+        if entry.path.startswith(f"{program}["):
+            inside.setdefault(entry.path[len(program) + 1 :].partition("]")[0], []).append(entry)
+    keys = [(entry.path, entry.kind) for entry in rows[first:]]
+    offers: list[Entry] = []
+    for entry in rows[first:]:
+        row = row_of(entry)
+        key = step_key(row.path)
+        # A question that is asked again finds its answer at its place.
+        if row.kind != "call" or key in repeated:
+            continue
+        # Everything at the step is forgotten, because the program may make another call there.
+        keys += [(fact.path, fact.kind) for fact in inside.get(key, ())]
+        if row.path in taken or row.status not in ("ok", "late"):
+            continue
+        call = next((fact for fact in inside.get(key, ()) if fact.kind == "call" and _is_of(fact, program, key)), entry)
+        value = json.dumps(call.data) if len(entry.data) == _WITHOUT_VALUE else row.value  # type: ignore[arg-type]
+        data: list[Json] = [row.path, row.kind, row.name, row.arguments, "offer", min(row.after, first), value]
+        path = f"{program}[offer-{len(before) + len(offers)}]"
+        offers.append(replace(call, path=path, kind="row", data=data))
+    return keys, offers
+
+
+def _is_of(call: Entry, program: str, key: str) -> bool:
+    """Return True for the call of a step itself, and not one of a flow inside it."""
+    return call.path == f"{program}[{key}]/{call.node}"

@@ -75,6 +75,8 @@ class RetryPlan:
     """For each name in `inside` the error to raise if no run inside this one has it."""
     repeated: tuple[Attempt, ...] = ()
     """Calls that took effect before, and are made again."""
+    offers: tuple[Entry, ...] = ()
+    """Results that programs of the run may take again."""
 
 
 async def retry(
@@ -170,15 +172,16 @@ def plan_retry(
     # Named nodes run again with all that depends on them; without names, the failed steps do.
     for instance in instances_of_nodes(result, flow, nodes):
         plan.rerun(instance)
-    if nodes:
-        _require_fatal_covered(row, plan, [item for item in failed_steps if item.fatal])
-    else:
+    if not nodes:
         _add_failed(plan, failed_steps, parts)
+    keys, offers = plan.changes(entries)
+    if nodes:
+        _require_fatal_covered(row, plan, keys, [item for item in failed_steps if item.fatal])
     if any(plan.holds(path) for path in accepted_paths):
         raise NothingToRetry(row.id, "a node cannot be accepted and run again; leave it out of one of the two")
     repeated_attempts = [item.last for item in result.current() if plan.holds(item.last.path)]
     return RetryPlan(
-        plan.keys_to_forget(entries),
+        keys,
         [
             (part, from_start)
             for path, part in parts.items()
@@ -188,6 +191,7 @@ def plan_retry(
         inside,
         missing,
         tuple(select_repeated(repeated_attempts)),
+        tuple(offers),
     )
 
 
@@ -263,9 +267,10 @@ def _add_failed(plan: RerunPlan, failed_steps: list[Failure], parts: dict[str, R
             plan.rerun(last.instance)
 
 
-def _require_fatal_covered(row: RunRow, plan: RerunPlan, fatal: list[Failure]) -> None:
+def _require_fatal_covered(row: RunRow, plan: RerunPlan, keys: Iterable[Key], fatal: list[Failure]) -> None:
+    forgotten_paths = {path for path, _ in keys} | plan.ended
     unplanned = [
-        item.attempt for item in fatal if not (plan.holds(item.attempt.path) or item.attempt.path in plan.ended)
+        item.attempt for item in fatal if not (plan.holds(item.attempt.path) or item.attempt.path in forgotten_paths)
     ]
     if unplanned:
         names = ", ".join(dict.fromkeys(item.instance.base for item in unplanned[:3]))
@@ -303,9 +308,15 @@ async def _forget_steps(
         await log.append(entry)
         past[entry.path, entry.kind] = entry
     # A call that is repeated has taken effect before, so that effect keeps its undo.
-    for path, kind in plan.keys:
-        if kind == "undo" and (path, kind) in past and "#" not in path:
-            await log.append(replace(past[path, kind], path=f"{path}#{log.run.epoch}"))
+    undos = [past[key] for key in plan.keys if key[1] == "undo" and key in past and "#" not in key[0]]
+    epoch = log.run.epoch
+    kept = [replace(undo, path=f"{undo.path}#{epoch}") for undo in undos]
+    # If the process dies here, a result is both offered and recorded at its step. It counts once, because a recorded
+    # step takes the offer for it.
+    kept += [replace(offer, data=[*offer.data, epoch]) for offer in plan.offers]  # type: ignore[misc]
+    for entry in kept:
+        await log.append(entry)
+        past[entry.path, entry.kind] = entry
     await log.forget(forgotten_keys)
     return forgotten_keys
 

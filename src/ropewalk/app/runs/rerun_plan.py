@@ -13,10 +13,9 @@ from ...fast_dataclass import dataclass
 from ...ir import Flow, Graph, nodes_of
 from ...journal.protocol import Entry, Key
 from ...ops import Loop, Program, Wait
-from ...plans.rows import step_key
 from ...values import did_you_mean
 from .instances import Attempt, Instance, Instances, without_attempts
-from .program_rows import row_entries, row_of
+from .program_rows import repeated_rows, row_entries
 
 ENDED = frozenset(("attempt", "call_failed", "node", "row", "skip"))
 """Kinds of entries that record how an attempt ended. The other kinds record what it did."""
@@ -48,7 +47,7 @@ class RerunPlan:
         # An approval answers one call: who repeats the call asks again.
         region, id = instance.region, instance.node.id
         for node in region.graph.nodes:
-            if isinstance(node.op, Wait) and node.op.made_by == id:
+            if isinstance(node.op, Wait) and node.op.call is not None and node.op.call.made_by == id:
                 self.redo.add(region.prefix + node.id)
         self._rerun_later_nodes(instance)
 
@@ -61,33 +60,23 @@ class RerunPlan:
         """Return True if everything at this path is repeated."""
         return any(part in self.redo for part in _around(path))
 
-    def keys_to_forget(self, entries: Iterable[Entry]) -> list[Key]:
-        """Return the keys of the entries to forget."""
+    def changes(self, entries: Iterable[Entry]) -> tuple[list[Key], list[Entry]]:
+        """Return the keys of the entries to forget, and what the programs of the run are offered."""
         listed = list(entries)
-        rows = self._rows_to_forget(listed)
-        return [
+        keys = [
             (entry.path, entry.kind)
             for entry in listed
-            if self.holds(entry.path)
-            or (entry.path in self.ended and entry.kind in ENDED)
-            or (entry.kind == "row" and entry.path in rows)
+            if self.holds(entry.path) or (entry.path in self.ended and entry.kind in ENDED)
         ]
-
-    def _rows_to_forget(self, entries: Iterable[Entry]) -> set[str]:
-        """Return the paths of the rows of programs from the first repeated step on."""
-
-        # The results of later steps stay: a step that the program requests at the same place again takes its result.
-        forgotten: set[str] = set()
-        for program, rows in row_entries(entries).items():
-            if program not in self.ended:
-                continue
-            repeated = {path.removeprefix(f"{program}[").partition("]")[0] for path in self.redo}
-            is_after = False
-            for entry in rows:
-                is_after = is_after or step_key(row_of(entry).path) in repeated
-                if is_after:
-                    forgotten.add(entry.path)
-        return forgotten
+        offers: list[Entry] = []
+        for program in row_entries(listed):
+            inside = (path for path in (*self.redo, *self.ended) if path.startswith(f"{program}["))
+            repeated = {path.removeprefix(f"{program}[").partition("]")[0] for path in inside}
+            if program in self.ended and not self.holds(program):
+                more, made = repeated_rows(program, listed, repeated)
+                keys += more
+                offers += made
+        return list(dict.fromkeys(keys)), offers
 
     def _rerun_later_nodes(self, instance: Instance) -> None:
         while instance.base not in self._visited:
@@ -130,8 +119,6 @@ def latest_failures(instances: Instances) -> Iterator[Failure]:
         for instance in region.nodes.values():
             last, on_error = instance.last, instance.node.policy.on_error
             fact = last.facts.get("attempt")
-            if on_error is not None and on_error.deferred:
-                on_error = None  # a later node raises the failure again
             if fact is not None and (fact.data["due"] is not None or (on_error is not None and not on_error.reported)):
                 continue  # a retry is due, or an error strategy handled it
             is_fatal = fatal and not (fact is not None and on_error is not None)
@@ -150,9 +137,7 @@ def _is_refused(attempt: Attempt) -> bool:
     if not isinstance(op, Wait) or signal is None:
         return False
     message = signal.data.get("value")
-    return "late" in signal.data or (
-        op.approval is not None and not (isinstance(message, dict) and message.get("approved"))
-    )
+    return "late" in signal.data or (op.asks and not (isinstance(message, dict) and message.get("approved")))
 
 
 def successors(graph: Graph) -> dict[str, list[str]]:

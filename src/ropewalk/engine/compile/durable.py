@@ -165,7 +165,7 @@ class DurableCall:
         except InvalidValue as exc:
             raise await _too_large(run, node_slot, entry, exc) from exc
         if node_slot.host_slot is not None:
-            frame[PARENT][node_slot.host_slot].recorded(frame, entry)
+            frame[PARENT][node_slot.host_slot].ended(frame, entry)
         if self._defers_commit and not committed.done():
             return PendingCommit(value, committed)
         await committed

@@ -58,9 +58,8 @@ def node_failure(exc: Exception, node_slot: NodeSlot, frame: Frame, attempts: in
         reason += _null_references(exc, node_slot)
     message = frame[RUN].redact(reason)
     kind = getattr(exc, "kind", None) or type(exc).__name__  # a failure read back keeps its kind
-    tool = node_slot.tool or getattr(exc, "tool", None)  # a program raises the failure of an earlier call again
     failed = NodeFailed(
-        path_of(frame, node_slot), message, node=node_slot.name, tool=tool, kind=kind, attempts=attempts
+        path_of(frame, node_slot), message, node=node_slot.name, tool=node_slot.tool, kind=kind, attempts=attempts
     )
     failed.ran, failed.ran_at = getattr(exc, "ran", False) is True, inside(frame[RUN].id, exc)
     failed.retryable = getattr(exc, "retryable", True) is not False and not isinstance(exc, ExpressionError)

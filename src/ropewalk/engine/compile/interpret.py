@@ -23,14 +23,16 @@ def interpret(op: ProgramOp, site: CompileContext) -> Step:
     slot = site.scope.region.slot()
     bodies = {tool.name: site.body(body, binds="map") for tool, body in op.tools}
     calls = {name: _recorded_call(body, slot) for name, body in bodies.items()}
-    plan = ProgramPlan(op=op, program=program, bodies=bodies, calls=calls, durable=site.builder.durable)
+    nodes = {name: next(reversed(body.region.node_slots.values()), None) for name, body in bodies.items()}
+    plan = ProgramPlan(op=op, program=program, bodies=bodies, nodes=nodes, calls=calls, durable=site.builder.durable)
     inputs, node_slot = site.expr(op.inputs), site.node_slot
 
-    async def run(frame: Frame) -> Yield:
+    async def run(frame: Frame) -> Any:
         values: Any = inputs(frame)
         host = frame[slot] = ProgramHost(plan, node_slot, frame, values)
         try:
-            return Yield(await host.run())
+            value = await host.run()
+            return Yield(value) if bodies else value  # only a node with regions gives a Yield
         finally:
             frame[slot] = None
 

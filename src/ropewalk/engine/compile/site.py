@@ -16,7 +16,7 @@ from ...expr.ast import Expr, Lit, Obj, Path, Ref, brief
 from ...expr.compile import compile_condition, compile_expr, needs_budget
 from ...expr.scope import SecretsOf
 from ...ir import Getter, Graph, Step, Yield, whole
-from ...ops import Call, Program, in_milliseconds
+from ...ops import Call, Program, Wait, in_milliseconds
 from ...redaction import Redaction
 from ...tools.version import tool_version
 from ...values import Json
@@ -374,16 +374,15 @@ class CompileContext:
 
         return Step(whole, pause)
 
-    def wait(
-        self, text: Expr, approval: bool, timeout: Expr | None, call: Expr | None = None, made_by: str = "", /
-    ) -> Step:
-        seconds = _seconds(self.expr(timeout)) if timeout is not None else None
-        looked_at = approval and self.node_slot.node.id in self.builder.approvals
-        from .waits import ApprovedCall, wait  # imported only by flows that wait
+    def wait(self, op: Wait, /) -> Step:
+        from .waits import CallApproval, wait  # imported only by flows that wait
 
-        approved = None if call is None else ApprovedCall(self.expr(call), made_by, self._tool_version)
-        what = _require_text(self.expr(text))
-        return wait(what, approval, seconds, self.node_slot, self.builder.durable, looked_at, approved)
+        seconds = _seconds(self.expr(op.timeout)) if op.timeout is not None else None
+        looked_at = op.asks and self.node_slot.node.id in self.builder.approvals
+        text = op.event if op.event is not None else op.approval
+        approved = None if op.call is None else CallApproval(op.call, self.expr(op.call.args), self._tool_version)
+        get_text = None if text is None else _require_text(self.expr(text))
+        return wait(get_text, op.asks, seconds, self.node_slot, self.builder.durable, looked_at, approved)
 
     def _tool_version(self, tool_id: str) -> str | None:
         """Return the version of a tool as it is now; None if there is no such tool."""

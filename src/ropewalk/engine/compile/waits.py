@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -11,7 +12,8 @@ from ...ir import Getter, Step, whole
 from ...journal.open_waits import signal_name
 from ...journal.past import load
 from ...journal.protocol import Entry, OpenWait
-from ...values import Json
+from ...ops import ApprovedCall
+from ...values import Json, digest
 from ..frame import RUN, Frame, NodeSlot, path_of
 from ..timeouts import clock
 from ..waits import Pending, Waits
@@ -20,39 +22,47 @@ ROUND: Final = "round"
 """In the record of a wait: what the call that asks needs to be continued. Nobody has to read it."""
 
 
-class ApprovedCall(NamedTuple):
-    """The call that an approval is for."""
+class CallApproval(NamedTuple):
+    """The approval of a call, compiled."""
 
-    # Returns `{tool, version, digest}` for a frame.
-    describe: Getter
-    # The node in the same region that makes the call.
-    made_by: str
+    call: ApprovedCall
+    # Returns the arguments of the call.
+    arguments: Getter
     # Returns the version of a tool as it is now; None if there is no such tool.
     version_of: Callable[[str], str | None]
 
-    async def check(self, run: Any, path: str, call: Any) -> None:
+    def describe(self, frame: Frame) -> dict[str, Json]:
+        """Return what a person is asked, and what the approval is for."""
+        # With its digest the approval fits no other call and no question of a program.
+        tool, version, arguments = self.call.tool, self.call.version, self.arguments(frame)
+        mark = digest(["call", tool, version, arguments])[:16]
+        question = f"Call {tool} with {json.dumps(arguments, ensure_ascii=False)}? [{mark}]"
+        return {"approval": question, "call": {"tool": tool, "version": version, "digest": mark}}
+
+    async def check(self, run: Any, path: str) -> None:
         """Raise NodeFailed if the tool has changed since the approval was asked, and the call is still to be made."""
-        if call["version"] is None or self.version_of(call["tool"]) in (None, call["version"]):
+        call = self.call
+        if call.version is None or self.version_of(call.tool) in (None, call.version):
             return  # a tool that is gone fails in its call
         before, past = path.rpartition("/")[0], run.log.past
-        made = f"{before}/{self.made_by}" if before else self.made_by
+        made = f"{before}/{call.made_by}" if before else call.made_by
         for kind in ("call", "call_failed"):
             if type(past) is not dict:
                 await load(past, (made, kind))
             if past.get((made, kind)) is not None:
                 return
-        message = f"{call['tool']} has changed since the approval was asked; the call needs a new approval"
-        raise NodeFailed(path, message, node=made, tool=call["tool"], kind="Rejected", retryable=False)
+        message = f"{call.tool} has changed since the approval was asked; the call needs a new approval"
+        raise NodeFailed(path, message, node=made, tool=call.tool, kind="Rejected", retryable=False)
 
 
 def wait(
-    text: Getter,
+    text: Getter | None,
     approval: bool,
     timeout: Getter | None,
     node_slot: NodeSlot,
     durable: bool,
     looked_at: bool,
-    approved: ApprovedCall | None = None,
+    approved: CallApproval | None = None,
 ) -> Step:
     """Compile a wait."""
 
@@ -63,15 +73,15 @@ def wait(
 
     async def wait_for_signal(frame: Frame) -> Json:
         run: Any = frame[RUN]
-        path, about = path_of(frame, node_slot), {word: run.redact(text(frame))}
-        call = None if approved is None else approved.describe(frame)
-        if call is not None:
-            about["call"] = call
+        path, about = path_of(frame, node_slot), {word: text(frame)} if text is not None else {}
+        if approved is not None:
+            about = approved.describe(frame)
+        about[word] = run.redact(about[word])
         seconds = (lambda: timeout(frame)) if timeout is not None else None
         value = run.redact(await receive(run, node_slot, path, about, seconds, durable))
         if approved is not None:
-            await approved.check(run, path, call)
-        return _answer(value, path, node_slot, looked_at) if approval else value
+            await approved.check(run, path)
+        return answer_of(value, path, node_slot, looked_at) if approval else value
 
     return Step(whole, wait_for_signal)
 
@@ -83,15 +93,17 @@ async def receive(
     about: dict[str, Json],
     timeout: Callable[[], float | None] | None,
     durable: bool,
+    due: float | None = None,
 ) -> Json:
     """Record a wait, unless an earlier process has, and return what arrives for it, secrets included."""
 
     # `timeout`: Returns the seconds until the wait fails; None for no limit.
+    # `due`: When it fails, if that is already recorded.
     waits: Waits = run.waits
     entry = run.log.past.get((path, "wait"))
     is_resumed = entry is not None
     if entry is None:
-        entry = _wait_entry(run, node_slot, path, about, timeout() if timeout is not None else None)
+        entry = _wait_entry(run, node_slot, path, about, timeout() if timeout is not None else None, due)
         if durable:
             await run.log.append(entry)
     else:
@@ -122,10 +134,13 @@ async def receive(
     return value
 
 
-def _wait_entry(run: Any, node_slot: NodeSlot, path: str, about: dict[str, Json], seconds: float | None) -> Entry:
+def _wait_entry(
+    run: Any, node_slot: NodeSlot, path: str, about: dict[str, Json], seconds: float | None, due: float | None
+) -> Entry:
     """Return the entry of a wait that begins now."""
     now = run.now()
-    due = None if seconds is None else now + seconds
+    if due is None and seconds is not None:
+        due = now + seconds
     data: dict[str, Any] = {**about, "node": node_slot.name, "timeout": seconds, "due": due}
     return Entry(path, "wait", node_slot.id, data, "", now, now)
 
@@ -145,7 +160,7 @@ def _late(path: str, node_slot: NodeSlot, data: dict[str, Json]) -> NodeFailed:
     return NodeFailed(path, message, node=node_slot.name, tool=None, kind="ToolTimeout")
 
 
-def _answer(value: Json, path: str, node_slot: NodeSlot, looked_at: bool) -> Json:
+def answer_of(value: Json, path: str, node_slot: NodeSlot, looked_at: bool) -> Json:
     """Return the answer to an approval as the value of the node."""
     fields = value if type(value) is dict else {}
     answer = {"approved": fields.get("approved"), "by": fields.get("by"), "note": fields.get("note")}

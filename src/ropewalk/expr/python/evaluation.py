@@ -1,4 +1,4 @@
-"""One evaluation of a piece: its budget, the line it is at, what it prints, and the values that can be called."""
+"""One evaluation of a program: its budget, the line it is at, what it prints, and the values that can be called."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNCATCHABLE: Final = (ProgramExit, OverBudget, Refused, RecursionError, MemoryEr
 """What no `except` of a program catches."""
 
 MAX_BITS: Final = 4096
-"""How many bits an integer may have while a piece computes with it."""
+"""How many bits an integer may have while a program computes with it."""
 
 MAX_CALLS: Final = 60
 """How deep local functions may call each other."""
@@ -38,7 +38,7 @@ _SIZED: Final[tuple[type[Any], ...]] = (
 
 
 class Evaluation:
-    """The budget and the printed text of one evaluation of a piece."""
+    """The budget and the printed text of one evaluation."""
 
     # `budget`: Steps, seconds and bytes that are left.
     # `line`: The line of the statement that is being executed, from 1.

@@ -14,7 +14,6 @@ from itertools import islice
 from typing import Any, Final
 
 from .builtins import FUNCTIONS, TYPE_NAMES
-from .chance import CHANCE
 from .evaluation import BuiltinFunction, Evaluation, LocalFunction
 from .failures import EXCEPTIONS
 from .formatting import converted, format_value
@@ -104,7 +103,7 @@ def _global(node: ast.Name, scope: Scope) -> Getter:
     if name in TYPE_NAMES or name in EXCEPTIONS:
         kind = TYPE_NAMES.get(name) or EXCEPTIONS[name]
         return lambda frame: kind
-    function = FUNCTIONS.get(name) or CHANCE.get(name)
+    function = FUNCTIONS.get(name)
     if function is not None:
         return lambda frame: BuiltinFunction(name, function, frame[0])
     if name == "__name__":

@@ -83,21 +83,6 @@ def exception_record(error: BaseException, line: int | None = None) -> dict[str,
     return record
 
 
-def exception_from(record: dict[str, Any]) -> BaseException:
-    """Return the exception of a record."""
-
-    # It has the same class, arguments and message, and the record itself.
-    kind = EXCEPTIONS.get(record["type"], ToolError)
-    if issubclass(kind, ToolError):
-        error: BaseException = kind(
-            record["message"], record.get("tool", ""), record.get("kind", ""), tuple(record.get("bases", ()))
-        )
-    else:
-        error = kind(*record["args"])
-    error.__dict__[_RECORD] = record
-    return error
-
-
 def kind_of(error: BaseException) -> type[BaseException]:
     """Return the class of an exception; that of a ToolError derives from the class that its tool raised."""
     own: Any = type(error)

@@ -18,7 +18,7 @@ from .backtracking import MOST, parsed_pattern, steps_of
 from .evaluation import Evaluation
 from .method_table import METHODS
 from .operations import FIELDS
-from .values import Refused, register_kind
+from .values import Refused
 
 _FLAGS: Final = {re.IGNORECASE: "i", re.MULTILINE: "m", re.DOTALL: "s"}
 _KNOWN_FLAGS: Final = int(re.IGNORECASE | re.MULTILINE | re.DOTALL | re.UNICODE)
@@ -337,5 +337,3 @@ METHODS[Match] = {
     "end": lambda evaluation, match, group=0: match.spans[match.number(group)][1],
     "span": lambda evaluation, match, group=0: tuple(match.spans[match.number(group)]),
 }
-register_kind(Pattern, "pattern", lambda value: [value.pattern, value.flags], lambda content: Pattern(*content))
-register_kind(Match, "match", lambda value: [value.text, value.spans, value.names], lambda content: Match(*content))

@@ -57,12 +57,12 @@ class Language:
 
 
 _KNOWN_MEMBERS: Final = ("__name__", "__class__", "__qualname__")
-PIECES: Final = Language()
-"""The language of the pieces between calls."""
+BASE: Final = Language()
+"""The language of this folder alone."""
 
 
 class Scope:
-    """The names of a function, a comprehension or the piece itself."""
+    """The names of a function, a comprehension or the program itself."""
 
     is_class = False
     """True in the body of a class, whose names only that body sees."""
@@ -74,7 +74,7 @@ class Scope:
         imports: dict[str, str] | None = None,
         comprehension: bool = False,
         inside: bool = False,
-        language: Language = PIECES,
+        language: Language = BASE,
     ) -> None:
         self.slots = {name: FIRST_SLOT + index for index, name in enumerate(dict.fromkeys(names))}
         self.parent = parent

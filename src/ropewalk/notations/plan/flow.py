@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from ...expr.ast import Fn, Lit, Obj, Ref
+from ...expr.ast import Obj, Ref
 from ...ir import Flow, Graph, Node
-from ...ops import Call, Program, ProgramTool, Wait
-from ...plans.read.tools import PlanTool
+from ...ops import ApprovedCall, Call, Program, ProgramTool, Wait
+from ...outline import Outline
+from ...plans.read.tools import RECORD_TOOL, VALUE_TOOL, PlanTool
 
 PROGRAM: Final = "program"
 """The id of the node that interprets the program."""
-_ASKS: Final = re.compile(r"\b(approve|wait_for)\b")
+_READS_RECORD: Final = re.compile(r"\bvalue\s*\(")
 _ITEM: Final = Ref("item")
 
 
@@ -26,19 +27,22 @@ def program_flow(
     function: bool = False,
     contained: bool = False,
     overlap: bool = False,
+    outline: Outline | None = None,
 ) -> Flow:
     """Return the flow that interprets a program, which is not read here."""
 
     # overlap: Whether neighbouring calls of tools that only read begin together.
+    if _READS_RECORD.search(code) is not None:
+        tools = {**tools, VALUE_TOOL: PlanTool(id=RECORD_TOOL, parameters=("place",), reads=True)}
     known = {tool: ProgramTool(name=tool, parameters=facts.parameters) for tool, facts in tools.items()}
     op = Program(
         text=code,
         tools=tuple((known[tool], _region(tool, facts)) for tool, facts in tools.items()),
         inputs=Obj(tuple((input, Ref("input", (input,))) for input in inputs)),
         function=function,
-        asks=_ASKS.search(code) is not None,
         contained=contained,
         reads=tuple(tool for tool, facts in tools.items() if facts.reads) if overlap else (),
+        outline=outline,
     )
     node = Node(id=PROGRAM, op=op)
     return Flow(name=name, body=Graph(nodes=(node,), ordered=True, result=Ref("out", (PROGRAM,))))
@@ -49,7 +53,6 @@ def _region(name: str, tool: PlanTool) -> Graph:
     call = Node(id=name, op=Call(tool=tool.id, args=_ITEM))
     nodes: tuple[Node, ...] = (call,)
     if tool.approve:
-        about = (Lit(tool.id), _ITEM, *((Lit(tool.version),) if tool.version else ()))
-        ask = Wait(approval=Fn("py:question", about), call=Fn("py:approved_call", about), made_by=name)
-        nodes = (Node(id=f"approve_{name}", op=ask), call)
+        approved = ApprovedCall(tool=tool.id, args=_ITEM, made_by=name, version=tool.version or None)
+        nodes = (Node(id=f"approve_{name}", op=Wait(call=approved)), call)
     return Graph(nodes=nodes, ordered=True, result=Ref("out", (name,)))

@@ -8,6 +8,8 @@ from typing import Any
 
 from ...errors import InvalidFlow, Problem
 from ...ir import Flow
+from ...outline import Outline
+from ...plans.check.outline import outline_of
 from ...plans.program import Program
 from ...plans.read.tools import PlanTool
 from ...values import Json
@@ -16,7 +18,7 @@ from ..fields import read_document
 from ..registry import Compiled, failures
 from .flow import program_flow
 from .read import FIELDS, input_schema
-from .source import located
+from .source import located, parse
 
 
 def fits(document: Mapping[str, Json]) -> bool:
@@ -53,7 +55,7 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
     schema = input_schema(code, given)
     if problems := located(code, _program(given, schema).problems):
         raise InvalidFlow(problems)
-    return plan_of(given, schema)
+    return plan_of(given, schema, _outline(given))
 
 
 def read_fields(config: Mapping[str, Json]) -> dict[str, Json]:
@@ -75,8 +77,14 @@ def _program(given: Mapping[str, Json], schema: Any) -> Program:
     return Program(str(given["code"]), tools, (schema or {}).get("properties", {}), function=function)
 
 
-def plan_of(given: Mapping[str, Json], schema: Any) -> Compiled:
-    """Return the plan of a document whose input has this schema, without reading its program."""
+def _outline(given: Mapping[str, Json]) -> Outline:
+    tools: Any = given.get("tools") or {}
+    code = str(given["code"])
+    return outline_of(parse(code), code, {name: str(entry["id"]) for name, entry in tools.items()})
+
+
+def plan_of(given: Mapping[str, Json], schema: Any, outline: Outline) -> Compiled:
+    """Return the plan of a document with this schema of its input and this outline, without reading its program."""
     raw_tools: Any = given.get("tools") or {}
     tools = {tool: PlanTool.read(entry) for tool, entry in raw_tools.items()}
     names = [*(schema or {}).get("properties", {})]
@@ -89,6 +97,7 @@ def plan_of(given: Mapping[str, Json], schema: Any) -> Compiled:
         function=given.get("function") is True,
         contained="origin" in given,
         overlap=given.get("parallel") == "reads",
+        outline=outline,
     )
     return compiled_plan(given, flow, schema)
 

@@ -9,14 +9,9 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final
 
-import orjson
-
 from ...check import ToolCard
-from ...errors import ExpressionError, InvalidFlow, Problem
-from ...expr.function_registry import find_function
-from ...expr.operators import OverBudget
-from ...expr.python.piece import ProgramFailed
-from ...expr.python.values import Refused, pack
+from ...errors import InvalidFlow, Problem
+from ...outline import to_json
 from ...plans import play
 from ...plans.boundary.child import Link, Service
 from ...plans.read.tools import names_in, values_in
@@ -40,11 +35,13 @@ def names(message: dict[str, Any], link: Link) -> Json:
 
 
 def compile_plan(message: dict[str, Any], link: Link) -> Json:
-    """Return the schema of the input of a plan document, or its problems."""
+    """Return the schema of the input of a plan document and the outline of its program, or its problems."""
     try:
-        return {"input": compile_document(message["document"]).flow.input_schema}
+        flow = compile_document(message["document"]).flow
     except InvalidFlow as error:
         return {"problems": problems_to_json(error.problems)}
+    op: Any = flow.body.nodes[-1].op
+    return {"input": flow.input_schema, "outline": to_json(op.outline)}
 
 
 def types(message: dict[str, Any], link: Link) -> Json:
@@ -62,31 +59,6 @@ def types(message: dict[str, Any], link: Link) -> Json:
     return [problems_to_json(found.problems), problems_to_json(found.warnings), found.output]
 
 
-def piece(message: dict[str, Any], link: Link) -> Json:
-    """Return the value of a piece of a program, or how it failed."""
-    function = find_function("py:piece")
-    assert function is not None
-    try:
-        return {"value": function.run(message["spec"], message["inputs"])}
-    except ProgramFailed as error:
-        return {"raises": _record(error.record)}
-    except OverBudget as error:
-        return {"over": str(error)}
-    except Refused as error:
-        return {"refused": str(error)}
-    except ExpressionError as error:
-        return {"refused": str(error)}
-
-
-def _record(record: Mapping[str, Any]) -> dict[str, Json]:
-    """Return the record of an exception, whose arguments may be any values of the program."""
-    try:
-        arguments: list[Json] = [pack(argument) for argument in record["args"]]
-    except Refused:
-        arguments = [record["message"]]
-    return {**record, "args": arguments}
-
-
 def _echo(message: dict[str, Any], link: Link) -> Json:
     """Return what the message holds: the cheapest program."""
     return message.get("value")
@@ -97,7 +69,6 @@ SERVICES: Final[Mapping[str, Service]] = {
     "names": names,
     "compile": compile_plan,
     "types": types,
-    "piece": piece,
     "play": play.play,
 }
 
@@ -118,9 +89,6 @@ def warm_up() -> None:
         import_module(module)
     for encoding in _ENCODINGS:
         "".encode(encoding)
-    datetime_of_text = "import datetime\nx = datetime.datetime.strptime('2020', '%Y').strftime('%A %B')"
-    spec = {"code": datetime_of_text, "outputs": ["x"], "guarded": False, "lines": [], "raw": [], "prints": False}
-    piece({"spec": orjson.dumps({**spec, "inside": False}).decode(), "inputs": {}}, Link(None))  # type: ignore[arg-type]
 
 
 _ENCODINGS: Final = ("ascii", "latin-1", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "unicode_escape")

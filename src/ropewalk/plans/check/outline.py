@@ -1,8 +1,7 @@
-"""The outline of a program: its calls, branches, loops and waits, in the order of the text.
+"""The outline of a program, read from its syntax alone.
 
-It is a tree of items that is read from the syntax alone. Everything that can make a call has an item: a tool or a
-function that is used as a value is an item that repeats without a limit, because somebody may call it any number of
-times. Bounds and drawings are made from the outline, and a run marks its items by line and column.
+Everything that can make a call has an item: a tool or a function that is used as a value is an item that repeats
+without a limit, because somebody may call it any number of times.
 """
 
 from __future__ import annotations
@@ -10,14 +9,28 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ...expr.python.tree import children
-from ...fast_dataclass import dataclass
+from ...outline import (
+    MOST,
+    Block,
+    Branch,
+    FunctionCall,
+    Group,
+    Item,
+    Loop,
+    Outline,
+    Place,
+    ToolCall,
+    Wait,
+    WaitKind,
+    items_of,
+)
+from ..read.tools import RECORD_TOOL, VALUE
 from .sizes import Sizes
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
-WaitKind: TypeAlias = Literal["approval", "event", "sleep"]
 _MAX_TITLE: Final = 60
 _WAITS: Final[Mapping[str, WaitKind]] = {"approve": "approval", "wait_for": "event", "asyncio.sleep": "sleep"}
 _AT_ONCE: Final = frozenset(("asyncio.gather", "asyncio.as_completed", "asyncio.wait"))
@@ -27,91 +40,9 @@ _TRANSPARENT_DECORATORS: Final = frozenset(
 _NO_PARTS: Final = frozenset(("annotation", "ctx", "op", "ops", "returns", "type_comment"))
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A place in the text: the line from 1, the column from 0, as Python counts them."""
-
-    line: int
-    column: int
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCall:
-    """A call of a tool, by the tool's id."""
-
-    tool: str
-    place: Place
-
-
-@dataclass(frozen=True, slots=True)
-class FunctionCall:
-    """A call of a function of the program; methods are named `Class.method`."""
-
-    function: str
-    place: Place
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """A wait for an approval, an event, or the end of a sleep."""
-
-    kind: WaitKind
-    words: str
-    place: Place
-
-
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """Items that repeat at most `limit` times, or without a known limit (None)."""
-
-    title: str
-    limit: int | None
-    body: Block
-    place: Place
-
-
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """Bodies of which at most one runs, each with its title."""
-
-    title: str
-    arms: tuple[tuple[str, Block], ...]
-    place: Place
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Items under a title that run once; `at_once` if they overlap."""
-
-    title: str
-    body: Block
-    place: Place
-    at_once: bool = False
-
-
-Item: TypeAlias = ToolCall | FunctionCall | Wait | Loop | Branch | Group
-Block: TypeAlias = tuple[Item, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Outline:
-    """The outline of a program: its own items, and those of its functions by name."""
-
-    body: Block
-    functions: Mapping[str, Block]
-
-
 def outline_of(tree: ast.Module, text: str, tools: Mapping[str, str]) -> Outline:
     """Return the outline of a program, given the ids of its tools by the names that it uses (`crm.lookup`)."""
     return _Reader(tree, text, tools).outline()
-
-
-def parts_of(item: Item) -> Iterator[Block]:
-    """Yield the blocks inside an item."""
-    if isinstance(item, (Loop, Group)):
-        yield item.body
-    elif isinstance(item, Branch):
-        yield from (body for _, body in item.arms)
 
 
 class _Reader:
@@ -185,7 +116,7 @@ class _Reader:
             case ast.For() | ast.AsyncFor():
                 yield from self._expressions(node.iter, node.target)
                 title = f"for {self._title(node.target, node.iter)}"
-                yield Loop(title, self.sizes.size(node.iter), tuple(self._block(node.body)), _place(node))
+                yield Loop(title, self._size(node.iter), tuple(self._block(node.body)), _place(node))
                 yield from self._block(node.orelse)
             case ast.While():
                 body = (*self._expressions(node.test), *self._block(node.body))
@@ -291,7 +222,7 @@ class _Reader:
             generator = generators[index]
             later = (*self._expressions(generator.target, *generator.ifs), *inner)
             title = f"for each {self._title(generator.target, generator.iter)}"
-            inner = (Loop(title, self.sizes.size(generator.iter), later, _place(generator.target)),)
+            inner = (Loop(title, self._size(generator.iter), later, _place(generator.target)),)
             if index:
                 inner = (*self._expression(generator.iter), *inner)
         yield from inner
@@ -309,6 +240,8 @@ class _Reader:
         elif name == "call_tool":
             yield from (ToolCall(tool_id, place) for tool_id in self._named_tools(node))
         else:
+            if isinstance(node.func, ast.Name) and node.func.id == VALUE:
+                yield ToolCall(RECORD_TOOL, place)  # unless the program has a function of this name
             yield from self._called(node.func, tool, place)
 
     def _named_tools(self, call: ast.Call) -> Iterable[str]:
@@ -340,14 +273,12 @@ class _Reader:
         mapped = node.args[0] if name in ("map", "filter") and len(node.args) > 1 else None
         for argument in node.args:
             if argument is mapped:
-                yield from self._passed(
-                    argument, self.sizes.size(node) if name == "map" else self.sizes.size(node.args[1])
-                )
+                yield from self._passed(argument, self._size(node) if name == "map" else self._size(node.args[1]))
             else:
                 yield from self._expression(argument)
         for keyword in node.keywords:
             is_key = keyword.arg == "key" and name in ("sorted", "min", "max") and len(node.args) == 1
-            yield from self._passed(keyword.value, self.sizes.size(node.args[0]) if is_key else None)
+            yield from self._passed(keyword.value, self._size(node.args[0]) if is_key else None)
 
     def _passed(self, node: ast.expr, limit: int | None) -> Iterator[Item]:
         """Yield what a function makes that is called at most `limit` times with the items of an iterable."""
@@ -393,6 +324,11 @@ class _Reader:
     def _is_task_group(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Call) and self.sizes.function_name(node.func) == "asyncio.TaskGroup"
 
+    def _size(self, node: ast.expr) -> int | None:
+        """Return the most items that an iterable has, if that is known and of any use."""
+        size = self.sizes.size(node)
+        return None if size is None or size > MOST else size
+
     # --- words ---------------------------------------------------------------------------------
 
     def _words(self, node: ast.Call) -> str:
@@ -418,7 +354,7 @@ def _parts(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _place(node: Any) -> Place:
-    return Place(node.lineno, node.col_offset)
+    return Place(node.lineno, node.col_offset + 1)
 
 
 def _busy_functions(functions: Mapping[str, Block]) -> set[str]:
@@ -438,16 +374,6 @@ def _busy_functions(functions: Mapping[str, Block]) -> set[str]:
             found.add(name)
             busy += callers.get(name, ())
     return found
-
-
-def items_of(block: Block) -> Iterator[Item]:
-    """Yield the items of a block and all items inside them, in no order."""
-    stack = list(block)
-    while stack:
-        item = stack.pop()
-        yield item
-        for part in parts_of(item):
-            stack += part
 
 
 def _pruned(block: Block, busy: set[str]) -> Block:

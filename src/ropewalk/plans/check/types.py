@@ -38,7 +38,7 @@ from ...expr.python.tree import children, walk
 from ...values import did_you_mean
 from ..read.names import own_names, yields
 from ..read.problems import Problem, problem_at
-from ..read.tools import LANGUAGE_NAMES, PlanTool
+from ..read.tools import LANGUAGE_NAMES, VALUE, PlanTool
 from .argument_types import ArgumentCheck
 from .arguments import Named, named_arguments, problems_of_local_call
 from .changes import Changes
@@ -67,6 +67,10 @@ _QUESTIONS: Final = frozenset(("approve", "wait_for", "asyncio.sleep"))
 _TASKS: Final = frozenset(("create_task", "ensure_future", "shield"))
 
 
+class _AnyList(Exception):
+    """A statement such as `x += y` may add to a list that has another name, so the types are to be found again."""
+
+
 class TypeCheck:
     """Infer the types of one program and collect what can never fit."""
 
@@ -83,15 +87,27 @@ class TypeCheck:
         values: Mapping[str, Any] | None = None,
     ) -> None:
         self.tree, self.tools, self.cards, self._values = tree, tools, cards, values or {}
-        self.problems: list[Problem] = []
-        self.warnings: list[Problem] = []
-        self.result: Type = None
         nodes = walk(tree)
         self._imports = {**_MODULES, **dict(imported_names(nodes))}
         self._changes = Changes(tree, tools)
         # What inner functions bind again may have any type, and may have a value at any time.
         self._shared = {name for node in nodes if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names}
         self._has_classes = any(isinstance(node, ast.ClassDef) for node in nodes)
+        self._read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+        self._flat: set[ast.AST] = set()  # compared values that have no members
+        self._scopes: dict[ast.AST, ScopeNames] = {}
+        self._argument_check = ArgumentCheck(self._report)
+        properties = inputs.get("properties", {}) if isinstance(inputs, Mapping) else {}
+        names = ScopeNames(tree.body, [*properties, *self._shared])
+        types = {name: Sub(inputs, properties[name]) if properties.get(name) else None for name in properties}
+        self._inputs = Env(names, None, {**dict.fromkeys(self._shared), **types})
+        self._begin()
+
+    def _begin(self) -> None:
+        self.problems: list[Problem] = []
+        self.warnings: list[Problem] = []
+        self.result: Type = None
+        self.env = self._inputs.copy()
         self._quiet = self._expecting = 0
         self._calls = 0
         self._stack: list[FunctionNode] = []
@@ -99,22 +115,28 @@ class TypeCheck:
         self._defined: list[Function] = []
         self._returned: list[Type] = []
         self._bound: list[dict[str, Type]] = []
-        self._scopes: dict[ast.AST, ScopeNames] = {}
-        self._argument_check = ArgumentCheck(self._report)
-        properties = inputs.get("properties", {}) if isinstance(inputs, Mapping) else {}
-        names = ScopeNames(tree.body, [*properties, *self._shared])
-        types = {name: Sub(inputs, properties[name]) if properties.get(name) else None for name in properties}
-        self.env = Env(names, None, {**dict.fromkeys(self._shared), **types})
 
     def run(self) -> None:
         """Check the whole program, and the functions that nothing calls."""
+        try:
+            self._run()
+        except _AnyList:
+            self._changes.any_list = True
+            self._changes.doubtful.clear()
+            self._begin()
+            self._run()
+
+    def _run(self) -> None:
         body = self.tree.body
         self._block(body, self.env)
         returned, self._returned = self._returned, []
         last = body[-1] if body else None
         if isinstance(last, ast.Expr):
             with self._silent():
-                returned.append(self.type_of(last.value, self.env))
+                known = self.type_of(last.value, self.env)
+            returned.append(known)
+            if not isinstance(last.value, ast.Call):
+                self._check_result(last.value, known)
         elif not always_leaves(body):
             returned.append(Lit(None))
         self.result = any_of(returned)
@@ -162,18 +184,23 @@ class TypeCheck:
             return
         known = self.type_of(node.value, env)
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if isinstance(target, ast.Name) and target.id not in self._read:
+                self._check_awaited(node.value, known)
             self._bind(target, known, env)
 
     def _augment(self, node: ast.AugAssign, env: Env) -> None:
         right = self.type_of(node.value, env)
+        self._check_awaited(node.value, right)
         left = self.type_of(_readable(node.target), env)
+        if node in self._changes.doubtful and kinds_of(left) & ARRAY:
+            raise _AnyList
         result = self._operation(node, left, node.op, right)
         if isinstance(node.target, ast.Name):
             self._bind(node.target, result, env)
 
     def _expression(self, node: ast.Expr, env: Env) -> None:
         known = self.type_of(node.value, env)
-        if isinstance(node.value, ast.Call) and node is not self.tree.body[-1]:
+        if isinstance(node.value, ast.Call):
             self._check_awaited(node.value, known)
 
     def _check_awaited(self, node: ast.expr, known: Type) -> bool:
@@ -183,10 +210,20 @@ class TypeCheck:
         self._report(node, f"{ast.unparse(node)[:60]} is never awaited; write await before it")
         return False
 
+    def _check_result(self, node: ast.expr, known: Type) -> None:
+        """Report a result of the program that holds calls."""
+        parts = [known.item] if type(known) is Each else known if type(known) is list else ()
+        if self._check_awaited(node, known) and any(type(part) is Task for part in parts):
+            self._report(node, f"{ast.unparse(node)[:60]} holds calls; write await asyncio.gather(*calls)")
+
+    def _test(self, node: ast.expr, env: Env) -> None:
+        """Check the condition of a branch or loop."""
+        self._check_awaited(node, self.type_of(node, env))
+
     def _return(self, node: ast.Return, env: Env) -> None:
         known: Type = Lit(None) if node.value is None else self.type_of(node.value, env)
         if not self._stack and node.value is not None:
-            self._check_awaited(node.value, known)
+            self._check_result(node.value, known)
         self._returned.append(known)
 
     def _parts(self, node: ast.AST, env: Env) -> None:
@@ -224,8 +261,8 @@ class TypeCheck:
         self._bind_name(node.name, OPAQUE, env)
 
     def _if(self, node: ast.If, env: Env) -> None:
-        self.type_of(node.test, env)
-        then, otherwise = env.forget(tested_names(node.test)), env.forget(tested_names(node.test))
+        self._test(node.test, env)
+        then, otherwise = env.forget(self._tested(node.test)), env.forget(self._tested(node.test))
         self._block(node.body, then)
         self._block(node.orelse, otherwise)
         arms = [arm for arm, body in ((then, node.body), (otherwise, node.orelse)) if not always_leaves(body)]
@@ -248,12 +285,12 @@ class TypeCheck:
         self._loop(node, env, lambda inner: self._bind(node.target, None, inner))
 
     def _while(self, node: ast.While, env: Env) -> None:
-        self._loop(node, env, lambda inner: self.type_of(node.test, inner))
+        self._loop(node, env, lambda inner: self._test(node.test, inner))
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, env: Env, begin: Callable[[Env], object]) -> None:
         """Check a loop: names that its body binds begin a round with what they had before, or got in any round."""
         bound = set(own_names([*node.body, node])) & env.scope.names
-        tested = tested_names(node.test) if isinstance(node, ast.While) else set()
+        tested = self._tested(node.test) if isinstance(node, ast.While) else set()
         if bound & env.keys():
             inner = env.forget(bound)
             with self._silent():
@@ -371,7 +408,7 @@ class TypeCheck:
         """Return what is known of a value for as long as a name has it."""
         if name in self._shared:
             return None
-        return without_elements(known) if name in self._changes.names else known
+        return without_elements(known) if kinds_of(known) & self._changes.names.get(name, 0) else known
 
     def _items(self, known: Type) -> Type:
         """Return the type of the elements of a list."""
@@ -401,8 +438,7 @@ class TypeCheck:
     def _name(self, node: ast.Name, env: Env) -> Type:
         name = node.id
         if name not in env and name in env.scope.names and name not in self._imports:
-            # A name of the program itself may be one of the language before.
-            self._report_operation(node, f"'{name}' has no value here; it gets one later")
+            self._report_operation(node, f"'{name}' is read before it has a value")
             return None
         return env.find(name)
 
@@ -410,6 +446,8 @@ class TypeCheck:
         known = self.type_of(node.value, env)
         if type(known) is Task:
             return known.of
+        if isinstance(node.value, ast.Call) and self._path(node.value.func, env) == VALUE:
+            return known  # its await may be left out
         kinds = kinds_of(known)
         if not isinstance(known, Opaque) and kinds != ALL:
             what = f"'{ast.unparse(node.value)[:60]}'"
@@ -537,6 +575,8 @@ class TypeCheck:
         for operator, part in zip(node.ops, node.comparators, strict=True):
             known = self.type_of(part, env)
             right = kinds_of(known)
+            if not right & OBJECT:
+                self._flat.add(part)
             if is_plain and not isinstance(operator, (ast.Is, ast.IsNot)):
                 is_plain = self._check_awaited(part, known)
             if isinstance(operator, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
@@ -551,13 +591,14 @@ class TypeCheck:
         known = []
         for part in node.values:
             known.append(self.type_of(part, inner))
-            if tested := tested_names(part):
+            if tested := self._tested(part):
                 inner = inner.forget(tested)
         self._bind_walruses(node, inner, env)
         return any_of(known)
 
     def _negated(self, node: ast.UnaryOp, env: Env) -> Type:
         known = self.type_of(node.operand, env)
+        self._check_awaited(node.operand, known)
         if isinstance(node.op, ast.Not):
             return BOOLEAN
         value: Any = known.value if type(known) is Lit else None
@@ -567,9 +608,13 @@ class TypeCheck:
         return kinds & (INTEGER | NUMBER) or None if not kinds & ~(INTEGER | NUMBER) else None
 
     def _chosen(self, node: ast.IfExp, env: Env) -> Type:
-        self.type_of(node.test, env)
-        inner = env.forget(tested_names(node.test))
-        known = any_of([self.type_of(node.body, inner), self.type_of(node.orelse, inner)])
+        self._test(node.test, env)
+        inner = env.forget(self._tested(node.test))
+        body, otherwise = self.type_of(node.body, inner), self.type_of(node.orelse, inner)
+        for part, known, other in ((node.body, body, otherwise), (node.orelse, otherwise, body)):
+            if kinds_of(other) not in (ALL, NULL):
+                self._check_awaited(part, known)
+        known = any_of([body, otherwise])
         self._bind_walruses(node, inner, env)
         return known
 
@@ -577,6 +622,10 @@ class TypeCheck:
         known = self.type_of(node.value, env)
         self._bind(node.target, known, env)
         return env.get(node.target.id)
+
+    def _tested(self, test: ast.expr) -> set[str]:
+        """Return the names that may have any type behind a test that was checked."""
+        return tested_names(test, self._flat)
 
     def _bind_walruses(self, node: ast.expr, inner: Env, env: Env) -> None:
         """Bind in an environment what `:=` bound in a copy of it."""
@@ -591,8 +640,8 @@ class TypeCheck:
             element = self._element(self.type_of(part.iter, inner), part.iter)
             self._bind_quietly(part.target, element, inner)
             for test in part.ifs:
-                self.type_of(test, inner)
-                inner.update(dict.fromkeys(tested_names(test)))
+                self._test(test, inner)
+                inner.update(dict.fromkeys(self._tested(test)))
         if isinstance(node, ast.DictComp):
             self.type_of(node.key, inner)
             self.type_of(node.value, inner)
@@ -620,6 +669,10 @@ class TypeCheck:
             inner.update({name: self._kept(name, known) for name, known in zip(names, given, strict=False)})
         return self.type_of(node.body, inner)
 
+    def _lambda_value(self, node: ast.Lambda, env: Env) -> Type:
+        self._lambda(node, env)
+        return OPAQUE
+
     def _scope_of(self, node: ast.AST, body: list[ast.stmt], more: Iterable[str] = ()) -> ScopeNames:
         known = self._scopes.get(node)
         if known is None:
@@ -635,13 +688,16 @@ class TypeCheck:
         path = self._path(node.func, env)
         if path == "call_tool":
             return Task(self._named_tool(node, env))
-        if path == "value" and node.args and isinstance(node.args[0], ast.Constant):
+        if path == VALUE and node.args and isinstance(node.args[0], ast.Constant):
             schema = self._values.get(str(node.args[0].value))
             return Sub(schema, schema) if schema else None
         if path.startswith("asyncio.") or path in _QUESTIONS:
             return self._concurrent(path.removeprefix("asyncio."), node, env)
         if path:
             args = self._kept_elements(self._arguments(node, env))
+            if path in _OF_VALUES or path.partition(".")[0] in _OF_VALUES:
+                for part, known in zip(node.args, args, strict=False):
+                    self._check_awaited(part, known)
             return None if _UNSURE & {str(word.arg) for word in node.keywords} else function_result(path, args)
         if isinstance(node.func, ast.Attribute):
             return self._method(node, node.func, env)
@@ -651,6 +707,9 @@ class TypeCheck:
         self._arguments(node, env)
         if type(called) is Task:
             self._check_awaited(node.func, called)
+        elif not isinstance(called, Opaque) and kinds_of(called) != ALL:
+            what = f"'{ast.unparse(node.func)[:60]}'"
+            self._report_operation(node, f"{what} is {describe_kinds(kinds_of(called))}; it cannot be called")
         return None
 
     def _arguments(self, node: ast.Call, env: Env) -> list[Type]:
@@ -705,6 +764,9 @@ class TypeCheck:
             return Task(None)
         if name != "gather":
             return None
+        for part, type_ in zip(node.args, known, strict=False) if len(known) == len(node.args) else ():
+            if not isinstance(type_, Opaque) and kinds_of(type_) != ALL:
+                self._report_operation(part, f"gather takes calls; this is {describe_kinds(kinds_of(type_))}")
         if node.keywords:  # return_exceptions
             return Task(None, is_started=True)
         if not any(isinstance(part, ast.Starred) for part in node.args):
@@ -804,6 +866,14 @@ def _readable(target: ast.expr) -> ast.expr:
 
 _UNSURE: Final = frozenset(("default", "ndigits", "start"))
 """Arguments that change the type of a result."""
+_OF_VALUES: Final = frozenset(
+    [
+        *("abs", "all", "any", "csv", "datetime", "dict", "enumerate", "float", "int", "io", "json", "len", "list"),
+        *("math", "max", "min", "next", "random", "range", "re", "reversed", "round", "set", "sorted", "statistics"),
+        *("str", "sum", "textwrap", "tuple"),
+    ]
+)
+"""The functions and modules that take no calls."""
 _OF_COROUTINES: Final = frozenset(("close", "send", "throw"))
 _STATEMENTS: Final[dict[type[ast.AST], Any]] = {
     ast.AnnAssign: TypeCheck._assign,
@@ -838,7 +908,7 @@ _EXPRESSIONS: Final[dict[type[ast.AST], Any]] = {
     ast.Dict: TypeCheck._dict,
     ast.IfExp: TypeCheck._chosen,
     ast.JoinedStr: TypeCheck._text,
-    ast.Lambda: TypeCheck._lambda,
+    ast.Lambda: TypeCheck._lambda_value,
     ast.List: TypeCheck._list,
     ast.Name: TypeCheck._name,
     ast.NamedExpr: TypeCheck._walrus,

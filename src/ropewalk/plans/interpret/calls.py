@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from typing import Any, Final
 
 from ...expr.python import calls as base
@@ -11,10 +12,11 @@ from ...expr.python.builtins import FUNCTIONS, TYPE_NAMES
 from ...expr.python.evaluation import BuiltinFunction
 from ...expr.python.expressions import expression, module_entry, module_path
 from ...expr.python.failures import EXCEPTIONS, Rejected
+from ...expr.python.modules import MODULES
 from ...expr.python.scope import Frame, Getter, Scope, Unsupported
 from ...expr.python.values import Approval
 from ...values import did_you_mean
-from ..read.tools import LANGUAGE_NAMES
+from ..read.tools import LANGUAGE_NAMES, VALUE, VALUE_TOOL
 from .copies import to_text
 from .futures import Coroutine, Step
 from .scope import ProgramScope, root_of
@@ -95,20 +97,30 @@ StepCoroutine.__name__ = Question.__name__ = "coroutine"  # as messages name the
 def call(node: ast.Call, scope: Scope) -> Getter:
     """Return the closure of a call: of a tool, a question, or anything else."""
     tool = tool_name(node.func, scope)
-    place = f"{node.lineno}:{node.col_offset}"
+    place = f"{node.lineno}:{node.col_offset + 1}"
     if tool is not None:
         return _tool_call(node, tool, place, scope)
     if isinstance(node.func, ast.Name) and scope.find(node.func.id) is None and node.func.id not in scope.imports:
         if node.func.id == "call_tool":
             return _named_call(node, place, scope)
         if node.func.id in QUESTIONS:
-            return _question(node, QUESTIONS[node.func.id], place, scope)
+            return _question(node, node.func.id, place, scope)
+        if node.func.id == VALUE:
+            return _recorded_value(node, place, scope)
         if node.func.id in REFUSED:
             raise Unsupported(node.func, f"{node.func.id} is not supported; {REFUSED[node.func.id]}")
     path = module_path(node.func, scope)
     if path is not None and module_entry(path, scope) is None:
-        raise Unsupported(node.func, f"{path} is not supported; write it with what the module has here, or call a tool")
+        raise unknown_member(node.func, path, scope)
     return base._call(node, scope)
+
+
+def unknown_member(node: ast.AST, path: str, scope: Scope) -> Unsupported:
+    """Return the error for a member that a module does not have for programs."""
+    module, _, name = path.rpartition(".")
+    close = did_you_mean(name, sorted({*MODULES.get(module, ()), *scope.language.modules.get(module, ())}))
+    advice = "" if close else "; write it with what the module has here, or call a tool"
+    return Unsupported(node, f"{path} is not supported{advice}", close)
 
 
 def _tool_call(node: ast.Call, tool: str, place: str, scope: Scope) -> Getter:
@@ -166,19 +178,42 @@ def _named_call(node: ast.Call, place: str, scope: Scope) -> Getter:
     return run
 
 
-def _question(node: ast.Call, name: str, place: str, scope: Scope) -> Getter:
-    arguments = base._arguments(node, scope)
+def _question(node: ast.Call, function: str, place: str, scope: Scope) -> Getter:
+    """Compile `approve("...", timeout=seconds)` and `wait_for("...", timeout=seconds)`."""
+    texts = [*node.args, *(keyword for keyword in node.keywords if keyword.arg != "timeout")]
+    if len(texts) != 1:
+        raise Unsupported(node, f'{function} takes a text and timeout, in seconds; write await {function}("...")')
+    name, arguments = QUESTIONS[function], base._arguments(node, scope)
 
     def run(frame: Frame) -> StepCoroutine:
         values, keywords = arguments(frame)
-        text = values[0] if values else next(iter(keywords.values()), "")
-        if not isinstance(text, str):
-            raise TypeError(f"{name} takes a text, not {type(text).__name__}")
+        seconds = keywords.pop("timeout", None)
+        text, *others = [*values, *keywords.values()] or [None]
+        if not isinstance(text, str) or others:
+            raise TypeError(f"{function} takes a text, not {type(text).__name__}")
+        if seconds is not None and (type(seconds) not in (int, float) or not 0 <= seconds < math.inf):
+            raise TypeError(f"{function} takes a timeout in seconds, not {seconds!r}")
         machine = frame[0].machine
-        made = Question if name == "approve" else StepCoroutine
-        return made(name, lambda: machine.question(name, text, place))
+        made = Question if function == "approve" else StepCoroutine
+        return made(name, lambda: machine.question(name, text, seconds, place))
 
     return run
+
+
+def is_recorded_value(node: ast.expr, scope: Scope) -> bool:
+    """Return True for `value("RUN/NODE")`, which reads what a run recorded."""
+    is_named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == VALUE
+    return is_named and scope.find(VALUE) is None and VALUE not in scope.imports
+
+
+def _recorded_value(node: ast.Call, place: str, scope: Scope) -> Getter:
+    if len(node.args) != 1 or node.keywords:
+        raise Unsupported(node, 'value takes the text of a handle: value("RUN/NODE")')
+    if not getattr(node, "is_awaited", False):
+        what = "value(...) waits for a record, as only async functions can; write async def, or a list: [value(...)]"
+        raise Unsupported(node, what)
+    get = expression(node.args[0], scope)
+    return lambda frame: tool_step(frame[0].machine, VALUE_TOOL, ("place",), [get(frame)], {}, place)
 
 
 def attribute(node: ast.Attribute, scope: Scope) -> Getter:

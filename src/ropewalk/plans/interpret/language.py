@@ -235,7 +235,9 @@ def _import(node: Any, scope: Scope) -> Run:
         if node.level or module not in KNOWN_MODULES:
             root.refuse(node, _unknown_module("." * node.level + module))
         elif module not in _TYPING and module_entry(f"{module}.{alias.name}", scope) is None:
-            root.refuse(node, f"{module}.{alias.name} is not supported; write it with what the module has here")
+            root.report(calls.unknown_member(node, f"{module}.{alias.name}", scope))
+            root.unknown.add(alias.asname or alias.name)
+            continue
         scope.imports[alias.asname or alias.name] = f"{module}.{alias.name}"
     return nothing
 

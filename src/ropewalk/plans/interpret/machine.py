@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 from ...expr.operators import OverBudget
 from ...expr.python.evaluation import UNCATCHABLE
 from ...expr.python.exits import ProgramExit
-from ...expr.python.failures import CancelledError, ToolError, exception_record
+from ...expr.python.failures import CancelledError, Rejected, ToolError, exception_record
 from .. import messages as m
 from .copies import to_text
 from .evaluation import PlanEvaluation
@@ -231,7 +231,7 @@ class Machine(Steps):
             step.set_result(_DECODER.raw_decode(delivery.value)[0])
         else:
             failure = json.loads(delivery.value)
-            step.set_error(tool_error(failure, delivery.path, self.tools_of_steps.get(delivery.path, "")))
+            step.set_error(step_error(failure, delivery.path, self.tools_of_steps.get(delivery.path, "")))
         return self._advance()
 
     def _advance(self) -> list[m.Message]:
@@ -316,10 +316,15 @@ class Machine(Steps):
 _LINE: Final = "__ropewalk_record__"
 
 
-def tool_error(failure: dict[str, Any], path: str, tool: str) -> ToolError:
-    """Return the exception of a failed step."""
+def step_error(failure: dict[str, Any], path: str, tool: str) -> Exception:
+    """Return the exception of a failed step; a question has no tool."""
     names = tuple(str(name) for name in failure.get("classes") or ())
-    error = ToolError(str(failure.get("message", "")), tool, str(failure.get("type", "")), names)
+    message, kind = str(failure.get("message", "")), str(failure.get("type", ""))
+    error: Exception
+    if not tool and "TimeoutError" in names:
+        error = TimeoutError(message)
+    else:
+        error = (Rejected if kind == "Rejected" else ToolError)(message, tool, kind, names)
     error.__dict__["path"] = path
     return error
 

@@ -52,10 +52,10 @@ class Steps:
         path = self.path(place)
         return self._request(path, m.Timer(path, name, seconds))
 
-    def question(self, name: str, text: str, place: str) -> Step:
-        """Request an answer."""
+    def question(self, name: str, text: str, seconds: float | None, place: str) -> Step:
+        """Request an answer, for which the program waits some seconds."""
         path = self.path(place)
-        return self._request(path, m.Question(path, name, text))
+        return self._request(path, m.Question(path, name, text, seconds))
 
     def _request(self, path: str, request: m.Request) -> Step:
         step: Any = Step(self, path)  # type: ignore[arg-type]  # the machine is these steps

@@ -19,7 +19,7 @@ from ...expr.python.operations import COMPARISONS, member, set_item
 from ...expr.python.scope import Frame, Scope, bound_names, every_annotation, names_type
 from ...expr.python.values import UNBOUND
 from ..read.names import set_suspends, suspends
-from .calls import StepCoroutine, is_module_function, tool_name
+from .calls import StepCoroutine, is_module_function, is_recorded_value, tool_name
 from .futures import Coroutine, Enter, Future
 from .scope import hidden_slot, load_of
 
@@ -273,6 +273,12 @@ async def result_of(evaluation: Any, value: Any) -> Any:
 
 def _call(node: ast.Call, scope: Scope) -> Suspending | None:
     """Compile the call of a function that calls itself: it enters a frame of the task in place of Python's stack."""
+    if is_recorded_value(node, scope):
+        if getattr(node, "is_awaited", False):
+            return None
+        read = set_suspends(copy.copy(node), any(map(suspends, node.args)))
+        read.is_awaited = True
+        return _await(ast.copy_location(ast.Await(read), node), scope)
     if is_module_function(node.func, scope, "asyncio.run"):
         return _await(ast.copy_location(ast.Await(node.args[0]), node), scope) if node.args else None
     if not isinstance(node.func, ast.Name) or not getattr(node, "_suspends", False):

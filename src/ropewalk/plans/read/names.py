@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from ...expr.python.scope import bound_names, outer_values
 from ...expr.python.tree import children, walk
+from .tools import VALUE
 
 SUSPENDING: Final = (ast.Await, ast.Yield, ast.YieldFrom, ast.AsyncFor, ast.AsyncWith, ast.With)
 """The nodes that always suspend; `with` is among them because its closures exist only in the suspending form."""
@@ -91,6 +92,29 @@ def mark_recursion(tree: ast.Module) -> set[str]:
             if isinstance(part.func, ast.Name) and part.func.id in recursive:
                 set_suspends(part, True)
     return recursive
+
+
+def mark_values(tree: ast.Module) -> None:
+    """Let `value("RUN/NODE")` suspend where a program can wait for it: in async functions, without an await, too."""
+    todo: list[tuple[ast.AST, bool]] = [(tree, True)]
+    while todo:
+        node, can_wait = todo.pop()
+        if isinstance(node, ast.Await) and _is_value(node.value):
+            node.value.is_awaited = True  # type: ignore[attr-defined]
+        elif can_wait and _is_value(node) and not getattr(node, "is_awaited", False):
+            set_suspends(node, True)
+        if isinstance(node, ast.GeneratorExp):  # only its first iterable belongs to the function around it
+            first = node.generators[0]
+            rest = [node.elt, first.target, *first.ifs, *node.generators[1:]]
+            todo += [(first.iter, can_wait), *((part, False) for part in rest)]
+            continue
+        if isinstance(node, (*FUNCTIONS, ast.Lambda)):
+            can_wait = isinstance(node, ast.AsyncFunctionDef)
+        todo += ((child, can_wait) for child in children(node))
+
+
+def _is_value(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == VALUE
 
 
 def mark_closed(tree: ast.Module) -> None:

@@ -13,7 +13,12 @@ from ...values import Json
 from .problems import Unreadable
 from .source import read
 
-LANGUAGE_NAMES: Final = frozenset(("approve", "wait_for", "print", "now", "uuid", "random", "call_tool"))
+VALUE: Final = "value"
+"""The function that reads what a run recorded."""
+RECORD_TOOL: Final = "ropewalk:value"
+VALUE_TOOL: Final = "ropewalk.value"
+"""The tool that it calls: its id, and its name in the rows of a run."""
+LANGUAGE_NAMES: Final = frozenset(("approve", "wait_for", VALUE, "print", "now", "uuid", "random", "call_tool"))
 """Names of the language that win over tools of the same name."""
 
 

@@ -1,4 +1,4 @@
-"""Run a program with its calls on the event loop of the caller: in this process, or in a child."""
+"""A host of programs for tests: their calls run on the event loop of the caller."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ import json
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from ..fast_dataclass import dataclass
-from ..values import Json
-from . import messages as m
-from .boundary.pool import Pool, ProgramStopped
-from .child_machine import KEEP_SECONDS, ChildMachine
-from .rows import Row, digests_of
-from .session import Outcome, Session, failure_of
-
-if TYPE_CHECKING:
-    from .program import Program
+from ropewalk.fast_dataclass import dataclass
+from ropewalk.plans import messages as m
+from ropewalk.plans.boundary.pool import Pool, ProgramStopped
+from ropewalk.plans.child_machine import KEEP_SECONDS, ChildMachine
+from ropewalk.plans.player import LocalPlayer, Player, play
+from ropewalk.plans.program import Program
+from ropewalk.plans.rows import Row, digests_of
+from ropewalk.plans.session import Outcome, Session, failure_of
+from ropewalk.values import Json
 
 Perform: TypeAlias = Callable[[str, dict[str, Json]], Awaitable[Json]]
 """Calls a tool: its name and arguments by name; it returns JSON or raises."""
@@ -53,48 +52,22 @@ async def run(program: Program, world: World, inputs: Mapping[str, Json] | None 
     """Run a program in this process to its end, or until it waits for an answer."""
     if program.problems:
         return Outcome("invalid", problems=tuple(problem.to_json() for problem in program.problems))
-    host = _Host(world, program.text)
-    session, machine = host.session, None
-    try:
-        machine, messages = program.start(inputs or {}, session.seed, session.read)
-        session.take(messages)
-        while session.outcome is None:
-            if (delivery := session.next()) is not None:
-                session.take(machine.deliver(delivery))
-            elif (waiting := host.waits()) is not None:
-                return waiting
-            else:
-                await host.wait()
-        return session.outcome
-    finally:
-        if machine is not None:
-            machine.close()
-        await host.close()
+    return await _play(_Host(world, program.text), lambda session: LocalPlayer(program, inputs or {}, *session))
 
 
 async def run_in_child(begin: m.Begin, world: World, pool: Pool, *, keep_seconds: float = KEEP_SECONDS) -> Outcome:
     """Run a program in children of the boundary to its end, or until it waits for an answer."""
-    # begin: The program; the host decides its seed.
-    # keep_seconds: How long a program that waits keeps its child.
-    host = _Host(world, begin.text)
-    session = host.session
-    machine = ChildMachine(begin, session.seed, session.read, pool)
     try:
-        session.take(await machine.start(session.replayed or None))
-        while session.outcome is None:
-            if (delivery := session.next()) is not None:
-                session.take(await machine.deliver(delivery, session.ahead()))
-            elif (waiting := host.waits()) is not None:
-                return waiting
-            else:
-                with machine.leaving_after(keep_seconds):
-                    await host.wait()
-        return session.outcome
+        return await _play(_Host(world, begin.text), lambda session: ChildMachine(begin, *session, pool, keep_seconds))
     except ProgramStopped as error:
         # The attempt ends, and the rows say nothing of it, so that another attempt can continue from them.
         return Outcome("stopped", error="Limit", message=str(error))
+
+
+async def _play(host: _Host, player: Callable[[tuple[int, Any]], Player]) -> Outcome:
+    try:
+        return await play(host.session, player((host.session.seed, host.session.read)), host)
     finally:
-        await machine.close()
         await host.close()
 
 
@@ -111,14 +84,10 @@ class _Host:
         rows = world.rows if world.rows is not None else []
         self.session = Session(rows, self, random.getrandbits(63), digests_of(text), world.logged)
 
-    def waits(self) -> Outcome | None:
-        """Return the outcome of a run that waits for answers which nobody here gives; None for any other run."""
-        questions = self.session.waits() if self._answer is None else ()
-        return Outcome("waiting", waits=questions) if questions else None
-
     def begin(self, request: m.Request, due: float | None) -> None:
         """Begin a step at the next wait."""
-        if due is not None:
+        if isinstance(request, m.Timer):
+            assert due is not None
             self._tasks[request.path] = self._loop.call_later(max(due - time.time(), 0), self._fire, request.path)
         else:
             self._begun.append(request)
@@ -154,8 +123,22 @@ class _Host:
         if self._on_row is not None:
             self._on_row(row)
 
+    def take(self, offer: Row, path: str) -> None:
+        """Do nothing: the row of the step has the value of the offer."""
+
+    def recorded(self, call: m.Call) -> str | None:
+        """Return None: there is no other run."""
+        return None
+
+    async def commits(self) -> None:
+        """Do nothing: a row is committed as it is appended."""
+
     async def wait(self) -> None:
-        """Wait until a step ends."""
+        """Wait until a step ends; end a run that waits for answers which nobody here gives."""
+        questions = self.session.waits() if self._answer is None else ()
+        if questions:
+            self.session.outcome = Outcome("waiting", waits=questions)
+            return
         if len(self._begun) == 1 and not self._tasks and isinstance(self._begun[0], m.Call):
             await self._call(self._begun.pop())  # the usual case needs no task of its own
             return

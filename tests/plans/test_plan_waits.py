@@ -1,0 +1,86 @@
+"""Questions of programs: approvals and events, what their answers are, refusals, and timeouts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ropewalk import App
+from ropewalk.plans.guard import Forged, Guard
+
+pytestmark = pytest.mark.anyio
+
+
+async def answered(path: Path, code: str, decision: dict[str, Any]) -> dict[str, Any]:
+    """Run a program, and answer what it waits for."""
+    async with App(str(path / "runs.db")) as app:
+        waiting: Any = await app.plans.run_plan(code)
+        assert waiting["status"] == "waiting"
+        return await app.plans.resume_run(waiting["runId"], decision, by="Ann")
+
+
+@pytest.mark.parametrize("approved", [True, False])
+async def test_an_approval_has_a_note_and_a_person(approved: bool, tmp_path: Path) -> None:
+    code = "answer = await approve('Go?')\nreturn [bool(answer), answer.approved, answer.note, answer.by]"
+    done = await answered(tmp_path, code, {"approved": approved, "note": "as agreed"})
+    assert done["result"] == [approved, approved, "as agreed", "Ann"]
+
+
+async def test_a_refusal_that_nobody_reads_raises_rejected(tmp_path: Path) -> None:
+    no = {"approved": False, "note": "too late"}
+    failed = await answered(tmp_path, "x = 1\nawait approve('Go?')\nreturn x", no)
+    assert (failed["status"], failed["error"]["kind"]) == ("failed", "Rejected")
+    assert failed["error"]["message"] == "rejected by Ann: too late"
+    caught = "try:\n    await approve('Go?')\nexcept Rejected as error:\n    return str(error)"
+    assert (await answered(tmp_path, caught, no))["result"] == "rejected by Ann: too late"
+    passed = await answered(tmp_path, "await approve('Go?')\nreturn 1", {"approved": True})
+    assert passed["result"] == 1
+
+
+async def test_an_event_gives_its_payload(tmp_path: Path) -> None:
+    done = await answered(tmp_path, "return await wait_for('paid', timeout=3600)", {"event": "paid", "payload": [1]})
+    assert done["result"] == [1]
+
+
+@pytest.mark.parametrize("question", ["approve('Go?', timeout=0)", "wait_for('paid', timeout=0)"])
+async def test_a_question_that_nobody_answers_in_time_raises_timeout_error(question: str) -> None:
+    async with App("memory") as app:
+        caught: Any = await app.plans.run_plan(
+            f"try:\n    await {question}\nexcept TimeoutError as error:\n    return [type(error).__name__, str(error)]"
+        )
+        failed: Any = await app.plans.run_plan(f"x = 1\nawait {question}")
+    name, message = caught["result"]
+    assert name == "TimeoutError"
+    assert message.startswith("timed out after 0 s waiting for ")
+    assert (failed["status"], failed["error"]["line"], failed["error"]["kind"]) == ("failed", 2, "ToolTimeout")
+
+
+async def test_a_resumed_run_keeps_the_time_until_which_it_waits(tmp_path: Path) -> None:
+    async with App(str(tmp_path / "runs.db")) as app:
+        waiting: Any = await app.plans.run_plan("return await approve('Go?', timeout=3600)")
+        (before,) = waiting["waitingFor"]
+    async with App(str(tmp_path / "runs.db")) as later:
+        again: Any = await later.plans.resume_run(waiting["runId"])
+        (after,) = again["waitingFor"]
+    assert before["due"] is not None
+    assert (after["due"], after["since"]) == (before["due"], before["since"])
+
+
+@pytest.mark.parametrize(
+    ("call", "advice"),
+    [("approve('a', wait=3)", "takes a text and timeout"), ("wait_for()", "takes a text and timeout")],
+)
+async def test_other_arguments_are_refused(call: str, advice: str) -> None:
+    async with App("memory") as app:
+        checked: Any = await app.plans.check_plan(f"x = 1\nawait {call}")
+    assert (checked["ok"], checked["problems"][0]["line"]) == (False, 2)
+    assert advice in checked["problems"][0]["message"]
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("inf"), float("nan"), "1"])
+def test_a_child_cannot_ask_with_another_timeout(seconds: Any) -> None:
+    question = {"is": "question", "path": "0/1:6#1", "name": "approve", "text": "Go?", "seconds": seconds}
+    with pytest.raises(Forged):
+        Guard([]).turn([question, {"is": "blocked"}])
