@@ -289,7 +289,9 @@ function seenAs(box: Box, visible: Set<string>): string | null {
 }
 
 function summed(box: Box, states: States, over: boolean): Sum {
-  if (box.node) return sum(states.places.get(box.node.path) ?? [], over);
+  const own = box.node && states.places.get(box.node.path);
+  // A branch, loop or group of a program has no record of its own; it shows that of the calls inside of it.
+  if (own || !box.inner.length) return sum(own ?? [], over);
   const inside = box.places.flatMap((place) => states.places.get(place) ?? []);
-  return sum(inside, over, box.places.length);
+  return sum(inside, over, box.node ? 0 : box.places.length);
 }

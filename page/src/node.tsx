@@ -193,14 +193,11 @@ function itemsOf(instance: Instance, states: States): [string, Json][] {
 }
 
 function find(region: Region, place: string): [GraphNode, Region] | null {
-  const [id] = place.split("/");
   for (const node of region.nodes) {
     if (node.path === place) return [node, region];
-    if (place.startsWith(`${node.path}/`) || node.id === id) {
-      for (const group of node.groups) {
-        const found = find(group, place);
-        if (found) return found;
-      }
+    for (const group of node.groups) {
+      const found = find(group, place);
+      if (found) return found;
     }
   }
   return null;

@@ -11,7 +11,9 @@ export type States = { instances: Map<string, Instance>; places: Map<string, Ins
 
 export const empty = (): States => ({ instances: new Map(), places: new Map() });
 export const baseOf = (path: string) => path.replace(/@\d+/g, "");
-export const placeOf = (path: string) => path.replace(/@\d+|\[\w+\]/g, "");
+/** The node of a path; for a step of a program its line and column, in any task and however often. */
+export const placeOf = (path: string) =>
+  baseOf(path).replace(/\[[\d.]+-(\d+:\w+)\.\d+\]\/[^/]+/g, "/$1").replace(/\[\w+\]/g, "");
 
 function at(states: States, path: string): Attempt {
   const base = baseOf(path);

@@ -275,3 +275,34 @@ async def test_no_chain_of_corrections_makes_a_write_more_often_than_one_program
         answer = await app.plans.resume_run(answer["runId"], code=program(*shop.ordered, 9, "return 1"))
     assert (answer["status"], shop.ordered.count(9)) == ("completed", 1)
     assert statuses["failed"] > 0
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+async def test_of_two_corrections_that_begin_together_one_is_refused(
+    shop: Shop, tmp_path: Path, store: str, request: pytest.FixtureRequest
+) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}" if store == "sqlite" else request.getfixturevalue("postgres_url")
+    async with App(url, tools=shop.tools()) as one, App(url, tools=shop.tools()) as other:
+        first: Any = await one.plans.run_plan(program(1, FAIL))
+        answers = await asyncio.gather(
+            *(app.plans.resume_run(first["runId"], code=program(1, 2, "return 1")) for app in (one, other)),
+            return_exceptions=True,
+        )
+        refused = [answer for answer in answers if isinstance(answer, RunBusy)]
+        done: list[Any] = [answer for answer in answers if isinstance(answer, dict)]
+        # Either they began with the same record, or the last one found the calls of the other one.
+        assert all(answer["status"] == "completed" for answer in done)
+        assert (len(refused) + len(done), shop.ordered) == (2, [1, 2])
+        again: Any = await other.plans.resume_run(first["runId"], code=program(1, 2, 3, "return 1"))
+        assert (again["status"], shop.ordered) == ("completed", [1, 2, 3])
+
+
+async def test_a_run_that_executes_is_not_corrected(shop: Shop, tmp_path: Path) -> None:
+    shop.ends_after = {1: 99}
+    async with open_app(tmp_path, shop) as app:
+        runs = asyncio.ensure_future(app.plans.run_plan(program(1, "return 1"), run_id="r"))
+        await until(lambda: app.store.get_run("r") is not None)
+        with pytest.raises(RunBusy, match="run r "):
+            await app.plans.resume_run("r", code=program(1, 2))
+        shop.ordered.append(99)  # lets the call end
+        assert (await runs)["status"] == "completed"

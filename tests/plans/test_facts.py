@@ -113,6 +113,37 @@ async def test_inner_flows_count_and_pass_their_effect_on() -> None:
     assert facts["maxCalls"] == 8
 
 
+async def test_programs_that_call_saved_plans_count_their_calls() -> None:
+    inner = "id: int\nfor n in range(3):\n    await look(id=n)\nif id:\n    await drop(id=id)"
+    async with App("memory", tools=[look, change, drop]) as app:
+        await app.plans.save_plan("mark", inner, "Mark.")
+        answer: Any = await app.plans.check_plan("await plans.mark(id=1)\nawait plans.mark(id=2)\nawait change(id=1)")
+    facts = answer["facts"]
+    assert {row["tool"]: (row["effect"], row["calls"]) for row in facts["tools"]} == {
+        "plans:mark": ("destructive", 2),
+        "look": ("read", 6),
+        "drop": ("destructive", 2),
+        "change": ("write", 1),
+    }
+    assert (facts["maxCalls"], facts["effect"], facts["loops"]) == (11, "destructive", [])
+
+
+async def test_the_preview_lists_the_calls_and_waits_of_a_program_by_line() -> None:
+    code = "a = await look(id=1)\nif await approve('Go?'):\n    await asyncio.sleep(2)\n    await drop(id=2)"
+    async with App("memory", tools=[look, change, drop]) as app:
+        preview = await app.preview({"kind": "plan", "name": "p", "code": code})
+    rows: Any = preview.to_dict()["nodes"]
+    assert [(row["path"], row["kind"], row["at"], row.get("takes")) for row in rows] == [
+        ("program", "program", "", None),
+        ("program/1:11", "call", "code:1:11", ["id: integer"]),
+        ("program/2:10", "wait", "code:2:10", None),
+        ("program/3:11", "sleep", "code:3:11", None),
+        ("program/4:11", "call", "code:4:11", ["id: integer"]),
+    ]
+    assert "4:11  Call drop" in preview.text()
+    assert "line 2  approval Go?" in preview.text()
+
+
 async def test_secrets_and_configured_effects_are_named() -> None:
     chain = {
         "kind": "chain",

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from ropewalk import App, tool
+from ropewalk.app.plan_readers import compiled_from
 from ropewalk.check.facts import Facts, ToolFacts, facts_of
 from ropewalk.check.program_facts import calls_of_outline
 from ropewalk.codec import fingerprint, flow_from_json, flow_to_json
 from ropewalk.draw import draw, graph_data
+from ropewalk.errors import InvalidFlow
 from ropewalk.ir import Flow
 from ropewalk.notations.plan.render import compile_document
 from ropewalk.outline import MOST, Outline, from_json, place_of_step, to_json
@@ -303,6 +305,14 @@ def test_a_value_of_any_other_form_is_no_outline() -> None:
             from_json(_spoiled(good, rng))
         except ValueError:
             continue
+
+
+@pytest.mark.parametrize("outline", [None, [], [[["call"]], {}], [[["loop", 1, 1, "x", "y", []]], {}]])
+def test_the_malformed_outline_of_a_child_is_a_problem_of_the_program(outline: Any) -> None:
+    document = {"kind": "plan", "code": "await risky(1)", "origin": "model"}
+    for answer in ({"input": None, "outline": outline}, {"input": None}):
+        with pytest.raises(InvalidFlow, match="its process sent what no program can ask for"):
+            compiled_from(document, answer)
 
 
 def _spoiled(value: Any, rng: random.Random) -> Any:

@@ -58,3 +58,27 @@ async def test_arguments_come_from_the_journal_and_no_tool_is_called(
         assert [row.id for row in app.runs.list(all=True)] == ["one"]
         with pytest.raises(NotFound):
             await app.runs.arguments("another")
+
+
+@pytest.mark.parametrize("origin", [{}, {"origin": "model"}])
+async def test_the_arguments_of_a_program_come_from_its_rows(tmp_path: Path, origin: dict[str, str]) -> None:
+    made: list[int] = []
+
+    @tool
+    def double(n: int) -> int:
+        """Double a number."""
+        made.append(n)
+        if n == 4:
+            raise ValueError("no")
+        return 2 * n
+
+    code = "a = await double(1)\nb = await double(n=a)\nawait approve('Go?')\nreturn await double(b)"
+    document = {"kind": "plan", "code": code, **origin}
+    async with App(str(tmp_path / "runs.db"), tools=[double]) as app:
+        await app.run(document, run_id="one", park=True)
+        waiting = {"program[0-1:11.1]/double": {"n": 1}, "program[0-2:11.1]/double": {"n": 2}}
+        assert await app.runs.arguments("one") == waiting
+        app.runs.approve("one")
+        await app.resume("one")
+        assert await app.runs.arguments("one") == {**waiting, "program[0-4:14.1]/double": {"n": 4}}
+    assert made == [1, 2, 4]

@@ -155,7 +155,7 @@ async def test_what_a_retry_offered_stays_known_while_nobody_takes_it(tmp_path: 
         shop.failures[1] = 1
         with pytest.raises(NotFound):
             await app.runs.retry("r", ["nothing"])
-        again = await app.runs.retry("r", ["program[0.1-3:10.1]/order"])
+        again = await app.runs.retry("r", ["program[0.1-3:11.1]/order"])
         assert (again["status"], shop.book) == ("failed", ["order 2"])
         corrected: Any = await app.plans.resume_run("r", code="return (await order(2)).id")
         assert (corrected["status"], corrected["result"], shop.book) == ("completed", 2, ["order 2"])

@@ -116,10 +116,10 @@ async def test_a_rejected_undo_goes_on_only_when_it_is_requested_again(tmp_path:
         assert "\n".join(undo_lines(again, "r", "")).splitlines() == [
             "incomplete: 0 of 2 steps of r",
             "the undo was rejected",
-            "  - program[0-3:6.1]/order  cancel",
-            "  - program[0-1:14.1]/order  cancel",
+            "  - program[0-3:7.1]/order  cancel",
+            "  - program[0-1:15.1]/order  cancel",
             "not undoable:",
-            "  - program[0-2:6.1]/look  look: it only reads",
+            "  - program[0-2:7.1]/look  look: it only reads",
             "to undo it all the same: ropewalk runs undo r",
         ]
         assert "the undo was rejected by ann: keep them" in "\n".join(undo_lines(report, "r", ""))

@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ..engine.budgets import has_ledger, run_account
-from ..errors import RunUndone
+from ..engine.budgets import has_ledger, join, run_account
+from ..errors import RunBusy, RunUndone
 from ..fast_dataclass import dataclass
 from ..journal.protocol import ENDS, Entry, RunRow
 from ..journal.undo import UNDONE
@@ -67,8 +67,11 @@ class Corrections:
 
     def __init__(self, context: Context, row: RunRow) -> None:
         self._context, self._row = context, row
-        store, self.chain = context.store, chain_of(row)
-        ids = store.members(run_account(self.chain)) if has_ledger(store) else []  # type: ignore[attr-defined]
+        self.chain = chain_of(row)
+        store: Any = context.store
+        # Read first: whoever begins later has a greater number.
+        self._turn = int(store.used(self._turns)["calls"]) if has_ledger(store) else None
+        ids = store.members(run_account(self.chain)) if has_ledger(store) else []
         if row.id in ids:
             members = [row if id == row.id else store.get_run(id) for id in ids]
             self.rows = [member for member in members if member is not None]
@@ -101,6 +104,31 @@ class Corrections:
                 break
             place = self._taken[place]
         return place
+
+    @property
+    def _turns(self) -> str:
+        """The account that counts how often a run of the chain began with the record of the others."""
+        return f"turns:{self.chain}"
+
+    def take_turn(self, row: RunRow) -> None:
+        """Raise RunBusy if another run of the chain has begun since this record was read."""
+        # The store counts in one transaction, so of two runs that begin with the same record one is refused.
+        if self._turn is None:
+            return
+        store: Any = self._context.store
+        join(store, row.id, [self._turns, run_account(self.chain)])
+        key = f"{row.id} turn {row.epoch}"
+        if store.reserve(key, {self._turns: {"calls": self._turn + 1}}) is not None:
+            raise RunBusy(self.chain, "another process, which corrects or continues it")
+        store.settle(key, {})
+
+    def require_idle(self, but: str = "") -> None:
+        """Raise RunBusy while another run of the chain is executed: nobody knows yet which calls it makes."""
+        running = [row for row in self.rows if row.status == "running" and row.id != but]
+        orphans = {orphan.id for orphan in self._context.store.orphans()} if running else ()
+        for row in running:
+            if row.id not in orphans:
+                raise RunBusy(row.id, row.owner)
 
     def require_no_undo(self) -> None:
         """Raise RunUndone while calls of a run are being undone."""

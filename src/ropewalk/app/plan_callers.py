@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..engine.engine import Job
 from ..errors import JournalConflict
+from ..journal.address import run_sync_in_thread
 from ..journal.protocol import Entry, RunRow
 from ..tools.annotations import effect_of
 from ..values import Json, digest
@@ -53,10 +54,10 @@ class Record:
 
 
 class RecordedCaller:
-    """The caller of a run of corrected code, with the record that the run takes results from."""
+    """The caller of a run of a chain of corrections, with the record that the run takes results from."""
 
-    def __init__(self, caller: Any, record: Record) -> None:
-        self._caller, self.record = caller, record
+    def __init__(self, caller: Any, record: Record, chain: Corrections) -> None:
+        self._caller, self.record, self._chain = caller, record, chain
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._caller, name)
@@ -64,6 +65,10 @@ class RecordedCaller:
     def wrap(self, wrapper: Callable[[Any], Any]) -> None:
         """Wrap the caller of the calls that the record does not answer."""
         self._caller = wrapper(self._caller)
+
+    async def begins(self, row: RunRow, store: Any) -> None:
+        """Raise RunBusy if the record has changed since it was read."""
+        await run_sync_in_thread(store, lambda: self._chain.take_turn(row))
 
     def bind(self, tool_id: str) -> Any:
         """Return a bound tool whose undos name the call that was made."""
@@ -92,23 +97,25 @@ def apply_limits(context: Context, job: Job, limits: Mapping[str, Any]) -> None:
     corrected = context.store.get_run(str(limits.get("corrects") or ""))
     if corrected is not None:
         job.corrected = accounts_of_correction(corrected)
-        _offer(context, job, Corrections(context, corrected).offered())
+        chain = Corrections(context, corrected)
+        chain.require_idle()
+        _offer(context, job, chain, chain.offered())
 
 
 def offer_record(context: Context, job: Job, row: RunRow) -> None:
-    """Offer the job of an existing run the record of its chain, unless it is the only run of it."""
+    """Offer the job of an existing run the record of the other runs of its chain."""
     chain = Corrections(context, row)
     if chain.chain != row.id:
         job.chain = chain.chain
-    if len(chain.rows) > 1:
-        _offer(context, job, chain.offered(row))
+    chain.require_idle(but=row.id)
+    _offer(context, job, chain, chain.offered(row) if len(chain.rows) > 1 else ())
 
 
-def _offer(context: Context, job: Job, recorded: Iterable[RecordedCall]) -> None:
+def _offer(context: Context, job: Job, chain: Corrections, recorded: Iterable[RecordedCall]) -> None:
     def is_read(tool: str) -> bool:
         return effect_of(context.toolbox.get(tool), context.plans.effects, id=tool) == "read"
 
-    job.caller = RecordedCaller(job.caller, Record(recorded, is_read))
+    job.caller = RecordedCaller(job.caller, Record(recorded, is_read), chain)
 
 
 def remaining_calls(job: Job) -> Sequence[RecordedCall]:

@@ -257,6 +257,9 @@ class Plans:
             result = await self.context.engine.run(job)
         except RecordedCallChanged as error:
             return await self._conflict(own, error)
+        except RunBusy:  # another correction of the same run began first
+            await run_sync_in_thread(store, lambda: self._runs.stop(own))
+            raise
         await self.context.selection.learn(job, result)
         return await self.answer(outcome(result, KIND), remaining_calls(job))
 
@@ -331,9 +334,7 @@ class Plans:
         chain = await run_sync_in_thread(store, lambda: Corrections(self.context, row))
         if len(chain.rows) == 1:
             return await self.answer(await self._runs.retry(row.id, on_event=on_event, park=True))
-        live = next((run for run in chain.rows if run.status == "running"), None)
-        if live is not None:
-            raise RunBusy(live.id, live.owner)
+        await run_sync_in_thread(store, chain.require_idle)
         try:
             result = await self._runs.retry(row.id, on_event=on_event, park=True)
         except RecordedCallChanged as error:
@@ -393,6 +394,7 @@ class Plans:
                 budgets.join(self.context.store, member, [account])
         chain = Corrections(self.context, row)
         chain.require_no_undo()
+        chain.require_idle()
         return chain
 
     def _supersede(self, chain: Corrections) -> None:

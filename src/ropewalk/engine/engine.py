@@ -346,6 +346,8 @@ class Engine:
         try:
             if log.resumed:
                 _check_resumable(job, log.run)
+            if (begins := getattr(job.caller, "begins", None)) is not None:
+                await begins(log.run, self.store)
             late = await budgets.begin(job, log.run, self.store)
             program = self.program(job)
             run = self._make_run(program, job, log, log.run.spent if log.resumed else 0.0)

@@ -97,7 +97,8 @@ class ProgramHost:
         try:
             rows, offers = await self._recorded(), await self._recorded_offers()
             digests = digests_of(self._plan.op.text)
-            self._session = Session(rows, self, random.getrandbits(63), digests, offers=offers)
+            redact = str if self._run.secrets is None else self._redact
+            self._session = Session(rows, self, random.getrandbits(63), digests, offers=offers, redact=redact)
             return await self._end(await play(self._session, self._player(), self))
         except Diverged as error:
             raise JournalConflict(self._run.id, self._path, str(error)) from None
@@ -151,7 +152,7 @@ class ProgramHost:
                 value = [json.dumps(call.data)]
             elif status in _FAILED:
                 self._failures[path] = failed = failure_from_json(value[0])
-                value = [json.dumps(_failure(failed))]
+                value = [json.dumps(failure_in_program(failed))]
             rows.append(Row(path, kind, name, arguments, status, value[0], after))
         self._rows = len(rows)
         return rows
@@ -205,6 +206,9 @@ class ProgramHost:
         unreported, self._unreported = self._unreported, []
         for text in unreported:
             self._run.report("node.printed", self._path, self._node_slot.name, {"text": self._run.redact(text)})
+
+    def _redact(self, arguments: str) -> str:
+        return json.dumps(self._run.redact(json.loads(arguments)))
 
     def ended(self, frame: Frame, entry: Entry) -> None:
         """Take the result of a call that is being committed."""
@@ -357,7 +361,7 @@ class ProgramHost:
                 value = None
         except NodeFailed as failed:
             self._failures[path] = failed
-            self._session.end(path, False, json.dumps(_failure(failed)))
+            self._session.end(path, False, json.dumps(failure_in_program(failed)))
             return
         self._session.end(path, True, json.dumps(value))
 
@@ -386,7 +390,7 @@ class ProgramHost:
             self._run.waits.groups.discard(self)
 
 
-def _failure(failed: NodeFailed) -> dict[str, Json]:
+def failure_in_program(failed: NodeFailed) -> dict[str, Json]:
     """Return a failure as the program sees it."""
     record = failure_record({"message": failed.message, "kind": failed.kind, "classes": list(failed.classes)}, "")
     return {"type": failed.kind, "message": failed.message, "classes": record["bases"]}

@@ -30,6 +30,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from ..errors import UnknownLanguage
 from ..fast_dataclass import dataclass
 from ..values import Json
 
@@ -80,17 +81,6 @@ class Diverged(Exception):
         self.path, self.recorded, self.requested = path, recorded, requested
         now = f"now requests {requested}" if requested is not None else "does not request it"
         super().__init__(f"{path}: the run recorded {recorded}, and the program {now}; continue it as corrected code")
-
-
-class UnknownLanguage(Exception):
-    """A journal was written in another version of the language, so another worker has to resume it."""
-
-    def __init__(self, language: int) -> None:
-        self.language = language
-        super().__init__(
-            f"the run was written in version {language} of the language of plans, and this process has {LANGUAGE}; "
-            "resume it where that version is installed"
-        )
 
 
 class Unhelpful(Exception):
@@ -252,7 +242,7 @@ def read_start(row: Row) -> dict[str, Any]:
     # Raises UnknownLanguage. Another minor version of Python may resume a run.
     start: dict[str, Any] = json.loads(row.value)
     if start["language"] != LANGUAGE:
-        raise UnknownLanguage(start["language"])
+        raise UnknownLanguage(start["language"], LANGUAGE)
     return start
 
 

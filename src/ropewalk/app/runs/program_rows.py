@@ -40,6 +40,16 @@ def rows_of(entries: Iterable[Entry]) -> dict[str, list[Row]]:
     return {path: [row_of(entry) for entry in rows] for path, rows in row_entries(entries).items()}
 
 
+def arguments_in_rows(entries: Iterable[Entry]) -> dict[str, Json]:
+    """Return the arguments of the calls that programs made, by the paths of the calls."""
+    return {
+        f"{program}[{step_key(row.path)}]/{row.name}": json.loads(row.arguments)
+        for program, rows in rows_of(entries).items()
+        for row in rows
+        if row.kind == "call"
+    }
+
+
 def line_of_ending(entries: Iterable[Entry]) -> int | None:
     """Return the line at which a program failed for the last time; None if no program failed."""
     lines = [entry.data["line"] for entry in entries if entry.kind == "row" and isinstance(entry.data, dict)]

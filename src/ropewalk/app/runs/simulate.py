@@ -30,6 +30,7 @@ from ...tools.backends.route import Args, OnProgress, Route
 from ...tools.bound_call import Bound, Rules, bind_route
 from ...values import Json, fresh
 from ..pinned_definition import pinned_definition, require_run
+from .program_rows import arguments_in_rows, row_entries
 from .steps import late_attempts
 
 if TYPE_CHECKING:
@@ -124,8 +125,8 @@ async def recorded_arguments(jobs: Jobs, run_id: str) -> Mapping[str, Json]:
     with contextlib.suppress(TimeoutError, RopewalkError):
         async with asyncio.timeout(MAX_SECONDS):
             await replay.execution
-    secrets = replay.job.secrets
-    return {path: secrets.value(args) if secrets else args for path, args in recorder.arguments.items()}
+    secrets, found = replay.job.secrets, {**arguments_in_rows(history), **recorder.arguments}
+    return {path: secrets.value(args) if secrets else args for path, args in found.items()}
 
 
 def _decisions(history: Iterable[Entry]) -> Iterable[Entry]:
@@ -140,7 +141,9 @@ def _decisions(history: Iterable[Entry]) -> Iterable[Entry]:
         if entry.kind == "call_failed" or (entry.kind == "attempt" and entry.path in late_paths)
     }
     repeated = set(last_failures.values())
-    decisions = [entry for entry in listed if entry.kind not in _END_KINDS]
+    # The rows of a program have the arguments of its calls, so these are not repeated.
+    programs = tuple(f"{program}[" for program in row_entries(listed))
+    decisions = [entry for entry in listed if entry.kind not in _END_KINDS or entry.path.startswith(programs)]
     return [entry for entry in decisions if entry.kind not in _FAILURE_KINDS or entry.path not in repeated]
 
 

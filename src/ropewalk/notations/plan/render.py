@@ -28,24 +28,9 @@ def fits(document: Mapping[str, Json]) -> bool:
 
 def write(flow: Flow, losses: list[Problem] | None = None) -> dict[str, Json]:
     """Write a flow as a plan."""
-    own = _own_document(flow)
-    if own is not None:
-        return own
     from .write import PlanWriter  # loaded late: reading a plan does not need it
 
     return PlanWriter.write(flow, losses)
-
-
-def _own_document(flow: Flow) -> dict[str, Json] | None:
-    """Return the plan that a flow was compiled from; None if there is none, or if the flow was changed since."""
-    # The program of a model is compiled in a child only, so nothing says here whether its flow was changed.
-    if not isinstance(flow.program, Mapping) or "origin" in flow.program:
-        return None
-    document = {"kind": "plan", "name": flow.name, **flow.program}
-    try:
-        return document if compile_document(document).flow == flow else None
-    except InvalidFlow:
-        return None
 
 
 def compile_document(config: Mapping[str, Json]) -> Compiled:
@@ -115,7 +100,6 @@ def compiled_plan(given: Mapping[str, Json], flow: Flow, schema: Json) -> Compil
         timeout=float(seconds) / 1000 if seconds is not None else None,
         undo=given.get("undo"),
         budget=given.get("budget"),
-        program={key: value for key, value in given.items() if key not in ("id", "kind")},
     )
     return Compiled(
         kind="plan",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ...check.types import ARRAY, OBJECT
 from ...expr.python.method_table import MUTATING, changed_argument
@@ -47,6 +47,26 @@ _SCALAR: Final = frozenset(
 _HEAPS: Final = frozenset(("heappush", "heappushpop", "heapreplace", "insort", "insort_left", "insort_right"))
 
 
+class Store(NamedTuple):
+    """A place at which a program changes a value."""
+
+    # root: The name through which it is reached, None for another expression.
+    # accesses: How many accesses below the value of the name.
+    # key: The member of which it is the value, None for an element of a list or a member with a computed name.
+    # member: The member that is set; None for elements, and for members with computed names.
+    # is_list: Whether it is a list that changes.
+    # depth: How many levels of the stored value are made here.
+    # node: The statement, if it changes the value only if that is a list.
+
+    root: str | None
+    accesses: int
+    key: str | None
+    member: str | None
+    is_list: bool
+    depth: int
+    node: ast.AugAssign | None
+
+
 class Changes:
     """The changes that one program may make."""
 
@@ -54,15 +74,17 @@ class Changes:
     # members: The members that it sets in values of tools, or in values that may have another name.
     # any_list: Whether it may add an element to a list that has another name.
     # any_object: Whether it may set any member of an object that has another name.
+    # doubtful: The statements such as `x += y` that add to a list that has another name, if `x` is a list.
 
     def __init__(self, tree: ast.Module, tools: Iterable[str]) -> None:
         self._tools = frozenset(tools)
         self.names: dict[str, int] = {}
         self.members: set[str] = set()
         self.any_list = self.any_object = False
+        self.doubtful: set[ast.AugAssign] = set()
         self._depths: dict[str, int] = {}  # how deep the values of a name are fresh
         self._from_tools: set[str] = set()
-        self._stores: list[tuple[str | None, int, str | None, bool, int]] = []
+        self._stores: list[Store] = []
         nodes = walk(tree)
         self._read(nodes)
         if self._stores:
@@ -127,9 +149,11 @@ class Changes:
             self._add(target.value, None, True, depth)
             self._add(target.value, None, False, depth)
 
-    def _add(self, holder: ast.expr, member: str | None, is_list: bool, depth: int) -> None:
+    def _add(
+        self, holder: ast.expr, member: str | None, is_list: bool, depth: int, node: ast.AugAssign | None = None
+    ) -> None:
         """Add a store of a value, fresh to a depth, in what an expression gives."""
-        accesses = 0
+        accesses, key = 0, _key_of(holder)
         while True:
             match holder:
                 case ast.Attribute(value=inner) | ast.Subscript(value=inner):
@@ -139,24 +163,23 @@ class Changes:
                 case _:
                     break
         if isinstance(holder, ast.Name):
-            self._stores.append((holder.id, accesses, member, is_list, depth))
+            self._stores.append(Store(holder.id, accesses, key, member, is_list, depth, node))
         elif self._fresh(holder) <= accesses:
-            self._stores.append((None, accesses, member, is_list, depth))
+            self._stores.append(Store(None, accesses, key, member, is_list, depth, node))
 
     def _augment(self, node: ast.AugAssign) -> None:
         is_number = isinstance(node.value, (ast.Constant, ast.JoinedStr)) or not isinstance(
-            node.op, (ast.Add, ast.BitOr, ast.Mult)
+            node.op, (ast.Add, ast.BitOr)
         )
-        if isinstance(node.target, ast.Name):
-            if not is_number:
-                depth = self._fresh(node.value) - 1
-                self._add(node.target, None, True, depth)
-                if isinstance(node.op, ast.BitOr):
-                    self._add(node.target, None, False, depth)
+        depth = self._fresh(node.value)
+        if not isinstance(node.target, ast.Name):
+            self._store(node.target, _DEEP if is_number else max(depth, 1))
+        if is_number:
+            return
+        if isinstance(node.op, ast.Add):
+            self._add(node.target, None, True, depth - 1, node)
         else:
-            self._store(node.target, _DEEP if is_number else max(self._fresh(node.value), 1))
-            if not is_number:
-                self._add(node.target, None, True, self._fresh(node.value) - 1)
+            self._add(node.target, None, False, depth - 1)
 
     def _call(self, node: ast.Call) -> None:
         """Add what methods and functions such as `append` and `heappush` store."""
@@ -189,28 +212,36 @@ class Changes:
 
     def _weigh(self) -> None:
         """Find which stores can only be of values that no other name has."""
-        for root, accesses, _, _, depth in self._stores:
-            if root is not None:
-                self._depths[root] = min(self._depths.get(root, _DEEP), accesses + 1 + max(depth, 0))
+        for store in self._stores:
+            if store.root is not None:
+                below = store.accesses + 1 + max(store.depth, 0)
+                self._depths[store.root] = min(self._depths.get(store.root, _DEEP), below)
         # A value that is stored where it may have another name may be anywhere below.
-        limit = _DEEP
-        for root, accesses, _, _, depth in self._stores:
-            if not self._is_own(root, accesses, _DEEP) and depth <= 0:
-                limit = 1
-        for root, accesses, member, is_list, _ in self._stores:
-            is_own = self._is_own(root, accesses, limit)
-            if is_own and (member is None or root not in self._from_tools):
-                kinds = ARRAY | OBJECT if accesses else ARRAY if is_list else OBJECT
-                self.names[str(root)] = self.names.get(str(root), 0) | kinds
-            elif member is not None:
-                self.members.add(member)
-            elif is_list:
+        is_wild = any(not self._is_own(store, _DEEP) and store.depth <= 0 for store in self._stores)
+        for store in self._stores:
+            if self._is_own(store, 1 if is_wild else _DEEP):
+                self._change_own(store)
+            elif store.member is not None:
+                self.members.add(store.member)
+            elif store.node is not None:
+                self.doubtful.add(store.node)
+            elif store.is_list:
                 self.any_list = True
             else:
                 self.any_object = True
 
-    def _is_own(self, root: str | None, accesses: int, limit: int) -> bool:
-        return root is not None and accesses < min(self._depths.get(root, _DEEP), limit)
+    def _is_own(self, store: Store, limit: int) -> bool:
+        return store.root is not None and store.accesses < min(self._depths.get(store.root, _DEEP), limit)
+
+    def _change_own(self, store: Store) -> None:
+        root = str(store.root)
+        if store.member is not None and root in self._from_tools:
+            self.members.add(store.member)
+        elif store.key is not None:
+            self.members.add(store.key)
+        else:
+            kinds = ARRAY | OBJECT if store.accesses else ARRAY if store.is_list else OBJECT
+            self.names[root] = self.names.get(root, 0) | kinds
 
     # --- fresh values ----------------------------------------------------------------------------
 
@@ -272,6 +303,14 @@ class Changes:
         if not is_method and name in _SHALLOW:
             return max(1, min(map(self._fresh, _values(node)), default=_DEEP))
         return 1 if name == "copy" else 0
+
+
+def _key_of(node: ast.expr) -> str | None:
+    """Return the member that an access reads."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    key = node.slice if isinstance(node, ast.Subscript) else None
+    return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
 
 
 def _values(node: ast.Call) -> Iterator[Any]:

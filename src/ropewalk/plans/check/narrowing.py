@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from ...expr.python.tree import walk
@@ -27,8 +27,8 @@ def always_leaves(body: Sequence[ast.stmt]) -> bool:
     return isinstance(last, _LEAVES)
 
 
-def tested_names(test: ast.expr) -> set[str]:
-    """Return the names about whose type or members a test asks."""
+def tested_names(test: ast.expr, flat: Collection[ast.AST]) -> set[str]:
+    """Return the names about whose type or members a test asks; what is `flat` has no members."""
     names: set[str] = set()
     for node in walk(test) if isinstance(test, _MAY_TEST) else ():
         match node:
@@ -38,7 +38,7 @@ def tested_names(test: ast.expr) -> set[str]:
                 names |= names_in(holder)
             case ast.Compare() if any(isinstance(operator, (ast.In, ast.NotIn)) for operator in node.ops):
                 for part in node.comparators:
-                    names |= names_in(part)
+                    names |= names_in(part) if part not in flat else set()
     return names
 
 

@@ -94,6 +94,12 @@ def function_result(path: str, args: Sequence[Type]) -> Type:
         return Each([items_of(part) if kinds_of(part) == ARRAY else None for part in args])
     if path == "map":
         return Each(first if len(args) > 1 and type(first) is not Missing else None)
+    if path == "filter" and len(args) == 2:
+        return Each(items_of(args[1]) if kinds_of(args[1]) == ARRAY else None)
+    if path in ("random.choice", "random.sample", "random.choices") and is_list:
+        return items_of(first) if path.endswith("choice") else Each(items_of(first))
+    if path == "next" and is_list:
+        return union_type(items_of(first), *args[1:])
     if path in ("min", "max") and len(args) == 1:
         return items_of(first) if is_list else None
     if path == "sum" and is_list and len(args) == 1:

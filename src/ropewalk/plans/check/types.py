@@ -67,6 +67,10 @@ _QUESTIONS: Final = frozenset(("approve", "wait_for", "asyncio.sleep"))
 _TASKS: Final = frozenset(("create_task", "ensure_future", "shield"))
 
 
+class _AnyList(Exception):
+    """A statement such as `x += y` may add to a list that has another name, so the types are to be found again."""
+
+
 class TypeCheck:
     """Infer the types of one program and collect what can never fit."""
 
@@ -83,15 +87,27 @@ class TypeCheck:
         values: Mapping[str, Any] | None = None,
     ) -> None:
         self.tree, self.tools, self.cards, self._values = tree, tools, cards, values or {}
-        self.problems: list[Problem] = []
-        self.warnings: list[Problem] = []
-        self.result: Type = None
         nodes = walk(tree)
         self._imports = {**_MODULES, **dict(imported_names(nodes))}
         self._changes = Changes(tree, tools)
         # What inner functions bind again may have any type, and may have a value at any time.
         self._shared = {name for node in nodes if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names}
         self._has_classes = any(isinstance(node, ast.ClassDef) for node in nodes)
+        self._read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+        self._flat: set[ast.AST] = set()  # compared values that have no members
+        self._scopes: dict[ast.AST, ScopeNames] = {}
+        self._argument_check = ArgumentCheck(self._report)
+        properties = inputs.get("properties", {}) if isinstance(inputs, Mapping) else {}
+        names = ScopeNames(tree.body, [*properties, *self._shared])
+        types = {name: Sub(inputs, properties[name]) if properties.get(name) else None for name in properties}
+        self._inputs = Env(names, None, {**dict.fromkeys(self._shared), **types})
+        self._begin()
+
+    def _begin(self) -> None:
+        self.problems: list[Problem] = []
+        self.warnings: list[Problem] = []
+        self.result: Type = None
+        self.env = self._inputs.copy()
         self._quiet = self._expecting = 0
         self._calls = 0
         self._stack: list[FunctionNode] = []
@@ -99,15 +115,18 @@ class TypeCheck:
         self._defined: list[Function] = []
         self._returned: list[Type] = []
         self._bound: list[dict[str, Type]] = []
-        self._scopes: dict[ast.AST, ScopeNames] = {}
-        self._argument_check = ArgumentCheck(self._report)
-        properties = inputs.get("properties", {}) if isinstance(inputs, Mapping) else {}
-        names = ScopeNames(tree.body, [*properties, *self._shared])
-        types = {name: Sub(inputs, properties[name]) if properties.get(name) else None for name in properties}
-        self.env = Env(names, None, {**dict.fromkeys(self._shared), **types})
 
     def run(self) -> None:
         """Check the whole program, and the functions that nothing calls."""
+        try:
+            self._run()
+        except _AnyList:
+            self._changes.any_list = True
+            self._changes.doubtful.clear()
+            self._begin()
+            self._run()
+
+    def _run(self) -> None:
         body = self.tree.body
         self._block(body, self.env)
         returned, self._returned = self._returned, []
@@ -165,11 +184,16 @@ class TypeCheck:
             return
         known = self.type_of(node.value, env)
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if isinstance(target, ast.Name) and target.id not in self._read:
+                self._check_awaited(node.value, known)
             self._bind(target, known, env)
 
     def _augment(self, node: ast.AugAssign, env: Env) -> None:
         right = self.type_of(node.value, env)
+        self._check_awaited(node.value, right)
         left = self.type_of(_readable(node.target), env)
+        if node in self._changes.doubtful and kinds_of(left) & ARRAY:
+            raise _AnyList
         result = self._operation(node, left, node.op, right)
         if isinstance(node.target, ast.Name):
             self._bind(node.target, result, env)
@@ -238,7 +262,7 @@ class TypeCheck:
 
     def _if(self, node: ast.If, env: Env) -> None:
         self._test(node.test, env)
-        then, otherwise = env.forget(tested_names(node.test)), env.forget(tested_names(node.test))
+        then, otherwise = env.forget(self._tested(node.test)), env.forget(self._tested(node.test))
         self._block(node.body, then)
         self._block(node.orelse, otherwise)
         arms = [arm for arm, body in ((then, node.body), (otherwise, node.orelse)) if not always_leaves(body)]
@@ -266,7 +290,7 @@ class TypeCheck:
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, env: Env, begin: Callable[[Env], object]) -> None:
         """Check a loop: names that its body binds begin a round with what they had before, or got in any round."""
         bound = set(own_names([*node.body, node])) & env.scope.names
-        tested = tested_names(node.test) if isinstance(node, ast.While) else set()
+        tested = self._tested(node.test) if isinstance(node, ast.While) else set()
         if bound & env.keys():
             inner = env.forget(bound)
             with self._silent():
@@ -551,6 +575,8 @@ class TypeCheck:
         for operator, part in zip(node.ops, node.comparators, strict=True):
             known = self.type_of(part, env)
             right = kinds_of(known)
+            if not right & OBJECT:
+                self._flat.add(part)
             if is_plain and not isinstance(operator, (ast.Is, ast.IsNot)):
                 is_plain = self._check_awaited(part, known)
             if isinstance(operator, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
@@ -565,7 +591,7 @@ class TypeCheck:
         known = []
         for part in node.values:
             known.append(self.type_of(part, inner))
-            if tested := tested_names(part):
+            if tested := self._tested(part):
                 inner = inner.forget(tested)
         self._bind_walruses(node, inner, env)
         return any_of(known)
@@ -583,8 +609,12 @@ class TypeCheck:
 
     def _chosen(self, node: ast.IfExp, env: Env) -> Type:
         self._test(node.test, env)
-        inner = env.forget(tested_names(node.test))
-        known = any_of([self.type_of(node.body, inner), self.type_of(node.orelse, inner)])
+        inner = env.forget(self._tested(node.test))
+        body, otherwise = self.type_of(node.body, inner), self.type_of(node.orelse, inner)
+        for part, known, other in ((node.body, body, otherwise), (node.orelse, otherwise, body)):
+            if kinds_of(other) not in (ALL, NULL):
+                self._check_awaited(part, known)
+        known = any_of([body, otherwise])
         self._bind_walruses(node, inner, env)
         return known
 
@@ -592,6 +622,10 @@ class TypeCheck:
         known = self.type_of(node.value, env)
         self._bind(node.target, known, env)
         return env.get(node.target.id)
+
+    def _tested(self, test: ast.expr) -> set[str]:
+        """Return the names that may have any type behind a test that was checked."""
+        return tested_names(test, self._flat)
 
     def _bind_walruses(self, node: ast.expr, inner: Env, env: Env) -> None:
         """Bind in an environment what `:=` bound in a copy of it."""
@@ -607,7 +641,7 @@ class TypeCheck:
             self._bind_quietly(part.target, element, inner)
             for test in part.ifs:
                 self._test(test, inner)
-                inner.update(dict.fromkeys(tested_names(test)))
+                inner.update(dict.fromkeys(self._tested(test)))
         if isinstance(node, ast.DictComp):
             self.type_of(node.key, inner)
             self.type_of(node.value, inner)
@@ -661,6 +695,9 @@ class TypeCheck:
             return self._concurrent(path.removeprefix("asyncio."), node, env)
         if path:
             args = self._kept_elements(self._arguments(node, env))
+            if path in _OF_VALUES or path.partition(".")[0] in _OF_VALUES:
+                for part, known in zip(node.args, args, strict=False):
+                    self._check_awaited(part, known)
             return None if _UNSURE & {str(word.arg) for word in node.keywords} else function_result(path, args)
         if isinstance(node.func, ast.Attribute):
             return self._method(node, node.func, env)
@@ -829,6 +866,14 @@ def _readable(target: ast.expr) -> ast.expr:
 
 _UNSURE: Final = frozenset(("default", "ndigits", "start"))
 """Arguments that change the type of a result."""
+_OF_VALUES: Final = frozenset(
+    [
+        *("abs", "all", "any", "csv", "datetime", "dict", "enumerate", "float", "int", "io", "json", "len", "list"),
+        *("math", "max", "min", "next", "random", "range", "re", "reversed", "round", "set", "sorted", "statistics"),
+        *("str", "sum", "textwrap", "tuple"),
+    ]
+)
+"""The functions and modules that take no calls."""
 _OF_COROUTINES: Final = frozenset(("close", "send", "throw"))
 _STATEMENTS: Final[dict[type[ast.AST], Any]] = {
     ast.AnnAssign: TypeCheck._assign,
