@@ -30,24 +30,9 @@ def fits(document: Mapping[str, Json]) -> bool:
 
 def write(flow: Flow, losses: list[Problem] | None = None) -> dict[str, Json]:
     """Write a flow as a plan."""
-    own = _own_document(flow)
-    if own is not None:
-        return own
     from .write import PlanWriter  # loaded late: reading a plan does not need it
 
     return PlanWriter.write(flow, losses)
-
-
-def _own_document(flow: Flow) -> dict[str, Json] | None:
-    """Return the plan that a flow was compiled from; None if there is none, or if the flow was changed since."""
-    # The program of a model is compiled in a child only, so nothing says here whether its flow was changed.
-    if not isinstance(flow.program, Mapping) or "origin" in flow.program:
-        return None
-    document = {"kind": "plan", "name": flow.name, **flow.program}
-    try:
-        return document if compile_document(document).flow == flow else None
-    except InvalidFlow:
-        return None
 
 
 def compile_document(config: Mapping[str, Json]) -> Compiled:
@@ -119,12 +104,10 @@ def compiled_plan(given: Mapping[str, Json], flow: Flow, schema: Json) -> Compil
         flow,
         name=name,
         input_schema=schema,
-        # The result of a program that prints is an object around the declared value.
-        output_schema=None if prints(flow) else given.get("output"),
+        output_schema=given.get("output"),
         timeout=float(seconds) / 1000 if seconds is not None else None,
         undo=given.get("undo"),
         budget=given.get("budget"),
-        program={key: value for key, value in given.items() if key not in ("id", "kind")},
     )
     return Compiled(
         kind="plan",
@@ -138,24 +121,16 @@ def compiled_plan(given: Mapping[str, Json], flow: Flow, schema: Json) -> Compil
     )
 
 
-def prints(flow: Flow) -> bool:
-    """Return True if the value of a compiled plan contains the printed text in addition to the result."""
-    return "print" in str(getattr(flow.body.nodes[-1].op, "text", ""))
-
-
 def _render(ending: Any) -> dict[str, Json]:
     """Return an ending in the words of plans: the result, and what the program printed."""
-    value, printed = ending.value, None
-    if isinstance(value, dict) and value.keys() == {"result", "printed"}:
-        value, printed = value["result"], "".join(value["printed"])
     result: dict[str, Json] = {
         "success": ending.status == "completed",
         "executionId": ending.run_id,
         "status": ending.status,
-        "result": value,
+        "result": ending.value,
         "errors": failures(ending),
         "duration": round(ending.duration * 1000, 3),
     }
-    if printed is not None:
-        result["printed"] = printed
+    if ending.printed:
+        result["printed"] = ending.printed
     return result
