@@ -11,7 +11,9 @@ from zoneinfo import ZoneInfo
 from ..expr.python.scope import Unsupported
 from ..expr.python.tree import walk
 from ..expr.python.values import UNBOUND
+from ..outline import NO_OUTLINE
 from . import messages as m
+from .check.outline import outline_of
 from .interpret.language import PLANS
 from .interpret.machine import Machine
 from .interpret.scope import ProgramScope
@@ -33,6 +35,7 @@ class Program:
     # inputs: Names that have a value when it begins.
     # function: Whether the text is the body of a function.
     # reads: The tools whose neighbouring calls begin together.
+    # ids: The ids of tools by their names; with them the program has an outline, unless its text cannot be read.
 
     def __init__(
         self,
@@ -42,13 +45,16 @@ class Program:
         *,
         function: bool = False,
         reads: Iterable[str] = (),
+        ids: Mapping[str, str] | None = None,
     ) -> None:
-        self.text = text
+        self.text, self.outline = text, NO_OUTLINE
         self.problems: list[Problem] = []
         tree = ast.Module([], [])
         try:
             tree = parse(text)
             overlap_reads(tree, set(reads))
+            if ids is not None:
+                self.outline = outline_of(tree, text, ids)
             self._compile(tree, tools, list(inputs), function=function)
         except Unreadable as error:
             self.problems = error.problems

@@ -9,10 +9,7 @@ from typing import Any
 from ...errors import InvalidFlow, Problem
 from ...ir import Flow
 from ...outline import Outline
-from ...plans.check.outline import outline_of
 from ...plans.program import Program
-from ...plans.read.overlap import overlap_reads
-from ...plans.read.source import parse as parse_anew
 from ...plans.read.tools import PlanTool
 from ...values import Json
 from .. import fields as f
@@ -20,7 +17,7 @@ from ..fields import read_document
 from ..registry import Compiled, failures
 from .flow import program_flow
 from .read import FIELDS, input_schema
-from .source import located, parse
+from .source import located
 
 
 def fits(document: Mapping[str, Json]) -> bool:
@@ -40,9 +37,10 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
     given = read_fields(config)
     code = str(given["code"])
     schema = input_schema(code, given)
-    if problems := located(code, _program(given, schema).problems):
-        raise InvalidFlow(problems)
-    return plan_of(given, schema, _outline(given))
+    program = _program(given, schema)
+    if program.problems:
+        raise InvalidFlow(located(code, program.problems))
+    return plan_of(given, schema, program.outline)
 
 
 def read_fields(config: Mapping[str, Json]) -> dict[str, Json]:
@@ -60,20 +58,19 @@ def _program(given: Mapping[str, Json], schema: Any) -> Program:
     """Return the program of a document, whose problems are what the language lacks for it."""
     entries: Any = given.get("tools") or {}
     tools = {name: tuple(entry.get("parameters") or ()) for name, entry in entries.items()}
-    function = given.get("function") is True
-    return Program(str(given["code"]), tools, (schema or {}).get("properties", {}), function=function)
+    return Program(
+        str(given["code"]),
+        tools,
+        (schema or {}).get("properties", {}),
+        function=given.get("function") is True,
+        reads=[name for name, entry in entries.items() if entry.get("reads") is True] if _overlaps(given) else (),
+        ids={name: str(entry["id"]) for name, entry in entries.items()},
+    )
 
 
-def _outline(given: Mapping[str, Json]) -> Outline:
-    tools: Any = given.get("tools") or {}
-    code = str(given["code"])
-    reads = {name for name, entry in tools.items() if entry.get("reads") is True}
-    if given.get("parallel") == "reads" and len(reads) > 0:
-        tree = parse_anew(code)  # the pass changes the tree
-        overlap_reads(tree, reads)
-    else:
-        tree = parse(code)
-    return outline_of(tree, code, {name: str(entry["id"]) for name, entry in tools.items()})
+def _overlaps(given: Mapping[str, Json]) -> bool:
+    """Return True if neighbouring calls of tools that only read begin together."""
+    return given.get("parallel") == "reads"
 
 
 def plan_of(given: Mapping[str, Json], schema: Any, outline: Outline) -> Compiled:
@@ -89,7 +86,7 @@ def plan_of(given: Mapping[str, Json], schema: Any, outline: Outline) -> Compile
         names,
         function=given.get("function") is True,
         contained="origin" in given,
-        overlap=given.get("parallel") == "reads",
+        overlap=_overlaps(given),
         outline=outline,
     )
     return compiled_plan(given, flow, schema)
