@@ -11,7 +11,9 @@ from zoneinfo import ZoneInfo
 from ..expr.python.scope import Unsupported
 from ..expr.python.tree import walk
 from ..expr.python.values import UNBOUND
+from ..outline import NO_OUTLINE
 from . import messages as m
+from .check.outline import outline_of
 from .interpret.language import PLANS
 from .interpret.machine import Machine
 from .interpret.scope import ProgramScope
@@ -34,6 +36,7 @@ class Program:
     # function: Whether the text is the body of a function.
     # reads: The tools whose neighbouring calls begin together.
     # transforms: Functions of Python of one JSON value that it calls, by name.
+    # ids: The ids of tools by their names; with them the program has an outline, unless its text cannot be read.
 
     def __init__(
         self,
@@ -44,17 +47,18 @@ class Program:
         function: bool = False,
         reads: Iterable[str] = (),
         transforms: Mapping[str, Callable[[Any], Any]] | None = None,
+        ids: Mapping[str, str] | None = None,
     ) -> None:
-        self.text = text
+        self.text, self.outline = text, NO_OUTLINE
         self.problems: list[Problem] = []
         tree = ast.Module([], [])
         try:
             tree = parse(text)
             overlap_reads(tree, set(reads))
-            scope = ProgramScope(
-                [*inputs, *own_names(tree.body), *global_names(tree)], tools, PLANS, function, transforms
-            )
-            self._compile(tree, scope)
+            if ids is not None:
+                self.outline = outline_of(tree, text, ids)
+            names = [*inputs, *own_names(tree.body), *global_names(tree)]
+            self._compile(tree, ProgramScope(names, tools, PLANS, function, transforms))
         except Unreadable as error:
             self.problems = error.problems
         except Unsupported as error:
