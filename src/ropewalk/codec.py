@@ -372,7 +372,7 @@ class Writer:
         fields: dict[str, Json] = {}
         for name, default, holds_json, is_op in field_specs(kind):
             member = getattr(value, name)
-            if member is default or (name in ("meta", "program") and self.for_fingerprint):
+            if member is default or (name == "meta" and self.for_fingerprint):
                 continue
             if holds_json:
                 if member != default or type(member) is not type(default):

@@ -37,6 +37,7 @@ RopewalkError
 ├── ModelError           the model gave no usable answer: `.status .retryable`
 ├── CompletionFailed     a conversation has no result: `.run_id .completion`
 ├── NoExecutor           a run needs the tool executor it was started with
+├── UnknownLanguage      a program was recorded in another version of its language: `.language`
 ├── JournalConflict      the flow does something else than the journal recorded: `.path`
 │   ├── RunExists                another run has this id
 │   └── DefinitionChanged        the run was started with another definition: `.problems`
@@ -454,6 +455,17 @@ class NoExecutor(RopewalkError):
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         super().__init__(f"run {run_id} was started with its own tool executor; pass the executor again to resume it")
+
+
+class UnknownLanguage(RopewalkError):
+    """The journal of a program was written in another version of the language of plans: `language`."""
+
+    def __init__(self, language: int, known: int) -> None:
+        self.language = language
+        super().__init__(
+            f"the run was written in version {language} of the language of plans, and this process has {known}; "
+            "resume it where that version is installed"
+        )
 
 
 class JournalConflict(RopewalkError):

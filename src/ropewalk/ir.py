@@ -176,8 +176,6 @@ class Flow:
     `timeout` is in seconds. A channel in `seeds` starts with the member of the input that has its name. `undo` is
     "on_failure" for a flow whose runs are undone by themselves when they do not complete. None: the project decides.
     `budget` has limits of each run: calls, seconds, tokens, cost.
-    `program` is the document of the plan that the flow was compiled from. It does not change what the flow does, so
-    the fingerprint leaves it out.
     """
 
     name: str
@@ -189,7 +187,6 @@ class Flow:
     seeds: tuple[str, ...] = ()
     undo: str | None = None
     budget: Mapping[str, float] | None = None
-    program: Json = field(default=None, compare=False)
 
 
 Writes: TypeAlias = Sequence[tuple[str, Json]]

@@ -16,7 +16,7 @@ from ropewalk.expr.ast import Arr, Fn, Ref
 from ropewalk.ir import Flow, Graph, OnError, Policy, Retry
 from ropewalk.journal.memory import MemoryStore
 from ropewalk.journal.sqlite.store import SqliteStore
-from ropewalk.ops import Branch, Map
+from ropewalk.ops import Branch, Map, Program, ProgramTool
 from ropewalk.testing import ScriptedTools
 
 SECRET = "s3cr3t-t0k3n-9f8e7d"
@@ -44,6 +44,15 @@ def files_with_the_secret(folder: Path) -> list[str]:
     return [file.name for file in sorted(folder.iterdir()) if SECRET.encode() in file.read_bytes()]
 
 
+PROGRAM = """
+print("with", token)
+got = await echo(token="Bearer " + token)
+try:
+    await bad(token=token)
+except Exception as error:
+    return [str(error), got, token]
+"""
+ECHO, BAD = ((ProgramTool(name=name), line(call(name, args=Ref("item")), result=out(name))) for name in ("echo", "bad"))
 NESTED = Graph(nodes=(call("in_", "echo", obj(token=Ref("item"))),), ordered=True, result=out("in_"))
 FAILS = call("bad", args=obj(token=TOKEN), policy=Policy(retry=Retry(attempts=2)))
 SHAPES: dict[str, Graph] = {
@@ -63,6 +72,10 @@ SHAPES: dict[str, Graph] = {
     ),
     "a condition": line(
         node("b", Branch(arms=((Fn("==", (TOKEN, lit("x"))), line()),), default=line(compute("d", TOKEN))))
+    ),
+    "a program": line(node("p", Program(text=PROGRAM, tools=(ECHO, BAD), inputs=obj(token=TOKEN))), result=out("p")),
+    "a program in a child": line(
+        node("p", Program(text=PROGRAM, tools=(ECHO, BAD), inputs=obj(token=TOKEN), contained=True)), result=out("p")
     ),
     "the value itself": Graph(nodes=(compute("c", TOKEN),), result=out("c")),
 }  # fmt: skip

@@ -1,104 +1,40 @@
-"""A plan whose process is killed at any call resumes: nothing recorded is repeated, and the result is the same."""
+"""Programs in a process that dies at random moments: no recorded call is made again, and the results are those of the
+rows."""
 
 from __future__ import annotations
 
-import json
-import signal
-import sys
+import asyncio
+from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import fork_server
-from tiers import Scale
+from tiers import Scale, on_one_store
 
-from .oracle import run_python
-from .programs import Writer
+from .killed_programs import Campaign, programs
 
 pytestmark = pytest.mark.process
-
-PROGRAM = """
-import asyncio, json, os, signal, sys
-from pathlib import Path
-sys.path.insert(0, {tests!r})
-from plans.oracle import World, tools_of
-from ropewalk import App
-
-folder, die_at, when = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-code = (folder / "code.py").read_text()
-
-class Killed(World):
-    async def answer(self, name, args):
-        if when == "before" and len(self.calls) == die_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-        with (folder / "calls.jsonl").open("a") as file:
-            file.write(json.dumps([name, args]) + chr(10))
-        result = None
-        try:
-            return await super().answer(name, args)
-        finally:
-            if when == "inside" and len(self.calls) == die_at + 1:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-async def main():
-    async with App(str(folder / "runs.db"), tools=tools_of(Killed())) as app:
-        plan = {{"kind": "plan", "code": code, "function": True}}
-        if die_at >= 0:
-            outcome = await app.run(plan, run_id="r")
-        else:
-            outcome = await app.resume("r")
-        (folder / "outcome.json").write_text(json.dumps([outcome["success"], outcome["result"]]))
-
-asyncio.run(main())
-"""
+_BATCH = 20
 
 
-def execute(folder: Path, die_at: int, when: str) -> int:
-    """Execute or resume the program of a folder; return the exit code."""
-    script = folder / "program.py"
-    script.write_text(PROGRAM.format(tests=str(Path(__file__).parents[1])))
-    arguments = [sys.executable, str(script), str(folder), str(die_at), when]
-    done = fork_server.run(arguments, capture_output=True, text=True, timeout=300)
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr
-    return int(done.returncode)
-
-
-def calls_of(folder: Path) -> list[Any]:
-    """Return every call that was made in a folder, by whatever process."""
-    return [json.loads(line) for line in (folder / "calls.jsonl").read_text().splitlines()]
-
-
-def programs(count: int) -> list[tuple[str, dict[str, Any]]]:
-    """Return programs with three to nine calls one after another, with what Python makes of each."""
-    found: list[tuple[str, dict[str, Any]]] = []
-    seed = 1000
-    while len(found) < count:
-        code = Writer(seed).program()
-        seed += 1
-        if "gather" not in code:
-            outcome = run_python(code, {})
-            if "result" in outcome and 3 <= len(outcome["calls"]) <= 9:
-                found.append((code, outcome))
-    return found
+@pytest.fixture
+def store(request: pytest.FixtureRequest) -> str:
+    return str(request.getfixturevalue("postgres_url")) if request.param == "postgres" else ""
 
 
 @pytest.mark.timeout(3600)
 @pytest.mark.campaign("recovery")
-@pytest.mark.parametrize("when", ["before", "inside"])
-def test_a_killed_plan_repeats_nothing_recorded_and_gives_the_same_result(
-    when: str, tmp_path: Path, scale: Scale
-) -> None:
-    for number, (code, python) in enumerate(programs(scale(2, 40))):
-        for die_at in range(len(python["calls"])):
-            folder = tmp_path / f"{number}-{die_at}"
-            folder.mkdir()
-            (folder / "code.py").write_text(code)
-            assert execute(folder, die_at, when) == -signal.SIGKILL
-            assert execute(folder, -1, when) == 0
-            success, result = json.loads((folder / "outcome.json").read_text())
-            assert (success, result) == (True, python["result"]), code
-            # Only the call in which the process died may have been made twice.
-            expected = [[name, args] for name, args in python["calls"]]
-            again = expected[: die_at + 1] + expected[die_at:]
-            assert calls_of(folder) == (again if when == "inside" else expected), code
+@on_one_store("recovery", "sqlite")
+def test_killed_programs_make_each_recorded_call_once(store: str, tmp_path: Path, scale: Scale, seed: int) -> None:
+    count, kills = scale((8, 2), (200, 8))
+    texts = asyncio.run(programs(seed * 10_000, count))
+    counts, faults = Counter[str](), list[str]()
+    for first in range(0, count, _BATCH):
+        folder = tmp_path / str(first)
+        url = store or f"sqlite:///{folder / 'runs.db'}"
+        campaign = Campaign(folder, url, texts[first : first + _BATCH], f"b{first}-")
+        campaign.run(kills, 1.5, seed + first)
+        counts, faults = counts + campaign.counts, [*faults, *campaign.faults]
+    print(dict(counts))
+    assert faults == []
+    assert counts["recorded calls at starts"] > 0

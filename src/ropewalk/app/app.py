@@ -412,7 +412,7 @@ class App:
         """
         loaded = self.load(source)
         self.ensure(loaded)
-        return converted(loaded, kind, allow_loss)
+        return converted(loaded, kind, self.definitions.cards, allow_loss)
 
     # --- tools --------------------------------------------------------------------------------
 

@@ -490,7 +490,7 @@ def _placed(problem: Problem, root: str) -> str:
     return str(problem) if at is None else f"{problem} ({path.relpath(at.file, root)}:{at.line}:{at.column})"
 
 
-def converted(loaded: Loaded, kind: str, allow_loss: bool = False) -> Any:
+def converted(loaded: Loaded, kind: str, cards: Cards, allow_loss: bool = False) -> Any:
     """Return the definition in another notation."""
     from ..notations.writing import ConvertedDocument  # other work does without the writers
 
@@ -498,7 +498,7 @@ def converted(loaded: Loaded, kind: str, allow_loss: bool = False) -> Any:
         own = {"kind": kind, **loaded.document}
         return ConvertedDocument(own) if allow_loss else own
     losses: list[Problem] = []
-    document = write(_with_value(loaded), kind, losses)
+    document = write(_with_value(loaded), kind, losses, lambda tool: getattr(cards(tool), "output_schema", None))
     result = tuple(_at_nodes(losses, loaded))
     if not allow_loss:
         if result:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ..errors import InvalidFlow, Problem
 from ..notations.registry import NOTATIONS, Compiled
-from ..ops import Program
 from ..outline import from_json
 from ..plans.boundary.pool import Conversation, Limits, ProgramStopped, pool
 from ..values import Json, digest
@@ -179,27 +178,8 @@ def with_origin(document: Any) -> Any:
     if not isinstance(document, Mapping):
         return document
     if document.get("kind") == "plan" or "code" in document:
-        document = {**document, ORIGIN: MODEL}
-    if isinstance(program := document.get("program"), Mapping):
-        document = {**document, "program": {**program, ORIGIN: MODEL}}
-    if isinstance(regions := document.get("regions"), list):
-        document = {**document, "regions": list(map(_contained, regions))}
+        return {**document, ORIGIN: MODEL}
     return document
-
-
-def _contained(region: Any) -> Any:
-    """Return a region of a flow document whose programs are computed in children."""
-    nodes = region.get("nodes") if isinstance(region, Mapping) else None
-    if not isinstance(nodes, list):
-        return region  # the codec says what is wrong with it
-    return {**region, "nodes": [_contained_node(node) for node in nodes]}
-
-
-def _contained_node(node: Any) -> Any:
-    op = node.get("op") if isinstance(node, Mapping) else None
-    if not isinstance(op, Mapping) or op.get("kind") != Program.__name__:
-        return node
-    return {**node, "op": {**op, "contained": True}}
 
 
 async def prepare_names(code: str) -> None:

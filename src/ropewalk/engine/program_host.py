@@ -76,6 +76,7 @@ class ProgramHost:
         self._committed: asyncio.Future[None] | None = None
         self._has_entry = False  # True while the result of the next row is in the entry of its call
         self._begun: list[tuple[m.Request, float | None]] = []
+        self._unreported: list[str] = []  # what the program printed
         self._tasks: dict[str, TaskDeadline] = {}
         self._aborted: set[asyncio.Task[None]] = set()
         self._steps: dict[str, str] = {}  # the path of a step by its key in frames
@@ -96,7 +97,8 @@ class ProgramHost:
         try:
             rows, offers = await self._recorded(), await self._recorded_offers()
             digests = digests_of(self._plan.op.text)
-            self._session = Session(rows, self, random.getrandbits(63), digests, offers=offers)
+            redact = str if self._run.secrets is None else self._redact
+            self._session = Session(rows, self, random.getrandbits(63), digests, offers=offers, redact=redact)
             return await self._end(await play(self._session, self._player(), self))
         except Diverged as error:
             raise JournalConflict(self._run.id, self._path, str(error)) from None
@@ -116,7 +118,10 @@ class ProgramHost:
 
     async def _end(self, outcome: Outcome) -> Json:
         if outcome.status == "completed":
-            return {"result": outcome.result, "printed": [outcome.printed]} if outcome.printed else outcome.result
+            if outcome.printed:
+                self._run.printed.append(outcome.printed)
+                await self.commits()
+            return outcome.result
         if self._plan.durable:
             now, failed_keys = self._run.now(), [step_key(path) for path in outcome.failed]
             data = {"line": outcome.line, "error": outcome.error, "failed": failed_keys}
@@ -147,7 +152,7 @@ class ProgramHost:
                 value = [json.dumps(call.data)]
             elif status in _FAILED:
                 self._failures[path] = failed = failure_from_json(value[0])
-                value = [json.dumps(_failure(failed))]
+                value = [json.dumps(failure_in_program(failed))]
             rows.append(Row(path, kind, name, arguments, status, value[0], after))
         self._rows = len(rows)
         return rows
@@ -183,6 +188,8 @@ class ProgramHost:
             data: list[Json] = [row.path, row.kind, row.name, row.arguments, row.status, row.after]
             if row.status in _FAILED:
                 data.append(failure_to_json(self._failures[row.path]))
+            elif row.kind == "printed":
+                data.append(json.dumps(self._run.redact(json.loads(row.value))))
             elif not self._has_entry:
                 data.append(row.value)
             self._has_entry = False
@@ -196,6 +203,12 @@ class ProgramHost:
             await committed
             if self._committed is committed:
                 self._committed = None
+        unreported, self._unreported = self._unreported, []
+        for text in unreported:
+            self._run.report("node.printed", self._path, self._node_slot.name, {"text": self._run.redact(text)})
+
+    def _redact(self, arguments: str) -> str:
+        return json.dumps(self._run.redact(json.loads(arguments)))
 
     def ended(self, frame: Frame, entry: Entry) -> None:
         """Take the result of a call that is being committed."""
@@ -262,10 +275,8 @@ class ProgramHost:
         return now
 
     def log(self, text: str) -> None:
-        """Report a printed text to whoever watches the run, but not again in a replay."""
-        if self._session.replayed:
-            return
-        self._run.report("printed", self._path, self._node_slot.name, {"text": self._run.redact(text)})
+        """Report what the program printed when its row is committed."""
+        self._unreported.append(text)
 
     # --- steps in progress ---------------------------------------------------------------------------
 
@@ -350,7 +361,7 @@ class ProgramHost:
                 value = None
         except NodeFailed as failed:
             self._failures[path] = failed
-            self._session.end(path, False, json.dumps(_failure(failed)))
+            self._session.end(path, False, json.dumps(failure_in_program(failed)))
             return
         self._session.end(path, True, json.dumps(value))
 
@@ -379,7 +390,7 @@ class ProgramHost:
             self._run.waits.groups.discard(self)
 
 
-def _failure(failed: NodeFailed) -> dict[str, Json]:
+def failure_in_program(failed: NodeFailed) -> dict[str, Json]:
     """Return a failure as the program sees it."""
     record = failure_record({"message": failed.message, "kind": failed.kind, "classes": list(failed.classes)}, "")
     return {"type": failed.kind, "message": failed.message, "classes": record["bases"]}

@@ -83,6 +83,13 @@ def _exists(value: Json) -> bool:
     return value is not MISSING and value is not None
 
 
+@function("required", 1, raw=True, keeps=EVERY)
+def _required(value: Json) -> Json:
+    if value is MISSING:
+        raise ExpressionError("required: the value is missing")
+    return value
+
+
 @function("coalesce", 1, MANY, raw=True, keeps=EVERY)
 def _coalesce(*values: Json) -> Json:
     for value in values:

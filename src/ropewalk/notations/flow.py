@@ -1,4 +1,4 @@
-"""The notation `flow`: the JSON of the codec, which can hold every flow."""
+"""The notation `flow`: the JSON of the codec, which can hold every flow but the program of a plan."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import InvalidFlow, Problem
-from ..ir import Flow
+from ..ir import Flow, nodes_of
+from ..ops import Program
 from ..values import Json
 from .registry import Compiled, failures
 
@@ -49,6 +50,8 @@ def compile_document(document: Mapping[str, Json]) -> Compiled:
 
     fields = {key: value for key, value in document.items() if key not in ("kind", "id")}
     flow = flow_from_json({key: value for key, value in fields.items() if key != "concurrency"})
+    if any(isinstance(node.op, Program) for node in nodes_of(flow.body)):
+        raise InvalidFlow([Problem(path="regions", message="a program is not a node of a flow; write it as a plan")])
     width = fields.get("concurrency")
     if width is not None:
         if flow.body.ordered or type(width) is not int or width < 1:

@@ -12,16 +12,21 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..check import check
 from ..errors import InvalidFlow, NodeFailed, NotFound, Problem, failure_data
 from ..fast_dataclass import dataclass
 from ..ir import Flow
+from ..ops import Program
 from ..values import Json, did_you_mean
 
 if TYPE_CHECKING:
     from ..check.inference import Source
+
+
+Schemas: TypeAlias = Callable[[str], Json]
+"""Returns the schema of what a tool gives; None if it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +147,9 @@ def notation_of(document: Json) -> Notation:
     raise InvalidFlow([Problem(path="", message=message)])
 
 
-def write(flow: Flow, kind: str, losses: list[Problem] | None = None) -> dict[str, Json]:
+def write(
+    flow: Flow, kind: str, losses: list[Problem] | None = None, schemas: Schemas = lambda tool: None
+) -> dict[str, Json]:
     """Write a flow as a document."""
     notation = NOTATIONS.get(kind) if isinstance(kind, str) else None
     writers = [name for name, candidate in NOTATIONS.items() if candidate.write is not None]
@@ -150,6 +157,8 @@ def write(flow: Flow, kind: str, losses: list[Problem] | None = None) -> dict[st
         suggestion = did_you_mean(kind, writers)
         why = None if suggestion else f"available: {', '.join(writers)}"
         raise NotFound("notation that flows are written in", kind, suggestion=suggestion, why=why)
+    if flow.body.nodes and isinstance(flow.body.nodes[0].op, Program):
+        flow = _without_program(flow, flow.body.nodes[0].op, kind, losses, schemas)
     document = notation.write(flow, losses)
     # The notation may have rules that its writer does not know, so read the document back.
     try:
@@ -158,6 +167,18 @@ def write(flow: Flow, kind: str, losses: list[Problem] | None = None) -> dict[st
         problems = [replace(problem, message=f"{kind}: {problem.message}") for problem in error.problems]
         raise InvalidFlow(problems) from None
     return document
+
+
+def _without_program(flow: Flow, op: Program, kind: str, losses: list[Problem] | None, schemas: Schemas) -> Flow:
+    """Return the flow of a plan with nodes in place of its program."""
+    from .plan.nodes import without_program  # only conversions need it
+
+    flow, problems = without_program(flow, op, kind, schemas)
+    if losses is None and problems:
+        raise InvalidFlow(problems)
+    if losses is not None:
+        losses += problems
+    return flow
 
 
 def failures(ending: Any) -> list[dict[str, Json]]:

@@ -10,6 +10,7 @@
 | `timer` | `due`, `ok` | when it is due, in seconds since the epoch; that it fired |
 | `question` | `due`, `ok`, `failed` | until when it waits, if there is a limit; the answer; that nobody answered |
 | `clock` | `ok` | the seconds |
+| `printed` | `ok` | what the program printed in one turn; the arguments say how many texts it has printed so far |
 
 Values and arguments are JSON texts: a journal of many rows is few objects.
 """
@@ -29,6 +30,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from ..errors import UnknownLanguage
 from ..fast_dataclass import dataclass
 from ..values import Json
 
@@ -43,7 +45,7 @@ class Row:
     """One row of a journal."""
 
     # path: The path of the step; empty for an offer that is not bound to a place.
-    # kind: `start`, `call`, `timer`, `question` or `clock`.
+    # kind: `start`, `call`, `timer`, `question`, `clock` or `printed`.
     # name: The tool, or what kind of timer, question or clock it is.
     # arguments: The arguments as JSON.
     # status: How it ended; the table of this module lists the words.
@@ -79,17 +81,6 @@ class Diverged(Exception):
         self.path, self.recorded, self.requested = path, recorded, requested
         now = f"now requests {requested}" if requested is not None else "does not request it"
         super().__init__(f"{path}: the run recorded {recorded}, and the program {now}; continue it as corrected code")
-
-
-class UnknownLanguage(Exception):
-    """A journal was written in another version of the language, so another worker has to resume it."""
-
-    def __init__(self, language: int) -> None:
-        self.language = language
-        super().__init__(
-            f"the run was written in version {language} of the language of plans, and this process has {LANGUAGE}; "
-            "resume it where that version is installed"
-        )
 
 
 class Unhelpful(Exception):
@@ -251,7 +242,7 @@ def read_start(row: Row) -> dict[str, Any]:
     # Raises UnknownLanguage. Another minor version of Python may resume a run.
     start: dict[str, Any] = json.loads(row.value)
     if start["language"] != LANGUAGE:
-        raise UnknownLanguage(start["language"])
+        raise UnknownLanguage(start["language"], LANGUAGE)
     return start
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from ..fast_dataclass import dataclass
@@ -79,8 +80,8 @@ class Session:
     # ports: The world.
     # seed: Decides what `random` gives; a new run has this one, another one that of its journal.
     # digests: What a program's helpers, constants and transforms are, by name.
-    # logged: How many printed texts an earlier attempt has logged.
     # offers: Offers in addition to those among the rows.
+    # redact: Returns arguments as JSON without secrets, as rows have them.
 
     def __init__(
         self,
@@ -88,12 +89,12 @@ class Session:
         ports: Ports,
         seed: int = 0,
         digests: Mapping[str, str] | None = None,
-        logged: int = 0,
         offers: Sequence[Row] = (),
+        redact: Callable[[str], str] = str,
     ) -> None:
-        self.rows, self.ports = rows, ports
+        self.rows, self.ports, self._redact = rows, ports, redact
         self.outcome: Outcome | None = None
-        self._logged = logged
+        self._logged = max((json.loads(row.arguments) for row in rows if row.kind == "printed"), default=0)
         self._printed: list[str] = []
         self._replay = Replay(rows, offers)
         self._open: dict[str, m.Request] = {}
@@ -113,17 +114,22 @@ class Session:
 
     def take(self, messages: Sequence[m.Message]) -> None:
         """Take the messages of one turn of the machine."""
+        self._log([message.text for message in messages if isinstance(message, m.Printed)])
         for message in messages:
             if isinstance(message, (m.Call, m.Timer, m.Question)):
                 self._open[message.path] = self._unbegun[message.path] = message
                 self._after[message.path] = self._known
-                self._replay.check(message)
+                self._check(message)
             elif isinstance(message, m.Cancel):
                 self._cancel(message.path)
-            elif isinstance(message, m.Printed):
-                self._log(message)
             elif isinstance(message, m.Ended):
                 self._finish(message)
+
+    def _check(self, request: m.Request) -> None:
+        """Raise Diverged if another step was recorded at the path of a request."""
+        recorded = self._replay.expected.get(request.path)
+        if recorded is not None and recorded.key != (row := self._row(request)).key:
+            raise Diverged(request.path, _described(recorded), _described(row))
 
     def _cancel(self, path: str) -> None:
         if self._replay.is_over and path not in self._running:
@@ -139,11 +145,14 @@ class Session:
             self._aborted[path] = request
         self.ports.abort(path)
 
-    def _log(self, message: m.Printed) -> None:
-        self._printed.append(message.text)
-        if message.number >= self._logged:
-            self._logged = message.number + 1
-            self.ports.log(message.text)
+    def _log(self, texts: list[str]) -> None:
+        """Record and log what the program printed, unless an earlier attempt did."""
+        self._printed += texts
+        new = "".join(self._printed[self._logged :])
+        if new:
+            self._logged = len(self._printed)
+            self._commit(Row("", "printed", "", json.dumps(self._logged), "ok", json.dumps(new)))
+            self.ports.log(new)
 
     def _finish(self, ended: m.Ended) -> None:
         if ended.status == "unexpected":
@@ -243,7 +252,7 @@ class Session:
         if due is None and seconds is not None:
             due = self.ports.clock("now") + seconds
             if seconds >= KEPT_SECONDS:
-                self._commit(_row_of(request, "due", json.dumps(due)))
+                self._commit(self._row(request, "due", json.dumps(due)))
         return due
 
     def waits(self) -> tuple[m.Question, ...]:
@@ -257,8 +266,9 @@ class Session:
         self._ended.append((len(self.rows), row))
         self._commit(row)
 
-    def _row(self, request: m.Request, status: str, value: str = "null") -> Row:
-        return _row_of(request, status, value, self._after.get(request.path, 0))
+    def _row(self, request: m.Request, status: str = "", value: str = "null") -> Row:
+        row = _row_of(request, status, value, self._after.get(request.path, 0))
+        return row if self._redact is str else replace(row, arguments=self._redact(row.arguments))
 
     def _commit(self, row: Row) -> None:
         self.rows.append(row)
@@ -269,7 +279,7 @@ def _delivery_of(row: Row) -> m.Delivery:
     return m.Delivery(row.path, row.status == "ok", row.value)
 
 
-def _row_of(request: m.Request, status: str = "", value: str = "null", after: int = 0) -> Row:
+def _row_of(request: m.Request, status: str, value: str, after: int) -> Row:
     if isinstance(request, m.Call):
         return Row(request.path, "call", request.tool, request.arguments, status, value, after)
     if isinstance(request, m.Timer):
@@ -281,6 +291,7 @@ class Replay:
     """The recorded rows of a run, which are delivered again in their order."""
 
     # cancelled: The paths of the steps that the program has cancelled.
+    # expected: The recorded steps that are delivered again or were cancelled, by path.
     # dues: When recorded timers are due, by path.
     # offers: The results that the program may ask for.
 
@@ -290,19 +301,13 @@ class Replay:
         self.offers = Offers([*rows, *offers])
         self._rows: deque[tuple[int, Row]] = deque()
         self._clocks = deque(row for row in rows if row.kind == "clock")
-        self._expected: dict[str, Row] = {}
+        self.expected: dict[str, Row] = {}
         for number, row in enumerate(rows):
             if row.kind in ("call", "timer", "question") and row.status in (*DELIVERED, "cancelled"):
                 self._rows.append((number, row))
-                self._expected[row.path] = row
+                self.expected[row.path] = row
                 if row.kind in ("call", "question") and row.status == "ok":
                     self.offers.take(row.path, row.key)  # an earlier attempt took it
-
-    def check(self, request: m.Request) -> None:
-        """Raise Diverged if another step was recorded at the path of a request."""
-        row = self._expected.get(request.path)
-        if row is not None and row.key != _row_of(request).key:
-            raise Diverged(request.path, _described(row), _described(_row_of(request)))
 
     def next(self, open_steps: dict[str, m.Request]) -> tuple[int, Row] | None:
         """Return the next recorded delivery, with the number of its row; None after the last one."""

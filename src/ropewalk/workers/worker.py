@@ -21,7 +21,7 @@ from ..engine import budgets
 from ..engine.chunk_run import run_chunk
 from ..engine.compile.durable import failure_to_json
 from ..engine.engine import Engine, Job
-from ..errors import Fenced, InvalidFlow, NodeFailed, Problem, RopewalkError, RunBusy, StoreError
+from ..errors import Fenced, InvalidFlow, NodeFailed, Problem, RopewalkError, RunBusy, StoreError, UnknownLanguage
 from ..journal.postgres import chunks
 from ..journal.postgres.store import PostgresStore
 from ..journal.postgres.worker_registry import WorkerRegistry
@@ -264,7 +264,10 @@ class Worker:
             return await self._give_back(row, missing, refusers)
         job.park = True
         async with await self._admit(row):
-            return await self._execute(run_id, job)
+            try:
+                return await self._execute(run_id, job)
+            except UnknownLanguage as missing:
+                return await self._give_back(row, missing, refusers)
 
     async def _admit(self, row: RunRow) -> contextlib.AbstractAsyncContextManager[None]:
         """Return where a run or chunk executes: among the others, or alone if it may kill its worker."""
@@ -292,12 +295,17 @@ class Worker:
         except StoreError:
             await self._release(opened)
             raise
+        except UnknownLanguage:
+            raise
         except Exception as error:
             log.exception("run %s failed inside Ropewalk and is parked", run_id)
-            message = f"parked: the run cannot continue: {error}; to let a worker try again, release the run"
-            await asyncio.to_thread(self.registry.park, run_id, message)
-            return "parked"
+            return await self._park(run_id, error)
         return str(result.get("status"))
+
+    async def _park(self, run_id: str, error: Exception) -> str:
+        message = f"parked: the run cannot continue: {error}; to let a worker try again, release the run"
+        await asyncio.to_thread(self.registry.park, run_id, message)
+        return "parked"
 
     async def _execute_chunk(self, chunk_id: str) -> str:
         row = await asyncio.to_thread(self.store.get_run, chunk_id)
@@ -330,7 +338,7 @@ class Worker:
                 await asyncio.sleep(RETRY_DELAY)
 
     async def _give_back(self, row: RunRow, missing: RopewalkError, refusers: list[str]) -> str:
-        """Offer a run that this worker cannot execute to the others; end it as failed if none is left."""
+        """Offer a run that this worker cannot execute to the others; end it as failed, or park it, if none is left."""
         refusers = [*refusers, self.id]
         other_workers = [
             worker for worker in await asyncio.to_thread(self.registry.list_workers) if worker.id not in refusers
@@ -341,6 +349,11 @@ class Worker:
             return "elsewhere"
         if opened.finished is not None:
             return opened.finished.status
+        if not other_workers and isinstance(missing, UnknownLanguage):
+            # A worker of another version can continue it, so its record stays open.
+            log.warning("run %s is parked, because no worker can execute it: %s", row.id, missing)
+            await opened.release()
+            return await self._park(row.id, missing)
         if not other_workers:
             missing = self._with_hint(missing)
             log.warning("run %s failed, because no worker can execute it: %s", row.id, missing)

@@ -41,6 +41,7 @@ from ...errors import (
     ToolNotApproved,
     ToolNotFound,
     ToolTimeout,
+    UnknownLanguage,
     UnsupportedSchema,
     ValidationFailed,
 )
@@ -194,6 +195,7 @@ ERRORS: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (RunBusy, 409),
     (PartOfRun, 409),
     (NoExecutor, 409),
+    (UnknownLanguage, 409),
     (JournalConflict, 409),
     (RunStopped, 409),
     (RunTimeout, 504),

@@ -93,7 +93,10 @@ def of_schema(schema: Json) -> Certain:
     """Return the facts about a value that fits a JSON Schema."""
     if not isinstance(schema, dict):
         return UNKNOWN
-    declared: Any = schema.get("type")
+    declared: Any = schema.get("anyOf")
+    if isinstance(declared, list):
+        return either(map(of_schema, declared))
+    declared = schema.get("type")
     names = [declared] if isinstance(declared, str) else declared if isinstance(declared, list) else []
     if not names or any(name not in _KINDS for name in names):
         return UNKNOWN
