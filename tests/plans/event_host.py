@@ -37,15 +37,13 @@ class World:
     # rows: The journal so far, to which new rows are appended; a new run has none.
     # answer: Answers questions. Without it a run that has one waits.
     # on_row: Gets each new row as it is committed.
-    # log: Gets each text that the program prints, once.
-    # logged: How many printed texts an earlier attempt has logged.
+    # log: Gets what the program prints, once.
 
     perform: Perform
     rows: list[Row] | None = None
     answer: Answer | None = None
     on_row: Callable[[Row], None] | None = None
     log: Callable[[str], None] | None = None
-    logged: int = 0
 
 
 async def run(program: Program, world: World, inputs: Mapping[str, Json] | None = None) -> Outcome:
@@ -82,7 +80,7 @@ class _Host:
         self._begun: list[m.Request] = []
         self._woken: asyncio.Future[None] | None = None
         rows = world.rows if world.rows is not None else []
-        self.session = Session(rows, self, random.getrandbits(63), digests_of(text), world.logged)
+        self.session = Session(rows, self, random.getrandbits(63), digests_of(text))
 
     def begin(self, request: m.Request, due: float | None) -> None:
         """Begin a step at the next wait."""

@@ -101,7 +101,7 @@ class Simulation:
             self._dues.clear()
             self._numbers.clear()
         self._cut = cut_after
-        session = self.session = Session(self.rows, self, SEED, digests_of(program.text), len(self.printed))
+        session = self.session = Session(self.rows, self, SEED, digests_of(program.text))
         machine, messages = program.start(inputs or {}, session.seed, session.read)
         try:
             session.take(messages)

@@ -325,8 +325,8 @@ def test_a_text_is_logged_once() -> None:
     simulated = simulation()
     text = "print('one')\nawait a()\nprint('two')\nawait b()\nprint('three')"
     with pytest.raises(Cut):
-        simulated.run(text, cut_after=2)
-    outcome, _ = simulated.run(text, rows=simulated.rows[:2])
+        simulated.run(text, cut_after=3)
+    outcome, _ = simulated.run(text, rows=simulated.rows)
     assert simulated.printed == ["one\n", "two\n", "three\n"]
     assert outcome.printed == "one\ntwo\nthree\n"
 

@@ -229,6 +229,28 @@ def test_the_text_shows_calls_branches_loops_and_waits() -> None:
     )
 
 
+def test_the_drawing_shows_reads_that_begin_together() -> None:
+    code = "a = await get_item(1)\nb = await get_item(a.id)\nc = await get_item(3)\nreturn await save('x', [a, b, c])"
+    tools: Any = {"get_item": {"id": "get_item", "reads": True}, "save": {"id": "save"}}
+    shown = {}
+    for mode in ("reads", "none"):
+        document: Any = {"kind": "plan", "code": code, "tools": tools, "parallel": mode}
+        flow = compile_document(document).flow
+        shown[mode] = draw(flow, "text").splitlines()[2:-1]
+        assert {row["tool"]: row["calls"] for row in facts_of(flow, lambda tool: ToolFacts()).tools} == {
+            "get_item": 3,
+            "save": 1,
+        }
+    assert shown["reads"] == [
+        "│  ├─ 1:11-2  Block at the same time",
+        "│  │  ├─ 1:11  Call get_item",
+        "│  │  └─ 3:11  Call get_item",
+        "│  ├─ 2:11  Call get_item",
+        "│  └─ 4:14  Call save",
+    ]
+    assert len(shown["none"]) == 4
+
+
 def test_mermaid_shows_blocks_as_frames_and_escapes_words() -> None:
     chart = draw(plan(DRAWN), "mermaid")
     assert chart.startswith("flowchart TD\n")

@@ -182,9 +182,8 @@ async def test_the_project_decides_what_reads_and_what_overlaps(tmp_path: Path) 
     for more, overlaps in (("", True), ('\n[plans]\nparallel = "none"\n', False)):
         (tmp_path / "ropewalk.toml").write_text(settings.replace("[plans.effects]", f"{more}\n[plans.effects]"))
         async with App.open(tmp_path) as app:
-            assert ("overlap" in str((await app.plans.check_plan(code))["graph"])) is overlaps
-            loaded = app.definitions.load(document)
-            assert any(node.id.startswith("overlap") for node in loaded.flow.body.nodes)
+            assert ("at the same time" in str((await app.plans.check_plan(code))["graph"])) is overlaps
+            assert "at the same time" in (await app.preview(document)).text()
 
 
 async def test_a_function_and_a_document_select_the_mode() -> None:

@@ -59,11 +59,12 @@ async def test_what_was_read_is_recorded(tmp_path: Path) -> None:
         earlier: Any = await app.plans.run_plan("return await rows(n=3)")
         code = f"x = value('{earlier['runId']}/result')\nawait approve('Go?')\nreturn x"
         waiting: Any = await app.plans.run_plan(code)
-        assert app.runs.prune(status="completed").runs == 1
+        assert app.runs.prune(older_than=0, status="completed").runs == 1
         done = await app.plans.resume_run(waiting["runId"], {"approved": True})
         assert (done["status"], done["result"]) == ("completed", [0, 1, 2])
 
 
+MISSING = "try:\n    value('no/result')\nexcept ToolError as error:\n    return str(error)"
 REFUSED = {
     "def read(place):\n    return value(place)\nreturn read('r/result')": (2, "write async def"),
     "return sum(len(value(place)) for place in ['r/result'])": (1, "or a list"),
@@ -86,9 +87,7 @@ async def test_a_function_of_the_program_with_this_name_is_called() -> None:
         own: Any = await app.plans.run_plan("value = lambda x: x + 1\nreturn value(3)")
         given: Any = await app.plans.run_plan("def apply(value):\n    return value(3)\nreturn apply(lambda x: x + 1)")
         by_name: Any = await app.plans.run_plan("return await call_tool('value', {'place': 'here'})")
-        missing: Any = await app.plans.run_plan(
-            "try:\n    value('no/result')\nexcept ToolError as e:\n    return str(e)"
-        )
+        missing: Any = await app.plans.run_plan(MISSING)
     assert [own["result"], given["result"], by_name["result"]] == [4, 4, "tool of here"]
     assert missing["result"] == "no value 'no/result'"
 

@@ -76,6 +76,7 @@ class ProgramHost:
         self._committed: asyncio.Future[None] | None = None
         self._has_entry = False  # True while the result of the next row is in the entry of its call
         self._begun: list[tuple[m.Request, float | None]] = []
+        self._unreported: list[str] = []  # what the program printed
         self._tasks: dict[str, TaskDeadline] = {}
         self._aborted: set[asyncio.Task[None]] = set()
         self._steps: dict[str, str] = {}  # the path of a step by its key in frames
@@ -117,7 +118,10 @@ class ProgramHost:
 
     async def _end(self, outcome: Outcome) -> Json:
         if outcome.status == "completed":
-            return {"result": outcome.result, "printed": [outcome.printed]} if outcome.printed else outcome.result
+            if outcome.printed:
+                self._run.printed.append(outcome.printed)
+                await self.commits()
+            return outcome.result
         if self._plan.durable:
             now, failed_keys = self._run.now(), [step_key(path) for path in outcome.failed]
             data = {"line": outcome.line, "error": outcome.error, "failed": failed_keys}
@@ -184,6 +188,8 @@ class ProgramHost:
             data: list[Json] = [row.path, row.kind, row.name, row.arguments, row.status, row.after]
             if row.status in _FAILED:
                 data.append(failure_to_json(self._failures[row.path]))
+            elif row.kind == "printed":
+                data.append(json.dumps(self._run.redact(json.loads(row.value))))
             elif not self._has_entry:
                 data.append(row.value)
             self._has_entry = False
@@ -197,6 +203,9 @@ class ProgramHost:
             await committed
             if self._committed is committed:
                 self._committed = None
+        unreported, self._unreported = self._unreported, []
+        for text in unreported:
+            self._run.report("node.printed", self._path, self._node_slot.name, {"text": self._run.redact(text)})
 
     def _redact(self, arguments: str) -> str:
         return json.dumps(self._run.redact(json.loads(arguments)))
@@ -266,10 +275,8 @@ class ProgramHost:
         return now
 
     def log(self, text: str) -> None:
-        """Report a printed text to whoever watches the run, but not again in a replay."""
-        if self._session.replayed:
-            return
-        self._run.report("printed", self._path, self._node_slot.name, {"text": self._run.redact(text)})
+        """Report what the program printed when its row is committed."""
+        self._unreported.append(text)
 
     # --- steps in progress ---------------------------------------------------------------------------
 

@@ -68,6 +68,8 @@ class Ending:
     """The value of the flow; None unless the status is completed or partial."""
     state: dict[str, Json] = field(default_factory=dict)
     """The channels."""
+    printed: str = ""
+    """What the programs of a finished flow printed."""
     outputs: dict[str, Json] = field(default_factory=dict)
     """The values of the decided nodes of the main region, by node id."""
     failures: list[NodeFailed] = field(default_factory=list)
@@ -106,6 +108,7 @@ class Run(TaskDeadline):
         "mono",
         "parent",
         "playing",
+        "printed",
         "program",
         "records",
         "round",
@@ -147,6 +150,7 @@ class Run(TaskDeadline):
         self.undo_clock = 0.0
         self.allowed: frozenset[str] = frozenset()
         self.secrets: Redaction | None = None
+        self.printed: list[str] = []  # by the programs of the flow
         self.playing = False
         self.ending = False  # True: no further node starts
         self.turn, self.round = 0.0, -1  # when to call `give_way`, and the iteration of the loop at the last call
@@ -418,6 +422,7 @@ class Run(TaskDeadline):
             status=status,
             value=self.redact(value),
             state=self.redact(state),
+            printed=str(self.redact("".join(self.printed))) if finished and self.printed else "",
             outputs=self.redact(outputs),
             failures=self.errors,
             skipped=frozenset(skipped),

@@ -10,6 +10,7 @@
 | `timer` | `due`, `ok` | when it is due, in seconds since the epoch; that it fired |
 | `question` | `due`, `ok`, `failed` | until when it waits, if there is a limit; the answer; that nobody answered |
 | `clock` | `ok` | the seconds |
+| `printed` | `ok` | what the program printed in one turn; the arguments say how many texts it has printed so far |
 
 Values and arguments are JSON texts: a journal of many rows is few objects.
 """
@@ -44,7 +45,7 @@ class Row:
     """One row of a journal."""
 
     # path: The path of the step; empty for an offer that is not bound to a place.
-    # kind: `start`, `call`, `timer`, `question` or `clock`.
+    # kind: `start`, `call`, `timer`, `question`, `clock` or `printed`.
     # name: The tool, or what kind of timer, question or clock it is.
     # arguments: The arguments as JSON.
     # status: How it ended; the table of this module lists the words.

@@ -80,7 +80,6 @@ class Session:
     # ports: The world.
     # seed: Decides what `random` gives; a new run has this one, another one that of its journal.
     # digests: What a program's helpers, constants and transforms are, by name.
-    # logged: How many printed texts an earlier attempt has logged.
     # offers: Offers in addition to those among the rows.
     # redact: Returns arguments as JSON without secrets, as rows have them.
 
@@ -90,13 +89,12 @@ class Session:
         ports: Ports,
         seed: int = 0,
         digests: Mapping[str, str] | None = None,
-        logged: int = 0,
         offers: Sequence[Row] = (),
         redact: Callable[[str], str] = str,
     ) -> None:
         self.rows, self.ports, self._redact = rows, ports, redact
         self.outcome: Outcome | None = None
-        self._logged = logged
+        self._logged = max((json.loads(row.arguments) for row in rows if row.kind == "printed"), default=0)
         self._printed: list[str] = []
         self._replay = Replay(rows, offers)
         self._open: dict[str, m.Request] = {}
@@ -116,6 +114,7 @@ class Session:
 
     def take(self, messages: Sequence[m.Message]) -> None:
         """Take the messages of one turn of the machine."""
+        self._log([message.text for message in messages if isinstance(message, m.Printed)])
         for message in messages:
             if isinstance(message, (m.Call, m.Timer, m.Question)):
                 self._open[message.path] = self._unbegun[message.path] = message
@@ -123,8 +122,6 @@ class Session:
                 self._check(message)
             elif isinstance(message, m.Cancel):
                 self._cancel(message.path)
-            elif isinstance(message, m.Printed):
-                self._log(message)
             elif isinstance(message, m.Ended):
                 self._finish(message)
 
@@ -148,11 +145,14 @@ class Session:
             self._aborted[path] = request
         self.ports.abort(path)
 
-    def _log(self, message: m.Printed) -> None:
-        self._printed.append(message.text)
-        if message.number >= self._logged:
-            self._logged = message.number + 1
-            self.ports.log(message.text)
+    def _log(self, texts: list[str]) -> None:
+        """Record and log what the program printed, unless an earlier attempt did."""
+        self._printed += texts
+        new = "".join(self._printed[self._logged :])
+        if new:
+            self._logged = len(self._printed)
+            self._commit(Row("", "printed", "", json.dumps(self._logged), "ok", json.dumps(new)))
+            self.ports.log(new)
 
     def _finish(self, ended: m.Ended) -> None:
         if ended.status == "unexpected":

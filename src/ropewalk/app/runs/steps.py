@@ -10,6 +10,7 @@ A path names the instance of a node in a run, such as `each[3]/fetch@2`: iterati
 from __future__ import annotations
 
 import base64
+import json
 import re
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict, replace
@@ -21,6 +22,7 @@ from ...journal.protocol import NO_STEPS, Entry, RunRow, Store, iso
 from ...values import Json
 from ..pinned_definition import MOST_PARTS, require_run
 from .instances import without_attempts
+from .program_rows import row_of
 
 EVENT_OF = {
     "call": "node.finished",
@@ -34,6 +36,7 @@ EVENT_OF = {
     "items": "items.listed",
     "branch": "branch.taken",
     "ending": "run.retried",
+    "row": "node.printed",
 }
 
 RESULT_KINDS = ("call", "call_failed", "attempt", "node", "skip")
@@ -236,7 +239,7 @@ def events_of(run_id: str, history: Iterable[Entry], cutoff: float = 0.0) -> Ite
     handled = {entry.path for entry in listed if _was_handled(entry)}
     retried = {entry.path for entry in listed if entry.kind == "attempt" and entry.data.get("due") is not None}
     for entry in listed:
-        if entry.kind == "undo":
+        if entry.kind == "undo" or (entry.kind == "row" and not _is_printed(entry)):
             continue
         if (entry.kind == "node" and entry.path in handled) or (entry.kind == "call_failed" and entry.path in retried):
             continue  # the entry of its attempt says it
@@ -246,12 +249,18 @@ def events_of(run_id: str, history: Iterable[Entry], cutoff: float = 0.0) -> Ite
         yield entry, event
 
 
+def _is_printed(entry: Entry) -> bool:
+    return isinstance(entry.data, list) and row_of(entry).kind == "printed"
+
+
 def event_of(run_id: str, entry: Entry, cutoff: float = 0.0) -> Event:
     """Return the event of a journal entry."""
     kind = EVENT_OF.get(entry.kind, entry.kind) if not _was_handled(entry) else "node.recovered"
     data: Any = entry.data
     if kind == "run.retried":
         data = {name: value for name, value in data.items() if name not in ("failed", "failedCount")}
+    if kind == "node.printed":
+        data = {"text": json.loads(row_of(entry).value)}
     if kind == "node.finished":
         data = {"ms": round((entry.ended - entry.started) * 1000, 3)}
         if entry.kind == "call" or entry.data is not None:  # the value of a node with a block is not recorded

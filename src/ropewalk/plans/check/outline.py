@@ -27,6 +27,7 @@ from ...outline import (
     WaitKind,
     items_of,
 )
+from ..read.overlap import START, is_begun
 from ..read.tools import RECORD_TOOL, VALUE
 from .sizes import Sizes
 
@@ -80,7 +81,7 @@ class _Reader:
                 if isinstance(child, ast.ClassDef):
                     self._classes.add(child.name)
                     inner = child.name
-                elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)) and not is_begun(child):
                     name = f"{inner}.{child.name}" if isinstance(parent, ast.ClassDef) else child.name
                     self._functions.setdefault(name, []).append(child)
                     if isinstance(parent, ast.ClassDef):
@@ -107,7 +108,18 @@ class _Reader:
     # --- statements ----------------------------------------------------------------------------
 
     def _block(self, nodes: Iterable[ast.stmt]) -> list[Item]:
-        return [item for node in nodes for item in self._statement(node)]
+        items: list[Item] = []
+        early: list[Item] = []  # calls that begin with those of the next statement of the program
+        for node in nodes:
+            if is_begun(node):
+                early += self._block(node.body)  # type: ignore[attr-defined]
+            elif not early or _is_start(node):
+                items += self._statement(node)
+            else:
+                first = (*self._statement(node), *early)
+                items.append(Group("at the same time", first, first[0].place, at_once=True))
+                early = []
+        return items
 
     def _statement(self, node: ast.stmt) -> Iterator[Item]:
         match node:
@@ -351,6 +363,11 @@ def _parts(node: ast.AST) -> Iterator[ast.AST]:
     for name, value in ast.iter_fields(node):
         if name not in _NO_PARTS:
             yield from (part for part in (value if isinstance(value, list) else [value]) if isinstance(part, ast.AST))
+
+
+def _is_start(node: ast.stmt) -> bool:
+    value = node.value if isinstance(node, ast.Assign) else None
+    return isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == START
 
 
 def _place(node: Any) -> Place:

@@ -51,6 +51,11 @@ def _is_load(name: ast.Name) -> bool:
     return isinstance(name.ctx, ast.Load)
 
 
+def is_begun(node: ast.AST) -> bool:
+    """Return True for the function that the pass made of a call which begins early."""
+    return isinstance(node, ast.AsyncFunctionDef) and " " in node.name
+
+
 class _Groups:
     """The groups of one program."""
 
