@@ -50,12 +50,6 @@ def arguments_in_rows(entries: Iterable[Entry]) -> dict[str, Json]:
     }
 
 
-def line_of_ending(entries: Iterable[Entry]) -> int | None:
-    """Return the line at which a program failed for the last time; None if no program failed."""
-    lines = [entry.data["line"] for entry in entries if entry.kind == "row" and isinstance(entry.data, dict)]
-    return lines[-1] if lines else None  # type: ignore[return-value]
-
-
 def free_offers(rows: Iterable[Row], offers: Iterable[Row]) -> tuple[list[Row], set[str]]:
     """Return the offers that no row took, and the paths of the steps that took one."""
     rest, taken = Offers(offers), set[str]()
