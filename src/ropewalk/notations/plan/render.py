@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...errors import InvalidFlow, Problem
+from ...errors import ExpressionError, InvalidFlow, Problem
+from ...expr.reshape import registered_transform
 from ...ir import Flow
 from ...outline import Outline
 from ...plans.program import Program
@@ -48,6 +49,8 @@ def read_fields(config: Mapping[str, Json]) -> dict[str, Json]:
     given, report = read_document(config, FIELDS, "plan")
     if not isinstance(given.get("code"), str):
         f.add_problem(report, "code", "must be the text of a program")
+    if "origin" in given and "transforms" in given:
+        f.add_problem(report, "transforms", "are functions of this process, which programs of models cannot call")
     # The program cannot be read without valid fields, so report these problems alone.
     if report:
         raise InvalidFlow(report)
@@ -58,12 +61,18 @@ def _program(given: Mapping[str, Json], schema: Any) -> Program:
     """Return the program of a document, whose problems are what the language lacks for it."""
     entries: Any = given.get("tools") or {}
     tools = {name: tuple(entry.get("parameters") or ()) for name, entry in entries.items()}
+    named: Any = given.get("transforms") or {}
+    try:
+        transforms = {name: registered_transform(registered) for name, registered in named.items()}
+    except ExpressionError as error:
+        raise InvalidFlow([Problem(path="transforms", message=str(error), suggestion=error.suggestion)]) from None
     return Program(
         str(given["code"]),
         tools,
         (schema or {}).get("properties", {}),
         function=given.get("function") is True,
         reads=[name for name, entry in entries.items() if entry.get("reads") is True] if _overlaps(given) else (),
+        transforms=transforms,
         ids={name: str(entry["id"]) for name, entry in entries.items()},
     )
 
@@ -79,6 +88,7 @@ def plan_of(given: Mapping[str, Json], schema: Any, outline: Outline) -> Compile
     tools = {tool: PlanTool.read(entry) for tool, entry in raw_tools.items()}
     names = [*(schema or {}).get("properties", {})]
     name = str(given.get("name", given.get("id", "plan")))
+    transforms: Any = given.get("transforms")
     flow = program_flow(
         name,
         str(given["code"]),
@@ -87,6 +97,7 @@ def plan_of(given: Mapping[str, Json], schema: Any, outline: Outline) -> Compile
         function=given.get("function") is True,
         contained="origin" in given,
         overlap=_overlaps(given),
+        transforms=transforms,
         outline=outline,
     )
     return compiled_plan(given, flow, schema)
