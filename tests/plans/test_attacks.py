@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,6 +92,17 @@ def test_attacks_end_as_failed_or_invalid_runs_while_others_run() -> None:
         assert answer["status"] in ("failed", "invalid"), (name, answer)
         assert " at 0x" not in str(answer), (name, answer)
     assert pool().leases == 0
+
+
+@pytest.mark.campaign("plans")
+def test_random_programs_end_without_an_address(monkeypatch: pytest.MonkeyPatch, scale: Any, seed: int) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "bench"))
+    from plans_fuzz import program
+
+    chance = random.Random(seed)
+    for answer in asyncio.run(endings_of([program(chance) for _ in range(scale(40, 400))])):
+        assert answer["status"] in ("completed", "failed", "invalid"), answer
+        assert " at 0x" not in str(answer), answer
 
 
 BURN = "while True:\n    pass"
