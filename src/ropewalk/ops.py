@@ -308,7 +308,8 @@ class Program:
 
     # The region of a tool has the object of its arguments as `item`. `inputs` is an object: the names that have a value
     # when the program begins. `function` says that the text is the body of a function. The text of a `contained`
-    # program is read and computed in children only. Calls of the tools in `reads` may begin together.
+    # program is read and computed in children only. Calls of the tools in `reads` may begin together. `transforms` are
+    # names in the program, each with the name under which the function is registered.
     # `outline` is None where nobody has read the text.
 
     text: str
@@ -317,6 +318,7 @@ class Program:
     function: bool = False
     contained: bool = False
     reads: tuple[str, ...] = ()
+    transforms: tuple[tuple[str, str], ...] = ()
     outline: Outline | None = field(default=None, compare=False, metadata=DERIVED)
 
     def compile(self, site: Site, /) -> Step:

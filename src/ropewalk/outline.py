@@ -103,6 +103,9 @@ class Outline:
         return sorted(items, key=lambda item: (item.place.line, item.place.column))
 
 
+NO_OUTLINE: Final = Outline((), {})
+
+
 def parts_of(item: Item) -> Iterator[Block]:
     """Yield the blocks inside an item."""
     if isinstance(item, (Loop, Group)):

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+from argparse import Namespace
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, TypedDict
 
 from pydantic import BaseModel
 
-from ropewalk import plan, tool
+from ropewalk import plan, tool, transform
 
 
 class Report(TypedDict):
@@ -115,12 +117,67 @@ async def order_lines(order: Order) -> list[str]:
     return [line.upper() for line in order.lines]
 
 
+@transform("first letters")
+def initials(names: list[str]) -> list[str]:
+    return [name[0] for name in names]
+
+
+class Color(Enum):
+    """A colour."""
+
+    RED = "r"
+
+
+class Missing(ValueError):
+    """Something is missing."""
+
+
+class Basket:
+    """What somebody buys."""
+
+    def __init__(self, owner: str) -> None:
+        self.owner = owner
+        self.amounts: list[float] = []
+
+    async def fetch(self, quarter: str) -> None:
+        self.amounts += get_amounts(self.owner, quarter=quarter)
+
+
+@dataclass
+class Point:
+    """A dataclass with a method."""
+
+    x: int
+    y: int = 2
+
+    @property
+    def total(self) -> int:
+        return self.x + self.y
+
+
+@plan
+async def classes(names: list[str]) -> dict[str, Any]:
+    basket = Basket("ann")
+    await basket.fetch("Q3")
+    try:
+        raise Missing("no")
+    except ValueError as error:
+        text = f"{type(error).__name__}: {error}"
+    longest = max(names, key=lambda name: len(initials([name, text])[0]))
+    return {
+        "letters": initials(names),
+        "by key": sorted([["b"], ["a"]], key=initials),
+        "values": [basket.amounts, Color.RED.value, text, Point(1).total, longest],
+    }
+
+
 PLANS: dict[str, tuple[Callable[..., Awaitable[Any]], dict[str, Any]]] = {
     "overspenders": (overspenders, {"department": "sales"}),
     "defaults given": (overspenders, {"department": "sales", "quarter": "Q4"}),
     "total": (total, {"department": "it"}),
     "indented": (indented, {"word": "ab"}),
     "prints": (prints, {"word": "abc"}),
+    "classes": (classes, {"names": ["Ann", "Bob"]}),
 }
 
 
@@ -149,3 +206,8 @@ async def wrong_helper(word: str) -> int:
 @plan
 async def wrong_type(word: str) -> list[Member]:
     return await get_team(3)  # type: ignore[arg-type]
+
+
+@plan
+async def wrong_class(word: str) -> str:
+    return str(Namespace(word=word))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ropewalk import App, InvalidFlow, plan, tool
+from ropewalk import App, InvalidFlow, plan, tool, transform
 from ropewalk.errors import FlowFailed
 
 from . import functions
@@ -94,6 +94,7 @@ def test_models_are_inputs() -> None:
             ("missing", "'missing' is not def"),
         ],
         "wrong_helper": [("open(path)", "open is not supported")],
+        "wrong_class": [("Namespace(word=word)", "the class Namespace is not known to plans; a plan has dicts")],
         "wrong_type": [("await get_team(3)", "must be a string")],
     }.items(),
 )
@@ -140,3 +141,38 @@ def test_a_failure_is_raised() -> None:
     with pytest.raises(FlowFailed, match="no such thing") as caught:
         asyncio.run(failing())
     assert caught.value.status == "failed"
+
+
+@pytest.mark.anyio
+async def test_a_transform_runs_again_in_a_resumed_run_of_another_process(tmp_path: Path) -> None:
+    calls: list[Any] = []
+
+    @transform("doubled for a plan")
+    def doubled(value: int) -> int:
+        calls.append(value)
+        return value * 2
+
+    @plan
+    async def waits(n: int) -> int:
+        first = doubled(n)
+        await wait_for("go")  # type: ignore[name-defined]  # noqa: F821
+        return first + doubled(n)
+
+    async with App(str(tmp_path / "runs.db")) as app:
+        waiting = await app.run(waits, {"n": 2}, park=True)
+    assert (waiting.status, calls) == ("waiting", [2])
+    async with App(str(tmp_path / "runs.db")) as later:
+        later.runs.send(waiting.run_id, "go")
+        assert (await later.resume(waiting.run_id)).value == 8
+    assert calls == [2, 2, 2]
+
+
+@pytest.mark.anyio
+async def test_programs_of_models_call_no_transforms() -> None:
+    document = {"kind": "plan", "code": "return initials(['a'])", "transforms": {"initials": "first letters"}}
+    async with App("memory") as app:
+        assert (await app.run({**document, "name": "p"})).value == ["a"]
+        with pytest.raises(InvalidFlow, match="programs of models cannot call"):
+            app.load({**document, "origin": "model"})
+        with pytest.raises(InvalidFlow, match="no transform 'nothing' is registered"):
+            app.load({**document, "transforms": {"initials": "nothing"}})

@@ -34,7 +34,7 @@ from .plan_callers import RecordedCallChanged, apply_limits, remaining_calls
 from .plan_readers import MODEL, ORIGIN, prepare_names, reader_of
 from .plan_tools import servers_in, with_tools
 from .preflight import check_input
-from .recorded_calls import RecordedCalls, line_at
+from .recorded_calls import RecordedCalls, is_compiled, line_at
 from .run_budget import budgets_of, read_budget
 from .runs.program_rows import line_of_ending
 from .runs.queries import RunService
@@ -314,11 +314,14 @@ class Plans:
         return await self._continue(row, on_event)
 
     async def _continue(self, row: RunRow, on_event: OnEvent) -> dict[str, Json]:
+        if row.status == "completed":
+            result: Any = await self._runs.ended(row)
+            ended = {**(result or {}), "status": row.status, "executionId": row.id}
+            return await self.answer(outcome(ended, KIND))
+        document: Any = row.document
+        if await run_sync_in_thread(self.context.store, lambda: is_compiled(self.context.store, row.id)):
+            return await self._correct(row, str(document["code"]), None, on_event)
         if row.status in ENDS:
-            if row.status == "completed":
-                result: Any = await self._runs.ended(row)
-                ended = {**(result or {}), "status": row.status, "executionId": row.id}
-                return await self.answer(outcome(ended, KIND))
             return await self._retry(row, on_event)
         job = await self.jobs.for_existing(row, on_event=on_event)
         job.park = True

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from ..errors import InvalidFlow, InvalidTool, Place, Problem
 from ..expr.python.modules import MODULES
+from ..expr.reshape import TRANSFORMS
 from ..fast_dataclass import dataclass
 from ..plans.check.changes import changed_names
 from ..plans.interpret.language import KNOWN_NAMES, MODULE_NAMES
@@ -29,8 +30,10 @@ from ..tools.signature import describe, is_async
 from ..tools.tool import Tool, tool_of
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
+_Definition = _Function | ast.ClassDef
 PLAN: Final = "__ropewalk_plan__"
 """The attribute of a plan that holds its function."""
+_CALLABLE: Final = "put @tool or @transform above it, so that the plan can call it"
 _TYPING: Final = frozenset(("typing", "collections.abc", "__future__"))
 
 
@@ -52,7 +55,7 @@ class _Line:
 
 
 class FunctionSource:
-    """The text of a function in its file."""
+    """The text of a function or class in its file."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function, self.name = function, getattr(function, "__name__", "plan")
@@ -69,11 +72,11 @@ class FunctionSource:
         shift = bool(self.indent)
         tree = ast.parse(("if True:\n" if shift else "") + "".join(self.lines))
         outer: Any = tree.body[0].body[0] if shift else tree.body[0]  # type: ignore[attr-defined]
-        if not isinstance(outer, _Function):
+        if not isinstance(outer, _Definition):
             raise self.problem(self.first, 1, f"{self.name} is not a function with def; write async def")
         if shift:
             ast.increment_lineno(outer, -1)
-        self.node: _Function = outer
+        self.node: _Definition = outer
 
     def problem(self, line: int, column: int, message: str) -> InvalidFlow:
         """Return the error of one problem at a line and column of the file, both from 1."""
@@ -103,6 +106,8 @@ class FunctionSource:
         if not statements:
             return []
         first, start = statements[0].lineno, statements[0].col_offset
+        if with_def and isinstance(self.node, ast.ClassDef):
+            first = min([first, *(decorator.lineno for decorator in self.node.decorator_list)])
         last = self.node.end_lineno or len(self.lines)
         inside = _lines_inside_texts(self.node)
         lines: list[_Line] = []
@@ -145,9 +150,11 @@ class PlanProgram:
     """The program of a function, and the tools that it calls."""
 
     # `tools`: Each tool by the name that the program uses.
+    # `transforms`: The registered name of each transform by the name that the program uses.
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.tools: dict[str, Tool] = {}
+        self.transforms: dict[str, str] = {}
         self._lines: list[_Line] = []
         self._values: dict[str, Any] = {}
         self._problems: list[Problem] = []
@@ -231,6 +238,8 @@ class PlanProgram:
         tool, plan = tool_of(value), getattr(value, PLAN, None)
         if tool is not None:
             self.tools[name] = tool
+        elif (registered := _registered_name(value)) is not None:
+            self.transforms[name] = registered
         elif isinstance(value, types.ModuleType):
             self._use_module(name, value, source)
         # The rest becomes text of the program: an import, a function, or a constant.
@@ -245,10 +254,13 @@ class PlanProgram:
             self._lines.append(_made_line(f"{name} = {value!r}", source, node))
         elif isinstance(value, type):
             constructor = _constructor(name, value)
-            if constructor is None:
-                self._report(source, node, f"{name} is a class; a plan has dicts: write {{'name': value}}")
-            else:
+            if constructor is not None:
                 self._lines.append(_made_line(constructor, source, node))
+            elif (base := _unknown_class(value)) is not None:
+                what = f"the class {base.__name__} is not known to plans"
+                self._report(source, node, f"{what}; a plan has dicts: write {{'name': value}}")
+            else:
+                self._inline(name, value, node, source)
         else:
             kind = type(value).__name__
             self._report(source, node, f"{name} is a {kind}, which is not JSON; pass it as an argument of a tool")
@@ -260,10 +272,11 @@ class PlanProgram:
         try:
             inner = FunctionSource(function)
         except InvalidFlow:
-            self._report(source, node, f"{name} has no source; put @tool above it, so that the plan can call it")
+            self._report(source, node, f"{name} has no source; {_CALLABLE}")
             return
-        if inner.node.decorator_list and not hasattr(self._values[name], PLAN):
-            self._report(source, node, f"{name} has a decorator; put @tool above it, so that the plan can call it")
+        is_function = not isinstance(inner.node, ast.ClassDef)
+        if is_function and inner.node.decorator_list and not hasattr(self._values[name], PLAN):
+            self._report(source, node, f"{name} has a decorator; {_CALLABLE}")
             return
         self._add(inner, with_def=True)
 
@@ -315,7 +328,7 @@ def _made_line(text: str, source: FunctionSource, node: ast.AST) -> _Line:
 
 def _scope_of(function: Callable[..., Any]) -> dict[str, Any]:
     """Return what the names outside of a function mean: its module's, and those of the functions around it."""
-    scope = dict(getattr(function, "__globals__", {}))
+    scope = dict(getattr(function, "__globals__", None) or vars(sys.modules[function.__module__]))
     code = getattr(function, "__code__", None)
     for name, cell in zip(getattr(code, "co_freevars", ()), getattr(function, "__closure__", None) or (), strict=False):
         try:
@@ -330,9 +343,10 @@ def _free_names(source: FunctionSource) -> Iterator[ast.Name]:
     bound = {*own_names(source.node.body), source.name}
     ignored: set[int] = set()
     for node in ast.walk(source.node):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        if isinstance(node, _Function):
             bound.add(node.name)
-            ignored.update(id(part) for decorator in node.decorator_list for part in ast.walk(decorator))
+            if node is source.node:  # the decorators of the function itself are no part of its text
+                ignored.update(id(part) for decorator in node.decorator_list for part in ast.walk(decorator))
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             bound.add(node.id)
         elif isinstance(node, ast.arg):
@@ -371,13 +385,18 @@ def _import_of(name: str, value: Any) -> str | None:
     return None
 
 
+def _registered_name(value: Any) -> str | None:
+    """Return the name under which a function is registered as a transform; None for any other value."""
+    return next((name for name, run in TRANSFORMS.items() if run is value), None)
+
+
 def _constructor(name: str, kind: type) -> str | None:
     """Return a function that makes the dict of a dataclass, a TypedDict or a pydantic model; None for other classes."""
     if typing.is_typeddict(kind):
         if kind.__optional_keys__:  # type: ignore[attr-defined]
             return None
         fields = dict.fromkeys(kind.__annotations__, inspect.Parameter.empty)
-    elif dataclasses.is_dataclass(kind) or hasattr(kind, "model_fields"):
+    elif (dataclasses.is_dataclass(kind) and not _has_methods(kind)) or hasattr(kind, "model_fields"):
         fields = {key: parameter.default for key, parameter in inspect.signature(kind).parameters.items()}
     else:
         return None
@@ -391,6 +410,19 @@ def _constructor(name: str, kind: type) -> str | None:
             return None
     members = ", ".join(f"{key!r}: {key}" for key in fields)
     return f"def {name}({', '.join(parameters)}): return {{{members}}}"
+
+
+def _has_methods(kind: type) -> bool:
+    """Return True if a class has functions that its author wrote."""
+    made = (types.FunctionType, property, classmethod, staticmethod)
+    return any(isinstance(value, made) and not name.startswith("__") for name, value in vars(kind).items())
+
+
+def _unknown_class(kind: type) -> type | None:
+    """Return the first of a class and those that it derives from whose text no plan can have."""
+    own = set() if kind.__module__.partition(".")[0] in sys.stdlib_module_names else {kind.__module__}
+    known = {"builtins", *own, *MODULE_NAMES}
+    return next((base for base in kind.__mro__ if base.__module__ not in known), None)
 
 
 def _is_literal(value: Any) -> bool:

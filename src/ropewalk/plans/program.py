@@ -11,7 +11,9 @@ from zoneinfo import ZoneInfo
 from ..expr.python.scope import Unsupported
 from ..expr.python.tree import walk
 from ..expr.python.values import UNBOUND
+from ..outline import NO_OUTLINE
 from . import messages as m
+from .check.outline import outline_of
 from .interpret.language import PLANS
 from .interpret.machine import Machine
 from .interpret.scope import ProgramScope
@@ -33,6 +35,8 @@ class Program:
     # inputs: Names that have a value when it begins.
     # function: Whether the text is the body of a function.
     # reads: The tools whose neighbouring calls begin together.
+    # transforms: Functions of Python of one JSON value that it calls, by name.
+    # ids: The ids of tools by their names; with them the program has an outline, unless its text cannot be read.
 
     def __init__(
         self,
@@ -42,14 +46,19 @@ class Program:
         *,
         function: bool = False,
         reads: Iterable[str] = (),
+        transforms: Mapping[str, Callable[[Any], Any]] | None = None,
+        ids: Mapping[str, str] | None = None,
     ) -> None:
-        self.text = text
+        self.text, self.outline = text, NO_OUTLINE
         self.problems: list[Problem] = []
         tree = ast.Module([], [])
         try:
             tree = parse(text)
             overlap_reads(tree, set(reads))
-            self._compile(tree, tools, list(inputs), function=function)
+            if ids is not None:
+                self.outline = outline_of(tree, text, ids)
+            names = [*inputs, *own_names(tree.body), *global_names(tree)]
+            self._compile(tree, ProgramScope(names, tools, PLANS, function, transforms))
         except Unreadable as error:
             self.problems = error.problems
         except Unsupported as error:
@@ -57,7 +66,7 @@ class Program:
         except RecursionError:
             self.problems.append(too_deep(tree))
 
-    def _compile(self, tree: ast.Module, tools: Any, inputs: list[str], *, function: bool) -> None:
+    def _compile(self, tree: ast.Module, scope: ProgramScope) -> None:
         _mark_unread(tree)
         mark_recursion(tree)
         mark_values(tree)
@@ -68,8 +77,9 @@ class Program:
             last.unread = False  # type: ignore[attr-defined]
             body[-1] = ast.copy_location(ast.Return(last), body[-1])
         returns = (node.value for node in own_nodes(body) if isinstance(node, ast.Return))
-        self._only_prints = not function and all(isinstance(value, ast.Call | ast.Await | None) for value in returns)
-        scope = ProgramScope([*inputs, *own_names(body), *global_names(tree)], tools, PLANS, function)
+        self._only_prints = not scope.is_function and all(
+            isinstance(value, ast.Call | ast.Await | None) for value in returns
+        )
         self._scope = scope
         try:
             self._run = suspending_block(body, scope)

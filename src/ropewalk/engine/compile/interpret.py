@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import InvalidFlow, Problem
 from ...expr.ast import Obj, Ref
+from ...expr.reshape import registered_transform
 from ...ir import Step, Yield, whole
 from ...ops import Call
 from ...ops import Program as ProgramOp
@@ -42,7 +43,8 @@ def interpret(op: ProgramOp, site: CompileContext) -> Step:
 def _program(op: ProgramOp, place: str) -> Program:
     names = [name for name, _ in op.inputs.fields] if isinstance(op.inputs, Obj) else []
     tools = {tool.name: tool.parameters for tool, _ in op.tools}
-    program = Program(op.text, tools, names, function=op.function, reads=op.reads)
+    transforms = {name: registered_transform(registered) for name, registered in op.transforms}
+    program = Program(op.text, tools, names, function=op.function, reads=op.reads, transforms=transforms)
     if program.problems:
         raise InvalidFlow([Problem(path=f"{place}:{p.line}:{p.column}", message=p.message) for p in program.problems])
     return program

@@ -27,11 +27,13 @@ def program_flow(
     function: bool = False,
     contained: bool = False,
     overlap: bool = False,
+    transforms: Mapping[str, str] | None = None,
     outline: Outline | None = None,
 ) -> Flow:
     """Return the flow that interprets a program, which is not read here."""
 
     # overlap: Whether neighbouring calls of tools that only read begin together.
+    # transforms: The registered name of each transform that it calls, by its name in the program.
     if _READS_RECORD.search(code) is not None:
         tools = {**tools, VALUE_TOOL: PlanTool(id=RECORD_TOOL, parameters=("place",), reads=True)}
     known = {tool: ProgramTool(name=tool, parameters=facts.parameters) for tool, facts in tools.items()}
@@ -42,6 +44,7 @@ def program_flow(
         function=function,
         contained=contained,
         reads=tuple(tool for tool, facts in tools.items() if facts.reads) if overlap else (),
+        transforms=tuple((transforms or {}).items()),
         outline=outline,
     )
     node = Node(id=PROGRAM, op=op)

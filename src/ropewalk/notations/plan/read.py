@@ -38,6 +38,7 @@ FIELDS: Final[dict[str, Checker]] = {
     "inputs": f.names,
     "output": f.mapping,
     "tools": f.mapping,
+    "transforms": f.mapping,
     "function": f.truth,
     "parallel": _check_mode,
     "origin": f.one_of(("model",)),

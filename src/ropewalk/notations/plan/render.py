@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...errors import InvalidFlow, Problem
+from ...errors import ExpressionError, InvalidFlow, Problem
+from ...expr.reshape import registered_transform
 from ...ir import Flow
 from ...outline import Outline
-from ...plans.check.outline import outline_of
 from ...plans.program import Program
-from ...plans.read.overlap import overlap_reads
-from ...plans.read.source import parse as parse_anew
 from ...plans.read.tools import PlanTool
 from ...values import Json
 from .. import fields as f
@@ -20,7 +18,7 @@ from ..fields import read_document
 from ..registry import Compiled, failures
 from .flow import program_flow
 from .read import FIELDS, input_schema
-from .source import located, parse
+from .source import located
 
 
 def fits(document: Mapping[str, Json]) -> bool:
@@ -40,9 +38,10 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
     given = read_fields(config)
     code = str(given["code"])
     schema = input_schema(code, given)
-    if problems := located(code, _program(given, schema).problems):
-        raise InvalidFlow(problems)
-    return plan_of(given, schema, _outline(given))
+    program = _program(given, schema)
+    if program.problems:
+        raise InvalidFlow(located(code, program.problems))
+    return plan_of(given, schema, program.outline)
 
 
 def read_fields(config: Mapping[str, Json]) -> dict[str, Json]:
@@ -50,6 +49,8 @@ def read_fields(config: Mapping[str, Json]) -> dict[str, Json]:
     given, report = read_document(config, FIELDS, "plan")
     if not isinstance(given.get("code"), str):
         f.add_problem(report, "code", "must be the text of a program")
+    if "origin" in given and "transforms" in given:
+        f.add_problem(report, "transforms", "are functions of this process, which programs of models cannot call")
     # The program cannot be read without valid fields, so report these problems alone.
     if report:
         raise InvalidFlow(report)
@@ -60,20 +61,25 @@ def _program(given: Mapping[str, Json], schema: Any) -> Program:
     """Return the program of a document, whose problems are what the language lacks for it."""
     entries: Any = given.get("tools") or {}
     tools = {name: tuple(entry.get("parameters") or ()) for name, entry in entries.items()}
-    function = given.get("function") is True
-    return Program(str(given["code"]), tools, (schema or {}).get("properties", {}), function=function)
+    named: Any = given.get("transforms") or {}
+    try:
+        transforms = {name: registered_transform(registered) for name, registered in named.items()}
+    except ExpressionError as error:
+        raise InvalidFlow([Problem(path="transforms", message=str(error), suggestion=error.suggestion)]) from None
+    return Program(
+        str(given["code"]),
+        tools,
+        (schema or {}).get("properties", {}),
+        function=given.get("function") is True,
+        reads=[name for name, entry in entries.items() if entry.get("reads") is True] if _overlaps(given) else (),
+        transforms=transforms,
+        ids={name: str(entry["id"]) for name, entry in entries.items()},
+    )
 
 
-def _outline(given: Mapping[str, Json]) -> Outline:
-    tools: Any = given.get("tools") or {}
-    code = str(given["code"])
-    reads = {name for name, entry in tools.items() if entry.get("reads") is True}
-    if given.get("parallel") == "reads" and len(reads) > 0:
-        tree = parse_anew(code)  # the pass changes the tree
-        overlap_reads(tree, reads)
-    else:
-        tree = parse(code)
-    return outline_of(tree, code, {name: str(entry["id"]) for name, entry in tools.items()})
+def _overlaps(given: Mapping[str, Json]) -> bool:
+    """Return True if neighbouring calls of tools that only read begin together."""
+    return given.get("parallel") == "reads"
 
 
 def plan_of(given: Mapping[str, Json], schema: Any, outline: Outline) -> Compiled:
@@ -82,6 +88,7 @@ def plan_of(given: Mapping[str, Json], schema: Any, outline: Outline) -> Compile
     tools = {tool: PlanTool.read(entry) for tool, entry in raw_tools.items()}
     names = [*(schema or {}).get("properties", {})]
     name = str(given.get("name", given.get("id", "plan")))
+    transforms: Any = given.get("transforms")
     flow = program_flow(
         name,
         str(given["code"]),
@@ -89,7 +96,8 @@ def plan_of(given: Mapping[str, Json], schema: Any, outline: Outline) -> Compile
         names,
         function=given.get("function") is True,
         contained="origin" in given,
-        overlap=given.get("parallel") == "reads",
+        overlap=_overlaps(given),
+        transforms=transforms,
         outline=outline,
     )
     return compiled_plan(given, flow, schema)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import math
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from ...expr.python.failures import EXCEPTIONS, Rejected
 from ...expr.python.modules import MODULES
 from ...expr.python.scope import Frame, Getter, Scope, Unsupported
 from ...expr.python.values import Approval
-from ...values import did_you_mean
+from ...values import check_json, did_you_mean
 from ..read.tools import LANGUAGE_NAMES, VALUE, VALUE_TOOL
 from .copies import to_text
 from .futures import Coroutine, Step
@@ -237,6 +238,8 @@ def name(node: ast.Name, scope: Scope) -> Getter:
     tool = tool_name(node, scope)
     if tool is not None:
         return tool_value(tool, scope)
+    if node.id in root_of(scope).transforms:
+        return _transform_value(node.id, root_of(scope).transforms[node.id])
     path = scope.imports.get(node.id)
     if path is not None and "." not in path and path in MODULES_AS_VALUES:
         raise Unsupported(node, f"the module {path} is not a value; call one of its functions")
@@ -279,6 +282,16 @@ def tool_value(tool: str, scope: Scope) -> Getter:
         return tool_step(evaluation.machine, tool, parameters, list(values), keywords, place)
 
     return lambda frame: ToolFunction(tool, make, frame[0])
+
+
+def _transform_value(name: str, function: Any) -> Getter:
+    """Return the closure of a transform, which gets a copy of its argument, and gives JSON."""
+
+    def run(evaluation: Any, value: Any) -> Any:
+        made = check_json(function(json.loads(to_text(evaluation, value))), f"the result of {name}")
+        return json.loads(to_text(evaluation, made))
+
+    return lambda frame: BuiltinFunction(name, run, frame[0])
 
 
 class ToolFunction(BuiltinFunction):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ...expr.python.scope import FIRST_SLOT, Language, Scope, Unsupported
@@ -16,16 +16,22 @@ class ProgramScope(Scope):
     # names: The names that the program binds outside of functions, and its inputs.
     # tools: The names of its tools as it writes them, with their parameters; None where these are unknown.
     # language: The language of programs.
+    # transforms: Functions of Python that it calls, by name.
     # inside: Whether the program is the body of a function.
 
     def __init__(
-        self, names: Iterable[str], tools: Mapping[str, Sequence[str] | None], language: Language, inside: bool = False
+        self,
+        names: Iterable[str],
+        tools: Mapping[str, Sequence[str] | None],
+        language: Language,
+        inside: bool = False,
+        transforms: Mapping[str, Callable[[Any], Any]] | None = None,
     ) -> None:
         super().__init__(
             names, imports={"asyncio": "asyncio", "json": "json", "math": "math", "re": "re"}, language=language
         )
         self.is_function = inside
-        self.tools = tools
+        self.tools, self.transforms = tools, transforms or {}
         self.namespaces = {name.partition(".")[0] for name in tools if "." in name}
         self.problems: list[Problem] = []
         self.recursive: set[str] = set()
