@@ -36,7 +36,6 @@ from .plan_tools import servers_in, with_tools
 from .preflight import check_input
 from .recorded_calls import RecordedCalls, is_compiled, line_at
 from .run_budget import budgets_of, read_budget
-from .runs.program_rows import line_of_ending
 from .runs.queries import RunService
 from .runs.undo import undo
 from .runs.undone import undo_offer, undo_report
@@ -536,8 +535,9 @@ class Plans:
         errors: Any = data.get("errors") or [{}]
         error: Any = errors[0]
         history = self.context.history(run_id)
-        line = line_at(str(error.get("path") or "")) or line_of_ending(history)
         message = str(error.get("message") or "")
+        own = re.match(r"line (\d+): ", message)
+        line = line_at(str(error.get("path") or "")) or (int(own[1]) if own else None)
         text = replace_invisible(lines[line - 1].strip()) if line is not None and 0 < line <= len(lines) else None
         failed = {"line": line, "text": text, "message": message, "tool": error.get("tool"), "kind": error.get("kind")}
         if error.get("kind") == "BudgetExceeded":
