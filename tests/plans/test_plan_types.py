@@ -96,8 +96,83 @@ WRONG = {
     ),
     "number: int\nreturn await list_users(number)": (2, 25, "must be a string; this is an integer", None),
     "u = await get_user(1)\nif u.level == 'junior' and u.nme:\n    pass": (2, 28, "no member 'nme'", "name"),
+    "user = get_user(1)\nreturn user.name": (2, 8, "user is never awaited; write await before it", None),
+    "get_user(1)\nreturn 2": (1, 1, "get_user(1) is never awaited", None),
+    "users = [get_user(n) for n in [1]]\nreturn users": (2, 8, "await asyncio.gather(*calls)", None),
+    "if get_user(1):\n    return 1": (1, 4, "is never awaited", None),
+    "n = 1 + get_user(1)\nreturn n": (1, 9, "is never awaited", None),
+    "async def one(n):\n    return await get_user(n)\nreturn f'{one(1)}'": (3, 11, "one(1) is never awaited", None),
+    "ids = get_user(1)\nawait notify(ids=ids)": (2, 18, "ids is never awaited", None),
+    "user = await get_user(1)\nreturn await user": (2, 8, "cannot be awaited; remove await", None),
+    "await asyncio.gather([get_user(1)])": (1, 22, "gather takes calls; this is a list", None),
+    "user = await get_user(1)\nuser()": (2, 1, "'user' is an object; it cannot be called", None),
+    "print(total)\ntotal = 1": (1, 7, "'total' is read before it has a value", None),
+    "async def one():\n    user.name\n    user = await get_user(1)\nawait one()": (2, 5, "before it has a value", None),
+    "try:\n    await get_user(1)\nexcept ToolError as e:\n    pass\nreturn str(e)": (5, 12, "before it has", None),
+    "def one(a, *, b=1):\n    return a\nreturn one(1, bb=2)": (3, 15, "one has no parameter 'bb'", "b"),
+    "def one(a, *, b):\n    return a\nreturn one(1)": (3, 8, "one needs the argument 'b'", None),
+    "def one(a):\n    return a\nreturn one(1, 2)": (3, 8, "one takes 1 positional argument, 2 were given", None),
+    "def one(a):\n    return a\nreturn one(1, a=2)": (3, 15, "one gets the argument 'a' twice", None),
+    "u = next((u for u in await list_users('a') if u.id), None)\nreturn u.nme": (2, 8, "no member 'nme'", "name"),
+    "class Box:\n    async def fill(self):\n        await get_user('x')\nreturn Box()": (
+        3,
+        24,
+        "must be an integer",
+        None,
+    ),
+    "tasks = {n: asyncio.create_task(get_user(n)) for n in [1]}\nu = await tasks[1]\n"
+    "t = asyncio.create_task(get_user(1))\n"
+    "return (await t).nme": (4, 8, "no member 'nme'", "name"),
+    "u = await get_user(1)\nx = lambda: u.nme\nreturn x()": (2, 13, "no member 'nme'", "name"),
+    "us = await list_users('a')\nby = {}\nfor u in us:\n    by.setdefault(u.level, []).append(u)\n"
+    "return [u.nme for u in us]": (5, 9, "no member 'nme'", "name"),
 }
 RIGHT = [
+    # values that change under another name
+    "user = await get_user(1)\nsame = user\nsame['extra'] = 1\nreturn user.extra",
+    "user = await get_user(1)\nsame = [user]\nfor u in same:\n    u[u.name] = 1\nreturn user.extra",
+    "xs = [1]\nys = xs\nys.append('a')\nreturn xs[-1].upper()",
+    "xs = [1]\nys = xs\nys += ['a']\nreturn xs[1].upper()",
+    "a = b = [1]\na.append('a')\nreturn b[1].upper()",
+    "xs = [1]\ndef add(to):\n    to.append('a')\nadd(xs)\nreturn xs[1].upper()",
+    "xs = [1]\nd = {'k': xs}\nd['k'].append('a')\nreturn xs[1].upper()",
+    "xs = [1]\nd = {}\nd['k'] = xs\nd['k'].append('a')\nreturn xs[1].upper()",
+    "xs = [1]\nd = {}\nd.setdefault('k', xs).append('a')\nreturn xs[1].upper()",
+    "xs = [1]\nadd = xs.append\nadd('a')\nreturn xs[1].upper()",
+    "d = {'k': [1]}\nx = d['k']\nx.append('a')\nreturn d['k'][1].upper()",
+    "class Box:\n    def __init__(self, items):\n        self.items = items\nxs = [1]\nbox = Box(xs)\n"
+    "box.items.append('a')\nreturn xs[1].upper()",
+    "users = await list_users('a')\nfor u in users:\n    u.id = str(u.id)\nreturn users[0].id.upper()",
+    "import heapq\nxs = [1]\nys = xs\nheapq.heappush(ys, 'a')\nreturn xs[1].upper()",
+    "x = 1\ndef set_x():\n    global x\n    x = 'a'\nset_x()\nreturn x.upper()",
+    "async def f():\n    x = 1\n    def g():\n        nonlocal x\n        x = 'a'\n    g()\n    return x.upper()\n"
+    "return await f()",
+    "x = 1\nasync def show():\n    return x.upper()\nx = 'a'\nreturn await show()",
+    "def show():\n    return x.upper()\nasync def f():\n    x = 1\n    return show(), x\nx = 'a'\nreturn await f()",
+    # names
+    "for n in range(3):\n    if n:\n        print(last)\n    last = n",
+    "if await anything(1):\n    x = 1\nreturn x",
+    "xs = [t for n in [1, 2] if (t := n * 2) > 2]\nreturn t",
+    "try:\n    print(later)\nexcept NameError:\n    later = 1\nreturn later",
+    "def f():\n    return g()\ndef g():\n    return 1\nreturn f()",
+    "class Box:\n    size = 3\n    def get(self):\n        return self.size + size\nsize = 1\nreturn Box().get()",
+    "import contextlib\nu = await get_user(1)\nwith contextlib.suppress(KeyError):\n    return u.price",
+    "u = await get_user(1)\ntry:\n    return u.price\nexcept Exception:\n    return 0",
+    # calls that are awaited later
+    "calls = [get_user(n) for n in range(3)]\nreturn [u.name for u in await asyncio.gather(*calls)]",
+    "t = asyncio.create_task(get_user(1))\nt.cancel()\nreturn t.cancelled()",
+    "async def one(n):\n    return get_user(n)\nreturn await (await one(1))",
+    "tasks = {}\nfor n in range(3):\n    tasks[n] = asyncio.create_task(get_user(n))\n"
+    "return [(await t).id for t in tasks.values()]",
+    "async with asyncio.TaskGroup() as group:\n    t = group.create_task(get_user(1))\nreturn t.result().name",
+    "calls = {'a': get_user}\nreturn await calls['a'](1)",
+    "def numbers():\n    yield 1\nreturn [n + 1 for n in numbers()]",
+    "async def numbers():\n    yield await get_user(1)\nreturn [u.name async for u in numbers()]",
+    "from dataclasses import dataclass\n@dataclass\nclass P:\n    x: int\nreturn P(1).x + P(x=2).x",
+    "def twice(f):\n    return lambda *a: f(*a) * 2\n@twice\ndef f(a):\n    return a\nreturn f(1)",
+    "def fact(n):\n    return 1 if n < 2 else n * fact(n - 1)\nreturn fact(5)",
+    "xs = [1]\nreturn max(xs, default='a')",
+    "queue = asyncio.Queue()\nawait queue.put(1)\nreturn await queue.get()",
     "user = await get_user(1)\nuser['extra'] = 1\nreturn user.extra",
     "users = await list_users('a')\nfor u in users:\n    u['n'] = 1\nreturn [u.n for u in users]",
     "value = await anything(1)\nreturn value.any.thing + value[0]",
@@ -163,6 +238,35 @@ def test_a_literal_of_another_format_is_a_warning(app: App) -> None:
         "argument 'on' of notify: 'tomorrow' does not have the format date" in str(one) for one in report.warnings
     ] == [True]
     assert not checked(app, "await notify([1], on='2026-11-27')").warnings
+
+
+@pytest.mark.parametrize("origin", [{}, {"origin": "model"}])
+@pytest.mark.parametrize(
+    ("code", "output"),
+    [
+        ("u = await get_user(1)\nreturn {'n': u.name}", {"n": {"type": "string"}}),
+        ("if await anything(1):\n    return {'n': 1}\nreturn {'n': 'a'}", None),
+        ("u = await get_user(1)\nu['extra'] = 1\nreturn u", None),
+        ("d = {'n': 1}\nd['m'] = 1\nreturn d", None),
+        ("print('a')", None),
+    ],
+)
+def test_the_type_of_the_result_is_the_schema_of_the_tool(app: App, code: str, output: Any, origin: Any) -> None:
+    schema: Any = app.as_tool({"kind": "plan", "name": "inner", "code": code, **origin}).output_schema
+    assert (schema or {}).get("properties") == output
+
+
+def test_a_program_that_prints_may_give_the_text(app: App) -> None:
+    assert app.as_tool({"kind": "plan", "name": "inner", "code": "if True:\n    print('a')"}).output_schema is None
+
+
+def test_a_model_gets_the_same_problems(app: App) -> None:
+    code = "u = await get_usr('x')\nreturn (await get_user('x')).nme + nam"
+    here = [str(problem) for problem in checked(app, code).problems]
+    document = {"kind": "plan", "code": code, "function": True, "origin": "model"}
+    assert [str(problem) for problem in asyncio.run(app.validate(document)).problems] == here
+    assert len(here) == 4
+    assert here[0].endswith("line 1: name 'get_usr' is not defined; did you mean get_user?")
 
 
 def problems_of(app: App, code: str) -> list[Any]:

@@ -142,6 +142,8 @@ class TypeCheck:
         self.result = any_of(returned)
         if self._changes.any_list or self._changes.any_object or self._changes.members:
             self.result = without_elements(self.result)
+        if "print" in self._read and kinds_of(self.result) & NULL:
+            self.result = None  # a program that only prints gives the printed text
         while self._defined:
             function = self._defined.pop(0)
             if function.node not in self._called:
