@@ -6,27 +6,21 @@ run, which takes the recorded calls, and gets the answers that people and other 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ..fast_dataclass import dataclass
 from ..journal.protocol import APPROVAL, Entry, RunRow
-from ..notations.plan.flow import PROGRAM
 from ..values import Json
+from .recorded_calls import is_compiled
 
 if TYPE_CHECKING:
     from .context import Context
 
-_OF_PROGRAM: Final = re.compile(rf"{PROGRAM}(?:[\[@/].*)?", re.DOTALL)
-_OF_RUN: Final = frozenset(("ending", "undo"))
-
 
 def is_of_first_design(context: Context, row: RunRow) -> bool:
-    """Return True for a run of a plan whose record has steps of other nodes than its program."""
-    if row.kind != "plan" or row.status == "completed" or "undoes" in (row.context or {}):
-        return False
-    return any(entry.kind not in _OF_RUN and not _OF_PROGRAM.fullmatch(entry.path) for entry in context.history(row.id))
+    """Return True for a run of a plan that an earlier version recorded, and that has not completed."""
+    return row.kind == "plan" and row.status != "completed" and is_compiled(context.store, row.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

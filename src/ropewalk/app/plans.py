@@ -29,7 +29,7 @@ from ..tools.version import tool_version
 from ..values import Json, check_json
 from .corrections import Corrections, RecordedCall, chain_of
 from .facts import facts_of_definition, facts_of_tool
-from .first_design import find_answer, is_of_first_design, sent_answers
+from .first_design import find_answer, sent_answers
 from .pinned_definition import pinned_definition, require_run
 from .plan_callers import RecordedCallChanged, apply_limits, remaining_calls
 from .plan_readers import MODEL, ORIGIN, prepare_names, reader_of
@@ -311,18 +311,15 @@ class Plans:
             return await self.correct(row, code, new_id, on_event)
         if row.parent is not None and row.status in ENDS and row.status != "completed":
             return await self.correct(row, None, new_id, on_event)  # a part cannot be retried by itself
-        if await run_sync_in_thread(store, lambda: is_of_first_design(self.context, row)):
-            return await self._continue_first_design(row, new_id, on_event)
-        return await self._continue(row, on_event)
+        return await self._continue(row, on_event, new_id)
 
-    async def _continue(self, row: RunRow, on_event: OnEvent) -> dict[str, Json]:
+    async def _continue(self, row: RunRow, on_event: OnEvent, new_id: str | None = None) -> dict[str, Json]:
         if row.status == "completed":
             result: Any = await self._runs.ended(row)
             ended = {**(result or {}), "status": row.status, "executionId": row.id}
             return await self.answer(outcome(ended, KIND))
-        document: Any = row.document
         if await run_sync_in_thread(self.context.store, lambda: is_compiled(self.context.store, row.id)):
-            return await self._correct(row, str(document["code"]), None, on_event)
+            return await self._continue_first_design(row, new_id, on_event)
         if row.status in ENDS:
             return await self._retry(row, on_event)
         job = await self.jobs.for_existing(row, on_event=on_event)
