@@ -122,10 +122,10 @@ class ProgramHost:
         return ChildMachine(begin, session.seed, session.read, pool())
 
     async def _end(self, outcome: Outcome) -> Json:
+        if outcome.printed:
+            self._run.printed.append(outcome.printed)
+            await self.commits()
         if outcome.status == "completed":
-            if outcome.printed:
-                self._run.printed.append(outcome.printed)
-                await self.commits()
             return outcome.result
         if self._plan.durable:
             now, failed_keys = self._run.now(), [step_key(path) for path in outcome.failed]
