@@ -15,11 +15,11 @@
 
 `gold` runs the plans of public data sets, and `mutants` checks them with one fault each: `plans_sets.py` and
 `plans_simulators.py` name the sources of the sets. `random` compares programs of Python's grammar with Python, in
-virtual time. `corpus` does so with programs as models and people write them. `checks` measures check and compile. `cuts` cuts
-runs after every row, and `kills` kills real processes on SQLite and Postgres; both are campaigns of the tests. `bombs`
-sends programs that want too much to `ropewalk serve` and `ropewalk mcp --http --plans`. `times` measures runs in the
-process and in a child. `size` counts programs and stubs. `monty` compares the time of the check with Monty's (`pip
-install pydantic-monty`). `all` runs everything that needs no set, unless sets are named.
+virtual time. `corpus` does so with programs as models and people write them. `checks` measures check and compile.
+`cuts` cuts runs after every row, and `kills` kills real processes on SQLite and Postgres; both are campaigns of the
+tests. `bombs` sends programs that want too much to `ropewalk serve` and `ropewalk mcp --http --plans`. `times` measures
+runs in the process and in a child. `size` counts programs and stubs. `monty` compares the time of the check with
+Monty's (`pip install pydantic-monty`). `all` runs everything that needs no set, unless sets are named.
 """
 
 from __future__ import annotations
