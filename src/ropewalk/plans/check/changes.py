@@ -8,7 +8,7 @@ lists, or of the members of objects. When in doubt a value counts as changed.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from ...check.types import ARRAY, OBJECT
@@ -76,7 +76,7 @@ class Changes:
     # any_object: Whether it may set any member of an object that has another name.
     # doubtful: The statements such as `x += y` that add to a list that has another name, if `x` is a list.
 
-    def __init__(self, tree: ast.Module, tools: Iterable[str]) -> None:
+    def __init__(self, nodes: Sequence[ast.AST], tools: Iterable[str]) -> None:
         self._tools = frozenset(tools)
         self.names: dict[str, int] = {}
         self.members: set[str] = set()
@@ -85,12 +85,11 @@ class Changes:
         self._depths: dict[str, int] = {}  # how deep the values of a name are fresh
         self._from_tools: set[str] = set()
         self._stores: list[Store] = []
-        nodes = walk(tree)
         self._read(nodes)
         if self._stores:
             self._weigh()
 
-    def _read(self, nodes: list[ast.AST]) -> None:
+    def _read(self, nodes: Sequence[ast.AST]) -> None:
         called = set()
         for node in nodes:
             match node:

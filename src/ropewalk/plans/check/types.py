@@ -89,11 +89,13 @@ class TypeCheck:
         self.tree, self.tools, self.cards, self._values = tree, tools, cards, values or {}
         nodes = walk(tree)
         self._imports = {**_MODULES, **dict(imported_names(nodes))}
-        self._changes = Changes(tree, tools)
+        self._changes = Changes(nodes, tools)
         # What inner functions bind again may have any type, and may have a value at any time.
         self._shared = {name for node in nodes if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names}
+        self._has_walruses = any(isinstance(node, ast.NamedExpr) for node in nodes)
         self._has_classes = any(isinstance(node, ast.ClassDef) for node in nodes)
         self._read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+        self._loops: dict[ast.AST, set[str]] = {}  # the names that each loop binds
         self._flat: set[ast.AST] = set()  # compared values that have no members
         self._scopes: dict[ast.AST, ScopeNames] = {}
         self._argument_check = ArgumentCheck(self._report)
@@ -291,7 +293,9 @@ class TypeCheck:
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, env: Env, begin: Callable[[Env], object]) -> None:
         """Check a loop: names that its body binds begin a round with what they had before, or got in any round."""
-        bound = set(own_names([*node.body, node])) & env.scope.names
+        if node not in self._loops:
+            self._loops[node] = set(own_names([node]))
+        bound = self._loops[node] & env.scope.names
         tested = self._tested(node.test) if isinstance(node, ast.While) else set()
         if bound & env.keys():
             inner = env.forget(bound)
@@ -631,7 +635,7 @@ class TypeCheck:
 
     def _bind_walruses(self, node: ast.expr, inner: Env, env: Env) -> None:
         """Bind in an environment what `:=` bound in a copy of it."""
-        for part in walk(node) if inner is not env else ():
+        for part in walk(node) if self._has_walruses and inner is not env else ():
             if isinstance(part, ast.NamedExpr) and part.target.id in inner:
                 name = part.target.id
                 env[name] = any_of([env[name], inner[name]]) if name in env else inner[name]
