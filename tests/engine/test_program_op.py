@@ -254,6 +254,23 @@ async def test_neighbouring_reads_of_a_program_begin_together(contained: bool) -
         assert (done["value"], scripted.peak) == ([3, 3, 5], most)
 
 
+@pytest.mark.parametrize("durable", [False, True])
+async def test_a_call_that_is_cancelled_at_once_has_begun_as_in_python(durable: bool) -> None:
+    begun: list[int] = []
+
+    async def slow(n: int) -> int:
+        begun.append(n)
+        await asyncio.sleep(60)
+        return n
+
+    text = "t = asyncio.create_task(slow(1))\nawait asyncio.sleep(0)\nt.cancel()\nasyncio.create_task(slow(2))"
+    store = MemoryStore(durable=durable)
+    done = await on(store, alone(f"import asyncio\n{text}\nreturn 3"), Shop().tools(slow=slow))
+    assert (done["value"], begun) == (3, [1, 2])
+    rows = [entry.data for entry in store.history("r") if entry.kind == "row"]
+    assert [row[4] for row in rows[1:]] == (["cancelled", "cancelled"] if durable else [])
+
+
 async def test_a_rejection_that_the_program_does_not_read_fails_it() -> None:
     run = Started(MemoryStore(durable=True), alone("await approve('Pay?')\nawait pay(1)"), Shop().tools())
     await run.waits("plan[0-1:7.1]/approve")

@@ -135,14 +135,14 @@ def _python_tools(world: World) -> dict[str, Any]:
     return {name: make(name) for name in PARAMETERS}
 
 
-def run_python(code: str, inputs: dict[str, Any]) -> dict[str, Any]:
+def run_python(code: str, inputs: dict[str, Any], world: World | None = None) -> dict[str, Any]:
     """Execute a program with asyncio; return its `result`, or `error` and `message`, with `calls` and `printed`."""
     tree = ast.parse(code)
     if tree.body and isinstance(tree.body[-1], ast.Expr):
         tree.body[-1] = ast.Return(tree.body[-1].value)
     body = textwrap.indent(ast.unparse(tree), "    ") or "    pass"
     names = ", ".join(inputs)
-    world = World()
+    world = world or World()
     space: dict[str, Any] = {
         "__name__": "__main__",
         "asyncio": asyncio,

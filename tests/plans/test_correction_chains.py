@@ -12,7 +12,9 @@ import pytest
 
 from patience import until
 from ropewalk import App, tool
-from ropewalk.errors import NothingToRetry, RunBusy
+from ropewalk.errors import JournalConflict, NothingToRetry, RunBusy
+from ropewalk.journal.protocol import Entry, NewRun
+from ropewalk.values import digest
 
 pytestmark = pytest.mark.anyio
 ORDER = "await order(item={})"
@@ -306,3 +308,42 @@ async def test_a_run_that_executes_is_not_corrected(shop: Shop, tmp_path: Path) 
             await app.plans.resume_run("r", code=program(1, 2))
         shop.ordered.append(99)  # lets the call end
         assert (await runs)["status"] == "completed"
+
+
+async def record_compiled(app: App, status: str, calls: list[tuple[str, int, float, float]]) -> None:
+    """Record a run as the first design of plans did: each call at a node of the tool's name and line."""
+    code = program(1, 2, "await wait_for('go')", 3, "return 'done'")
+    tools = {"order": {"id": "order", "parameters": ["item"], "required": ["item"]}}
+    document = {"name": "plan", "code": code, "tools": tools, "origin": "model"}
+    log = await app.store.open(NewRun(id="old", kind="plan", name="plan", document=document, input={}, fingerprint="f"))
+    for path, item, started, ended in calls:
+        digested = digest(["order", {"item": item}])
+        await log.append(Entry(path, "call", path.rpartition("/")[2], item, digested, started, ended))
+    if status == "waiting":
+        wait = {"event": "go", "node": "wait_for", "timeout": None, "due": None}
+        await log.append(Entry("wait_for_3", "wait", "wait_for_3", wait))
+        await log.park(None, ["go"])
+    else:
+        await log.finish(status, None)
+
+
+@pytest.mark.parametrize("status", ["failed", "waiting"])
+async def test_a_run_that_was_compiled_continues_as_corrected_code(shop: Shop, tmp_path: Path, status: str) -> None:
+    async with open_app(tmp_path, shop) as app:
+        await record_compiled(app, status, [("order_1", 1, 1.0, 2.0), ("for_2[0]/order_2_2", 2, 3.0, 4.0)])
+        with pytest.raises(JournalConflict, match="continue it as corrected code"):
+            await (app.runs.retry("old") if status == "failed" else app.resume("old"))
+        answer: Any = await app.plans.resume_run("old")
+        assert (answer["status"], answer["corrects"], shop.ordered) == ("waiting", "old", [])
+        done: Any = await app.plans.resume_run(answer["runId"], {"event": "go", "payload": 1})
+        assert (done["status"], shop.ordered) == ("completed", [3])
+
+
+@pytest.mark.parametrize(("ends", "status"), [(4.0, "completed"), (2.5, "conflict")])
+async def test_calls_of_a_compiled_run_that_overlapped_have_no_order(
+    shop: Shop, tmp_path: Path, ends: float, status: str
+) -> None:
+    async with open_app(tmp_path, shop) as app:
+        await record_compiled(app, "failed", [("order_1", 1, 1.0, ends), ("order_2", 2, 3.0, 5.0)])
+        answer: Any = await app.plans.resume_run("old", code=program(2, 1, "return 1"))
+        assert (answer["status"], shop.ordered) == (status, [])

@@ -260,11 +260,14 @@ async def compare(seed: int, to: str) -> str:
             note(code)
         before = await played(app, plan, "plan", seed)
         after = await played(app, made, to, seed)
-    if "gather" in code:
-        before["calls"].sort(key=canonical)
-        after["calls"].sort(key=canonical)
+        back = app.convert(dict(made), "plan", allow_loss=True)
+        again = await played(app, dict(back), "plan", seed)
+    for outcome in (before, after, again) if "gather" in code else ():
+        outcome["calls"].sort(key=canonical)
         if before["status"] == "failed":
-            before["calls"] = after["calls"] = []  # the flow cancels the calls next to one that fails
+            outcome["calls"] = []  # the flow cancels the calls next to one that fails
+    if not back.losses:
+        assert canonical(again) == canonical(after), (code, back["code"])
     # A guard fails where Python goes on with a text or an object; nothing is silently different.
     if after["status"] == "failed" and after != before:
         assert not Counter(map(canonical, after["calls"])) - Counter(map(canonical, before["calls"])), code

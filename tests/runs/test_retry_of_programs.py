@@ -10,14 +10,11 @@ from typing import Any
 import pytest
 
 from ropewalk import App, tool
-from ropewalk.codec import flow_to_json
 from ropewalk.errors import NotFound, NothingToRetry, StoreError
 from ropewalk.journal.sqlite.store import SqliteStore
-from ropewalk.notations.plan.flow import program_flow
-from ropewalk.plans.read.tools import PlanTool
 from ropewalk.testing import DyingStore, ScriptedTools, fails, in_turn
 
-TOOLS = {name: PlanTool(id=name, parameters=("n",)) for name in ("pay", "check", "last")}
+TOOLS = {name: {"id": name, "parameters": ["n"], "required": ["n"]} for name in ("pay", "check", "last")}
 
 PROGRAMS = {
     "one after another": "await pay(1)\nx = await check(2)\nawait pay(3)\nreturn x",
@@ -31,7 +28,8 @@ PROGRAMS = {
 
 
 def document(text: str, contained: bool) -> Any:
-    return flow_to_json(program_flow("f", text, TOOLS, (), contained=contained))
+    plan = {"kind": "plan", "name": "f", "code": text, "tools": TOOLS}
+    return {**plan, "origin": "model"} if contained else plan
 
 
 def calls(tools: ScriptedTools) -> list[tuple[str, Any]]:

@@ -529,7 +529,7 @@ def _at_nodes(problems: Iterable[Problem], loaded: Loaded) -> list[Problem]:
             way = way.rpartition(".")[0]
         reported = problem if loaded.kind == "flow" else _unwrapped(problem, hidden)
         there = loaded.file is not None and (way in sources or reported.path in loaded.file.data)
-        at = loaded.file.locate(sources.get(way) or reported.path) if there else None
+        at = loaded.file.locate(sources.get(way) or reported.path, reported.column) if there else None
         result.append(reported if at is None else replace(reported, place=at))
     return result
 

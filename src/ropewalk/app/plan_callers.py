@@ -18,6 +18,7 @@ from ..journal.protocol import Entry, RunRow
 from ..tools.annotations import effect_of
 from ..values import Json, digest
 from .corrections import CONTEXT, Corrections, Place, RecordedCall
+from .recorded_calls import is_compiled
 from .run_budget import accounts_of_correction
 
 if TYPE_CHECKING:
@@ -104,6 +105,9 @@ def apply_limits(context: Context, job: Job, limits: Mapping[str, Any]) -> None:
 
 def offer_record(context: Context, job: Job, row: RunRow) -> None:
     """Offer the job of an existing run the record of the other runs of its chain."""
+    if is_compiled(context.store, row.id):
+        why = "an earlier version of Ropewalk recorded it in another form; continue it as corrected code"
+        raise JournalConflict(row.id, "", why)
     chain = Corrections(context, row)
     if chain.chain != row.id:
         job.chain = chain.chain

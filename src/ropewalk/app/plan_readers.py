@@ -148,7 +148,12 @@ class ReaderElsewhere:
 
 
 def _question(service: str, document: Mapping[str, Any]) -> dict[str, Json]:
-    return {"service": service, "document": dict(document)}
+    # Types are asked of a document before and after it is compiled, and depend on these fields alone.
+    names = document if service != "types" else [name for name in _OF_TYPES if name in document]
+    return {"service": service, "document": {name: document[name] for name in names}}
+
+
+_OF_TYPES: Final = ("code", "input", "inputs", "tools", "values")
 
 
 def _key(message: dict[str, Json], cards: Any) -> str:

@@ -34,9 +34,8 @@ from .plan_callers import RecordedCallChanged, apply_limits, remaining_calls
 from .plan_readers import MODEL, ORIGIN, prepare_names, reader_of
 from .plan_tools import servers_in, with_tools
 from .preflight import check_input
-from .recorded_calls import RecordedCalls, line_at
+from .recorded_calls import RecordedCalls, is_compiled, line_at
 from .run_budget import budgets_of, read_budget
-from .runs.program_rows import line_of_ending
 from .runs.queries import RunService
 from .runs.undo import undo
 from .runs.undone import undo_offer, undo_report
@@ -314,11 +313,14 @@ class Plans:
         return await self._continue(row, on_event)
 
     async def _continue(self, row: RunRow, on_event: OnEvent) -> dict[str, Json]:
+        if row.status == "completed":
+            result: Any = await self._runs.ended(row)
+            ended = {**(result or {}), "status": row.status, "executionId": row.id}
+            return await self.answer(outcome(ended, KIND))
+        document: Any = row.document
+        if await run_sync_in_thread(self.context.store, lambda: is_compiled(self.context.store, row.id)):
+            return await self._correct(row, str(document["code"]), None, on_event)
         if row.status in ENDS:
-            if row.status == "completed":
-                result: Any = await self._runs.ended(row)
-                ended = {**(result or {}), "status": row.status, "executionId": row.id}
-                return await self.answer(outcome(ended, KIND))
             return await self._retry(row, on_event)
         job = await self.jobs.for_existing(row, on_event=on_event)
         job.park = True
@@ -533,8 +535,9 @@ class Plans:
         errors: Any = data.get("errors") or [{}]
         error: Any = errors[0]
         history = self.context.history(run_id)
-        line = line_at(str(error.get("path") or "")) or line_of_ending(history)
         message = str(error.get("message") or "")
+        own = re.match(r"line (\d+): ", message)
+        line = line_at(str(error.get("path") or "")) or (int(own[1]) if own else None)
         text = replace_invisible(lines[line - 1].strip()) if line is not None and 0 < line <= len(lines) else None
         failed = {"line": line, "text": text, "message": message, "tool": error.get("tool"), "kind": error.get("kind")}
         if error.get("kind") == "BudgetExceeded":

@@ -10,13 +10,20 @@ from operator import attrgetter
 from typing import Any, Final
 
 from ..fast_dataclass import dataclass
-from ..journal.protocol import Entry, RunRow
+from ..journal.protocol import Entry, RunRow, Store
+from ..notations.plan.flow import PROGRAM
 from ..plans.rows import Row, RowOrder, step_key
 from .runs.program_rows import free_offers, row_entries, row_of, rows_of
 
 _STEP: Final = re.compile(r"[^/]*\[(?P<key>[\w.:-]+-(?P<line>\d+):[\w.:]+)\]/[^/]+")
-_COMPILED: Final = re.compile(r"(?P<name>.+?)_(?P<line>\d+)(?:_\d+)?")
-"""The id of a node that called a tool in the first design of plans, which compiled programs."""
+_COMPILED: Final = re.compile(r"_(\d+)(?:_\d+)?")
+"""The end of the id of a node of the first design of plans, which compiled programs; it begins with the tool's name."""
+
+
+def is_compiled(store: Store, run_id: str) -> bool:
+    """Return True for a run of the first design of plans, whose record only corrected code can take."""
+    first = store.history_page(run_id, 0, 1)[0] if store.durable else []
+    return bool(first) and not re.match(rf"{PROGRAM}(\[|$)", first[0].path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +67,11 @@ class RecordedCalls:
         step = _STEP.fullmatch(entry.path)
         if step is not None and entry.node in self._tools:
             return ToolCall(tool=self._tools[entry.node], line=int(step["line"]), entry=entry)
-        node = _COMPILED.fullmatch(entry.node)
-        names = {name.replace(".", "_"): id for name, id in self._tools.items()}
-        if step is None and node is not None and node["name"] in names:
-            return ToolCall(tool=names[node["name"]], line=int(node["line"]), entry=entry)
+        for name in sorted(self._tools, key=len, reverse=True) if step is None else ():
+            begin = name.replace(".", "_")
+            end = _COMPILED.fullmatch(entry.node.removeprefix(begin)) if entry.node.startswith(begin) else None
+            if end is not None:
+                return ToolCall(tool=self._tools[name], line=int(end[1]), entry=entry)
         return None
 
     def _add_offers(self, program: str, offers: Iterable[Entry], rows: Iterable[Row]) -> Iterator[Row]:

@@ -76,6 +76,7 @@ class ProgramHost:
         self._committed: asyncio.Future[None] | None = None
         self._has_entry = False  # True while the result of the next row is in the entry of its call
         self._begun: list[tuple[m.Request, float | None]] = []
+        self._late: set[str] = set()  # the steps that were aborted before they began
         self._unreported: list[str] = []  # what the program printed
         self._tasks: dict[str, TaskDeadline] = {}
         self._aborted: set[asyncio.Task[None]] = set()
@@ -99,7 +100,11 @@ class ProgramHost:
             digests = digests_of(self._plan.op.text)
             redact = str if self._run.secrets is None else self._redact
             self._session = Session(rows, self, random.getrandbits(63), digests, offers=offers, redact=redact)
-            return await self._end(await play(self._session, self._player(), self))
+            outcome = await play(self._session, self._player(), self)
+            if self._begun:
+                await self.commits()
+                self._start()  # the calls that the end of the program cancelled at once
+            return await self._end(outcome)
         except Diverged as error:
             raise JournalConflict(self._run.id, self._path, str(error)) from None
         finally:
@@ -260,11 +265,10 @@ class ProgramHost:
         self._begun.append((request, due))
 
     def abort(self, path: str) -> None:
-        """Cancel the task of a step; a step that has not begun does not begin."""
-        self._begun = [begun for begun in self._begun if begun[0].path != path]
+        """Cancel the task of a step; a call that has not begun begins first, as in Python."""
         step = self._tasks.pop(path, None)
         if step is None:
-            self._session.forget(path)
+            self._late.add(path)
             return
         self._aborted.add(step.task)
         step.task.cancel()
@@ -300,14 +304,12 @@ class ProgramHost:
         await self.commits()
 
     async def _step_ends(self) -> None:
-        begun, self._begun = self._begun, []
-        if len(begun) == 1 and not self._tasks and isinstance(begun[0][0], m.Call):
+        begun = self._begun
+        if len(begun) == 1 and not self._tasks and not self._late and isinstance(begun[0][0], m.Call):
+            self._begun = []
             await self._perform(*begun[0], self._deadline)  # the usual case needs no task of its own
             return
-        for request, due in begun:
-            step = TaskDeadline()
-            step.task = self._run.loop.create_task(self._execute(request, due, step))
-            self._tasks[request.path] = step
+        self._start()
         if not self._has_news and self._error is None:
             self.waiter = self._run.loop.create_future()
             self._look()
@@ -315,6 +317,21 @@ class ProgramHost:
         self.waiter = None
         if self._error is not None:
             raise self._error
+
+    def _start(self) -> None:
+        """Make tasks of the steps that were begun."""
+        begun, self._begun = self._begun, []
+        late, self._late = self._late, set()
+        for request, due in begun:
+            if request.path in late and not isinstance(request, m.Call):
+                continue
+            step = TaskDeadline()
+            step.task = self._run.loop.create_task(self._execute(request, due, step))
+            if request.path in late:
+                self._aborted.add(step.task)
+                self._run.loop.call_soon(step.task.cancel)  # after its first turn
+            else:
+                self._tasks[request.path] = step
 
     async def _execute(self, request: m.Request, due: float | None, step: TaskDeadline) -> None:
         """Perform a step in a task of its own."""

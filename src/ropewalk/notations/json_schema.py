@@ -110,7 +110,8 @@ def _runchain() -> dict[str, Json]:
 
 
 def _plan() -> dict[str, Json]:
-    return _object(plan.FIELDS, {"code": _TEXT}, "plan", ("code",))
+    parallel = _checker_schema(f.one_of(plan.PARALLEL))
+    return _object(plan.FIELDS, {"code": _TEXT, "parallel": parallel}, "plan", ("code",))
 
 
 _NODE: Final = {"$ref": "#/$defs/node"}
@@ -127,7 +128,7 @@ def _object(
     """Return the schema of a closed object."""
     properties: dict[str, Json] = {}
     for key, checker in fields.items():
-        schema = own_schemas.get(key, _checker_schema(checker))
+        schema = own_schemas[key] if key in own_schemas else _checker_schema(checker)
         if key == "kind" and kind is not None:
             schema = {"const": kind}
         for name in dict.fromkeys((key, camel(key), snake(key))):

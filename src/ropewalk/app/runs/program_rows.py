@@ -50,10 +50,20 @@ def arguments_in_rows(entries: Iterable[Entry]) -> dict[str, Json]:
     }
 
 
-def line_of_ending(entries: Iterable[Entry]) -> int | None:
-    """Return the line at which a program failed for the last time; None if no program failed."""
-    lines = [entry.data["line"] for entry in entries if entry.kind == "row" and isinstance(entry.data, dict)]
-    return lines[-1] if lines else None  # type: ignore[return-value]
+def row_number(entry: Entry) -> tuple[str, int] | None:
+    """Return the program and the number of the row that an entry records; None for another entry."""
+    place = _ROW.fullmatch(entry.path) if entry.kind == "row" else None
+    return None if place is None or place[2] != "row" else (place[1], int(place[3]))
+
+
+def first_repeated(rows: Iterable[Entry], repeated: Container[str]) -> int | None:
+    """Return the number of the first row whose step is repeated."""
+    return next((at for at, entry in enumerate(rows) if step_key(row_of(entry).path) in repeated), None)
+
+
+def step_in(program: str, path: str) -> str | None:
+    """Return the key of the step of a program that a path is at, or inside."""
+    return path[len(program) + 1 :].partition("]")[0] if path.startswith(f"{program}[") else None
 
 
 def free_offers(rows: Iterable[Row], offers: Iterable[Row]) -> tuple[list[Row], set[str]]:
@@ -70,15 +80,15 @@ def repeated_rows(program: str, entries: Iterable[Entry], repeated: Container[st
     # repeated: The keys of the steps that are repeated.
     listed = list(entries)
     rows = row_entries(listed).get(program, [])
-    first = next((at for at, entry in enumerate(rows) if step_key(row_of(entry).path) in repeated), None)
+    first = first_repeated(rows, repeated)
     if first is None:
         return [], []
     before = [row_of(entry) for entry in row_entries(listed, "offer").get(program, [])]
     _, taken = free_offers(map(row_of, rows), before)
     inside: dict[str, list[Entry]] = {}
     for entry in listed:
-        if entry.path.startswith(f"{program}["):
-            inside.setdefault(entry.path[len(program) + 1 :].partition("]")[0], []).append(entry)
+        if (key := step_in(program, entry.path)) is not None:
+            inside.setdefault(key, []).append(entry)
     keys = [(entry.path, entry.kind) for entry in rows[first:]]
     offers: list[Entry] = []
     for entry in rows[first:]:

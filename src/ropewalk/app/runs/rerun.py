@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -21,12 +21,14 @@ from ...engine.engine import check_run_id, new_run_id
 from ...errors import Action, NotFound, NothingToRetry, PartOfRun, RunBusy, RunExists, RunUndone, StoreError
 from ...events import Event
 from ...fast_dataclass import dataclass
-from ...ir import Flow
+from ...ir import Flow, nodes_of
 from ...journal.address import run_sync_in_thread
 from ...journal.protocol import Entry, Key, Log, RunRow, Store
 from ...journal.undo import UNDONE
 from ...notations.records import Outcome, outcome
 from ...ops import Call
+from ...plans.rows import step_key
+from ...tools.annotations import effect_of
 from ...values import Json
 from ..pinned_definition import MOST_PARTS, SAME, outermost, pinned_definition, replacement, require_run
 from .accept import (
@@ -41,12 +43,14 @@ from .accept import (
 )
 from .compare import AffectedParts, Change, flow_changes, place_of
 from .instances import Attempt, Instances, without_attempts
+from .program_rows import first_repeated, row_entries, row_number, row_of, step_in
 from .rerun_plan import ENDED, Failure, RerunPlan, instances_of_nodes, latest_failures
 from .steps import steps
 from .undone import require_not_undone, undone_paths
 from .upgrade import find_upgrade, upgrading
 
 if TYPE_CHECKING:
+    from ...engine.engine import Job
     from ..context import Context
     from ..jobs import Executor, Jobs
     from ..loaded import Loaded, Source
@@ -412,10 +416,35 @@ async def fork(
     history = await run_sync_in_thread(store, lambda: store.history(run_id))
     undone = await run_sync_in_thread(store, lambda: undone_paths(context, row))
     copies = copied_entries(new.flow, history, created, job.input != row.input, at, undone)
+    if at and on_event is not None:
+        for event in _repeated_writes(context, job, history, copies):
+            on_event(event)
     job.park = park
     run_context = {**(job.new.context or {}), **_fork_context(started_with, new is old)}
     job.new = replace(job.new, forked_from=run_id, copies=copies, context=run_context)
     return outcome(await context.engine.run(job), new.kind)
+
+
+def _repeated_writes(
+    context: Context, job: Job, history: Iterable[Entry], copies: Mapping[Key, Key]
+) -> Iterator[Event]:
+    """Yield an event for each recorded call that may have changed something, and that a fork makes again."""
+    nodes = {node.id: node for node in nodes_of(job.flow.body) if isinstance(node.op, Call)}
+    for entry in history:
+        node = nodes.get(entry.node)
+        if entry.kind != "call" or node is None or (entry.path, "call") in copies:
+            continue
+        tool = str(getattr(node.op, "tool", ""))
+        if effect_of(context.toolbox.get(tool), context.plans.effects, id=tool) != "read":
+            name = node.meta.name or node.id
+            yield Event(
+                run_id=job.new.id,
+                kind="call.repeated",
+                at=time.time(),
+                path=entry.path,
+                node=name,
+                data={"tool": tool},
+            )
 
 
 def _fork_context(started_with: Mapping[str, Json], same_definition: bool) -> dict[str, Json]:
@@ -472,13 +501,23 @@ def copied_entries(
         attempt = _attempt_around(result, path)
         if attempt is not None:
             requested.rerun(attempt.instance)
+    programs = [
+        _ForkedProgram(path, rows, requested, failed_plan)
+        for path, rows in row_entries(entries).items()
+        if not reach.plan.holds(without_attempts(path))
+    ]
     copies: dict[Key, Key] = {}
     for entry in entries:
+        if any(program.keeps_row(entry) for program in programs):
+            copies[entry.path, entry.kind] = (entry.path, entry.kind)
         attempt = result.at(entry.path)
         if attempt is None or requested.holds(entry.path) or entry.kind == "scope":  # chunks are planned again
             continue
+        if any(program.repeats(entry) for program in programs):
+            continue
         place = place_of(attempt.instance)
-        if reach.plan.holds(place) or failed_plan.holds(entry.path):
+        is_offered = any(program.offers(entry) for program in programs)
+        if is_offered or reach.plan.holds(place) or failed_plan.holds(entry.path):
             op = attempt.instance.node.op
             if entry.kind == "call" and isinstance(op, Call) and op.also is None:
                 copies[without_attempts(entry.path), "offer"] = (
@@ -490,3 +529,27 @@ def copied_entries(
         ):
             copies[entry.path, entry.kind] = (entry.path, entry.kind)
     return {of: to for to, of in copies.items()}
+
+
+class _ForkedProgram:
+    """Which rows of a program a fork keeps, and what becomes of the steps of the others."""
+
+    def __init__(self, path: str, rows: list[Entry], requested: RerunPlan, failed: RerunPlan) -> None:
+        self._path = path
+        ends = [first_repeated(rows, plan.steps_of(path)) for plan in (requested, failed)]
+        self._is_requested = ends[0] is not None and (ends[1] is None or ends[0] <= ends[1])
+        self._end = min((end for end in ends if end is not None), default=len(rows))
+        self._later = {step_key(row_of(entry).path) for entry in rows[self._end :]}
+
+    def keeps_row(self, entry: Entry) -> bool:
+        """Return True for a row before the first one that is repeated."""
+        row = row_number(entry)
+        return row is not None and row[0] == self._path and row[1] < self._end
+
+    def repeats(self, entry: Entry) -> bool:
+        """Return True for an entry of a step after the one that the caller named."""
+        return self._is_requested and step_in(self._path, entry.path) in self._later
+
+    def offers(self, entry: Entry) -> bool:
+        """Return True for an entry of a step after a failed one, whose result may be used again."""
+        return step_in(self._path, entry.path) in self._later

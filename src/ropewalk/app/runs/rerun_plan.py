@@ -15,7 +15,7 @@ from ...journal.protocol import Entry, Key
 from ...ops import Loop, Program, Wait
 from ...values import did_you_mean
 from .instances import Attempt, Instance, Instances, without_attempts
-from .program_rows import repeated_rows, row_entries
+from .program_rows import repeated_rows, row_entries, step_in
 
 ENDED = frozenset(("attempt", "call_failed", "node", "row", "skip"))
 """Kinds of entries that record how an attempt ended. The other kinds record what it did."""
@@ -70,13 +70,16 @@ class RerunPlan:
         ]
         offers: list[Entry] = []
         for program in row_entries(listed):
-            inside = (path for path in (*self.redo, *self.ended) if path.startswith(f"{program}["))
-            repeated = {path.removeprefix(f"{program}[").partition("]")[0] for path in inside}
             if program in self.ended and not self.holds(program):
-                more, made = repeated_rows(program, listed, repeated)
+                more, made = repeated_rows(program, listed, self.steps_of(program))
                 keys += more
                 offers += made
         return list(dict.fromkeys(keys)), offers
+
+    def steps_of(self, program: str) -> set[str]:
+        """Return the keys of the steps of a program that are repeated or continued."""
+        steps = (step_in(program, path) for path in (*self.redo, *self.ended))
+        return {step for step in steps if step is not None}
 
     def _rerun_later_nodes(self, instance: Instance) -> None:
         while instance.base not in self._visited:

@@ -18,7 +18,8 @@ from ..fields import Checker
 from ..undo import check_undo_policy
 from .source import parse
 
-_MODE: Final = f.one_of(("none", "reads"))
+PARALLEL: Final = ("none", "reads", "all")
+_MODE: Final = f.one_of(PARALLEL[:2])
 
 
 def _check_mode(value: Json, path: str, report: f.Report) -> Json:

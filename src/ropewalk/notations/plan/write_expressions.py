@@ -283,7 +283,8 @@ class ExpressionWriter:
                 continue
             certain = NUMBER
             if name == "+" and not (result.certain.is_number or value.certain.is_number):
-                certain = of_kind("int", "float", "str", "list")
+                is_list = result.certain.is_a("list") or value.certain.is_a("list")
+                certain = LIST if is_list else of_kind("int", "float", "str", "list")
             result = self._call(_ARITHMETIC[name], result, value, certain=certain)
         return result
 
@@ -314,6 +315,26 @@ class ExpressionWriter:
 
     def minus(self, expr: Fn) -> Typed:
         return self._call("subtract", Typed(ast.Constant(0)), self.value(expr.args[0]), certain=NUMBER)
+
+    def required(self, expr: Fn) -> Typed:
+        """Write a value that fails where it is missing, as a subscript does."""
+        [part] = expr.args
+        if isinstance(part, (Ref, Var)):
+            base, path = self.resolve(part) if isinstance(part, Ref) else (self.names[part.name], part.path)
+            keys: list[Any] = [*path]
+        elif isinstance(part, Fn) and part.name == "[]" and isinstance(part.args[1], Lit):
+            base, keys = self.value(part.args[0]), [part.args[1].value]
+        else:
+            return self.value(part)
+        # A text has elements in Python only, a negative position too, and `output` may be left out of a path.
+        is_list = base.certain.is_a("list") and keys[:1] >= [0] if keys and type(keys[0]) is int else False
+        is_odd = any(type(key) is not str for key in keys[is_list:])
+        if is_odd or (not keys and base.may_be_absent) or (getattr(part, "elide", False) and keys[:1] == ["output"]):
+            raise ExpressionError(f"a plan cannot require this value, in `{brief(expr)}`")
+        node = base.node
+        for key in keys:
+            node = ast.Subscript(node, ast.Constant(key), ast.Load())
+        return Typed(node)
 
     def existence(self, expr: Fn) -> Typed:
         [part] = expr.args
@@ -436,6 +457,7 @@ _SPECIAL: Final[dict[str, Any]] = {
     "[]": ExpressionWriter.element,
     "neg": ExpressionWriter.minus,
     "has": ExpressionWriter.existence,
+    "required": ExpressionWriter.required,
     "exists": ExpressionWriter.existence,
     "${}": ExpressionWriter.texts,
     "string": ExpressionWriter.text,
