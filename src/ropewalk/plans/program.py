@@ -21,7 +21,7 @@ from .interpret.statements import suspending_block
 from .read.names import global_names, mark_closed, mark_recursion, mark_values, own_names, own_nodes, set_suspends
 from .read.overlap import overlap_reads
 from .read.problems import Problem, Unreadable
-from .read.source import parse, too_deep
+from .read.source import parse, read, too_deep
 
 
 class Program:
@@ -53,7 +53,8 @@ class Program:
         self.problems: list[Problem] = []
         tree = ast.Module([], [])
         try:
-            tree = parse(text)
+            # A tree that nobody changes is read once for all who ask about the text.
+            tree = parse(text) if reads else read(text)
             overlap_reads(tree, set(reads))
             if ids is not None:
                 self.outline = outline_of(tree, text, ids)
@@ -72,7 +73,7 @@ class Program:
         mark_recursion(nodes)
         mark_values(tree, nodes)
         mark_closed(nodes)
-        body = tree.body
+        body = list(tree.body)
         if body and isinstance(body[-1], ast.Expr):
             last = body[-1].value
             last.unread = False  # type: ignore[attr-defined]

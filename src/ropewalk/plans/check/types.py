@@ -77,6 +77,7 @@ class TypeCheck:
     # `problems`: What is wrong, each at its place.
     # `warnings`: What is probably wrong.
     # `result`: The type of the result of the program.
+    # functions: Names of functions that it may call, of which nothing is known.
 
     def __init__(
         self,
@@ -85,6 +86,7 @@ class TypeCheck:
         cards: Cards,
         inputs: Mapping[str, Any] | None,
         values: Mapping[str, Any] | None = None,
+        functions: Iterable[str] = (),
     ) -> None:
         self.tree, self.tools, self.cards, self._values = tree, tools, cards, values or {}
         nodes = walk(tree)
@@ -100,9 +102,10 @@ class TypeCheck:
         self._scopes: dict[ast.AST, ScopeNames] = {}
         self._argument_check = ArgumentCheck(self._report)
         properties = inputs.get("properties", {}) if isinstance(inputs, Mapping) else {}
-        names = ScopeNames(tree.body, [*properties, *self._shared])
+        unknown = dict.fromkeys((*self._shared, *functions))
+        names = ScopeNames(tree.body, [*properties, *unknown])
         types = {name: Sub(inputs, properties[name]) if properties.get(name) else None for name in properties}
-        self._inputs = Env(names, None, {**dict.fromkeys(self._shared), **types})
+        self._inputs = Env(names, None, {**unknown, **types})
         self._begin()
 
     def _begin(self) -> None:
