@@ -833,15 +833,10 @@ class TypeCheck:
         name = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
         fields = node.args[1] if len(node.args) > 1 else None
         found = next((tool for tool, entry in self.tools.items() if name in (tool, entry.id)), None)
-        if found is None or not isinstance(fields, ast.Dict):
+        if found is None or not isinstance(fields, ast.Dict) or node.keywords:
             self._arguments(node, env)
             return None
-        pairs = [
-            (key.value, value)
-            for key, value in zip(fields.keys, fields.values, strict=True)
-            if isinstance(key, ast.Constant)
-        ]
-        return self._called_tool(found, pairs, env)
+        return self._tool(found, ast.copy_location(ast.Call(node.func, [], [ast.keyword(None, fields)]), node), env)
 
     def _tool(self, name: str, node: ast.Call, env: Env) -> Type:
         named, problems = named_arguments(name, self.tools[name], node)
