@@ -208,3 +208,5 @@ def test_the_steps_of_a_program_are_shown_on_its_outline(page: Page, served: Ser
     shows(page, "program/6:37", "failed")
     shows(page, "program/6:7", "failed")
     shows(page, "program/2:1", "ok")
+    outer, last = bounds(page, "program"), bounds(page, "program/7:7")  # a tall box reaches around what is in it
+    assert last["y"] + last["height"] < outer["y"] + outer["height"]
