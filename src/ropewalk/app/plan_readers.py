@@ -232,4 +232,4 @@ def compiled_from(document: Mapping[str, Any], answer: Any) -> Compiled:
         outline = from_json(answer["outline"])
     except (KeyError, ValueError):
         raise InvalidFlow([_stopped(ProgramStopped("forged", Limits()))]) from None
-    return plan_of(read_fields(document), answer["input"], outline)
+    return plan_of({**document, **read_fields(document)}, answer["input"], outline)
