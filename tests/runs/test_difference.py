@@ -39,6 +39,25 @@ async def test_runs_are_compared_node_by_node(store: Store) -> None:
             app.runs.diff("on", "two")
 
 
+PLAN_TOOLS = {name: {"id": name, "parameters": ["n"], "required": ["n"]} for name in ("order", "look")}
+PLAN = {"kind": "plan", "name": "p", "tools": PLAN_TOOLS}
+
+
+async def test_steps_of_programs_are_compared_by_their_calls(store: Store) -> None:
+    async with App(store) as app:
+        made = ScriptedTools(order=lambda n: n, look=lambda n: n)
+        before = "a = await order(n=1)\nb = await look(n=2)\nawait order(n=3)\nawait look(n=4)\nreturn a"
+        after = "b = await look(n=2)\na = await order(n=1)\nawait order(n=5)\nreturn a"
+        await app.run({**PLAN, "code": before}, run_id="one", executor=made)
+        await app.run({**PLAN, "code": after}, run_id="two", executor=made)
+        told = app.runs.diff("one", "two")
+        changed, removed = told["nodes"]
+        assert (changed["path"], changed["value"]) == ("program[0-3:7.1]/order", [{"path": "", "a": 3, "b": 5}])
+        assert (removed["path"], removed["what"], told["same"]) == ("program[0-4:7.1]/look", "removed", 3)
+        added = app.runs.diff("two", "one")["nodes"][1]
+        assert (added["path"], added["what"]) == ("program[0-4:7.1]/look", "added")
+
+
 def fails_first() -> ScriptedTools:
     return ScriptedTools(a=fails("no"), b=1)
 

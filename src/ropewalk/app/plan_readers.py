@@ -148,7 +148,12 @@ class ReaderElsewhere:
 
 
 def _question(service: str, document: Mapping[str, Any]) -> dict[str, Json]:
-    return {"service": service, "document": dict(document)}
+    # Types are asked of a document before and after it is compiled, and depend on these fields alone.
+    names = document if service != "types" else [name for name in _OF_TYPES if name in document]
+    return {"service": service, "document": {name: document[name] for name in names}}
+
+
+_OF_TYPES: Final = ("code", "input", "inputs", "tools", "values")
 
 
 def _key(message: dict[str, Json], cards: Any) -> str:
@@ -227,4 +232,4 @@ def compiled_from(document: Mapping[str, Any], answer: Any) -> Compiled:
         outline = from_json(answer["outline"])
     except (KeyError, ValueError):
         raise InvalidFlow([_stopped(ProgramStopped("forged", Limits()))]) from None
-    return plan_of(read_fields(document), answer["input"], outline)
+    return plan_of({**document, **read_fields(document)}, answer["input"], outline)

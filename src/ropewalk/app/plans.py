@@ -29,14 +29,14 @@ from ..tools.version import tool_version
 from ..values import Json, check_json
 from .corrections import Corrections, RecordedCall, chain_of
 from .facts import facts_of_definition, facts_of_tool
-from .pinned_definition import require_run
+from .first_design import continue_as_correction, is_of_first_design
+from .pinned_definition import pinned_definition, require_run
 from .plan_callers import RecordedCallChanged, apply_limits, remaining_calls
 from .plan_readers import MODEL, ORIGIN, prepare_names, reader_of
 from .plan_tools import servers_in, with_tools
 from .preflight import check_input
 from .recorded_calls import RecordedCalls, is_compiled, line_at
 from .run_budget import budgets_of, read_budget
-from .runs.program_rows import line_of_ending
 from .runs.queries import RunService
 from .runs.undo import undo
 from .runs.undone import undo_offer, undo_report
@@ -307,10 +307,12 @@ class Plans:
         if undoes is not None:
             # A decision is carried out; nothing that a person rejected is proposed again here.
             return await self._undo(str(undoes), on_event, renew=False)
-        if code is None and row.parent is not None and row.status in ENDS and row.status != "completed":
-            code = str(row.document["code"])  # a part cannot be retried by itself
         if code is not None:
-            return await self._correct(row, code, new_id, on_event)
+            return await self.correct(row, code, new_id, on_event)
+        if row.parent is not None and row.status in ENDS and row.status != "completed":
+            return await self.correct(row, None, new_id, on_event)  # a part cannot be retried by itself
+        if await run_sync_in_thread(store, lambda: is_of_first_design(self.context, row)):
+            return await continue_as_correction(self, row, new_id, on_event)
         return await self._continue(row, on_event)
 
     async def _continue(self, row: RunRow, on_event: OnEvent) -> dict[str, Json]:
@@ -371,14 +373,18 @@ class Plans:
             note=None if note is None else str(note),
         )
 
-    async def _correct(self, row: RunRow, code: str, new_id: str | None, on_event: OnEvent) -> dict[str, Json]:
-        """Run corrected code in a new run, which takes what fits from the record of this one."""
+    async def correct(self, row: RunRow, code: str | None, new_id: str | None, on_event: OnEvent) -> dict[str, Json]:
+        """Run corrected code, or the code of the run, in a new run that takes what fits from the record of this one."""
         store = self.context.store
         chain = await run_sync_in_thread(store, lambda: self._chain(row))
         document: Any = row.document
         fields = {key: document[key] for key in ("timeout", "parallel") if key in document}
         input: Any = row.input
-        loaded, problems = await self.load(code, input, self._approve_of(document), **fields)
+        if code is None:
+            code = str(document["code"])
+            loaded, problems = await self._own_program(row)
+        else:
+            loaded, problems = await self.load(code, input, self._approve_of(document), **fields)
         if loaded is None or problems:
             return {"status": "invalid", "problems": [problem_of_program(code, problem) for problem in problems]}
         await run_sync_in_thread(store, lambda: self._supersede(chain))
@@ -388,6 +394,16 @@ class Plans:
         limits = {**(context.get("plan") or {}), "corrects": row.id, "chain": chain.chain}
         answer = await self.start(loaded, input, new_id, limits, on_event)
         return {**answer, "corrects": row.id}
+
+    async def _own_program(self, row: RunRow) -> tuple[Loaded | None, list[Problem]]:
+        """Return the program that a run was started with, checked again."""
+        try:
+            await self.context.definitions.prepare({**row.document, "kind": KIND})
+            loaded = pinned_definition(self.context, row)
+            await self.jobs.connect_for(loaded.flow)
+            return loaded, list(self.context.definitions.check(loaded, unknown_tools="problem").problems)
+        except InvalidFlow as error:
+            return None, list(error.problems)
 
     def _chain(self, row: RunRow) -> Corrections:
         """Return the chain of a run that is corrected; raise RunUndone while calls of it are being undone."""
@@ -536,8 +552,9 @@ class Plans:
         errors: Any = data.get("errors") or [{}]
         error: Any = errors[0]
         history = self.context.history(run_id)
-        line = line_at(str(error.get("path") or "")) or line_of_ending(history)
         message = str(error.get("message") or "")
+        own = re.match(r"line (\d+): ", message)
+        line = line_at(str(error.get("path") or "")) or (int(own[1]) if own else None)
         text = replace_invisible(lines[line - 1].strip()) if line is not None and 0 < line <= len(lines) else None
         failed = {"line": line, "text": text, "message": message, "tool": error.get("tool"), "kind": error.get("kind")}
         if error.get("kind") == "BudgetExceeded":

@@ -10,6 +10,7 @@ from ..events import Event
 from ..journal.address import run_sync_in_thread
 from ..journal.protocol import ENDS
 from ..notations.records import Outcome, outcome
+from .first_design import is_of_first_design, outcome_of_correction
 from .jobs import Executor
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ async def resume_run(
     if row.status in ENDS:
         result = await app.runs.ended(row)
         return outcome({**(result or {}), "status": row.status, "executionId": run_id}, row.kind)
+    if await run_sync_in_thread(app.store, lambda: is_of_first_design(app.context, row)):
+        return await outcome_of_correction(app.plans, row, on_event, park)
     if source is not None or upgrade:
         from .runs.upgrade import resume
 

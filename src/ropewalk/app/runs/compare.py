@@ -8,7 +8,7 @@ A place is a path without attempts, items and iterations: `each/fetch`, `choice[
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from ...expr.ast import refs
@@ -16,8 +16,10 @@ from ...fast_dataclass import dataclass
 from ...ir import Flow, Graph, Node, node_parts
 from ...journal.protocol import NO_STEPS, Entry, RunRow
 from ...ops import Branch
+from ...plans.rows import diff, step_key
 from ...values import Json
 from .instances import Instance, Instances, Region, body_at, without_attempts
+from .program_rows import rows_of
 from .rerun_plan import RerunPlan
 from .steps import step
 
@@ -189,7 +191,8 @@ class RecordedRun(NamedTuple):
 
 def compare_runs(a: RecordedRun, b: RecordedRun, definition: list[Change]) -> dict[str, Json]:
     """Compare two runs: their status and times, then everything that differs."""
-    nodes, same = _compare_steps(_last_steps(a.entries), _last_steps(b.entries))
+    entries_a, entries_b = list(a.entries), list(b.entries)
+    nodes, same = _compare_steps(_last_steps(entries_a, {}), _last_steps(entries_b, _aligned(entries_a, entries_b)))
     return {
         "a": _run_header(a.row),
         "b": _run_header(b.row),
@@ -278,12 +281,30 @@ def _message(error: Json) -> Json:
     return error.get("message") if isinstance(error, dict) else error
 
 
-def _last_steps(facts: Iterable[Entry]) -> dict[str, dict[str, Json]]:
-    """Return the last step of each node instance, in order."""
+def _aligned(a: Iterable[Entry], b: Iterable[Entry]) -> dict[str, str]:
+    """Map the steps of programs of one run to the steps of another run that they are compared with."""
+
+    # Steps are compared by path and call, then by their calls, then by path and tool. A step without a counterpart gets
+    # a name that no step of the other run has.
+    aligned: dict[str, str] = {}
+    rows_a, rows_b = rows_of(a), rows_of(b)
+    for program in rows_a.keys() & rows_b.keys():
+        for before, after in diff(rows_a[program], rows_b[program]):
+            if after is not None:
+                counterpart = "" if before is None else f"{program}[{step_key(before.path)}]"
+                place = f"{program}[{step_key(after.path)}]"
+                aligned[place] = counterpart or f"{place} "
+    return aligned
+
+
+def _last_steps(facts: Iterable[Entry], aligned: Mapping[str, str]) -> dict[str, dict[str, Json]]:
+    """Return the last step of each node instance, in order, by its path or that of the step it is compared with."""
     result: dict[str, dict[str, Json]] = {}
     for entry in facts:
         if entry.kind not in NO_STEPS:
             reported, key = step(entry), without_attempts(entry.path)
+            place, end, rest = key.partition("]")
+            key = aligned.get(place + end, place + end) + rest
             if reported["status"] != "decided" or key not in result:
                 result[key] = reported
     return result
@@ -298,7 +319,8 @@ def _compare_steps(a: dict[str, dict[str, Json]], b: dict[str, dict[str, Json]])
         if step_a is None or step_b is None:
             what = "added" if step_a is None else "removed"
             present: Any = step_a or step_b
-            result.append({"path": path, "what": what, "status": present["status"], "ms": present["ms"]})
+            own = without_attempts(str(present["path"]))
+            result.append({"path": own, "what": what, "status": present["status"], "ms": present["ms"]})
             continue
         # Times differ between any two runs, so only status, value and error count as differences.
         value = value_differences(_shown_value(step_a), _shown_value(step_b))

@@ -50,12 +50,6 @@ def arguments_in_rows(entries: Iterable[Entry]) -> dict[str, Json]:
     }
 
 
-def line_of_ending(entries: Iterable[Entry]) -> int | None:
-    """Return the line at which a program failed for the last time; None if no program failed."""
-    lines = [entry.data["line"] for entry in entries if entry.kind == "row" and isinstance(entry.data, dict)]
-    return lines[-1] if lines else None  # type: ignore[return-value]
-
-
 def row_number(entry: Entry) -> tuple[str, int] | None:
     """Return the program and the number of the row that an entry records; None for another entry."""
     place = _ROW.fullmatch(entry.path) if entry.kind == "row" else None

@@ -417,7 +417,7 @@ async def fork(
     undone = await run_sync_in_thread(store, lambda: undone_paths(context, row))
     copies = copied_entries(new.flow, history, created, job.input != row.input, at, undone)
     if at and on_event is not None:
-        for event in _repeated_writes(context, job, history, copies):
+        for event in _repeated_writes(context, job, run_id, history, copies):
             on_event(event)
     job.park = park
     run_context = {**(job.new.context or {}), **_fork_context(started_with, new is old)}
@@ -426,7 +426,7 @@ async def fork(
 
 
 def _repeated_writes(
-    context: Context, job: Job, history: Iterable[Entry], copies: Mapping[Key, Key]
+    context: Context, job: Job, of: str, history: Iterable[Entry], copies: Mapping[Key, Key]
 ) -> Iterator[Event]:
     """Yield an event for each recorded call that may have changed something, and that a fork makes again."""
     nodes = {node.id: node for node in nodes_of(job.flow.body) if isinstance(node.op, Call)}
@@ -443,7 +443,7 @@ def _repeated_writes(
                 at=time.time(),
                 path=entry.path,
                 node=name,
-                data={"tool": tool},
+                data={"tool": tool, "of": of},
             )
 
 

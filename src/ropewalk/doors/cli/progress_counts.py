@@ -115,9 +115,11 @@ def changes(counts: RunCounts) -> list[str]:
 
 
 def repeats_message(event: Event) -> str:
-    """Say that a retry calls a tool again that took effect before, and how to use its result instead."""
-    tool = (event.data or {}).get("tool")
-    node = (event.data or {}).get("accept", event.node)
+    """Say that a tool is called again that took effect before; of a retry also how to use its result instead."""
+    data: dict[str, Any] = event.data or {}
+    tool, node = data.get("tool"), data.get("accept", event.node)
+    if "of" in data:
+        return replace_invisible(f"{event.path}: {tool} ran in run {data['of']} and is called again")
     command = f"ropewalk runs retry {quote(event.run_id)} --accept {quote(str(node))}"
     return replace_invisible(
         f"{event.path}: {tool} ran before and is called again; to use its result instead: {command}"

@@ -198,8 +198,10 @@ class Pool:
 
     @contextmanager
     def lease_sync(self) -> Iterator[Child]:
-        """Lease a child in a thread without an event loop."""
-        turn = self._turn()
+        """Lease a child and block meanwhile."""
+        # Programs of an event loop that is blocked here may have all turns, so it waits for none.
+        is_counted = not _has_running_loop()
+        turn = self._turn() if is_counted else None
         if turn is not None:
             turn.result()
         child = None
@@ -213,7 +215,8 @@ class Pool:
             raise
         finally:
             self._return(child)
-            self._pass_turn()
+            if is_counted:
+                self._pass_turn()
 
     @property
     def leases(self) -> int:
@@ -304,6 +307,14 @@ class Pool:
             with suppress(OSError):
                 child.process.forget()
         self._forks.forget()
+
+
+def _has_running_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 async def _finished(work: Any, discard: Any) -> Any:
