@@ -386,3 +386,20 @@ def test_a_run_that_is_cut_anywhere_makes_each_call_once(seed: int) -> None:
         assert resumed == outcome
         succeeded = [(row.name, json.loads(row.arguments)) for row in more if row.kind == "call" and row.status == "ok"]
         assert len(succeeded) == len([row for row in rows if row.kind == "call" and row.status == "ok"])
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("t = now()\nx = await a()\ny = now()\nreturn x", "t = now()\nx = await a()\nawait b()\nreturn x"),
+        ("x = await a()\nawait asyncio.sleep(60)\nreturn x", "x = await a()\nawait b()\nreturn x"),
+        ("x = await a()\ny = now()\nreturn x", "x = await a()\nreturn x"),
+    ],
+)
+def test_what_a_replay_does_not_ask_for_stops_the_run_before_a_new_call(text: str, other: str) -> None:
+    _, rows = simulation().run(f"import asyncio\n{text}")
+    kept = [row for row in rows if (row.kind, row.status) != ("timer", "ok")]
+    again = simulation()
+    with pytest.raises(Diverged, match="does not request it"):
+        again.run(f"import asyncio\n{other}", rows=kept)
+    assert again.calls == []

@@ -119,7 +119,7 @@ class App:
         )
         if model is not None:
             self.context.model = require_method("turn", model=model)
-        self.jobs = Jobs(self.context)
+        self.jobs = Jobs(self.context, lambda *run: self.plans.outcome_of_correction(*run))
         self.context.after_run = partial(after_run, self.jobs)
         # Shortcuts to what callers use most; the context owns them.
         self.toolbox, self.runner, self.definitions = toolbox, self.context.runner, self.context.definitions

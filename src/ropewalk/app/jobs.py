@@ -44,6 +44,7 @@ from .preflight import (
 from .run_budget import read_budget
 
 if TYPE_CHECKING:
+    from ..notations.records import Outcome
     from .context import Context
     from .directories import DirectoryCallers
     from .loaded import Loaded
@@ -57,8 +58,10 @@ MAX_CACHED = 256  # executors, and definitions known to be sound, kept per app
 class Jobs:
     """Makes the jobs of an app: a definition, or an earlier run, with its tools connected and everything checked."""
 
-    def __init__(self, context: Context) -> None:
-        self.context = context
+    # correct: Continues a run of the first design of plans in a new run.
+
+    def __init__(self, context: Context, correct: Callable[..., Awaitable[Outcome]]) -> None:
+        self.context, self.correct = context, correct
         self._executors: dict[int, tuple[Any, ExecutorCaller]] = {}
         self._sound: set[tuple[str, int, str | None]] = set()
         self._checked: tuple[str, int, str | None] | None = None

@@ -17,7 +17,7 @@ from ..config.settings import Parallel
 from ..draw import draw
 from ..engine import budgets
 from ..engine.engine import new_run_id
-from ..errors import InvalidFlow, InvalidInput, Problem, RunBusy
+from ..errors import InvalidFlow, InvalidInput, JournalConflict, Problem, RunBusy
 from ..events import Event
 from ..journal.address import run_sync_in_thread
 from ..journal.protocol import ENDS, RunRow
@@ -29,7 +29,7 @@ from ..tools.version import tool_version
 from ..values import Json, check_json
 from .corrections import Corrections, RecordedCall, chain_of
 from .facts import facts_of_definition, facts_of_tool
-from .first_design import continue_as_correction, is_of_first_design
+from .first_design import find_answer, sent_answers
 from .pinned_definition import pinned_definition, require_run
 from .plan_callers import RecordedCallChanged, apply_limits, remaining_calls
 from .plan_readers import MODEL, ORIGIN, prepare_names, reader_of
@@ -311,18 +311,15 @@ class Plans:
             return await self.correct(row, code, new_id, on_event)
         if row.parent is not None and row.status in ENDS and row.status != "completed":
             return await self.correct(row, None, new_id, on_event)  # a part cannot be retried by itself
-        if await run_sync_in_thread(store, lambda: is_of_first_design(self.context, row)):
-            return await continue_as_correction(self, row, new_id, on_event)
-        return await self._continue(row, on_event)
+        return await self._continue(row, on_event, new_id)
 
-    async def _continue(self, row: RunRow, on_event: OnEvent) -> dict[str, Json]:
+    async def _continue(self, row: RunRow, on_event: OnEvent, new_id: str | None = None) -> dict[str, Json]:
         if row.status == "completed":
             result: Any = await self._runs.ended(row)
             ended = {**(result or {}), "status": row.status, "executionId": row.id}
             return await self.answer(outcome(ended, KIND))
-        document: Any = row.document
         if await run_sync_in_thread(self.context.store, lambda: is_compiled(self.context.store, row.id)):
-            return await self._correct(row, str(document["code"]), None, on_event)
+            return await self._continue_first_design(row, new_id, on_event)
         if row.status in ENDS:
             return await self._retry(row, on_event)
         job = await self.jobs.for_existing(row, on_event=on_event)
@@ -394,6 +391,37 @@ class Plans:
         limits = {**(context.get("plan") or {}), "corrects": row.id, "chain": chain.chain}
         answer = await self.start(loaded, input, new_id, limits, on_event)
         return {**answer, "corrects": row.id}
+
+    async def _continue_first_design(self, row: RunRow, new_id: str | None, on_event: OnEvent) -> dict[str, Json]:
+        """Run the program of a run of the first design in a new run, with the answers that were sent to the old one."""
+        answers = await run_sync_in_thread(self.context.store, lambda: sent_answers(self.context, row.id))
+        answer = await self.correct(row, None, new_id, on_event)
+        while answer["status"] == "waiting":
+            waits: Any = answer["waitingFor"]
+            found = find_answer(answers, waits)
+            if found is None:
+                break
+            sent, wait = found
+            answers.remove(sent)
+            decision = sent.decision if "event" in sent.decision else {**sent.decision, "node": wait["path"]}
+            answer = await self.resume_run(str(answer["runId"]), decision, by=sent.by, on_event=on_event)
+        return {**answer, "corrects": row.id}
+
+    async def outcome_of_correction(self, row: RunRow, on_event: OnEvent, park: bool) -> Outcome:
+        """Continue a run of the first design in a new run, and return the outcome of that one."""
+        answer: dict[str, Any] = await self._continue_first_design(row, None, on_event)
+        if answer["status"] == "invalid":
+            raise InvalidFlow(Problem(path="code", message=str(part["message"])) for part in answer["problems"])
+        if answer["status"] == "conflict":
+            raise JournalConflict(row.id, "", str(answer["message"]))
+        store = self.context.store
+        new = await run_sync_in_thread(store, lambda: require_run(store, str(answer["runId"])))
+        if new.status in ENDS:
+            result = await self._runs.ended(new)
+            return outcome({**(result or {}), "status": new.status, "executionId": new.id}, new.kind)
+        job = await self.jobs.for_existing(new, on_event=on_event)
+        job.park = park
+        return outcome(await self.jobs.continue_run(job, await store.reopen(new.id)), new.kind)
 
     async def _own_program(self, row: RunRow) -> tuple[Loaded | None, list[Problem]]:
         """Return the program that a run was started with, checked again."""

@@ -10,7 +10,7 @@ from ..events import Event
 from ..journal.address import run_sync_in_thread
 from ..journal.protocol import ENDS
 from ..notations.records import Outcome, outcome
-from .first_design import is_of_first_design, outcome_of_correction
+from .first_design import is_of_first_design
 from .jobs import Executor
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ async def resume_run(
         result = await app.runs.ended(row)
         return outcome({**(result or {}), "status": row.status, "executionId": run_id}, row.kind)
     if await run_sync_in_thread(app.store, lambda: is_of_first_design(app.context, row)):
-        return await outcome_of_correction(app.plans, row, on_event, park)
+        return await app.plans.outcome_of_correction(row, on_event, park)
     if source is not None or upgrade:
         from .runs.upgrade import resume
 

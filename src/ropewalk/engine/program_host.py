@@ -27,7 +27,7 @@ from ..errors import ExpressionError, JournalConflict, NodeFailed
 from ..expr.python.failures import failure_record
 from ..fast_dataclass import dataclass
 from ..ir import Frame
-from ..journal.past import keys_of, load
+from ..journal.past import load
 from ..journal.protocol import Entry
 from ..ops import Program as ProgramOp
 from ..plans import messages as m
@@ -162,17 +162,7 @@ class ProgramHost:
                 value = [json.dumps(failure_in_program(failed))]
             rows.append(Row(path, kind, name, arguments, status, value[0], after))
         self._rows = len(rows)
-        if not rows and past and self._has_other_steps():
-            text = "an earlier version of Ropewalk recorded this run; continue it as corrected code"
-            raise JournalConflict(self._run.id, self._path, text)
         return rows
-
-    def _has_other_steps(self) -> bool:
-        """Return True if the record has steps of nodes that a flow of one program does not have."""
-        if len(self._run.program.flow.body.nodes) > 1:
-            return False
-        keys = (key for some in keys_of(self._run.log.past) for key in some)
-        return any(kind not in ("ending", "undo") and not path.startswith(self._path) for path, kind in keys)
 
     async def _recorded_offers(self) -> list[Row]:
         """Return what a retry offers to the program."""

@@ -127,6 +127,7 @@ class Session:
 
     def _check(self, request: m.Request) -> None:
         """Raise Diverged if another step was recorded at the path of a request."""
+        self._replay.timers.pop(request.path, None)
         recorded = self._replay.expected.get(request.path)
         if recorded is not None and recorded.key != (row := self._row(request)).key:
             raise Diverged(request.path, _described(recorded), _described(row))
@@ -293,6 +294,7 @@ class Replay:
     # cancelled: The paths of the steps that the program has cancelled.
     # expected: The recorded steps that are delivered again or were cancelled, by path.
     # dues: When recorded timers are due, by path.
+    # timers: Their rows, until the program requests them.
     # offers: The results that the program may ask for.
 
     def __init__(self, rows: Sequence[Row], offers: Sequence[Row] = ()) -> None:
@@ -302,6 +304,8 @@ class Replay:
         self._rows: deque[tuple[int, Row]] = deque()
         self._clocks = deque(row for row in rows if row.kind == "clock")
         self.expected: dict[str, Row] = {}
+        self.timers = {row.path: row for row in rows if row.status == "due"}
+        self._is_finished = False
         for number, row in enumerate(rows):
             if row.kind in ("call", "timer", "question") and row.status in (*DELIVERED, "cancelled"):
                 self._rows.append((number, row))
@@ -319,6 +323,8 @@ class Replay:
             if row.status == "cancelled" or row.path not in open_steps:
                 raise Diverged(row.path, _described(row), None)
             return number, row
+        if not self._is_finished:
+            self.finish()  # before anything new begins
         return None
 
     def __len__(self) -> int:
@@ -344,8 +350,9 @@ class Replay:
         return seconds
 
     def finish(self) -> None:
-        """Raise Diverged if the program ended without asking for a recorded step."""
-        for _, row in self._rows:
+        """Raise Diverged if the program ended, or waits, without asking for a recorded step."""
+        self._is_finished = True
+        for row in (*(row for _, row in self._rows), *self._clocks, *self.timers.values()):
             if row.path not in self.cancelled:
                 raise Diverged(row.path, _described(row), None)
 

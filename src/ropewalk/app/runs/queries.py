@@ -513,11 +513,10 @@ class RunService:
         argument_checks.require_names(from_nodes=from_nodes)
         row = await run_sync_in_thread(self.store, lambda: self.store.get_run(run_id))
         if row is not None and row.kind == "plan" and row.status in ENDS:
-            from ..first_design import is_of_first_design, outcome_of_correction
-            from ..plans import Plans
+            from ..first_design import is_of_first_design
 
             if await run_sync_in_thread(self.store, lambda: is_of_first_design(self.context, row)):
-                return await outcome_of_correction(Plans(self.context, self.jobs), row, on_event, park)
+                return await self.jobs.correct(row, on_event, park)
         return await retry(self.jobs, run_id, from_nodes, definition, upgrade, executor, on_event, park, accept)
 
     async def fork(

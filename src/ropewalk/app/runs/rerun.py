@@ -104,7 +104,7 @@ async def retry(
     job.park = park
     # Check everything before the journal changes, so that a rejected retry leaves the run as it is.
     preview_plan = await run_sync_in_thread(
-        store, lambda: plan_retry(job.flow, row, store.history(run_id), store, nodes, accepted_results)
+        store, lambda: plan_retry(job.flow, row, store.history(run_id), store, nodes, accepted_results, to is not None)
     )
     await run_sync_in_thread(store, lambda: _check_inside(context, row, preview_plan))
     log = await store.reopen(run_id, again=True)
@@ -112,7 +112,7 @@ async def retry(
         try:
             past_entries = list(log.past.values())
             plan = await run_sync_in_thread(
-                store, lambda: plan_retry(job.flow, row, past_entries, store, nodes, accepted_results)
+                store, lambda: plan_retry(job.flow, row, past_entries, store, nodes, accepted_results, to is not None)
             )
             _report_repeated(plan, run_id, "", on_event)
             await _forget_steps(
@@ -156,8 +156,10 @@ def plan_retry(
     store: Store,
     nodes: Sequence[str],
     accept: Mapping[str, Any] | None = None,
+    is_changed: bool = False,
 ) -> RetryPlan:
     """Plan a retry: decide which entries of a finished run to forget."""
+    # is_changed: Whether the run continues with another definition, in which a program may fail no more.
     entries = list(history)
     result = Instances(flow.body, entries)
     parts = {part.id.removeprefix(f"{row.id}/"): part for part in store.list_runs(parent=row.id, limit=MOST_PARTS)}
@@ -168,9 +170,12 @@ def plan_retry(
     failed_steps = [item for item in latest_failures(result) if item.attempt.path not in accepted_paths]
     if not nodes and not accept and row.status == "completed":
         raise NothingToRetry(row.id, "it has completed").with_remedy(Action.CHOOSE_NODE, run_id=row.id)
-    if not nodes and not failed_steps and (why := _own_failure(result)) is not None:
-        raise NothingToRetry(row.id, why)
     plan = RerunPlan()
+    if not nodes and not failed_steps:
+        for attempt in _failed_programs(result):
+            if not is_changed:
+                raise NothingToRetry(row.id, _own_failure(attempt))
+            plan.continue_attempt(attempt)
     for entry in accepted_calls:
         plan.continue_attempt(entry.attempt)
     # Named nodes run again with all that depends on them; without names, the failed steps do.
@@ -199,14 +204,19 @@ def plan_retry(
     )
 
 
-def _own_failure(instances: Instances) -> str | None:
-    """Say that a retry cannot help, if a program failed by itself."""
+def _failed_programs(instances: Instances) -> Iterator[Attempt]:
+    """Yield the programs that failed by themselves."""
     for instance in instances.current():
         end = instance.last.facts.get("row")
         if end is not None and not end.data["failed"]:
-            place = f"{end.data['error']}, line {end.data['line']}"
-            return f"the failure is its own program's ({place}), so a retry would fail again; correct the code"
-    return None
+            yield instance.last
+
+
+def _own_failure(program: Attempt) -> str:
+    """Say that a retry cannot help, because a program failed by itself."""
+    end: Any = program.facts["row"].data
+    place = f"{end['error']}, line {end['line']}"
+    return f"the failure is its own program's ({place}), so a retry would fail again; correct the code"
 
 
 def _check_inside(context: Context, row: RunRow, plan: RetryPlan) -> None:

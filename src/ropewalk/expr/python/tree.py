@@ -27,16 +27,20 @@ def _parts(kind: type[ast.AST]) -> tuple[str, ...]:
 
 def children(node: ast.AST) -> Sequence[ast.AST]:
     """Return the nodes directly below a node."""
-    parts = _parts(type(node))
+    parts = _known_parts.get(type(node))
+    if parts is None:
+        parts = _parts(type(node))
     if not parts:
-        return ()  # names and constants, the most frequent nodes
+        return ()
     found: list[ast.AST] = []
     for name in parts:
         value = getattr(node, name, None)
         if not value:
             continue
         if type(value) is list:
-            found += [item for item in value if isinstance(item, ast.AST)]
+            for item in value:
+                if isinstance(item, ast.AST):
+                    found.append(item)
         elif isinstance(value, ast.AST):
             found.append(value)
     return found
