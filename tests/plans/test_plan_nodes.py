@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from ropewalk import App, tool
 from ropewalk.errors import InvalidFlow
 from ropewalk.values import canonical
 from tiers import examples
+
+pytestmark = pytest.mark.anyio
 
 FIGURES: Counter[str] = Counter()
 """How many programs were the same, failed in both, or were refused."""
@@ -357,6 +360,9 @@ REFUSED = {
     "return await mix(v=await mix(v=1))": (1, "an await inside of an expression; assign its result to a name first"),
     "ok = await approve('Go?')\nawait mix(v=1)": (1, "an answer that nothing tests"),
     "ok = await approve('Go?')\nreturn ok": (2, "the answer of approve as a value; test it with `if`"),
+    "await approve('Go?')": (1, "the answer of approve as a value; test it with `if`"),
+    "len = 3\nreturn len": (1, "the name `len`, which is a function of Python"),
+    "return 1e999": (1, "a constant that is not JSON"),
     "for x in xs:\n    return x": (2, "`return` or `else` in a loop"),
     "print(n)\nreturn n": (1, "`print(n)`, a function without an equal"),
 }
@@ -419,3 +425,34 @@ def test_a_flow_as_a_document_holds_no_program() -> None:
         document = {"kind": "flow", "ropewalk": 1, "name": "f", "body": len(regions) - 1, "regions": regions}
         with pytest.raises(InvalidFlow, match="a program is not a node of a flow; write it as a plan"):
             app.load(document)
+
+
+APPROVED = [
+    "await approve('Go?')\nawait echo(v=1)\nreturn 1",
+    "ok = await approve('Go?')\nif not ok:\n    return 'no'\nawait echo(v=1)\nreturn 'yes'",
+    "ok = await approve(f'Go {s}?', timeout=60)\nw = 1 if ok and f else 2\nawait echo(v=w)\nreturn w",
+]
+
+
+@pytest.mark.parametrize("approved", [True, False])
+@pytest.mark.parametrize("code", APPROVED)
+async def test_an_approval_decides_the_same(tmp_path: Path, code: str, approved: bool) -> None:
+    calls: list[int] = []
+
+    @tool
+    def echo(v: int) -> int:
+        """Return a number."""
+        calls.append(v)
+        return v
+
+    plan = {"kind": "plan", "name": "p", "code": f"{INPUTS}\n{code}"}
+    outcomes = []
+    async with App(str(tmp_path / "runs.db"), tools=[echo]) as app:
+        for kind, document in (("plan", plan), ("chain", app.convert(plan, "chain"))):
+            calls.clear()
+            await app.run(document, inputs_of(4), run_id=kind, park=True)
+            app.runs.approve(kind, approved=approved)
+            outcome = (await app.resume(kind)).to_dict()
+            value = value_of(kind, outcome) if outcome["status"] == "completed" else None
+            outcomes.append([outcome["status"], value, [*calls]])
+    assert outcomes[0] == outcomes[1]

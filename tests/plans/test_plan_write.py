@@ -132,6 +132,26 @@ def test_a_flow_without_a_value_gives_none_as_a_plan() -> None:
     assert made["code"] == "await mix(v=1)\nreturn None\n"
 
 
+def test_each_loop_keeps_its_own_limit_and_a_timeout_its_state() -> None:
+    def loop(id: str, width: int) -> dict[str, Any]:
+        nodes = [{"id": f"{id}_mix", "type": "tool", "tool": "mix", "params": {"v": "$item"}}]
+        return {"id": id, "type": "loop", "items": "$input.rows", "concurrency": width, "nodes": nodes}
+
+    tried = {"id": "c", "type": "tool", "tool": "echo", "params": {"v": "$input.n"}, "condition": "$input.n > 1"}
+    source = {
+        "kind": "chain",
+        "name": "c",
+        "variables": {"kept": 0},
+        "nodes": [loop("a", 2), loop("b", 3), {**tried, "timeout": 5000, "outputVar": "kept"}],
+    }
+    for n in (1, 5):
+        made = asyncio.run(compare(source, "chain", n))
+        assert made is not None
+        code = made["code"]
+        assert ("asyncio.Semaphore(2)" in code, "asyncio.Semaphore(3)" in code) == (True, True)
+        assert "async with asyncio.timeout(5):\n" in code
+
+
 REFUSED = [
     ({"id": "a", "type": "tool", "tool": "f", "params": {"v": "$secret.KEY"}}, "a.args: a plan reads no secrets"),
     ({"id": "a", "type": "tool", "tool": "f", "errorStrategy": "continue"}, "a: plans cannot express a reported"),

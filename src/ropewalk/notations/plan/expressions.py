@@ -10,22 +10,27 @@ import ast
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
+from ...errors import InvalidValue
 from ...expr.ast import Arr, Each, Expr, Fn, Lit, Obj, Var, binary, select, subexpressions
 from ...fast_dataclass import dataclass
+from ...values import check_json
 from .write_types import BOOL, INT, LIST, NUMBER, TEXT, UNKNOWN, Certain, either, of_value
 
 APPROVAL: Final = "Approval"
 """The type of an answer to `approve`, which is true only when approved."""
 _ORDER: Final[Mapping[type[ast.cmpop], str]] = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 _OPERATORS: Final[Mapping[type[ast.operator], str]] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
-_METHODS: Final = {
-    "lower": ("lower", 0, TEXT),
-    "upper": ("upper", 0, TEXT),
-    "strip": ("trim", 0, TEXT),
-    "startswith": ("startsWith", 1, BOOL),
-    "endswith": ("endsWith", 1, BOOL),
+_FUNCTIONS: Final[Mapping[tuple[str, int, bool], tuple[str, tuple[str, ...], Certain]]] = {
+    ("len", 1, False): ("length", ("str", "list", "dict"), INT),
+    ("sum", 1, False): ("sum", ("list",), NUMBER),
+    ("lower", 1, True): ("lower", ("str",), TEXT),
+    ("upper", 1, True): ("upper", ("str",), TEXT),
+    ("strip", 1, True): ("trim", ("str",), TEXT),
+    ("startswith", 2, True): ("startsWith", ("str",), BOOL),
+    ("endswith", 2, True): ("endsWith", ("str",), BOOL),
 }
-"""The function of each method of texts, the number of its arguments, and its value."""
+"""By name, number of values and whether it is a method: the function, the types of its values, and its own type."""
+BUILTINS: Final = frozenset(("bool", "len", "sum"))
 _FAILING: Final = frozenset(("required", "+", "-", "*", "neg", "sum"))
 
 
@@ -74,8 +79,6 @@ class Translation:
 
     def value(self, node: ast.expr, *, is_answer: bool = False) -> Value:
         """Return the value of an expression; `is_answer` if it may be the answer to an approval."""
-        if isinstance(node, ast.Await):
-            return self.awaited(node)
         translate = _TRANSLATORS.get(type(node))
         if translate is None:
             refuse(node, f"`{_shown(node)}`")
@@ -86,7 +89,10 @@ class Translation:
 
     def condition(self, node: ast.expr) -> Expr:
         """Return the truth of a value as a boolean."""
-        known = self.value(node, is_answer=True)
+        return self._truth(node, self.value(node, is_answer=True))
+
+    @staticmethod
+    def _truth(node: ast.expr, known: Value) -> Expr:
         expr, certain = known.expr, known.certain
         if certain.is_a(APPROVAL):
             return Fn("==", (select(expr, "approved"), Lit(True)))
@@ -94,7 +100,7 @@ class Translation:
             return expr
         # Each type has its own empty value; None is never true.
         if certain.is_a("str", "NoneType"):
-            test = Fn("!=", (expr, Lit("")))
+            test: Expr = Fn("!=", (expr, Lit("")))
         elif certain.is_a("int", "float", "NoneType"):
             test = Fn("!=", (expr, Lit(0)))
         elif certain.is_a("list", "dict", "NoneType"):
@@ -114,17 +120,22 @@ class Translation:
             refuse(node, f"`{_shown(node)}` as a list, which it is not for certain")
         return Value(Fn("+", (known.expr, Lit([]))), LIST)
 
+    def result(self, node: ast.Await) -> Value:
+        return self.awaited(node)
+
     def name(self, node: ast.Name) -> Value:
         if node.id not in self.names:
             refuse(node, f"the value of `{node.id}`, which a loop, one branch of an `if` or Python alone decides")
         return self.names[node.id]
 
     def constant(self, node: ast.Constant) -> Value:
-        if node.value is not None and not isinstance(node.value, (bool, int, float, str)):
+        try:
+            constant = check_json(node.value, "")
+        except InvalidValue:
             refuse(node, "a constant that is not JSON")
-        return Value(Lit(node.value), of_value(node.value))
+        return Value(Lit(constant), of_value(constant))
 
-    def dict(self, node: ast.Dict) -> Value:
+    def object(self, node: ast.Dict) -> Value:
         fields: dict[str, Value] = {}
         for key, part in zip(node.keys, node.values, strict=True):
             if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
@@ -134,7 +145,7 @@ class Translation:
         certain = Certain(frozenset(("dict",)), {key: known.certain for key, known in fields.items()})
         return Value(Obj(tuple((key, known.expr) for key, known in fields.items())), certain)
 
-    def list(self, node: ast.List) -> Value:
+    def array(self, node: ast.List) -> Value:
         items = [self.value(part) for part in node.elts]
         certain = Certain(frozenset(("list",)), items=either(item.certain for item in items))
         constants = [item.expr.value for item in items if isinstance(item.expr, Lit)]
@@ -148,6 +159,7 @@ class Translation:
 
     def _compare(self, operator: ast.cmpop, left: ast.expr, right: ast.expr) -> Expr:
         a = self.value(left)
+        test: Expr
         if isinstance(operator, (ast.In, ast.NotIn)):
             texts = [part.value for part in getattr(right, "elts", ()) if isinstance(part, ast.Constant)]
             if not texts or len(texts) < len(right.elts) or any(type(text) is not str for text in texts):  # type: ignore[attr-defined]
@@ -173,7 +185,8 @@ class Translation:
         values = [self.value(part, is_answer=True) for part in node.values]
         if not all(known.certain.is_a("bool", APPROVAL) for known in values):
             refuse(node, "`and` and `or` of other values than booleans; write `x if test else y`")
-        return Value(_chained("&&" if isinstance(node.op, ast.And) else "||", map(self.condition, node.values)), BOOL)
+        tests = [self._truth(part, known) for part, known in zip(node.values, values, strict=True)]
+        return Value(_chained("&&" if isinstance(node.op, ast.And) else "||", tests), BOOL)
 
     def unary(self, node: ast.UnaryOp) -> Value:
         if isinstance(node.op, ast.Not):
@@ -205,7 +218,7 @@ class Translation:
         if isinstance(node, ast.Attribute) and any(hasattr(kind, key) for kind in (dict, list, str)):
             refuse(node, f"the method `{key}` as a value")
         if isinstance(key, str):
-            if holder.certain.may_be("dict") is False:
+            if not holder.certain.may_be("dict"):
                 refuse(node, f"a member of `{_shown(node.value)}`, which has none")
             if key in holder.certain.fields:
                 known = dict(holder.expr.fields)[key] if isinstance(holder.expr, Obj) else select(holder.expr, key)
@@ -234,32 +247,18 @@ class Translation:
         return Value(Fn("${}", tuple(parts)), TEXT)
 
     def call(self, node: ast.Call) -> Value:
-        arguments = (
-            node.args if not node.keywords and not any(isinstance(part, ast.Starred) for part in node.args) else []
-        )
-        if isinstance(node.func, ast.Attribute) and not node.keywords:
-            known = self._method(node.func, node.args)
-            if known is not None:
-                return known
-        name = node.func.id if isinstance(node.func, ast.Name) and node.func.id not in self.names and arguments else ""
-        if len(arguments) == 1 and name == "bool":
-            return Value(self.condition(arguments[0]), BOOL)
-        if len(arguments) == 1 and name in ("len", "sum"):
-            known = self.value(arguments[0])
-            if name == "len" and known.certain.is_a("str", "list", "dict"):
-                return Value(Fn("length", (known.expr,)), INT)
-            if name == "sum" and known.certain.is_a("list") and (known.certain.items or UNKNOWN).is_number:
-                return Value(Fn("sum", (known.expr,)), NUMBER)
+        method = isinstance(node.func, ast.Attribute)
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
+        parts = [*([node.func.value] if isinstance(node.func, ast.Attribute) else []), *node.args]
+        if not node.keywords and not method and name == "bool" and len(parts) == 1:
+            return Value(self.condition(parts[0]), BOOL)
+        function, types, certain = _FUNCTIONS.get((name, len(parts), method), ("", (), UNKNOWN))
+        if function and not node.keywords:
+            values = [self.value(part) for part in parts]
+            is_sum = function != "sum" or (values[0].certain.items or UNKNOWN).is_number
+            if is_sum and all(known.certain.is_a(*types) for known in values):
+                return Value(Fn(function, tuple(known.expr for known in values)), certain)
         refuse(node, f"`{_shown(node)}`, a function without an equal, or of types that are not certain")
-
-    def _method(self, function: ast.Attribute, arguments: list[ast.expr]) -> Value | None:
-        name, *known = _METHODS.get(function.attr, ("", -1, UNKNOWN))
-        if len(arguments) != known[0]:
-            return None
-        values = [self.value(part) for part in (function.value, *arguments)]
-        if not all(part.certain.is_a("str") for part in values):
-            return None
-        return Value(Fn(name, tuple(part.expr for part in values)), known[1])
 
     def comprehension(self, node: ast.ListComp) -> Value:
         clause = self.only_clause(node)
@@ -333,8 +332,9 @@ def _shown(node: ast.AST) -> str:
 _TRANSLATORS: Final[Mapping[type[ast.AST], Any]] = {
     ast.Name: Translation.name,
     ast.Constant: Translation.constant,
-    ast.Dict: Translation.dict,
-    ast.List: Translation.list,
+    ast.Await: Translation.result,
+    ast.Dict: Translation.object,
+    ast.List: Translation.array,
     ast.Compare: Translation.comparison,
     ast.BoolOp: Translation.logical,
     ast.UnaryOp: Translation.unary,

@@ -20,13 +20,14 @@ from ...ops import Block, Branch, Call, Compute, Loop, Map, Program, Sleep, Wait
 from ...plans.read.problems import problem_at
 from ...plans.read.tools import RECORD_TOOL
 from ...values import Json
-from .expressions import APPROVAL, NoEqual, Translation, Value, may_fail, refuse
+from .expressions import APPROVAL, BUILTINS, NoEqual, Translation, Value, may_fail, refuse
 from .source import located, parse
-from .write_types import LIST, NONE, UNKNOWN, Certain, either, of_kind, of_schema
+from .write_types import LIST, NONE, NUMBER, UNKNOWN, Certain, either, of_kind, of_schema
 
 Names = dict[str, Value]
 Schemas = Callable[[str], Json]
 _LANGUAGE: Final = ("asyncio", "approve", "wait_for")
+_QUESTIONS: Final = ("approve", "wait_for")
 _INSTEAD: Final[Mapping[type[ast.AST], str]] = {
     ast.While: "`while`; write `for` over a list",
     ast.Try: "`try`; a node has a fallback of its own",
@@ -85,11 +86,14 @@ class _Nodes:
             names[name] = Value(Ref("input", (name,)), known)
         if body and isinstance(body[-1], ast.Expr):
             body = [*body[:-1], ast.copy_location(ast.Return(body[-1].value), body[-1])]
-        return self._region(body, names)
+        for node in _names(self._tree, ast.Store):
+            if node.id in BUILTINS:
+                self.wrong.append(NoEqual(node, f"the name `{node.id}`, which is a function of Python"))
+        return self._region(body, names, {})
 
-    def _region(self, body: list[ast.stmt], names: Names) -> Graph:
+    def _region(self, body: list[ast.stmt], names: Names, empty: Names) -> Graph:
         nodes: list[Node] = []
-        outer, self._empty = self._empty, {}
+        outer, self._empty = self._empty, dict(empty)
         value = self._block(body, names, nodes)
         self._empty = outer
         return Graph(nodes=tuple(nodes), ordered=True, result=value)
@@ -189,7 +193,9 @@ class _Nodes:
         if not isinstance(call, ast.Call):
             refuse(node, "an await of a task; await the call")
         path = ast.unparse(call.func)
-        only = call.args[0] if len(call.args) == 1 and not call.keywords else None
+        keywords = {str(part.arg): part.value for part in call.keywords}
+        limit = keywords.pop("timeout", None) if path in _QUESTIONS else None
+        only = call.args[0] if len(call.args) == 1 and not keywords else None
         if path.split(".")[0] in _LANGUAGE and path.split(".")[0] in self._bound:
             refuse(call, f"`{path}`, a name of the program")
         if path == "asyncio.gather":
@@ -200,16 +206,17 @@ class _Nodes:
                 refuse(call, "a pause whose length is not a number for certain")
             self._add(Sleep(seconds=seconds.expr), "sleep", nodes)
             return Value(NULL, NONE)
-        if path in ("approve", "wait_for") and only is not None:
+        if path in _QUESTIONS and only is not None:
             text = Translation(names).value(only)
-            if not text.certain.is_a("str"):
-                refuse(call, "a question that is not a text for certain")
-            is_question = path == "approve"
-            wait = Wait(approval=text.expr) if is_question else Wait(event=text.expr)
+            seconds = Value(NULL, NUMBER) if limit is None else Translation(names).value(limit)
+            if not text.certain.is_a("str") or not seconds.certain.is_number:
+                refuse(call, "a question that is not a text for certain, or a timeout that is not a number")
+            event, approval = (text.expr, None) if path == "wait_for" else (None, text.expr)
+            wait = Wait(event=event, approval=approval, timeout=None if limit is None else seconds.expr)
             answer = self._add(wait, hint or path, nodes)
-            if is_question and hint:
+            if path == "approve" and hint:
                 self.answers[str(answer.path[0])] = call
-            return Value(answer, of_kind(APPROVAL) if is_question else UNKNOWN)
+            return Value(answer, of_kind(APPROVAL) if path == "approve" else UNKNOWN)
         op = self._call(call, Translation(names))
         certain = of_schema(self._schemas(op.tool))
         return Value(self._add(op, hint or path.rpartition(".")[2], nodes), certain)
@@ -236,10 +243,12 @@ class _Nodes:
     def _gathered(self, node: ast.Call, names: Names, nodes: list[Node], hint: str) -> Value:
         if len(node.args) == 1 and isinstance(node.args[0], ast.Starred) and not node.keywords:
             return self._gathered_items(node.args[0].value, names, nodes, hint)
+        if node.keywords or not node.args:
+            refuse(node, "a `gather` with options, or of nothing")
         translation, inside = Translation(names), list[Node]()
         for part in node.args:
-            if not isinstance(part, ast.Call) or node.keywords:
-                refuse(part, "a `gather` of other things than calls of tools, or with options")
+            if not isinstance(part, ast.Call):
+                refuse(part, "a `gather` of other things than calls of tools")
             op = self._call(part, translation)
             # Python evaluates all arguments before the first call begins.
             fields = [(key, self._early(value, nodes)) for key, value in op.args.fields]  # type: ignore[union-attr]
@@ -274,7 +283,7 @@ class _Nodes:
         for name in {name.id for name in _names(node)} & self._empty.keys():
             del self._empty[name]
         arms = [dict(names), dict(names)]
-        regions = [self._region(body, arm) for body, arm in zip((node.body, node.orelse), arms, strict=True)]
+        regions = [self._region(body, arm, {}) for body, arm in zip((node.body, node.orelse), arms, strict=True)]
         inside = Counter(name.id for name in _names(node, ast.Load))
         bound = {name.id for name in _names(node, ast.Store)}
         read = sorted(name for name in bound if self._reads[name] > inside[name] and all(name in arm for arm in arms))
@@ -295,7 +304,7 @@ class _Nodes:
             refuse(node, "a `return` in the middle; end one branch of the `if` with it")
         test = Translation(names).condition(node.test)
         arms = [part if _leaves(part) else [*part, *rest] for part in (body, other)]
-        arm, default = (self._region(part, dict(names)) for part in arms)
+        arm, default = (self._region(part, dict(names), self._empty) for part in arms)
         return self._add(Branch(arms=((test, arm),), default=default), "choice", nodes)
 
     def _loop(self, node: ast.For, names: Names, nodes: list[Node]) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import keyword
-from dataclasses import replace
 from typing import Any, Final
 
 from ...errors import ExpressionError
@@ -23,7 +22,7 @@ from .write_functions import FUNCTIONS, with_needed
 from .write_loops import LoopWriter
 from .write_state import reduced, written_channels
 from .write_types import NONE, UNKNOWN, Certain, either, of_kind, of_schema, of_value
-from .write_values import Here, is_bare_call, timed
+from .write_values import Here, is_bare_call, plain
 
 SUPPORTED: Final[dict[type[Any], tuple[str, ...]]] = {
     Node: ("id", "op", "after", "gate", "when", "result", "writes", "policy", "meta"),
@@ -45,10 +44,9 @@ class PlanWriter(LoopWriter):
     def document(self) -> Fields:
         """Return the document; what a plan cannot hold is refused."""
         # Twice: names avoid those of the local functions that turn out to be needed, and of no others.
-        self.start(set(FUNCTIONS), [1])
+        self.start(set(FUNCTIONS))
         self._program()
-        needed, limits = self.needed, self.limits
-        self.start({*with_names(needed)}, limits)
+        self.start({*with_names(self.needed)})
         code = self._program()
         flow = self.flow
         fields: Fields = {"kind": "plan", "name": flow.name}
@@ -78,8 +76,7 @@ class PlanWriter(LoopWriter):
         is_null = isinstance(result.node, ast.Constant) and result.node.value is None
         if not is_null or _ends_in_expression(lines.lines):
             lines.add(f"return {ast.unparse(result.node)}")
-        limit = [f"{self.slots} = asyncio.Semaphore({self.limit})\n"] if self.slots else []
-        return "\n".join([*with_needed(sorted(self.needed)), *limit, "\n".join(lines.lines)]) + "\n"
+        return "\n".join([*with_needed(sorted(self.needed)), "\n".join(lines.lines)]) + "\n"
 
     def _seeded(self, name: str, initial: ast.expr) -> ast.expr:
         """Return the first value of a variable that begins with a member of the input, if there is one."""
@@ -235,11 +232,8 @@ class PlanWriter(LoopWriter):
             return self._if_wanted(node, path, here, name, prev)
         if isinstance(node.op, Wait):
             self.refuse(path, "a wait node uses its own timeout, not that of a call")
-        if written_channels(node):
-            self.refuse(path, "a plan cannot set state inside a time limit")
-        run, certain = self.function(replace(node, policy=Policy()), here, name)
-        self.lines.set(name, ast.Await(timed(called(run), seconds)))
-        return certain
+        with self.lines.block(f"async with asyncio.timeout({plain(seconds)}):"):
+            return self._if_wanted(node, path, here, name, prev)
 
     def function(self, node: Node, here: Here, name: str | None) -> tuple[str, Certain]:
         """Write a local function that runs a node, and return its name; `name` is the node's variable in it."""

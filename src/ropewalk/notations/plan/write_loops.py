@@ -53,9 +53,7 @@ class LoopWriter(ValueWriter):
         has_effects = any(isinstance(inner.op, (Call, Sleep, Wait)) for inner in nodes_of(op.body))
         if has_effects and not writes and op.limit != 1 and not (op.select and name is None):
             return self._gathered(op, items, path, here, name)
-        # A function inside a statement without calls would be a value of its piece, which no node can hold.
-        is_outermost = self.lines.depth == (1 if here.in_function else 0)
-        if not has_effects and not writes and (is_outermost or not op.body.nodes):
+        if not has_effects and not writes:
             return self._computed(op, items, path, here, name)
         values = name or (self.names.fresh("values") if op.select else None)
         source = self._named(items, "items") if op.select and values else items
@@ -121,7 +119,10 @@ class LoopWriter(ValueWriter):
         counts = "index" in op.body.roots
         body, only = op.body, op.body.nodes[0]
         # A list that is no longer than the limit needs no semaphore.
-        bound = f"{op.limit}" if op.limit is not None and not _is_short(op.items, op.limit) else ""
+        slots = ""
+        if op.limit is not None and not _is_short(op.items, op.limit):
+            slots = self.names.fresh("slots")
+            self.lines.add(f"{slots} = asyncio.Semaphore({op.limit})")
         certain = UNKNOWN
         # A body of one plain call needs no local function.
         if (
@@ -129,16 +130,15 @@ class LoopWriter(ValueWriter):
             and only.writes is None
             and body == Graph(nodes=body.nodes, result=Ref("out", (only.id,)), ordered=body.ordered, limit=body.limit)
             and len(body.nodes) == 1
-            and not bound
+            and not slots
         ):
             self.refuse_unsupported(only, f"{path}/{only.id}")
             call = self.timed_call(only, f"{path}/{only.id}", inner)
         else:
             each = self.names.fresh(f"each_{path.rpartition('/')[2]}")
             with self.lines.block(f"async def {each}({f'{index}, ' if counts else ''}{item}):"):
-                if bound:
-                    self.limits.append(op.limit or 1)
-                    with self.lines.block(f"async with {self.slots}:"):
+                if slots:
+                    with self.lines.block(f"async with {slots}:"):
                         certain = self._returned(body, inner, path)
                 else:
                     certain = self._returned(body, inner, path)

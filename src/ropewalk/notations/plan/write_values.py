@@ -65,22 +65,20 @@ class ValueWriter(FlowWriter[Here]):
         self.read = {str(ref.path[0]) for ref in refs_inside(flow.body) if ref.root == "out" and ref.path}
         self.reads_state = channels_read(flow.body)
         self.answers = approvals_read(flow)
-        self.start(set(), [])
+        self.start(set())
 
     def region(self, body: Graph, here: Here, result: str, target: str | None = None) -> Typed:
         """Write the nodes of a region and return its value."""
         raise NotImplementedError
 
-    def start(self, needed: set[str], limits: list[int]) -> None:
-        """Begin the program, knowing the local functions and the limits that it turned out to need."""
+    def start(self, needed: set[str]) -> None:
+        """Begin the program, knowing the local functions that it turned out to need."""
         self.problems, self.refusals, self.incomplete = Warnings(), 0, set[str]()
         inputs = [*self.schema.get("properties", {}), *self.inputs_read()]
         self.tools = tool_names((node.op.tool for node in calls_of(self.flow.body)), inputs)
         heads = [name.split(".")[0] for name in self.tools.values()]
         self.names = Names([*inputs, *heads, *needed])
-        self.lines, self.needed, self.limits = Lines(), set[str](), list[int]()
-        self.slots = self.names.fresh("slots") if limits else ""
-        self.limit = min(limits, default=0)
+        self.lines, self.needed = Lines(), set[str]()
         self.state = {name: self.names.fresh(name) for name in self.flow.state}
 
     def inputs_read(self) -> list[str]:
@@ -222,9 +220,13 @@ def is_plain_call(node: Node) -> bool:
 
 def timed(call: ast.expr, seconds: float) -> ast.expr:
     """Return a call with a limit in time."""
-    limit = int(seconds) if float(seconds).is_integer() else seconds
     function = ast.Attribute(ast.Name("asyncio", ast.Load()), "wait_for", ast.Load())
-    return ast.Call(function, [call, ast.Constant(limit)], [])
+    return ast.Call(function, [call, ast.Constant(plain(seconds))], [])
+
+
+def plain(seconds: float) -> float:
+    """Return seconds as an integer where they are one."""
+    return int(seconds) if float(seconds).is_integer() else seconds
 
 
 def variable(name: str, certain: Certain) -> Typed:
