@@ -177,3 +177,36 @@ def test_a_run_that_waits_is_waiting_in_every_list(page: Page, served: Served) -
     assert served.get("/api/runs", params={"text": name, "status": "running"}).json()["runs"] == []
     page.get_by_role("button", name="Approve").click()
     status(page, "completed")
+
+
+PROGRAM = """total = 0
+for n in [1, 2]:
+    total = (await add(a=total, b=n))
+if total > 100:
+    await add(a=1, b=1)
+await asyncio.gather(add(a=3, b=4), fail())
+await approve("Go?")
+"""
+
+
+@pytest.mark.campaign("pages", only=True)
+def test_the_steps_of_a_program_are_shown_on_its_outline(page: Page, served: Served) -> None:
+    program = {"kind": "plan", "code": PROGRAM.replace(", fail()", ""), "name": fresh()}
+    id = begin(served, program)
+    page.goto(f"/runs/{id}")
+    for place, shown in {"7:7": "waiting", "3:20": "ok", "2:1": "ok", "6:22": "ok", "5:11": "none"}.items():
+        shows(page, f"program/{place}", shown)
+    box(page, "program/3:20").click()
+    panel = page.get_by_role("complementary", name="Node program/3:20")
+    panel.get_by_text("2 instances").wait_for()
+    panel.get_by_role("combobox", name="Instance").select_option("program[0-3:20.2]/add")
+    panel.get_by_role("region", name="Input").get_by_text("2").wait_for()
+    assert panel.get_by_role("region", name="Output").inner_text().endswith("3")
+
+    failed = begin(served, {"kind": "plan", "code": PROGRAM, "name": fresh()}, wait=20)
+    page.goto(f"/runs/{failed}")
+    shows(page, "program/6:37", "failed")
+    shows(page, "program/6:7", "failed")
+    shows(page, "program/2:1", "ok")
+    outer, last = bounds(page, "program"), bounds(page, "program/7:7")  # a tall box reaches around what is in it
+    assert last["y"] + last["height"] < outer["y"] + outer["height"]

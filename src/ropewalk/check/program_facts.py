@@ -1,4 +1,4 @@
-"""What the outline of a program says of its calls: bounds that are never too small, loops without one, and waits.
+"""Facts from the outline of a program: bounds of its calls, which are never too small, loops without one, waits.
 
 A branch counts as the largest of its arms, a loop multiplies, and a function counts at each of its calls. A function
 that reaches itself has no bound.
@@ -95,7 +95,8 @@ class _Counter:
         }
 
     def _in_order(self) -> dict[str, None]:
-        """Return the functions that reach no cycle, callees first; this is no recursion, because chains may be long."""
+        """Return the functions that reach no cycle, callees first."""
+        # Chains of functions may be longer than a recursion can be deep.
         callers: dict[str, list[str]] = {}
         for name, callees in self._callees.items():
             for callee in callees:

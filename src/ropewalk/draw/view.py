@@ -1,4 +1,4 @@
-"""What a drawing shows: the nodes of a region with their names, conditions and fields, and its edges."""
+"""The view of a region that every drawing is made from: nodes with names, conditions and fields, and edges."""
 
 from __future__ import annotations
 

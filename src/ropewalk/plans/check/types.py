@@ -77,6 +77,7 @@ class TypeCheck:
     # `problems`: What is wrong, each at its place.
     # `warnings`: What is probably wrong.
     # `result`: The type of the result of the program.
+    # functions: Names of functions that it may call, of which nothing is known.
 
     def __init__(
         self,
@@ -85,22 +86,26 @@ class TypeCheck:
         cards: Cards,
         inputs: Mapping[str, Any] | None,
         values: Mapping[str, Any] | None = None,
+        functions: Iterable[str] = (),
     ) -> None:
         self.tree, self.tools, self.cards, self._values = tree, tools, cards, values or {}
         nodes = walk(tree)
         self._imports = {**_MODULES, **dict(imported_names(nodes))}
-        self._changes = Changes(tree, tools)
+        self._changes = Changes(nodes, tools)
         # What inner functions bind again may have any type, and may have a value at any time.
         self._shared = {name for node in nodes if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names}
+        self._has_walruses = any(isinstance(node, ast.NamedExpr) for node in nodes)
         self._has_classes = any(isinstance(node, ast.ClassDef) for node in nodes)
         self._read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+        self._loops: dict[ast.AST, set[str]] = {}  # the names that each loop binds
         self._flat: set[ast.AST] = set()  # compared values that have no members
         self._scopes: dict[ast.AST, ScopeNames] = {}
         self._argument_check = ArgumentCheck(self._report)
         properties = inputs.get("properties", {}) if isinstance(inputs, Mapping) else {}
-        names = ScopeNames(tree.body, [*properties, *self._shared])
+        unknown = dict.fromkeys((*self._shared, *functions))
+        names = ScopeNames(tree.body, [*properties, *unknown])
         types = {name: Sub(inputs, properties[name]) if properties.get(name) else None for name in properties}
-        self._inputs = Env(names, None, {**dict.fromkeys(self._shared), **types})
+        self._inputs = Env(names, None, {**unknown, **types})
         self._begin()
 
     def _begin(self) -> None:
@@ -291,7 +296,9 @@ class TypeCheck:
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, env: Env, begin: Callable[[Env], object]) -> None:
         """Check a loop: names that its body binds begin a round with what they had before, or got in any round."""
-        bound = set(own_names([*node.body, node])) & env.scope.names
+        if node not in self._loops:
+            self._loops[node] = set(own_names([node]))
+        bound = self._loops[node] & env.scope.names
         tested = self._tested(node.test) if isinstance(node, ast.While) else set()
         if bound & env.keys():
             inner = env.forget(bound)
@@ -631,7 +638,7 @@ class TypeCheck:
 
     def _bind_walruses(self, node: ast.expr, inner: Env, env: Env) -> None:
         """Bind in an environment what `:=` bound in a copy of it."""
-        for part in walk(node) if inner is not env else ():
+        for part in walk(node) if self._has_walruses and inner is not env else ():
             if isinstance(part, ast.NamedExpr) and part.target.id in inner:
                 name = part.target.id
                 env[name] = any_of([env[name], inner[name]]) if name in env else inner[name]
@@ -826,15 +833,10 @@ class TypeCheck:
         name = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
         fields = node.args[1] if len(node.args) > 1 else None
         found = next((tool for tool, entry in self.tools.items() if name in (tool, entry.id)), None)
-        if found is None or not isinstance(fields, ast.Dict):
+        if found is None or not isinstance(fields, ast.Dict) or node.keywords:
             self._arguments(node, env)
             return None
-        pairs = [
-            (key.value, value)
-            for key, value in zip(fields.keys, fields.values, strict=True)
-            if isinstance(key, ast.Constant)
-        ]
-        return self._called_tool(found, pairs, env)
+        return self._tool(found, ast.copy_location(ast.Call(node.func, [], [ast.keyword(None, fields)]), node), env)
 
     def _tool(self, name: str, node: ast.Call, env: Env) -> Type:
         named, problems = named_arguments(name, self.tools[name], node)
