@@ -14,7 +14,7 @@ _WITHOUT_NODES: Final = frozenset(
 )
 
 
-_known_parts: dict[type[ast.AST], tuple[str, ...]] = {}
+_known_parts: dict[type[ast.AST], tuple[str, ...]] = {ast.Constant: ()}
 
 
 def _parts(kind: type[ast.AST]) -> tuple[str, ...]:
@@ -35,6 +35,8 @@ def children(node: ast.AST) -> Sequence[ast.AST]:
     found: list[ast.AST] = []
     for name in parts:
         value = getattr(node, name, None)
+        if not value:
+            continue
         if type(value) is list:
             for item in value:
                 if isinstance(item, ast.AST):
@@ -48,5 +50,5 @@ def walk(tree: ast.AST) -> list[ast.AST]:
     """Return a node and every node below it, level by level."""
     nodes = [tree]
     for node in nodes:
-        nodes.extend(children(node))
+        nodes += children(node)
     return nodes

@@ -13,6 +13,7 @@ from .tools import VALUE
 SUSPENDING: Final = (ast.Await, ast.Yield, ast.YieldFrom, ast.AsyncFor, ast.AsyncWith, ast.With)
 """The nodes that always suspend; `with` is among them because its closures exist only in the suspending form."""
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+_SCOPES: Final = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
 _MARK: Final = "_suspends"
 
 
@@ -22,8 +23,8 @@ def own_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
     while todo:
         node = todo.pop()
         yield node
-        if not isinstance(node, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
-            todo.extend(children(node))
+        if not isinstance(node, _SCOPES):
+            todo += children(node)
 
 
 def own_names(body: list[ast.stmt]) -> list[str]:
@@ -60,7 +61,7 @@ def set_suspends(node: Any, value: bool) -> Any:
 def _suspends(node: ast.AST) -> bool:
     if isinstance(node, SUSPENDING) or (isinstance(node, ast.comprehension) and node.is_async):
         return True
-    if isinstance(node, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+    if isinstance(node, _SCOPES):
         return any(suspends(value) for value in outer_values(node))
     if isinstance(node, ast.GeneratorExp):
         return suspends(node.generators[0].iter)
