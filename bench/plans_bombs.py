@@ -1,13 +1,12 @@
 """Programs that want time, memory, depth or output, and random ones, sent to a server that others use meanwhile.
 
-`python bench/plans_bombs.py --bombs 150 --random 2000 --seconds 900` starts `ropewalk serve` and `ropewalk mcp --http
---plans`, sends the programs, and asks for the tools every 50 ms. It prints how each program ended, the slowest answer
-to others, the processes that are left, and the addresses in results. It fails if one of them is not as it must be.
+`attack` starts `ropewalk serve` and `ropewalk mcp --http --plans`, sends the programs, and asks for the tools every 50
+ms. It prints how each program ended, the slowest answer to others, the processes that are left, and the addresses in
+results. It fails if one of them is not as it must be.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -24,6 +23,7 @@ from typing import Any
 
 import httpx2
 
+import plans_fuzz
 from ropewalk.tools.mcp.servers import McpServers
 
 COMMAND = str(Path(sys.executable).with_name("ropewalk"))
@@ -197,27 +197,9 @@ async def over_mcp(programs: list[str], seconds: float) -> bool:
     return is_right and not left
 
 
-def random_programs(count: int, seed: int) -> list[str]:
-    """Return small random programs of values, functions and methods."""
-    from plans_fuzz import program
-
-    chance = random.Random(seed)
-    return [program(chance) for _ in range(count)]
-
-
-def main() -> None:
-    """Run the campaign."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bombs", type=int, default=150)
-    parser.add_argument("--random", type=int, default=2000)
-    parser.add_argument("--seconds", type=float, default=900, help="for each server")
-    parser.add_argument("--seed", type=int, default=1)
-    words = parser.parse_args()
-    source = bombs()
-    programs = [next(source) for _ in range(words.bombs)] + random_programs(words.random, words.seed)
-    results = [asyncio.run(over(programs, words.seconds)) for over in (over_http, over_mcp)]
-    sys.exit(0 if all(results) else 1)
-
-
-if __name__ == "__main__":
-    main()
+def attack(count: int, random_count: int, seed: int, seconds: float) -> bool:
+    """Send programs that want too much, and random ones, to both servers; return True if all ended as they must."""
+    source, chance = bombs(), random.Random(seed)
+    programs = [next(source) for _ in range(count)] + [plans_fuzz.program(chance) for _ in range(random_count)]
+    serve = asyncio.run(over_http(programs, seconds))
+    return asyncio.run(over_mcp(programs, seconds)) and serve

@@ -52,7 +52,7 @@ class VirtualApp:
         clock.loop.close()
 
     def run(self, text: str, tools: Mapping[str, Sequence[str] | None], answer: Answer) -> dict[str, Any]:
-        """Run the body of a function, with the same parts as `run_python`, or `refused`."""
+        """Run the body of a function, with the same parts as `run_python`, or with `refused`, a reason."""
         loop = self._clock.loop = VirtualLoop()
         calls: list[tuple[str, Any]] = []
         with asyncio.Runner(loop_factory=lambda: loop) as runner:
@@ -60,25 +60,29 @@ class VirtualApp:
             try:
                 outcome: Any = runner.run(_run(text, tools, answer, calls))
             except InvalidFlow as error:
-                return {"refused": str(error)}
+                return {"refused": "by the check", "problems": str(error)}
         ended = _ended(outcome)
         if len(calls) > MOST_CALLS or ended.get("error") == "Limit":  # in Python it may run for ever
-            return {"refused": str(outcome["errors"])}
+            return {"refused": "at a limit", "problems": str(outcome["errors"])}
         return {**ended, "calls": calls, "printed": outcome.get("printed") or ""}
 
     def compared(
         self, text: str, tools: Mapping[str, Sequence[str] | None], fresh: Callable[[], Answer]
-    ) -> list[str] | None:
-        """Return what differs between Python and the app; None if it refuses the program or stops it at a limit."""
+    ) -> tuple[str, list[str]]:
+        """Return whether a program is `equal`, `different` or not compared, with what differs from Python."""
         ran = self.run(text, tools, fresh())
         if "refused" in ran:
-            return None
+            return ran["refused"], [ran["problems"]]
         python = run_python(text, {}, tools, fresh())
-        return [
+        different = [
             f"{part}: Python {python.get(part)!r}, the app {ran.get(part)!r}"
             for part in ("result", "unlike", "error", "message", "calls", "printed")
             if json.dumps(python.get(part)).replace("main.<locals>.", "") != json.dumps(ran.get(part))
         ]
+        # A value that is not JSON stops a program where it is an argument or the result.
+        if different and "unlike" in ran:
+            return "at a value that is not JSON", different
+        return "different" if different else "equal", different
 
 
 async def _run(
@@ -87,7 +91,8 @@ async def _run(
     async with App(
         "memory", tools=[_tool(name, parameters or (), answer, calls) for name, parameters in tools.items()]
     ) as app:
-        return await app.run({"kind": "plan", "code": text, "function": True}, budget={"calls": MOST_CALLS})
+        plan = {"kind": "plan", "code": text, "function": True}
+        return await app.run(plan, budget={"calls": MOST_CALLS})
 
 
 def _tool(name: str, parameters: Sequence[str], answer: Answer, calls: list[tuple[str, Any]]) -> Tool:

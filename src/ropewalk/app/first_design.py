@@ -47,13 +47,13 @@ def _answers(name: str, payload: Any, waits: Mapping[str, Entry]) -> Iterator[Se
     wait = waits.get(name.removeprefix(APPROVAL))
     if wait is not None and isinstance(payload, dict) and isinstance(payload.get("approved"), bool):
         decision = {key: payload.get(key) for key in ("approved", "note")}
-        yield SentAnswer(about=_about(wait.data), decision=decision, by=payload.get("by"))  # type: ignore[arg-type]
+        yield SentAnswer(about=_about(wait.data), decision=decision, by=payload.get("by"))
 
 
 def _about(wait: Any) -> tuple[str, str]:
-    """Return what a question is about: a call is known by its digest, so nothing else answers for it."""
+    """Return what a question is about: a call with its tool's version and its arguments, so no other answer fits it."""
     if wait.get("call"):
-        return "call", str(wait["call"]["digest"])
+        return "call", " ".join(str(wait["call"].get(name)) for name in ("tool", "version", "digest"))
     return ("event", str(wait["event"])) if "event" in wait else ("approval", str(wait.get("approval")))
 
 

@@ -21,6 +21,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+import orjson
+
 from ..errors import ExpressionError, JournalConflict, NodeFailed
 from ..expr.python.failures import failure_record
 from ..fast_dataclass import dataclass
@@ -122,10 +124,10 @@ class ProgramHost:
         return ChildMachine(begin, session.seed, session.read, pool())
 
     async def _end(self, outcome: Outcome) -> Json:
+        if outcome.printed:
+            self._run.printed.append(outcome.printed)
+            await self.commits()
         if outcome.status == "completed":
-            if outcome.printed:
-                self._run.printed.append(outcome.printed)
-                await self.commits()
             return outcome.result
         if self._plan.durable:
             now, failed_keys = self._run.now(), [step_key(path) for path in outcome.failed]
@@ -154,7 +156,7 @@ class ProgramHost:
                 call = await self._past(f"{self._place(path)}/{self._plan.calls[name]}", "call")
                 if call is None:
                     raise JournalConflict(self._run.id, entry.path, f"the result of the call at {path} is gone")
-                value = [json.dumps(call.data)]
+                value = [orjson.dumps(call.data).decode()]
             elif status in _FAILED:
                 self._failures[path] = failed = failure_from_json(value[0])
                 value = [json.dumps(failure_in_program(failed))]
@@ -220,7 +222,7 @@ class ProgramHost:
         path = self._steps.get(frame[KEY])
         if path is not None:
             self._has_entry = True
-            self._session.end(path, True, json.dumps(entry.data))
+            self._session.end(path, True, orjson.dumps(entry.data).decode())
             self._has_entry = False
 
     def take(self, offer: Row, path: str) -> None:
@@ -300,15 +302,14 @@ class ProgramHost:
         """Begin what was requested when the rows so far are committed, and wait until a step ends and is committed."""
         self._has_news = False
         await self.commits()
-        await self._step_ends()
-        await self.commits()
-
-    async def _step_ends(self) -> None:
         begun = self._begun
         if len(begun) == 1 and not self._tasks and not self._late and isinstance(begun[0][0], m.Call):
             self._begun = []
             await self._perform(*begun[0], self._deadline)  # the usual case needs no task of its own
-            return
+        else:
+            await self._step_ends()
+
+    async def _step_ends(self) -> None:
         self._start()
         if not self._has_news and self._error is None:
             self.waiter = self._run.loop.create_future()
@@ -367,7 +368,7 @@ class ProgramHost:
                 body, key = self._plan.bodies[request.tool], step_key(path)
                 self._steps[key] = path
                 try:
-                    outcome = await body.run(body.open(self._frame, key, json.loads(request.arguments), step))
+                    outcome = await body.run(body.open(self._frame, key, orjson.loads(request.arguments), step))
                 finally:
                     del self._steps[key]
                 value = outcome.value
@@ -380,7 +381,7 @@ class ProgramHost:
             self._failures[path] = failed
             self._session.end(path, False, json.dumps(failure_in_program(failed)))
             return
-        self._session.end(path, True, json.dumps(value))
+        self._session.end(path, True, orjson.dumps(value).decode())
 
     async def _ask(self, question: m.Question, due: float | None) -> Json:
         run, slot, is_approval = self._run, self._node_slot, question.name == "approve"

@@ -69,7 +69,7 @@ class Ending:
     state: dict[str, Json] = field(default_factory=dict)
     """The channels."""
     printed: str = ""
-    """What the programs of a finished flow printed."""
+    """What the programs of the flow printed."""
     outputs: dict[str, Json] = field(default_factory=dict)
     """The values of the decided nodes of the main region, by node id."""
     failures: list[NodeFailed] = field(default_factory=list)
@@ -422,7 +422,7 @@ class Run(TaskDeadline):
             status=status,
             value=self.redact(value),
             state=self.redact(state),
-            printed=str(self.redact("".join(self.printed))) if finished and self.printed else "",
+            printed=str(self.redact("".join(self.printed))),
             outputs=self.redact(outputs),
             failures=self.errors,
             skipped=frozenset(skipped),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ..values import Json
 from . import messages as m
@@ -64,6 +64,9 @@ async def play(session: Session, player: Player, host: Host) -> Outcome:
         await player.close()
 
 
+_NOTHING: Final = nullcontext()
+
+
 class LocalPlayer:
     """A machine in this process."""
 
@@ -71,10 +74,11 @@ class LocalPlayer:
         self, program: Program, inputs: Mapping[str, Json], seed: int, read: Callable[[m.Clock], m.Reading]
     ) -> None:
         self._machine: Any = None
-        self._begin = lambda: program.start(inputs, seed, read)
+        self._begin: Any = lambda: program.start(inputs, seed, read)
 
     async def start(self, replayed: int | None) -> Sequence[m.Message]:
         """Begin the program."""
+        messages: Sequence[m.Message]
         self._machine, messages = self._begin()
         return messages
 
@@ -85,7 +89,7 @@ class LocalPlayer:
 
     def waiting(self) -> AbstractContextManager[None]:
         """Return a context that does nothing."""
-        return nullcontext()
+        return _NOTHING
 
     async def close(self) -> None:
         """Close what the program left open."""

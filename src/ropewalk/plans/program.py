@@ -21,7 +21,7 @@ from .interpret.statements import suspending_block
 from .read.names import global_names, mark_closed, mark_recursion, mark_values, own_names, own_nodes, set_suspends
 from .read.overlap import overlap_reads
 from .read.problems import Problem, Unreadable
-from .read.source import parse, too_deep
+from .read.source import parse, read, too_deep
 
 
 class Program:
@@ -53,12 +53,14 @@ class Program:
         self.problems: list[Problem] = []
         tree = ast.Module([], [])
         try:
-            tree = parse(text)
+            # A tree that nobody changes is read once for all who ask about the text.
+            tree = parse(text) if reads else read(text)
             overlap_reads(tree, set(reads))
             if ids is not None:
                 self.outline = outline_of(tree, text, ids)
-            names = [*inputs, *own_names(tree.body), *global_names(tree)]
-            self._compile(tree, ProgramScope(names, tools, PLANS, function, transforms))
+            nodes = walk(tree)
+            names = [*inputs, *own_names(tree.body), *global_names(nodes)]
+            self._compile(tree, nodes, ProgramScope(names, tools, PLANS, function, transforms))
         except Unreadable as error:
             self.problems = error.problems
         except Unsupported as error:
@@ -66,12 +68,12 @@ class Program:
         except RecursionError:
             self.problems.append(too_deep(tree))
 
-    def _compile(self, tree: ast.Module, scope: ProgramScope) -> None:
-        _mark_unread(tree)
-        mark_recursion(tree)
-        mark_values(tree)
-        mark_closed(tree)
-        body = tree.body
+    def _compile(self, tree: ast.Module, nodes: list[ast.AST], scope: ProgramScope) -> None:
+        _mark_unread(nodes)
+        mark_recursion(nodes)
+        mark_values(tree, nodes)
+        mark_closed(nodes)
+        body = list(tree.body)
         if body and isinstance(body[-1], ast.Expr):
             last = body[-1].value
             last.unread = False  # type: ignore[attr-defined]
@@ -118,9 +120,9 @@ class Program:
             raise
 
 
-def _mark_unread(tree: ast.Module) -> None:
+def _mark_unread(nodes: Iterable[ast.AST]) -> None:
     """Mark awaits whose value nobody reads, and calls of `asyncio.run`, which await."""
-    for node in walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Await):
             node.value.unread = True  # type: ignore[attr-defined]
         elif isinstance(node, ast.Call) and _is_run(node.func):

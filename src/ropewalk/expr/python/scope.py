@@ -20,6 +20,7 @@ FIRST_SLOT: Final = 2
 """The slots before hold the evaluation and the frame of the enclosing function."""
 
 FUNCTION_NODES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_SCOPES: Final = (*FUNCTION_NODES, ast.ClassDef)
 COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -126,16 +127,18 @@ def bound_names(nodes: Iterable[ast.AST]) -> list[str]:
 
 def _collect_bound(node: ast.AST, names: dict[str, None], inside: bool) -> None:
     """Add the names that `node` binds; `inside` a comprehension only `:=` binds in the function."""
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        names.setdefault(node.name)
-    if isinstance(node, (*FUNCTION_NODES, ast.ClassDef)):
+    if isinstance(node, ast.Name):
+        if not inside and not isinstance(node.ctx, ast.Load):
+            names.setdefault(node.id)
+        return
+    if isinstance(node, _SCOPES):
+        if not isinstance(node, ast.Lambda):
+            names.setdefault(node.name)
         for value in outer_values(node):
             _collect_bound(value, names, inside)
         return
     if isinstance(node, ast.NamedExpr) and isinstance(node.target, ast.Name):
         names.setdefault(node.target.id)
-    elif isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)) and not inside:
-        names.setdefault(node.id)
     elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
         names.setdefault(node.name)
     elif isinstance(node, ast.MatchMapping) and node.rest:

@@ -6,7 +6,7 @@ They visit expressions, statements and their parts, but no operators and no cont
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Final
 
 _WITHOUT_NODES: Final = frozenset(
@@ -14,7 +14,7 @@ _WITHOUT_NODES: Final = frozenset(
 )
 
 
-_known_parts: dict[type[ast.AST], tuple[str, ...]] = {}
+_known_parts: dict[type[ast.AST], tuple[str, ...]] = {ast.Constant: ()}
 
 
 def _parts(kind: type[ast.AST]) -> tuple[str, ...]:
@@ -25,21 +25,30 @@ def _parts(kind: type[ast.AST]) -> tuple[str, ...]:
     return parts
 
 
-def children(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes directly below a node."""
-    for name in _parts(type(node)):
+def children(node: ast.AST) -> Sequence[ast.AST]:
+    """Return the nodes directly below a node."""
+    parts = _known_parts.get(type(node))
+    if parts is None:
+        parts = _parts(type(node))
+    if not parts:
+        return ()
+    found: list[ast.AST] = []
+    for name in parts:
         value = getattr(node, name, None)
+        if not value:
+            continue
         if type(value) is list:
             for item in value:
                 if isinstance(item, ast.AST):
-                    yield item
+                    found.append(item)
         elif isinstance(value, ast.AST):
-            yield value
+            found.append(value)
+    return found
 
 
 def walk(tree: ast.AST) -> list[ast.AST]:
     """Return a node and every node below it, level by level."""
     nodes = [tree]
     for node in nodes:
-        nodes.extend(children(node))
+        nodes += children(node)
     return nodes

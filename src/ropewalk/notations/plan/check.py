@@ -37,7 +37,7 @@ def types_of(document: Mapping[str, Any], cards: Cards) -> PlanTypes:
     except InvalidFlow:
         return PlanTypes()
     tools = {name: PlanTool.read(entry) for name, entry in (document.get("tools") or {}).items()}
-    check = TypeCheck(tree, tools, cards, inputs, document.get("values"))
+    check = TypeCheck(tree, tools, cards, inputs, document.get("values"), document.get("transforms") or ())
     try:
         check.run()
         output = Exporter().schema(check.result) or None

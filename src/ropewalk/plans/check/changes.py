@@ -8,7 +8,7 @@ lists, or of the members of objects. When in doubt a value counts as changed.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from ...check.types import ARRAY, OBJECT
@@ -76,7 +76,7 @@ class Changes:
     # any_object: Whether it may set any member of an object that has another name.
     # doubtful: The statements such as `x += y` that add to a list that has another name, if `x` is a list.
 
-    def __init__(self, tree: ast.Module, tools: Iterable[str]) -> None:
+    def __init__(self, nodes: Sequence[ast.AST], tools: Iterable[str]) -> None:
         self._tools = frozenset(tools)
         self.names: dict[str, int] = {}
         self.members: set[str] = set()
@@ -85,12 +85,11 @@ class Changes:
         self._depths: dict[str, int] = {}  # how deep the values of a name are fresh
         self._from_tools: set[str] = set()
         self._stores: list[Store] = []
-        nodes = walk(tree)
         self._read(nodes)
         if self._stores:
             self._weigh()
 
-    def _read(self, nodes: list[ast.AST]) -> None:
+    def _read(self, nodes: Sequence[ast.AST]) -> None:
         called = set()
         for node in nodes:
             match node:
@@ -143,8 +142,8 @@ class Changes:
         if isinstance(key, ast.Slice):
             self._add(target.value, None, True, depth - 1)
         elif isinstance(key, ast.Constant):
-            is_text = isinstance(key.value, str)
-            self._add(target.value, key.value if is_text else None, not is_text, depth)
+            member = _text(key)
+            self._add(target.value, member, member is None, depth)
         else:
             self._add(target.value, None, True, depth)
             self._add(target.value, None, False, depth)
@@ -188,8 +187,7 @@ class Changes:
         if name in _HEAPS and len(node.args) > 1:
             self._add(node.args[0], None, True, depths[1])
         elif name == "setattr" and len(node.args) == 3:
-            key = node.args[1]
-            self._add(node.args[0], key.value if isinstance(key, ast.Constant) else None, False, depths[2])
+            self._add(node.args[0], _text(node.args[1]), False, depths[2])
         elif isinstance(node.func, ast.Attribute) and name in _ADDING:
             named = [self._fresh(keyword.value) for keyword in node.keywords]
             self._method(node.func.value, name, node, min([depths[-1], *named]))
@@ -198,13 +196,13 @@ class Changes:
         members: list[str | None] = [keyword.arg for keyword in node.keywords] if name == "update" else []
         first = node.args[0] if node.args else None
         if name == "setdefault":
-            members.append(first.value if isinstance(first, ast.Constant) else None)
+            members.append(_text(first))
         elif name == "update" and isinstance(first, ast.Dict):
-            members += [key.value if isinstance(key, ast.Constant) else None for key in first.keys]
+            members += map(_text, first.keys)
         elif name == "update" and first is not None:
             members.append(None)
         for member in members:
-            self._add(holder, member if isinstance(member, str) else None, False, depth - (name in _SPREADING))
+            self._add(holder, member, False, depth - (name in _SPREADING))
         if name not in ("update", "setdefault"):
             self._add(holder, None, True, depth - (name in _SPREADING))
 
@@ -309,8 +307,12 @@ def _key_of(node: ast.expr) -> str | None:
     """Return the member that an access reads."""
     if isinstance(node, ast.Attribute):
         return node.attr
-    key = node.slice if isinstance(node, ast.Subscript) else None
-    return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
+    return _text(node.slice) if isinstance(node, ast.Subscript) else None
+
+
+def _text(node: ast.AST | None) -> str | None:
+    """Return the text that a node is, None if it is none."""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def _values(node: ast.Call) -> Iterator[Any]:

@@ -31,6 +31,7 @@ from ...check.types import (
     element_type,
     items_of,
     kinds_of,
+    union_type,
 )
 from ...expr.ast import Lit
 from ...expr.python.scope import COMPREHENSIONS, parameter_names
@@ -47,7 +48,6 @@ from .narrowing import always_leaves, expects_failure, names_in, suppresses, tes
 from .sizes import imported_names
 from .type_rules import (
     METHODS_OF_KINDS,
-    any_of,
     element_at,
     function_result,
     method_result,
@@ -77,6 +77,7 @@ class TypeCheck:
     # `problems`: What is wrong, each at its place.
     # `warnings`: What is probably wrong.
     # `result`: The type of the result of the program.
+    # functions: Names of functions that it may call, of which nothing is known.
 
     def __init__(
         self,
@@ -85,22 +86,26 @@ class TypeCheck:
         cards: Cards,
         inputs: Mapping[str, Any] | None,
         values: Mapping[str, Any] | None = None,
+        functions: Iterable[str] = (),
     ) -> None:
         self.tree, self.tools, self.cards, self._values = tree, tools, cards, values or {}
         nodes = walk(tree)
         self._imports = {**_MODULES, **dict(imported_names(nodes))}
-        self._changes = Changes(tree, tools)
+        self._changes = Changes(nodes, tools)
         # What inner functions bind again may have any type, and may have a value at any time.
         self._shared = {name for node in nodes if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names}
+        self._has_walruses = any(isinstance(node, ast.NamedExpr) for node in nodes)
         self._has_classes = any(isinstance(node, ast.ClassDef) for node in nodes)
         self._read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+        self._loops: dict[ast.AST, set[str]] = {}  # the names that each loop binds
         self._flat: set[ast.AST] = set()  # compared values that have no members
         self._scopes: dict[ast.AST, ScopeNames] = {}
         self._argument_check = ArgumentCheck(self._report)
         properties = inputs.get("properties", {}) if isinstance(inputs, Mapping) else {}
-        names = ScopeNames(tree.body, [*properties, *self._shared])
+        unknown = dict.fromkeys((*self._shared, *functions))
+        names = ScopeNames(tree.body, [*properties, *unknown])
         types = {name: Sub(inputs, properties[name]) if properties.get(name) else None for name in properties}
-        self._inputs = Env(names, None, {**dict.fromkeys(self._shared), **types})
+        self._inputs = Env(names, None, {**unknown, **types})
         self._begin()
 
     def _begin(self) -> None:
@@ -139,7 +144,7 @@ class TypeCheck:
                 self._check_result(last.value, known)
         elif not always_leaves(body):
             returned.append(Lit(None))
-        self.result = any_of(returned)
+        self.result = union_type(*returned)
         if self._changes.any_list or self._changes.any_object or self._changes.members:
             self.result = without_elements(self.result)
         if "print" in self._read and kinds_of(self.result) & NULL:
@@ -276,7 +281,7 @@ class TypeCheck:
             del env[name]
         for name in dict.fromkeys(name for arm in arms for name in arm):
             known = [arm[name] for arm in arms if name in arm]
-            env[name] = known[0] if all(one is known[0] for one in known) else any_of(known)
+            env[name] = known[0] if all(one is known[0] for one in known) else union_type(*known)
 
     def _for(self, node: ast.For, env: Env) -> None:
         element = self._element(self.type_of(node.iter, env), node.iter)
@@ -291,14 +296,16 @@ class TypeCheck:
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, env: Env, begin: Callable[[Env], object]) -> None:
         """Check a loop: names that its body binds begin a round with what they had before, or got in any round."""
-        bound = set(own_names([*node.body, node])) & env.scope.names
+        if node not in self._loops:
+            self._loops[node] = set(own_names([node]))
+        bound = self._loops[node] & env.scope.names
         tested = self._tested(node.test) if isinstance(node, ast.While) else set()
         if bound & env.keys():
             inner = env.forget(bound)
             with self._silent():
                 got = self._bindings(lambda: self._round(begin, node.body, inner))
             for name in bound & env.keys():
-                env[name] = any_of([env[name], got[name]]) if name in got else env[name]
+                env[name] = union_type(env[name], got[name]) if name in got else env[name]
             if self._quiet:  # a second pass only finds problems, and would double the work for each outer loop
                 env |= {name: known for name, known in got.items() if name not in env}
                 self._block(node.orelse, env)
@@ -307,7 +314,7 @@ class TypeCheck:
         inner = env.forget({*tested, *(bound - env.keys())})
         got = self._bindings(lambda: self._round(begin, node.body, inner))
         for name, known in got.items():
-            env[name] = any_of([env[name], known]) if name in env else known
+            env[name] = union_type(env[name], known) if name in env else known
         self._block(node.orelse, env)
 
     def _round(self, begin: Callable[[Env], object], body: Sequence[ast.stmt], env: Env) -> None:
@@ -322,7 +329,7 @@ class TypeCheck:
         if self._bound:
             outer = self._bound[-1]
             for name, known in got.items():
-                outer[name] = any_of([outer[name], known]) if name in outer else known
+                outer[name] = union_type(outer[name], known) if name in outer else known
         return got
 
     def _try(self, node: ast.Try, env: Env) -> None:
@@ -333,7 +340,7 @@ class TypeCheck:
         self._expecting -= expects
         # At a handler, any part of the body may have run.
         failed = env.copy()
-        failed.update({name: any_of([env[name], one]) if name in env else one for name, one in got.items()})
+        failed.update({name: union_type(env[name], one) if name in env else one for name, one in got.items()})
         arms = []
         for handler in node.handlers:
             arm = failed.forget([handler.name] if handler.name else ())
@@ -404,7 +411,7 @@ class TypeCheck:
         env[name] = known
         if self._bound:
             got = self._bound[-1]
-            got[name] = any_of([got[name], known]) if name in got else known
+            got[name] = union_type(got[name], known) if name in got else known
 
     def _kept(self, name: str, known: Type) -> Type:
         """Return what is known of a value for as long as a name has it."""
@@ -581,10 +588,9 @@ class TypeCheck:
                 self._flat.add(part)
             if is_plain and not isinstance(operator, (ast.Is, ast.IsNot)):
                 is_plain = self._check_awaited(part, known)
-            if isinstance(operator, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
-                problem = operation_problem(operator, left, right)
-                if problem is not None:
-                    self._report_operation(node, problem)
+            problem = operation_problem(operator, left, right)
+            if problem is not None:
+                self._report_operation(node, problem)
             left = right
         return None if self._has_classes else BOOLEAN
 
@@ -596,7 +602,7 @@ class TypeCheck:
             if tested := self._tested(part):
                 inner = inner.forget(tested)
         self._bind_walruses(node, inner, env)
-        return any_of(known)
+        return union_type(*known)
 
     def _negated(self, node: ast.UnaryOp, env: Env) -> Type:
         known = self.type_of(node.operand, env)
@@ -616,7 +622,7 @@ class TypeCheck:
         for part, known, other in ((node.body, body, otherwise), (node.orelse, otherwise, body)):
             if kinds_of(other) not in (ALL, NULL):
                 self._check_awaited(part, known)
-        known = any_of([body, otherwise])
+        known = union_type(body, otherwise)
         self._bind_walruses(node, inner, env)
         return known
 
@@ -631,10 +637,10 @@ class TypeCheck:
 
     def _bind_walruses(self, node: ast.expr, inner: Env, env: Env) -> None:
         """Bind in an environment what `:=` bound in a copy of it."""
-        for part in walk(node) if inner is not env else ():
+        for part in walk(node) if self._has_walruses and inner is not env else ():
             if isinstance(part, ast.NamedExpr) and part.target.id in inner:
                 name = part.target.id
-                env[name] = any_of([env[name], inner[name]]) if name in env else inner[name]
+                env[name] = union_type(env[name], inner[name]) if name in env else inner[name]
 
     def _comprehension(self, node: Any, env: Env) -> Type:
         inner = env.copy()
@@ -820,21 +826,16 @@ class TypeCheck:
         self._stack.pop()
         results = self._returned if always_leaves(node.body) else [*self._returned, Lit(None)]
         self._bound, self._returned = bound, returned
-        return any_of(results)
+        return union_type(*results)
 
     def _named_tool(self, node: ast.Call, env: Env) -> Type:
         name = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
         fields = node.args[1] if len(node.args) > 1 else None
         found = next((tool for tool, entry in self.tools.items() if name in (tool, entry.id)), None)
-        if found is None or not isinstance(fields, ast.Dict):
+        if found is None or not isinstance(fields, ast.Dict) or node.keywords:
             self._arguments(node, env)
             return None
-        pairs = [
-            (key.value, value)
-            for key, value in zip(fields.keys, fields.values, strict=True)
-            if isinstance(key, ast.Constant)
-        ]
-        return self._called_tool(found, pairs, env)
+        return self._tool(found, ast.copy_location(ast.Call(node.func, [], [ast.keyword(None, fields)]), node), env)
 
     def _tool(self, name: str, node: ast.Call, env: Env) -> Type:
         named, problems = named_arguments(name, self.tools[name], node)

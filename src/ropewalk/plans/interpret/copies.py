@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
+from collections.abc import Callable, Iterable
+from json.encoder import c_make_encoder, encode_basestring_ascii  # type: ignore[attr-defined]
 from typing import TYPE_CHECKING, Any, Final
 
 from ...expr.python.values import Approval, Refused, to_json
@@ -22,7 +24,7 @@ def to_text(evaluation: PlanEvaluation, value: Any) -> str:
     """Return a value as JSON text; keys become texts as `json.dumps` makes them."""
     evaluation.reserve(8 * measure(evaluation.budget, value))
     try:
-        text = _ENCODER.encode(value)
+        text = "".join(_encode(value, 0))
     except ValueError:
         raise Refused("NaN and infinity are not JSON; use None or a string") from None
     except TypeError:
@@ -45,7 +47,15 @@ def _other(value: Any) -> Any:
     return to_json(value)  # raises Refused with advice
 
 
-_ENCODER: Final = json.JSONEncoder(allow_nan=False, default=_other, check_circular=False)  # `measure` refused cycles
+def _encoder() -> Callable[[Any, int], Iterable[str]]:
+    """Return the encoder of `json.dumps`, which takes half of the time when it is made once."""
+    made = json.JSONEncoder(allow_nan=False, default=_other, check_circular=False)  # `measure` refused cycles
+    if c_make_encoder is None:
+        return lambda value, level: made.encode(value)
+    return c_make_encoder(None, _other, encode_basestring_ascii, None, ": ", ", ", False, False, False)
+
+
+_encode: Final = _encoder()
 
 
 def _check_integers(value: Any) -> None:

@@ -14,10 +14,11 @@ from collections.abc import Callable
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+import orjson
+
 from ...expr.operators import OverBudget
 from ...expr.python.evaluation import UNCATCHABLE
-from ...expr.python.exits import ProgramExit
-from ...expr.python.failures import CancelledError, Rejected, ToolError, exception_record
+from ...expr.python.failures import CancelledError, ProgramExit, Rejected, ToolError, exception_record
 from .. import messages as m
 from .copies import to_text
 from .evaluation import PlanEvaluation
@@ -25,7 +26,6 @@ from .futures import Coroutine, Enter, Future, Native
 from .limits import MAX_FRAMES
 from .steps import Steps
 
-_DECODER: Final = json.JSONDecoder()
 Turn = tuple[Callable[..., None], tuple[Any, ...]]
 
 
@@ -228,7 +228,7 @@ class Machine(Steps):
             return [self._ended]
         self.evaluation.renew()
         if delivery.ok:
-            step.set_result(_DECODER.raw_decode(delivery.value)[0])
+            step.set_result(orjson.loads(delivery.value))
         else:
             failure = json.loads(delivery.value)
             step.set_error(step_error(failure, delivery.path, self.tools_of_steps.get(delivery.path, "")))

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from ...expr.python.scope import bound_names, outer_values
-from ...expr.python.tree import children, walk
+from ...expr.python.tree import children
 from .tools import VALUE
 
 SUSPENDING: Final = (ast.Await, ast.Yield, ast.YieldFrom, ast.AsyncFor, ast.AsyncWith, ast.With)
 """The nodes that always suspend; `with` is among them because its closures exist only in the suspending form."""
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+_SCOPES: Final = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
 _MARK: Final = "_suspends"
 
 
@@ -22,8 +23,8 @@ def own_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
     while todo:
         node = todo.pop()
         yield node
-        if not isinstance(node, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
-            todo.extend(children(node))
+        if not isinstance(node, _SCOPES):
+            todo += children(node)
 
 
 def own_names(body: list[ast.stmt]) -> list[str]:
@@ -32,9 +33,9 @@ def own_names(body: list[ast.stmt]) -> list[str]:
     return [name for name in bound_names(body) if name not in declared]
 
 
-def global_names(tree: ast.AST) -> list[str]:
+def global_names(nodes: Iterable[ast.AST]) -> list[str]:
     """Return the names that functions declare global."""
-    return [name for node in walk(tree) if isinstance(node, ast.Global) for name in node.names]
+    return [name for node in nodes if isinstance(node, ast.Global) for name in node.names]
 
 
 def yields(body: list[ast.stmt]) -> bool:
@@ -60,7 +61,7 @@ def set_suspends(node: Any, value: bool) -> Any:
 def _suspends(node: ast.AST) -> bool:
     if isinstance(node, SUSPENDING) or (isinstance(node, ast.comprehension) and node.is_async):
         return True
-    if isinstance(node, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+    if isinstance(node, _SCOPES):
         return any(suspends(value) for value in outer_values(node))
     if isinstance(node, ast.GeneratorExp):
         return suspends(node.generators[0].iter)
@@ -74,9 +75,9 @@ def _suspends(node: ast.AST) -> bool:
     return any(suspends(child) for child in children(node))
 
 
-def mark_recursion(tree: ast.Module) -> set[str]:
+def mark_recursion(nodes: Iterable[ast.AST]) -> set[str]:
     """Let calls inside of functions that call themselves suspend, so that they need no stack of Python."""
-    functions = {node.name: node for node in walk(tree) if isinstance(node, ast.FunctionDef)}
+    functions = {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
     calls = {
         name: [
             part
@@ -94,9 +95,9 @@ def mark_recursion(tree: ast.Module) -> set[str]:
     return recursive
 
 
-def mark_values(tree: ast.Module) -> None:
+def mark_values(tree: ast.Module, nodes: Iterable[ast.AST]) -> None:
     """Let `value("RUN/NODE")` suspend where a program can wait for it: in async functions, without an await, too."""
-    todo: list[tuple[ast.AST, bool]] = [(tree, True)]
+    todo: list[tuple[ast.AST, bool]] = [(tree, True)] if any(map(_is_value, nodes)) else []
     while todo:
         node, can_wait = todo.pop()
         if isinstance(node, ast.Await) and _is_value(node.value):
@@ -117,23 +118,25 @@ def _is_value(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == VALUE
 
 
-def mark_closed(tree: ast.Module) -> None:
+def mark_closed(nodes: Iterable[ast.AST]) -> None:
     """Mark async generators whose end the program itself decides: by `aclosing(...)` or `@asynccontextmanager`."""
+    functions = [node for node in nodes if isinstance(node, ast.AsyncFunctionDef)]
+    if not functions:
+        return
     closed = {
         id(node.args[0].func)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Call) and _label(node.func) == "aclosing" and node.args
         if isinstance(node.args[0], ast.Call)
     }
     others = {
         node.id
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in closed
     }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.AsyncFunctionDef):
-            is_manager = "asynccontextmanager" in map(_label, node.decorator_list)
-            node.is_closed = is_manager or node.name not in others  # type: ignore[attr-defined]
+    for node in functions:
+        is_manager = "asynccontextmanager" in map(_label, node.decorator_list)
+        node.is_closed = is_manager or node.name not in others  # type: ignore[attr-defined]
 
 
 def _label(node: ast.expr) -> str:

@@ -34,6 +34,8 @@ _BLOCKS: Final = ("body", "orelse", "finalbody")
 
 def overlap_reads(tree: ast.Module, reads: Collection[str]) -> None:
     """Let neighbouring calls of these tools begin together."""
+    if not reads:
+        return
     known = set(reads) - {name.id for name in walk(tree) if isinstance(name, ast.Name) and not _is_load(name)}
     known -= {argument.arg for argument in walk(tree) if isinstance(argument, ast.arg)}
     known -= set(bound_names(tree.body))

@@ -59,9 +59,10 @@ def names_in(text: str) -> set[str]:
     """Return every name and `name.member` in a program, and the texts that `call_tool` is given."""
     names = set()
     for node in _nodes(text):
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+            continue
         match node:
-            case ast.Name(id=name):
-                names.add(name)
             case ast.Attribute(value=ast.Name(id=holder), attr=member):
                 names.add(f"{holder}.{member}")
             case ast.Call(func=ast.Name(id="call_tool"), args=[ast.Constant(value=str(tool)), *_]):
