@@ -78,7 +78,10 @@ def timed(text: str) -> str:
 class Notes:
     """The file of calls, which outlives every process."""
 
-    def __init__(self, folder: Path, process: int) -> None:
+    # dies_after: The process dies so many seconds after its first call.
+
+    def __init__(self, folder: Path, process: int, dies_after: float | None = None) -> None:
+        self._dies_after = dies_after
         self.folder, self.path, self.process = folder, folder / "calls.jsonl", process
         self._known = {note["key"]: note["result"] for note in self.all() if note["word"] == "succeeded"}
         self._saved = Counter(key.partition("/")[0] for key in self._known if key.endswith("/save"))
@@ -94,6 +97,9 @@ class Notes:
         return (self.folder / f"mended-{run}").exists()
 
     def write(self, word: str, key: str, **more: Any) -> None:
+        if self._dies_after is not None:
+            threading.Timer(self._dies_after, os.kill, (os.getpid(), signal.SIGKILL)).start()
+            self._dies_after = None
         note = {"word": word, "process": self.process, "key": key, **more}
         with self.path.open("a") as file:
             file.write(json.dumps(note) + "\n")
@@ -147,13 +153,11 @@ def tools_of(notes: Notes) -> list[Any]:
 
 async def advance(folder: Path, process: int, dies_after: float | None) -> None:
     """Bring every program of a folder to its end; the process dies after some seconds, unless they are None."""
-    notes = Notes(folder, process)
+    notes = Notes(folder, process, dies_after)
     setting = json.loads((folder / "setting.json").read_text())
     async with App(setting["store"], tools=tools_of(notes)) as app:
         recorded = [key for run in setting["documents"] for key in recorded_calls(app.store, run)]
         (folder / f"recorded-{process}.json").write_text(json.dumps(recorded))
-        if dies_after is not None:
-            threading.Timer(dies_after, os.kill, (os.getpid(), signal.SIGKILL)).start()
         await asyncio.gather(*(bring_to_end(app, notes, *item) for item in setting["documents"].items()))
         if dies_after is not None:
             os.kill(os.getpid(), signal.SIGKILL)  # all programs have ended before the moment
