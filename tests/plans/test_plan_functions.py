@@ -172,6 +172,7 @@ async def test_programs_of_models_call_no_transforms() -> None:
     document = {"kind": "plan", "code": "return initials(['a'])", "transforms": {"initials": "first letters"}}
     async with App("memory") as app:
         assert (await app.run({**document, "name": "p"})).value == ["a"]
+        assert (await app.preview(document)).facts.to_dict()["transforms"] == ["first letters"]
         with pytest.raises(InvalidFlow, match="programs of models cannot call"):
             app.load({**document, "origin": "model"})
         with pytest.raises(InvalidFlow, match="no transform 'nothing' is registered"):

@@ -89,6 +89,10 @@ WRONG = {
     "call = get_user(1)\nuser = await call\nreturn user.nme": (3, 8, "no member 'nme'", "name"),
     "return (await call_tool('get_user', {'id': 'x'}))": (1, 44, "must be an integer", None),
     "return (await call_tool('get_user', {'idd': 1}))": (1, 45, "get_user has no parameter 'idd'", "id"),
+    "import difflib\nreturn difflib.ndiff('a', 'b')": (1, 1, "import of difflib is not supported", None),
+    "from math import sqroot\nreturn sqroot(4)": (1, 1, "math.sqroot is not supported", "sqrt"),
+    "import math\nreturn math.sqroot(4)": (2, 8, "math.sqroot is not supported", "sqrt"),
+    "pritn(1)\npritn(2)": (1, 1, "name 'pritn' is not defined", "print"),
     "return (await call_tool('get_user', {}))": (1, 15, "get_user needs the argument 'id'", None),
     "try:\n    u = await get_user(1)\nexcept Exception:\n    u = await get_user(2)\nreturn u.nme": (
         5,

@@ -47,7 +47,7 @@ def _answers(name: str, payload: Any, waits: Mapping[str, Entry]) -> Iterator[Se
     wait = waits.get(name.removeprefix(APPROVAL))
     if wait is not None and isinstance(payload, dict) and isinstance(payload.get("approved"), bool):
         decision = {key: payload.get(key) for key in ("approved", "note")}
-        yield SentAnswer(about=_about(wait.data), decision=decision, by=payload.get("by"))  # type: ignore[arg-type]
+        yield SentAnswer(about=_about(wait.data), decision=decision, by=payload.get("by"))
 
 
 def _about(wait: Any) -> tuple[str, str]:

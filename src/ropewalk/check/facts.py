@@ -72,6 +72,8 @@ class Facts:
     secrets: tuple[str, ...] = ()
     # What it waits for, as `{node, approval}` or `{node, event}`.
     waits: tuple[dict[str, Json], ...] = ()
+    # The transforms that its programs call in Python.
+    transforms: tuple[str, ...] = ()
     _effects: dict[str, Effect] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -88,6 +90,7 @@ class Facts:
             "loops": list(self.loops),
             "secrets": list(self.secrets),
             "waits": list(self.waits),
+            **({"transforms": list(self.transforms)} if self.transforms else {}),
         }
 
     def text(self) -> str:
@@ -107,6 +110,8 @@ def facts_text(facts: Mapping[str, Any]) -> str:
         lines += [f"  {_place(loop)}" + _limit(loop) for loop in facts["loops"]]
     if facts["secrets"]:
         lines.append(f"Secrets: {', '.join(facts['secrets'])}")
+    if facts.get("transforms"):
+        lines.append(f"Transforms: {', '.join(facts['transforms'])}")
     if facts["waits"]:
         lines.append("Waits:")
         lines += [
@@ -153,8 +158,13 @@ def facts_of(flow: Flow, known: Known) -> Facts:
         loops=tuple(reader.loops),
         secrets=tuple(sorted(set(_secrets(flow.body)))),
         waits=tuple(_waits(flow.body)),
+        transforms=tuple(sorted({name for op in _programs(flow.body) for _, name in op.transforms})),
         _effects={tool: known(tool).effect for tool in calls},
     )
+
+
+def _programs(body: Graph) -> Iterator[Program]:
+    return (node.op for node in nodes_of(body) if isinstance(node.op, Program))
 
 
 class _Reader:

@@ -74,7 +74,7 @@ class LocalPlayer:
         self, program: Program, inputs: Mapping[str, Json], seed: int, read: Callable[[m.Clock], m.Reading]
     ) -> None:
         self._machine: Any = None
-        self._begin = lambda: program.start(inputs, seed, read)
+        self._begin: Any = lambda: program.start(inputs, seed, read)
 
     async def start(self, replayed: int | None) -> Sequence[m.Message]:
         """Begin the program."""

@@ -154,17 +154,7 @@ def _plain(native: Callable[..., Any]) -> Callable[..., Any]:
     return lambda evaluation, *args: native(*args)
 
 
-def _settled(evaluation: Evaluation, value: Any, /) -> Any:
-    """Return the result of a call that has ended, or raise its exception."""
-    if isinstance(value, BaseException):
-        raise value
-    return value
-
-
-SETTLED: Final = "settled·"
-"""The function that takes the result of an ended call, by a name that no program has."""
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    SETTLED: _settled,
     "abs": _plain(abs),
     "all": _all,
     "any": _any,

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any, Final
 
 from ..operators import LIST_ELEMENT, Budget, OverBudget, grow
-from .exits import ProgramExit
-from .failures import is_instance
+from .failures import ProgramExit, is_instance
 from .values import Refused, in_stable_order
 
 UNCATCHABLE: Final = (ProgramExit, OverBudget, Refused, RecursionError, MemoryError)

@@ -35,6 +35,14 @@ RAISED: Final = (Exception, CancelledError, Closed)
 """What the statements of a program see of exceptions."""
 
 
+class ProgramExit(Exception):
+    """The program ended itself with a code, which no `except` of the program catches."""
+
+    def __init__(self, code: Any = None) -> None:
+        super().__init__(str(code))
+        self.code = code
+
+
 class Rejected(ToolError):
     """An approval that was rejected and that the program does not look at."""
 

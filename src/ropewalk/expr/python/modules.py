@@ -26,7 +26,7 @@ from .evaluation import BuiltinFunction, Evaluation
 from .method_table import CHANGES_OF_HEAPS
 from .operations import BINARY, member, subscript
 from .regex import FLAGS, RE
-from .values import Refused, is_plain
+from .values import Refused
 
 
 class Constant:
@@ -255,30 +255,12 @@ def _quantiles(evaluation: Evaluation, values: Any, *, n: int = 4, method: str =
     return statistics.quantiles(evaluation.collect(values), n=n, method=method)  # type: ignore[arg-type]
 
 
-def _deepcopy(evaluation: Evaluation, value: Any, /) -> Any:
-    from .values import copied
-
-    if not is_plain(value):
-        raise Refused("deepcopy copies JSON values only")
-    evaluation.reserve(len(json.dumps(value)))
-    return copied(value)
-
-
-def _shallow(evaluation: Evaluation, value: Any, /) -> Any:
-    evaluation.reserve(64 * len(value) if isinstance(value, (list, dict, set)) else 0)
-    return value.copy() if isinstance(value, (list, dict, set)) else value
-
-
 def _ranked(*, reverse: bool) -> Callable[..., Any]:
     def run(evaluation: Evaluation, count: int, values: Any, key: Any = None) -> list[Any]:
         rank = None if key is None else evaluation.callable(key)
         return sorted(evaluation.collect(values), key=rank, reverse=reverse)[: max(count, 0)]
 
     return run
-
-
-def _exit(evaluation: Evaluation, *code: Any) -> Any:
-    raise Refused("sys.exit as a value; write it as a statement")
 
 
 MODULES: Final[dict[str, dict[str, Any]]] = {
@@ -289,7 +271,6 @@ MODULES: Final[dict[str, dict[str, Any]]] = {
     "functools": {"reduce": _reduce, "cmp_to_key": _comparing},
     "operator": _OPERATOR,
     "statistics": {**_statistics_functions(), "StatisticsError": Constant(statistics.StatisticsError)},
-    "copy": {"deepcopy": _deepcopy, "copy": _shallow},
     "collections": {
         name: Constant(getattr(collections, name)) for name in ("Counter", "OrderedDict", "defaultdict", "deque")
     },
@@ -320,7 +301,6 @@ MODULES: Final[dict[str, dict[str, Any]]] = {
         "nsmallest": _ranked(reverse=False),
         **{name: _plain(getattr(heapq, name)) for name in CHANGES_OF_HEAPS},
     },
-    "sys": {"exit": _exit},
     "typing": {},
     "__future__": {"annotations": Constant(None)},
     "asyncio": {"TimeoutError": Constant(TimeoutError)},

@@ -1,6 +1,6 @@
 """Statements of Python as closures over a frame (`__init__.py` of this folder explains both).
 
-The function for a kind of statement, such as `_if`, returns the closure that executes the statement. The closure
+The function for a kind of statement, such as `_for`, returns the closure that executes the statement. The closure
 returns None, or how the statement leaves its block: `BREAK`, `CONTINUE`, or a Leave with the value of a `return`. To
 add a kind of statement, write a function that takes the node and the scope, and name it in STATEMENTS.
 """
@@ -11,14 +11,12 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from .calls import function_maker
 from .evaluation import UNCATCHABLE, Evaluation, catches
-from .exits import ProgramExit, code_of_exit, named_exit
 from .expressions import assign_target, expression
 from .failures import CancelledError, exception_record
 from .operations import IN_PLACE, delete_item, delete_member, member, set_item, set_member, subscript
 from .patterns import compile_pattern
-from .scope import Frame, Getter, Scope, Setter, Unsupported, bound_names, parameter_names
+from .scope import Frame, Scope, Setter, Unsupported
 from .values import UNBOUND, Refused
 
 
@@ -77,26 +75,10 @@ def _statement(node: ast.stmt, scope: Scope) -> Run:
     compile_node = scope.language.statements.get(type(node))
     if compile_node is not None:
         return compile_node(node, scope)
-    if named_exit(node) is not None:
-        return _exit(node, scope)  # type: ignore[arg-type]
     compile_node = STATEMENTS.get(type(node))
     if compile_node is None:
         raise Unsupported(node, f"{type(node).__name__} is not supported here")
     return compile_node(node, scope)
-
-
-def _exit(node: ast.Expr | ast.Raise, scope: Scope) -> Run:
-    """Compile a statement that ends the program."""
-    code = code_of_exit(node)
-    get = expression(code, scope) if code is not None else lambda frame: None
-
-    def run(frame: Frame) -> Leave:
-        value = get(frame)
-        if value is None or value == 0:
-            return Leave("return")
-        raise ProgramExit(value)
-
-    return run
 
 
 # --- simple statements -----------------------------------------------------------------------------
@@ -209,23 +191,7 @@ def _nothing(frame: Frame) -> None:
     return None
 
 
-def _import(node: ast.Import | ast.ImportFrom, scope: Scope) -> Run:
-    """Record what the names of an import mean; nothing is loaded."""
-    for alias in node.names:
-        if isinstance(node, ast.Import):
-            scope.imports[alias.asname or alias.name.split(".")[0]] = alias.name
-        else:
-            scope.imports[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-    return _nothing
-
-
 # --- control flow --------------------------------------------------------------------------------
-
-
-def _if(node: ast.If, scope: Scope) -> Run:
-    test, then = expression(node.test, scope), block(node.body, scope)
-    otherwise = block(node.orelse, scope) if node.orelse else _nothing
-    return lambda frame: then(frame) if test(frame) else otherwise(frame)
 
 
 def _for(node: ast.For, scope: Scope) -> Run:
@@ -407,29 +373,6 @@ def _handle(frame: Frame, error: BaseException, assign: Setter | None, handle: R
             assign(frame, UNBOUND)
 
 
-# --- functions -----------------------------------------------------------------------------------
-
-
-def _function(node: ast.FunctionDef, scope: Scope) -> Run:
-    if node.decorator_list:
-        raise Unsupported(node.decorator_list[0], "decorators are not supported")
-    parameters = parameter_names(node.args)
-    inner = Scope([*parameters, *bound_names(node.body)], scope)
-    body = block(node.body, inner)
-
-    def result(frame: Frame) -> Any:
-        leave = body(frame)
-        return leave.value if leave is not None else None
-
-    make: Getter = function_maker(node.name, node.args, scope, inner, result)
-    setter = assign_target(ast.copy_location(ast.Name(node.name, ast.Store()), node), scope)
-
-    def run(frame: Frame) -> None:
-        setter(frame, make(frame))
-
-    return run
-
-
 def _leave(leave: Leave) -> Callable[[ast.stmt, Scope], Run]:
     return lambda node, scope: lambda frame: leave
 
@@ -444,10 +387,6 @@ STATEMENTS: Final[dict[type[ast.AST], Callable[[Any, Scope], Run]]] = {
     ast.Delete: _delete,
     ast.Expr: _expression,
     ast.For: _for,
-    ast.FunctionDef: _function,
-    ast.If: _if,
-    ast.Import: _import,
-    ast.ImportFrom: _import,
     ast.Match: _match,
     ast.Pass: lambda node, scope: _nothing,
     ast.Raise: _raise,

@@ -57,34 +57,6 @@ class Approval:
 _SCALARS: Final = frozenset((type(None), bool, str))
 
 
-def is_plain(value: Any, depth: int = MAX_DEPTH) -> bool:
-    """Return True if `value` is JSON with only string keys, finite floats and integers of 64 bits."""
-    kind = type(value)
-    if kind is str or kind is bool or value is None:
-        return True
-    if kind is int:
-        return bool(-MAX_INT <= value < MAX_INT)
-    if kind is float:
-        return math.isfinite(value)
-    if depth <= 0:
-        raise Refused("the value is nested too deeply")
-    if kind is list:
-        return all(type(item) is str or is_plain(item, depth - 1) for item in value)
-    if kind is dict:
-        return all(type(key) is str and (type(item) is str or is_plain(item, depth - 1)) for key, item in value.items())
-    return False
-
-
-def copied(value: Any) -> Any:
-    """Return a deep copy of the lists and dicts of plain JSON, which a program may change."""
-    kind = type(value)
-    if kind is list:
-        return [item if type(item) in _SCALARS else copied(item) for item in value]
-    if kind is dict:
-        return {key: item if type(item) in _SCALARS else copied(item) for key, item in value.items()}
-    return value
-
-
 def to_json(value: Any, depth: int = MAX_DEPTH) -> Json:
     """Return `value` as JSON, for the arguments of a call and the result of a program."""
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from textwrap import dedent
+from typing import Any
 
-from ...expr.ast import Arr, Expr, Lit, Ref, refs
+from ...expr.ast import Arr, Expr, Lit, refs
 from ...ir import Graph, Node, nodes_of
 from ...ops import Call, Loop, Map, Sleep, Wait
 from .write_expressions import Typed, called, negated
 from .write_state import written_channels
 from .write_types import INT, UNKNOWN, Certain, of_value
-from .write_values import Here, ValueWriter, channels_read, is_plain_call, variable
+from .write_values import Here, ValueWriter, channels_read, variable
 
 
 class LoopWriter(ValueWriter):
@@ -50,16 +52,16 @@ class LoopWriter(ValueWriter):
         if writes & channels_read(op.body):
             message = "each item reads the state from before all items, which a plan's loop changes"
             self.refuse(path, message, decisive=True)
-        has_effects = any(isinstance(inner.op, (Call, Sleep, Wait)) for inner in nodes_of(op.body))
-        if has_effects and not writes and op.limit != 1 and not (op.select and name is None):
-            return self._gathered(op, items, path, here, name)
-        if not has_effects and not writes:
-            return self._computed(op, items, path, here, name)
+        certain = (self._in_turn if writes else self._mapped)(op, items, path, here, name)
+        return Certain(frozenset(("list",)), items=items.certain.items if op.select else certain)
+
+    def _in_turn(self, op: Map, items: Typed, path: str, here: Here, name: str | None) -> Certain:
+        """Write a loop whose iterations set state."""
         values = name or (self.names.fresh("values") if op.select else None)
-        source = self._named(items, "items") if op.select and values else items
         if values is not None:
+            items = self._named(items, "items") if op.select else items
             self.lines.add(f"{values} = []")
-        with self._each(op.body, source, path, here, False) as inner:
+        with self._each(op.body, items, path, here, False) as inner:
             result = self.region(op.body, inner, f"{path}/result")
             if op.select and values is not None:
                 assert inner.item is not None
@@ -67,32 +69,63 @@ class LoopWriter(ValueWriter):
                     self.lines.add(f"{values}.append({ast.unparse(inner.item.node)})")
             elif values is not None:
                 self.lines.add(f"{values}.append({ast.unparse(result.node)})")
-        return Certain(frozenset(("list",)), items=items.certain.items if op.select else result.certain)
+        return result.certain
 
-    def _computed(self, op: Map, items: Typed, path: str, here: Here, name: str | None) -> Certain:
-        """Write a loop without calls as a list comprehension."""
-        inner = here.inside(path)
+    def _mapped(self, op: Map, items: Typed, path: str, here: Here, name: str | None) -> Certain:
+        """Write a loop as a comprehension, or as one `gather`."""
+        has_effects = any(isinstance(inner.op, (Call, Sleep, Wait)) for inner in nodes_of(op.body))
+        is_gathered = has_effects and op.limit != 1
+        # The list is used twice, for the calls and for the selection, so compute it once.
+        items = self._named(items, "items") if op.select and is_gathered else items
         item, index = self.names.fresh("item"), self.names.fresh("index")
+        inner = here.inside(path, in_function=True)
         inner.item, inner.index = variable(item, items.certain.items or UNKNOWN), variable(index, INT)
-        counts = "index" in op.body.roots
+        # A list that is no longer than the limit needs no semaphore.
+        slots = ""
+        if is_gathered and op.limit is not None and not _is_short(op.items, op.limit):
+            slots = self.names.fresh("slots")
+            self.lines.add(f"{slots} = asyncio.Semaphore({op.limit})")
+        counts, source = "index" in op.body.roots, ast.unparse(items.node)
         parameters = f"{index}, {item}" if counts else item
-        # Write a function first: only then is it known whether the body is a single expression.
-        count, each = len(self.lines.lines), self.names.fresh(f"each_{path.rpartition('/')[2]}")
-        with self.lines.block(f"def {each}({parameters}):"):
-            result = self.region(op.body, inner, f"{path}/result")
-            is_short = len(self.lines.lines) == count + 1
-            self.lines.add(f"return {ast.unparse(result.node)}")
-        value = result.node if is_short else ast.parse(f"{each}({parameters})", mode="eval").body
-        if is_short:
-            del self.lines.lines[count:]
-        over = f"{parameters} in {f'enumerate({ast.unparse(items.node)})' if counts else ast.unparse(items.node)}"
+        over = f"{parameters} in {f'enumerate({source})' if counts else source}"
+        each = self.names.fresh(f"each_{path.rpartition('/')[2]}")
+        head = f"{'async ' if has_effects else ''}def {each}({parameters})"
+        value, certain = self._item_value(op.body, head, slots, path, inner)
+        if is_gathered:
+            values = self.names.fresh("values") if op.select else name
+            gathered = f"await asyncio.gather(*[{ast.unparse(value)} for {over}])"
+            self.lines.add(f"{values} = {gathered}" if values else gathered)
+            if not op.select:
+                return certain
+            chosen = self.names.fresh("value")
+            value, over = ast.Name(chosen), f"{item}, {chosen} in zip({source}, {values})"
+        elif has_effects:
+            value = ast.Await(value)
         if op.select:
-            test = self._holding(Typed(value, result.certain))
-            text = f"[{item} for {over} if {ast.unparse(test)}]"
-        else:
-            text = f"[{ast.unparse(value)} for {over}]"
+            over, value = f"{over} if {ast.unparse(self._holding(Typed(value, certain)))}", ast.Name(item)
+        text = f"[{ast.unparse(value)} for {over}]"
         self.lines.add(text if name is None else f"{name} = {text}")
-        return Certain(frozenset(("list",)), items=items.certain.items if op.select else result.certain)
+        return certain
+
+    def _item_value(self, body: Graph, head: str, slots: str, path: str, inner: Here) -> tuple[ast.expr, Certain]:
+        """Return the value of an item, or its coroutine: of a local function, unless one expression is enough."""
+        count = len(self.lines.lines)
+        with self.lines.block(f"{head}:"), self.lines.block(f"async with {slots}:") if slots else nullcontext():
+            result = self.region(body, inner, f"{path}/result")
+            self.lines.add(f"return {ast.unparse(result.node)}")
+        function: Any = ast.parse(dedent("\n".join(self.lines.lines[count:]))).body[0]
+        value: ast.expr = called(function.name, *(ast.Name(part.arg) for part in function.args.args))
+        match function.body:
+            case [ast.Return(value=ast.expr() as only)] if isinstance(function, ast.FunctionDef):
+                value = only
+            case [ast.Assign([ast.Name(id=name)], ast.Await(only)), ast.Return(ast.Name(id=returned))] if (
+                name == returned
+            ):
+                value = only
+            case _:
+                return value, result.certain
+        del self.lines.lines[count:]
+        return value, result.certain
 
     def _holding(self, result: Typed) -> ast.expr:
         if result.certain.is_a("bool", "NoneType"):
@@ -107,58 +140,6 @@ class LoopWriter(ValueWriter):
         name = self.names.fresh(hint)
         self.lines.set(name, value.node)
         return variable(name, value.certain)
-
-    def _gathered(self, op: Map, items: Typed, path: str, here: Here, name: str | None) -> Certain:
-        """Write a loop whose iterations run at the same time."""
-        inner = here.inside(path, in_function=True)
-        item, index = self.names.fresh("item"), self.names.fresh("index")
-        inner.item, inner.index = variable(item, items.certain.items or UNKNOWN), variable(index, INT)
-        # The list is used twice, for the calls and for the selection, so compute it once.
-        if op.select:
-            items = self._named(items, "items")
-        counts = "index" in op.body.roots
-        body, only = op.body, op.body.nodes[0]
-        # A list that is no longer than the limit needs no semaphore.
-        slots = ""
-        if op.limit is not None and not _is_short(op.items, op.limit):
-            slots = self.names.fresh("slots")
-            self.lines.add(f"{slots} = asyncio.Semaphore({op.limit})")
-        certain = UNKNOWN
-        # A body of one plain call needs no local function.
-        if (
-            is_plain_call(only)
-            and only.writes is None
-            and body == Graph(nodes=body.nodes, result=Ref("out", (only.id,)), ordered=body.ordered, limit=body.limit)
-            and len(body.nodes) == 1
-            and not slots
-        ):
-            self.refuse_unsupported(only, f"{path}/{only.id}")
-            call = self.timed_call(only, f"{path}/{only.id}", inner)
-        else:
-            each = self.names.fresh(f"each_{path.rpartition('/')[2]}")
-            with self.lines.block(f"async def {each}({f'{index}, ' if counts else ''}{item}):"):
-                if slots:
-                    with self.lines.block(f"async with {slots}:"):
-                        certain = self._returned(body, inner, path)
-                else:
-                    certain = self._returned(body, inner, path)
-            call = called(each, *([ast.Name(index)] if counts else []), ast.Name(item))
-        head = f"{index}, {item} in enumerate({ast.unparse(items.node)})" if counts else ""
-        calls = f"*[{ast.unparse(call)} for {head or f'{item} in {ast.unparse(items.node)}'}]"
-        values = self.names.fresh("values") if op.select else name
-        self.lines.add(f"{f'{values} = ' if values else ''}await asyncio.gather({calls})")
-        if not op.select:
-            return Certain(frozenset(("list",)), items=certain)
-        value = self.names.fresh("value")
-        test = ast.unparse(self._holding(variable(value, certain)))
-        pairs = f"for {item}, {value} in zip({ast.unparse(items.node)}, {values}) if {test}"
-        self.lines.add(f"{name} = [{item} {pairs}]")
-        return Certain(frozenset(("list",)), items=items.certain.items)
-
-    def _returned(self, body: Graph, inner: Here, path: str) -> Certain:
-        value = self.region(body, inner, f"{path}/result")
-        self.lines.add(f"return {ast.unparse(value.node)}")
-        return value.certain
 
     def loop(self, op: Loop, path: str, here: Here, name: str | None) -> Certain:
         """Write iterations one after another as `for`, which ends by `break`."""

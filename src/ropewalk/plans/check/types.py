@@ -31,6 +31,7 @@ from ...check.types import (
     element_type,
     items_of,
     kinds_of,
+    union_type,
 )
 from ...expr.ast import Lit
 from ...expr.python.scope import COMPREHENSIONS, parameter_names
@@ -47,7 +48,6 @@ from .narrowing import always_leaves, expects_failure, names_in, suppresses, tes
 from .sizes import imported_names
 from .type_rules import (
     METHODS_OF_KINDS,
-    any_of,
     element_at,
     function_result,
     method_result,
@@ -144,7 +144,7 @@ class TypeCheck:
                 self._check_result(last.value, known)
         elif not always_leaves(body):
             returned.append(Lit(None))
-        self.result = any_of(returned)
+        self.result = union_type(*returned)
         if self._changes.any_list or self._changes.any_object or self._changes.members:
             self.result = without_elements(self.result)
         if "print" in self._read and kinds_of(self.result) & NULL:
@@ -281,7 +281,7 @@ class TypeCheck:
             del env[name]
         for name in dict.fromkeys(name for arm in arms for name in arm):
             known = [arm[name] for arm in arms if name in arm]
-            env[name] = known[0] if all(one is known[0] for one in known) else any_of(known)
+            env[name] = known[0] if all(one is known[0] for one in known) else union_type(*known)
 
     def _for(self, node: ast.For, env: Env) -> None:
         element = self._element(self.type_of(node.iter, env), node.iter)
@@ -305,7 +305,7 @@ class TypeCheck:
             with self._silent():
                 got = self._bindings(lambda: self._round(begin, node.body, inner))
             for name in bound & env.keys():
-                env[name] = any_of([env[name], got[name]]) if name in got else env[name]
+                env[name] = union_type(env[name], got[name]) if name in got else env[name]
             if self._quiet:  # a second pass only finds problems, and would double the work for each outer loop
                 env |= {name: known for name, known in got.items() if name not in env}
                 self._block(node.orelse, env)
@@ -314,7 +314,7 @@ class TypeCheck:
         inner = env.forget({*tested, *(bound - env.keys())})
         got = self._bindings(lambda: self._round(begin, node.body, inner))
         for name, known in got.items():
-            env[name] = any_of([env[name], known]) if name in env else known
+            env[name] = union_type(env[name], known) if name in env else known
         self._block(node.orelse, env)
 
     def _round(self, begin: Callable[[Env], object], body: Sequence[ast.stmt], env: Env) -> None:
@@ -329,7 +329,7 @@ class TypeCheck:
         if self._bound:
             outer = self._bound[-1]
             for name, known in got.items():
-                outer[name] = any_of([outer[name], known]) if name in outer else known
+                outer[name] = union_type(outer[name], known) if name in outer else known
         return got
 
     def _try(self, node: ast.Try, env: Env) -> None:
@@ -340,7 +340,7 @@ class TypeCheck:
         self._expecting -= expects
         # At a handler, any part of the body may have run.
         failed = env.copy()
-        failed.update({name: any_of([env[name], one]) if name in env else one for name, one in got.items()})
+        failed.update({name: union_type(env[name], one) if name in env else one for name, one in got.items()})
         arms = []
         for handler in node.handlers:
             arm = failed.forget([handler.name] if handler.name else ())
@@ -411,7 +411,7 @@ class TypeCheck:
         env[name] = known
         if self._bound:
             got = self._bound[-1]
-            got[name] = any_of([got[name], known]) if name in got else known
+            got[name] = union_type(got[name], known) if name in got else known
 
     def _kept(self, name: str, known: Type) -> Type:
         """Return what is known of a value for as long as a name has it."""
@@ -588,10 +588,9 @@ class TypeCheck:
                 self._flat.add(part)
             if is_plain and not isinstance(operator, (ast.Is, ast.IsNot)):
                 is_plain = self._check_awaited(part, known)
-            if isinstance(operator, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
-                problem = operation_problem(operator, left, right)
-                if problem is not None:
-                    self._report_operation(node, problem)
+            problem = operation_problem(operator, left, right)
+            if problem is not None:
+                self._report_operation(node, problem)
             left = right
         return None if self._has_classes else BOOLEAN
 
@@ -603,7 +602,7 @@ class TypeCheck:
             if tested := self._tested(part):
                 inner = inner.forget(tested)
         self._bind_walruses(node, inner, env)
-        return any_of(known)
+        return union_type(*known)
 
     def _negated(self, node: ast.UnaryOp, env: Env) -> Type:
         known = self.type_of(node.operand, env)
@@ -623,7 +622,7 @@ class TypeCheck:
         for part, known, other in ((node.body, body, otherwise), (node.orelse, otherwise, body)):
             if kinds_of(other) not in (ALL, NULL):
                 self._check_awaited(part, known)
-        known = any_of([body, otherwise])
+        known = union_type(body, otherwise)
         self._bind_walruses(node, inner, env)
         return known
 
@@ -641,7 +640,7 @@ class TypeCheck:
         for part in walk(node) if self._has_walruses and inner is not env else ():
             if isinstance(part, ast.NamedExpr) and part.target.id in inner:
                 name = part.target.id
-                env[name] = any_of([env[name], inner[name]]) if name in env else inner[name]
+                env[name] = union_type(env[name], inner[name]) if name in env else inner[name]
 
     def _comprehension(self, node: Any, env: Env) -> Type:
         inner = env.copy()
@@ -827,7 +826,7 @@ class TypeCheck:
         self._stack.pop()
         results = self._returned if always_leaves(node.body) else [*self._returned, Lit(None)]
         self._bound, self._returned = bound, returned
-        return any_of(results)
+        return union_type(*results)
 
     def _named_tool(self, node: ast.Call, env: Env) -> Type:
         name = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None

@@ -13,15 +13,14 @@ from typing import Any, Final
 
 from ...expr.python.builtins import FUNCTIONS, TYPE_NAMES
 from ...expr.python.evaluation import CALLABLE_TYPES, BuiltinFunction, Evaluation, Function, Members
-from ...expr.python.exits import ProgramExit
 from ...expr.python.expressions import expression, module_entry, module_path
-from ...expr.python.failures import EXCEPTIONS, CancelledError, is_instance
+from ...expr.python.failures import EXCEPTIONS, CancelledError, ProgramExit
 from ...expr.python.method_table import STATIC_METHODS
 from ...expr.python.modules import MODULES, Constant
 from ...expr.python.operations import member, set_member
 from ...expr.python.regex import FLAGS, Pattern
-from ...expr.python.scope import Frame, Getter, Language, Scope, Unsupported
-from ...expr.python.statements import STATEMENTS, Run
+from ...expr.python.scope import Getter, Language, Scope, Unsupported
+from ...expr.python.statements import Run
 from ...expr.python.values import Refused
 from ..read.overlap import START
 from ..read.tools import LANGUAGE_NAMES
@@ -123,8 +122,6 @@ calls.GLOBALS.update(
         "hash": _builtin("hash", lambda evaluation, value: _refused("hash is not the same in every process")),
         "object": lambda frame: object,
         "NotImplemented": lambda frame: NotImplemented,
-        "isinstance": _builtin("isinstance", lambda evaluation, value, kinds: _isinstance(value, kinds)),
-        "callable": _builtin("callable", lambda evaluation, value: callable(value)),
     }
 )
 
@@ -135,12 +132,6 @@ def _refused(message: str) -> Any:
 
 def _exit(code: Any) -> Any:
     raise ProgramExit(code)
-
-
-def _isinstance(value: Any, kinds: Any) -> bool:
-    if isinstance(value, BaseException) and isinstance(kinds, (type, tuple)):
-        return is_instance(value, kinds)
-    return isinstance(value, kinds)
 
 
 def _getattr(evaluation: Any, value: Any, name: Any, *default: Any) -> Any:
@@ -229,12 +220,16 @@ def _import(node: Any, scope: Scope) -> Run:
             path = alias.name
             if path.split(".")[0] not in _ROOTS or (alias.asname and path not in KNOWN_MODULES):
                 root.refuse(node, _unknown_module(path))
+                root.unknown.add(alias.asname or path.split(".")[0])
+                continue
             scope.imports[alias.asname or path.split(".")[0]] = path if alias.asname else path.split(".")[0]
             continue
         module = node.module or ""
         if node.level or module not in KNOWN_MODULES:
             root.refuse(node, _unknown_module("." * node.level + module))
-        elif module not in _TYPING and module_entry(f"{module}.{alias.name}", scope) is None:
+            root.unknown.add(alias.asname or alias.name)
+            continue
+        if module not in _TYPING and module_entry(f"{module}.{alias.name}", scope) is None:
             root.report(calls.unknown_member(node, f"{module}.{alias.name}", scope))
             root.unknown.add(alias.asname or alias.name)
             continue
@@ -250,15 +245,6 @@ def _unknown_module(name: str) -> str:
     return f"import of {name} is not supported; call a tool, or use one of {listed}"
 
 
-def _expression_statement(node: ast.Expr, scope: Scope) -> Run:
-    get = expression(node.value, scope)
-
-    def run(frame: Frame) -> None:
-        get(frame)
-
-    return run
-
-
 PLANS.expressions.update(
     {
         ast.Attribute: calls.attribute,
@@ -271,13 +257,11 @@ PLANS.statements.update(
     {
         ast.AsyncFunctionDef: function,
         ast.ClassDef: classes.class_statement,
-        ast.Expr: _expression_statement,
         ast.FunctionDef: function,
         ast.Global: lambda node, scope: nothing,
         ast.If: plain_if,
         ast.Import: _import,
         ast.ImportFrom: _import,
-        ast.Raise: STATEMENTS[ast.Raise],
         ast.Nonlocal: lambda node, scope: nothing,
         ast.TryStar: try_star,
     }

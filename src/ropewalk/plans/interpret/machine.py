@@ -18,8 +18,7 @@ import orjson
 
 from ...expr.operators import OverBudget
 from ...expr.python.evaluation import UNCATCHABLE
-from ...expr.python.exits import ProgramExit
-from ...expr.python.failures import CancelledError, Rejected, ToolError, exception_record
+from ...expr.python.failures import CancelledError, ProgramExit, Rejected, ToolError, exception_record
 from .. import messages as m
 from .copies import to_text
 from .evaluation import PlanEvaluation
