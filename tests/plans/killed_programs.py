@@ -231,15 +231,16 @@ class Campaign:
 
     def _judge(self, store: Store, notes: Notes) -> None:
         begun, succeeded = Counter[tuple[int, str]](), Counter[tuple[int, str]]()
+        calls = {key: count for run in self.documents for key, count in known_calls(store, run).items()}
         for note in notes.all():
             place = note["process"], note["key"]
-            if note["word"] == "begun" and succeeded[place]:
-                self.faults.append(f"{place} is called again in one process, although it has succeeded")
             (begun if note["word"] == "begun" else succeeded)[place] += 1
+            if note["word"] == "succeeded" and succeeded[place] > calls.get(note["key"], 1):
+                self.faults.append(f"{place} is called again in one process, although it has succeeded")
         for process in sorted({process for process, _ in begun}):
             known = set(json.loads((self.folder / f"recorded-{process}.json").read_text()))
             self.counts["recorded calls at starts"] += len(known)
-            again = known & {key for number, key in begun if number == process}
+            again = {key for number, key in begun if number == process and key in known and calls.get(key, 1) == 1}
             self.faults += [f"{key} is recorded, and process {process} calls it again" for key in sorted(again)]
         made = {key for _, key in succeeded}
         self.counts["calls"] += len(made)
@@ -269,6 +270,21 @@ class Campaign:
             self.counts["results compared with a run without kills"] += 1
             if whole.result != outcome.result:
                 self.faults.append(f"{run} has the result {outcome.result}, and {whole.result} without a kill")
+
+
+def known_calls(store: Store, run: str) -> dict[str, int]:
+    """Return how many calls of a place the journal of a run has, by idempotency key."""
+    # After a retry another place may take the result of a call, and its own place may make the call once more.
+    begins: dict[str, set[float]] = {}
+    for entry in store.history(run):
+        place = entry.path
+        if entry.kind == "row" and re.fullmatch(r".*\[offer-\d+\]", place):
+            data: Any = entry.data
+            place = f"{NODE}[{step_key(data[0])}]/{data[2]}"
+        elif entry.kind != "call":
+            continue
+        begins.setdefault(f"{run}/{place}", set()).add(entry.started)
+    return {key: len(times) for key, times in begins.items()}
 
 
 def complete_rows(store: Store, run: str) -> list[Row]:

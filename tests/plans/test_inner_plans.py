@@ -1,4 +1,4 @@
-"""Saved plans as tools of chains, of plans and of plans in children: each is a durable run inside the run that calls it."""
+"""Saved plans as tools of chains and plans: each call is a durable run inside the run that makes it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ import pytest
 from ropewalk import App, tool
 
 pytestmark = pytest.mark.anyio
-INNER = 'n: int\nfirst = await count(n=n)\nok = await approve(f"Go on with {first}?")\nreturn [first, ok.by, await count(n=2 * n)]'
+INNER = """
+n: int
+first = await count(n=n)
+ok = await approve(f"Go on with {first}?")
+return [first, ok.by, await count(n=2 * n)]
+"""
 CALLERS: dict[str, dict[str, Any]] = {
     "a chain": {
         "kind": "chain",

@@ -334,7 +334,7 @@ def test_a_question_inside_a_program_is_a_wait_that_survives_its_process(
     origin: dict[str, str], tmp_path: Path, web: HttpServer
 ) -> None:
     lab = Lab(tmp_path, "http-2026-07-28", web)
-    code = "import asyncio\nservice: str\nname = service.lower()\nreturn (await asyncio.gather(asker.deploy(service=name)))[0]"
+    code = "import asyncio\nservice: str\nname = service.lower()\nawait asyncio.gather(asker.deploy(service=name))"
     plan = {"kind": "plan", "name": "deploys", "code": code, **origin}
 
     async def case() -> None:
