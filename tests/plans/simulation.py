@@ -18,8 +18,8 @@ from typing import Any
 
 from ropewalk.plans import messages as m
 from ropewalk.plans.program import Program
-from ropewalk.plans.rows import Row, digests_of
-from ropewalk.plans.session import KEPT_SECONDS, Outcome, Session, failure_of
+from ropewalk.plans.rows import KEPT_SECONDS, Row, digests_of
+from ropewalk.plans.session import Outcome, Session, failure_of
 
 START = 1_000_000.0
 SEED = 7

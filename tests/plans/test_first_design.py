@@ -95,6 +95,16 @@ async def test_an_approval_answers_for_the_same_call_only(shop: Shop, tmp_path: 
     assert shop.calls == [("cancel_order", 1)]
 
 
+async def test_an_approval_does_not_answer_for_another_version_of_the_tool(shop: Shop, tmp_path: Path) -> None:
+    document = RUNS["asks"]["run"]["document"]
+    tools = {**document["tools"], "cancel_order": {**document["tools"]["cancel_order"], "version": "another"}}
+    async with opened(shop, tmp_path) as app:
+        await record(app.store, "asks", document={**document, "tools": tools})
+        asks: Any = await app.plans.resume_run("asks", {"approved": True}, by="Ann")
+        assert asks["status"] == "waiting"
+    assert shop.calls == []
+
+
 async def test_an_event_reaches_the_run_that_continues(shop: Shop, tmp_path: Path) -> None:
     async with opened(shop, tmp_path) as app:
         await record(app.store, "event")

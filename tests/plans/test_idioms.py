@@ -58,7 +58,6 @@ push(heap, 1)
 await get_item(2)
 return alias
 """,
-    "calls that nobody awaits": "calls = [t for t in asyncio.as_completed([get_item(1)])]\nreturn len(calls)",
     "errors of texts": "try:\n    x = await risky(0)\nexcept (UnicodeDecodeError, KeyError):\n    x = 2\nreturn x",
 }
 

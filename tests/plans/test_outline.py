@@ -111,6 +111,10 @@ BOUNDED = {
     "call_tool with a computed name": ("await call_tool(n, {})", 1),
     "default arguments": ("def f(x=risky(1)):\n    return x\nawait f()", 1),
     "two awaits in a line": ("x = [await risky(1), await risky(2)]", 2),
+    "the target of a with": ("with c as xs[await risky(1)], d as xs[await risky(2)]:\n    pass", 2),
+    "the target of a loop": ("for xs[await risky(1)] in [1, 2, 3]:\n    pass", 3),
+    "the class of a handler": ("try:\n    pass\nexcept (await risky(1)):\n    await risky(2)", 2),
+    "annotations": ("def f(a: (await risky(1)), *b: (await risky(2))) -> (await risky(3)):\n    pass", 3),
     "and": ("x = await risky(1) and await risky(2)", 2),
 }
 

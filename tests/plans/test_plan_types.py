@@ -15,6 +15,7 @@ from ropewalk import App, tool
 from ropewalk.app.plan_readers import HERE
 from ropewalk.app.plan_tools import with_tools
 from ropewalk.notations.plan.check import types_of
+from ropewalk.plans.check.types import TypeCheck
 
 from .oracle import World, run_python, tools_of
 from .programs import Writer
@@ -89,6 +90,10 @@ WRONG = {
     "call = get_user(1)\nuser = await call\nreturn user.nme": (3, 8, "no member 'nme'", "name"),
     "return (await call_tool('get_user', {'id': 'x'}))": (1, 44, "must be an integer", None),
     "return (await call_tool('get_user', {'idd': 1}))": (1, 45, "get_user has no parameter 'idd'", "id"),
+    "import difflib\nreturn difflib.ndiff('a', 'b')": (1, 1, "import of difflib is not supported", None),
+    "from math import sqroot\nreturn sqroot(4)": (1, 1, "math.sqroot is not supported", "sqrt"),
+    "import math\nreturn math.sqroot(4)": (2, 8, "math.sqroot is not supported", "sqrt"),
+    "pritn(1)\npritn(2)": (1, 1, "name 'pritn' is not defined", "print"),
     "return (await call_tool('get_user', {}))": (1, 15, "get_user needs the argument 'id'", None),
     "try:\n    u = await get_user(1)\nexcept Exception:\n    u = await get_user(2)\nreturn u.nme": (
         5,
@@ -319,3 +324,19 @@ def changed(tree: ast.Module, index: int, change: Callable[[Any], None]) -> str:
     tree = copy.deepcopy(tree)
     change(list(ast.walk(tree))[index])
     return ast.unparse(tree)
+
+
+@pytest.mark.parametrize(
+    "around",
+    ["f(x={})", "await asyncio.gather(*[{}])", "xs.sort(key=lambda x: {})", "({} if xs else 1)", "sorted([{}])"],
+)
+def test_the_check_looks_at_nested_calls_once(around: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "1"
+    for _ in range(18):
+        code = around.replace("{}", code)
+    tree = ast.parse(f"xs = []\ndef f(x):\n    return x\nasync def main():\n    return {code}")
+    looked: list[object] = []
+    look = TypeCheck.type_of
+    monkeypatch.setattr(TypeCheck, "type_of", lambda self, *args: looked.append(0) or look(self, *args))
+    TypeCheck(tree, {}, lambda tool: None, None).run()
+    assert len(looked) < 2_000

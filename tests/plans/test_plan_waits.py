@@ -68,6 +68,15 @@ async def test_a_resumed_run_keeps_the_time_until_which_it_waits(tmp_path: Path)
     assert (after["due"], after["since"]) == (before["due"], before["since"])
 
 
+async def test_a_short_timer_ends_before_a_run_that_waits_is_released(tmp_path: Path) -> None:
+    # Such a timer is not recorded, so a resumed run would begin it again, and never come to its end.
+    waits = "asks = asyncio.create_task(approve('Go?'))\n"
+    timer = "done, open = await asyncio.wait([asks], timeout=0.01)\nasks.cancel()\nreturn [len(done), len(open)]"
+    async with App(str(tmp_path / "runs.db")) as app:
+        done: Any = await app.plans.run_plan(waits + timer)
+        assert (done["status"], done["result"]) == ("completed", [0, 1])
+
+
 @pytest.mark.parametrize(
     ("call", "advice"),
     [("approve('a', wait=3)", "takes a text and timeout"), ("wait_for()", "takes a text and timeout")],

@@ -51,9 +51,9 @@ def _answers(name: str, payload: Any, waits: Mapping[str, Entry]) -> Iterator[Se
 
 
 def _about(wait: Any) -> tuple[str, str]:
-    """Return what a question is about: a call is known by its digest, so nothing else answers for it."""
+    """Return what a question is about: a call with its tool's version and its arguments, so no other answer fits it."""
     if wait.get("call"):
-        return "call", str(wait["call"]["digest"])
+        return "call", " ".join(str(wait["call"].get(name)) for name in ("tool", "version", "digest"))
     return ("event", str(wait["event"])) if "event" in wait else ("approval", str(wait.get("approval")))
 
 

@@ -144,14 +144,11 @@ def indexed_type(holder: Type, key: Type) -> Type | Missing:
         return element_type(holder, key.value)
     bits = kinds_of(key)
     if not bits & ~(_NUMERIC | NULL):
-        return items_of(union_type(*(part for part in variants(holder) if kinds_of(part) & ARRAY), *_NOTHING))
+        return items_of(union_type(*(part for part in variants(holder) if kinds_of(part) & ARRAY)))
     if not bits & ~(STRING | NULL):
-        return values_of(union_type(*(part for part in variants(holder) if kinds_of(part) & OBJECT), *_NOTHING))
+        return values_of(union_type(*(part for part in variants(holder) if kinds_of(part) & OBJECT)))
     return None
 
-
-_NOTHING: Final = (Lit(None),)
-"""Keeps a union of no types valid; null has no elements."""
 
 _TEXT: Final = STRING | NULL
 _LIST: Final = ARRAY | NULL

@@ -497,14 +497,22 @@ def _any_or_secret(types: Iterable[Type]) -> Secret | None:
 
 
 def union_type(*types: Type) -> Type:
-    """Return the type of a value that has one of these types."""
+    """Return the type of a value that has one of these types; null if there are none."""
     if any(type_ is None for type_ in types):
         return _any_or_secret(types)
-    parts = [part for type_ in types for part in (type_.of if type(type_) is Either else (type_,))]
-    distinct = list({id(part): part for part in parts}.values())
+    parts = [part for type_ in types for part in (type_.of if type(type_) is Either else (type_,))] or [Lit(None)]
+    distinct = list({_identity(part): part for part in parts}.values())
     if len(distinct) > _MAX_VARIANTS:
         return _any_or_secret(distinct)
     return distinct[0] if len(distinct) == 1 else Either(tuple(distinct))
+
+
+def _identity(known: Type) -> Any:
+    """Return equal keys for equal kinds and for equal constants, which are one variant of a union."""
+    kind = type(known)
+    if kind is Lit and type(known.value) in (str, int, float, bool, type(None)):
+        return type(known.value), repr(known.value)
+    return known if kind is int else ("", id(known))
 
 
 def kinds_of(known: Type) -> int:

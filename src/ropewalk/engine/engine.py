@@ -360,8 +360,7 @@ class Engine:
             run.waits.park = job.park and self.store.durable
         log.attach(run)
         self.live[run.id] = run
-        began = getattr(job.caller, "began", None)
-        if began is not None:
+        if (began := getattr(job.caller, "began", None)) is not None:
             began(run.id)
         ending: Ending | None = None
         token = budgets.enter(log.run)

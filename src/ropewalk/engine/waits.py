@@ -17,9 +17,11 @@ import asyncio
 import heapq
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ..journal.protocol import APPROVAL, Entry, OpenWait
+from ..plans.rows import KEPT_SECONDS
 from ..values import Json
 from .lazy_task_group import Drain, LazyTaskGroup
 from .timeouts import clock, deadline_timer_of
@@ -385,8 +387,11 @@ class Waits:
 
         # The run cannot continue in between: only the task that executes this wakes its waits.
         dues = [wait.due for wait in self._open() if wait.due is not None]
-        if dues and min(dues) <= self.run.now():
-            return  # the timer is about to end this wait
+        pauses = [wait.due for wait in self._open() if wait.due is not None and wait.open_wait is None]
+        now = self.run.now()
+        # Nobody records when a short pause ends, so a resumed run would begin it again.
+        if min(dues, default=inf) <= now or min(pauses, default=inf) < now + KEPT_SECONDS:
+            return
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

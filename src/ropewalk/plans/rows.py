@@ -36,6 +36,8 @@ from ..values import Json
 
 LANGUAGE: Final = 2
 """The version of the language; a journal names the one that wrote it."""
+KEPT_SECONDS: Final = 1.0
+"""Timers of so many seconds write when they are due, so that a resumed run keeps it."""
 DELIVERED: Final = frozenset(("ok", "failed"))
 _SUCCEEDED: Final = frozenset(("ok", "late", "offer"))
 

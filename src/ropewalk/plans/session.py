@@ -11,15 +11,12 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from ..fast_dataclass import dataclass
 from ..values import Json
 from . import messages as m
-from .rows import DELIVERED, Diverged, Offers, Row, read_start, start_row
-
-KEPT_SECONDS: Final = 1.0
-"""Timers of so many seconds write when they are due, so that a resumed run keeps it."""
+from .rows import DELIVERED, KEPT_SECONDS, Diverged, Offers, Row, read_start, start_row
 
 
 class Ports(Protocol):

@@ -102,7 +102,7 @@ def repeated_rows(program: str, entries: Iterable[Entry], repeated: Container[st
         if row.path in taken or row.status not in ("ok", "late"):
             continue
         call = next((fact for fact in inside.get(key, ()) if fact.kind == "call" and _is_of(fact, program, key)), entry)
-        value = json.dumps(call.data) if len(entry.data) == _WITHOUT_VALUE else row.value  # type: ignore[arg-type]
+        value = json.dumps(call.data) if len(entry.data) == _WITHOUT_VALUE else row.value
         data: list[Json] = [row.path, row.kind, row.name, row.arguments, "offer", min(row.after, first), value]
         path = f"{program}[offer-{len(before) + len(offers)}]"
         offers.append(replace(call, path=path, kind="row", data=data))

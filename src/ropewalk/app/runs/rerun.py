@@ -327,7 +327,7 @@ async def _forget_steps(
     kept = [replace(undo, path=f"{undo.path}#{epoch}") for undo in undos]
     # If the process dies here, a result is both offered and recorded at its step. It counts once, because a recorded
     # step takes the offer for it.
-    kept += [replace(offer, data=[*offer.data, epoch]) for offer in plan.offers]  # type: ignore[misc]
+    kept += [replace(offer, data=[*offer.data, epoch]) for offer in plan.offers]
     for entry in kept:
         await log.append(entry)
         past[entry.path, entry.kind] = entry

@@ -60,17 +60,6 @@ _TEXT_RESULTS: Final[dict[str, Type]] = {
 _SAME_ELEMENTS: Final = frozenset(("list", "sorted", "reversed", "tuple"))
 
 
-def any_of(known: Sequence[Type]) -> Type:
-    """Return the type of a value that has one of these types; equal constants are one."""
-    distinct: dict[Any, Type] = {}
-    for one in known:
-        if one is None:
-            return None
-        key = (type(one.value).__name__, repr(one.value)) if type(one) is Lit else one if type(one) is int else id(one)
-        distinct.setdefault(key, one)
-    return union_type(*distinct.values()) if distinct else Lit(None)
-
-
 def without_elements(known: Type) -> Type:
     """Return the type of a value whose elements may change: of a list or object only that it is one."""
     kinds = kinds_of(known)
@@ -139,30 +128,26 @@ def method_result(holder: Type, name: str, args: Sequence[Type]) -> Type:
     return None
 
 
+ORDER_SIGNS: Final = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+_ALIKE: Final = (_NUMBERS, STRING, ARRAY)
+_OPERANDS: Final[dict[type[ast.AST], tuple[str, Sequence[tuple[int, int]]]]] = {
+    ast.Add: ("+", [(kinds, kinds) for kinds in _ALIKE]),
+    ast.Div: ("/", [(_NUMBERS, _NUMBERS)]),
+    ast.FloorDiv: ("//", [(_NUMBERS, _NUMBERS)]),
+    ast.Pow: ("**", [(_NUMBERS, _NUMBERS)]),
+    ast.Mult: ("*", [(_NUMBERS, _NUMBERS), (STRING | ARRAY, _NUMBERS), (_NUMBERS, STRING | ARRAY)]),
+    **{kind: (sign, [(kinds, kinds) for kinds in _ALIKE]) for kind, sign in ORDER_SIGNS.items()},
+}
+"""The sign of each operator, and the kinds that its operands may have together."""
+
+
 def operation_problem(operator: ast.AST, left: int, right: int) -> str | None:
     """Return why two kinds of value can never be operands together; None if they may be."""
+    sign, fitting = _OPERANDS.get(type(operator), ("", ()))
     # A value that may be null may have another kind at run time, so null alone proves nothing.
-    if not left & ~NULL or not right & ~NULL:
-        return None
     left, right = left & ~NULL, right & ~NULL
-    if isinstance(operator, ast.Add):
-        fits = left & right or (left & _NUMBERS and right & _NUMBERS)
-        # Two dicts have the same kind, but Python cannot add them.
-        if fits and (left & right) in (OBJECT, BOOLEAN | OBJECT) and not left & ~OBJECT and not right & ~OBJECT:
-            fits = 0
-    elif isinstance(operator, (ast.Div, ast.FloorDiv, ast.Pow)):
-        fits = left & _NUMBERS and right & _NUMBERS
-    elif isinstance(operator, ast.Mult):
-        fits = (left & _NUMBERS and right & _NUMBERS) or (left & (STRING | ARRAY) and right & _NUMBERS)
-        fits = fits or (left & _NUMBERS and right & (STRING | ARRAY))
-    elif isinstance(operator, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
-        fits = (left & right & ~OBJECT) or (left & _NUMBERS and right & _NUMBERS)
-    else:
+    if not sign or not left or not right or any(left & one and right & other for one, other in fitting):
         return None
-    if fits:
-        return None
-    signs = {"Add": "+", "Div": "/", "FloorDiv": "//", "Pow": "**", "Mult": "*", "Lt": "<", "LtE": "<=", "Gt": ">"}
-    sign = signs.get(type(operator).__name__, ">=")
     return f"{describe_kinds(left)} {sign} {describe_kinds(right)} is not possible"
 
 

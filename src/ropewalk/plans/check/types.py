@@ -31,6 +31,7 @@ from ...check.types import (
     element_type,
     items_of,
     kinds_of,
+    union_type,
 )
 from ...expr.ast import Lit
 from ...expr.python.scope import COMPREHENSIONS, parameter_names
@@ -47,7 +48,6 @@ from .narrowing import always_leaves, expects_failure, names_in, suppresses, tes
 from .sizes import imported_names
 from .type_rules import (
     METHODS_OF_KINDS,
-    any_of,
     element_at,
     function_result,
     method_result,
@@ -120,6 +120,9 @@ class TypeCheck:
         self._defined: list[Function] = []
         self._returned: list[Type] = []
         self._bound: list[dict[str, Type]] = []
+        # The arguments of the call that was looked at last.
+        self._words: dict[str | None, Type] = {}
+        self._spread: list[Type] = []
 
     def run(self) -> None:
         """Check the whole program, and the functions that nothing calls."""
@@ -144,7 +147,7 @@ class TypeCheck:
                 self._check_result(last.value, known)
         elif not always_leaves(body):
             returned.append(Lit(None))
-        self.result = any_of(returned)
+        self.result = union_type(*returned)
         if self._changes.any_list or self._changes.any_object or self._changes.members:
             self.result = without_elements(self.result)
         if "print" in self._read and kinds_of(self.result) & NULL:
@@ -281,7 +284,7 @@ class TypeCheck:
             del env[name]
         for name in dict.fromkeys(name for arm in arms for name in arm):
             known = [arm[name] for arm in arms if name in arm]
-            env[name] = known[0] if all(one is known[0] for one in known) else any_of(known)
+            env[name] = known[0] if all(one is known[0] for one in known) else union_type(*known)
 
     def _for(self, node: ast.For, env: Env) -> None:
         element = self._element(self.type_of(node.iter, env), node.iter)
@@ -305,7 +308,7 @@ class TypeCheck:
             with self._silent():
                 got = self._bindings(lambda: self._round(begin, node.body, inner))
             for name in bound & env.keys():
-                env[name] = any_of([env[name], got[name]]) if name in got else env[name]
+                env[name] = union_type(env[name], got[name]) if name in got else env[name]
             if self._quiet:  # a second pass only finds problems, and would double the work for each outer loop
                 env |= {name: known for name, known in got.items() if name not in env}
                 self._block(node.orelse, env)
@@ -314,7 +317,7 @@ class TypeCheck:
         inner = env.forget({*tested, *(bound - env.keys())})
         got = self._bindings(lambda: self._round(begin, node.body, inner))
         for name, known in got.items():
-            env[name] = any_of([env[name], known]) if name in env else known
+            env[name] = union_type(env[name], known) if name in env else known
         self._block(node.orelse, env)
 
     def _round(self, begin: Callable[[Env], object], body: Sequence[ast.stmt], env: Env) -> None:
@@ -329,7 +332,7 @@ class TypeCheck:
         if self._bound:
             outer = self._bound[-1]
             for name, known in got.items():
-                outer[name] = any_of([outer[name], known]) if name in outer else known
+                outer[name] = union_type(outer[name], known) if name in outer else known
         return got
 
     def _try(self, node: ast.Try, env: Env) -> None:
@@ -340,7 +343,7 @@ class TypeCheck:
         self._expecting -= expects
         # At a handler, any part of the body may have run.
         failed = env.copy()
-        failed.update({name: any_of([env[name], one]) if name in env else one for name, one in got.items()})
+        failed.update({name: union_type(env[name], one) if name in env else one for name, one in got.items()})
         arms = []
         for handler in node.handlers:
             arm = failed.forget([handler.name] if handler.name else ())
@@ -411,7 +414,7 @@ class TypeCheck:
         env[name] = known
         if self._bound:
             got = self._bound[-1]
-            got[name] = any_of([got[name], known]) if name in got else known
+            got[name] = union_type(got[name], known) if name in got else known
 
     def _kept(self, name: str, known: Type) -> Type:
         """Return what is known of a value for as long as a name has it."""
@@ -588,10 +591,9 @@ class TypeCheck:
                 self._flat.add(part)
             if is_plain and not isinstance(operator, (ast.Is, ast.IsNot)):
                 is_plain = self._check_awaited(part, known)
-            if isinstance(operator, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
-                problem = operation_problem(operator, left, right)
-                if problem is not None:
-                    self._report_operation(node, problem)
+            problem = operation_problem(operator, left, right)
+            if problem is not None:
+                self._report_operation(node, problem)
             left = right
         return None if self._has_classes else BOOLEAN
 
@@ -603,7 +605,7 @@ class TypeCheck:
             if tested := self._tested(part):
                 inner = inner.forget(tested)
         self._bind_walruses(node, inner, env)
-        return any_of(known)
+        return union_type(*known)
 
     def _negated(self, node: ast.UnaryOp, env: Env) -> Type:
         known = self.type_of(node.operand, env)
@@ -623,7 +625,7 @@ class TypeCheck:
         for part, known, other in ((node.body, body, otherwise), (node.orelse, otherwise, body)):
             if kinds_of(other) not in (ALL, NULL):
                 self._check_awaited(part, known)
-        known = any_of([body, otherwise])
+        known = union_type(body, otherwise)
         self._bind_walruses(node, inner, env)
         return known
 
@@ -641,7 +643,7 @@ class TypeCheck:
         for part in walk(node) if self._has_walruses and inner is not env else ():
             if isinstance(part, ast.NamedExpr) and part.target.id in inner:
                 name = part.target.id
-                env[name] = any_of([env[name], inner[name]]) if name in env else inner[name]
+                env[name] = union_type(env[name], inner[name]) if name in env else inner[name]
 
     def _comprehension(self, node: Any, env: Env) -> Type:
         inner = env.copy()
@@ -721,34 +723,30 @@ class TypeCheck:
             self._report_operation(node, f"{what} is {describe_kinds(kinds_of(called))}; it cannot be called")
         return None
 
-    def _arguments(self, node: ast.Call, env: Env) -> list[Type]:
-        """Return the types of the positional arguments."""
-
-        # A lambda gets the elements of the list before it.
+    def _arguments(self, node: ast.Call, env: Env, *before: Type) -> list[Type]:
+        """Return the types of the positional arguments; a lambda gets the elements of the list before it."""
         parts = [part.value if isinstance(part, ast.Starred) else part for part in node.args]
         others = [part for part in parts if not isinstance(part, ast.Lambda)]
         known = {id(part): self.type_of(part, env) for part in others}
-        elements = [self._items(known[id(part)]) for part in others if kinds_of(known[id(part)]) == ARRAY]
+        elements = [*before]
+        elements += [self._items(known[id(part)]) for part in others if kinds_of(known[id(part)]) == ARRAY]
+        words: dict[str | None, Type] = {}
         for keyword in node.keywords:
             if isinstance(keyword.value, ast.Lambda):
                 self._lambda(keyword.value, env, *elements[:1])
             else:
-                self.type_of(keyword.value, env)
+                words[keyword.arg] = self.type_of(keyword.value, env)
         for part in parts:
             if isinstance(part, ast.Lambda):
                 known[id(part)] = self._lambda(part, env, *elements)
-        if any(isinstance(part, ast.Starred) for part in node.args):
-            return [None]
-        return [known[id(part)] for part in parts]
+        # Kept, because a second look at nested calls would double the work for each of them.
+        self._words, self._spread = words, [known[id(part)] for part in parts]
+        return [None] if any(isinstance(part, ast.Starred) for part in node.args) else self._spread
 
     def _method(self, node: ast.Call, function: ast.Attribute, env: Env) -> Type:
         holder = self.type_of(function.value, env)
         kinds = kinds_of(holder)
-        if isinstance(function.value, ast.Name) and function.attr == "sort":
-            for keyword in node.keywords:
-                if isinstance(keyword.value, ast.Lambda):
-                    self._lambda(keyword.value, env, self._items(holder))
-        args = self._arguments(node, env)
+        args = self._arguments(node, env, *([self._items(holder)] if function.attr == "sort" else []))
         is_method = any(kinds & kind and function.attr in names for kind, names in METHODS_OF_KINDS.items())
         if isinstance(holder, Opaque):
             self._member(function, holder, function.attr, True)
@@ -780,14 +778,11 @@ class TypeCheck:
             return Task(None, is_started=True)
         if not any(isinstance(part, ast.Starred) for part in node.args):
             return Task(results, is_started=True)
-        return Task(self._gathered(node, env), is_started=True)
+        return Task(self._gathered(), is_started=True)
 
-    def _gathered(self, node: ast.Call, env: Env) -> Type:
+    def _gathered(self) -> Type:
         """Return the type of the list of results of `gather(*tasks)`."""
-        if len(node.args) > 1:
-            return ARRAY
-        with self._silent():
-            item = self._items(self.type_of(node.args[0].value, env))  # type: ignore[attr-defined]
+        item = self._items(self._spread[0]) if len(self._spread) == 1 else None
         return Each(item.of) if type(item) is Task else ARRAY
 
     def _local(self, function: Function, node: ast.Call, env: Env) -> Type:
@@ -801,10 +796,7 @@ class TypeCheck:
         if not any(isinstance(part, ast.Starred) for part in node.args):
             names = [part.arg for part in (*takes.posonlyargs, *takes.args)]
             own |= dict(zip(names, args, strict=False))
-        for keyword in node.keywords:
-            if keyword.arg in own and not isinstance(keyword.value, ast.Lambda):
-                with self._silent():
-                    own[keyword.arg] = self.type_of(keyword.value, env)
+        own |= {name: known for name, known in self._words.items() if name in own}  # type: ignore[misc]
         self._called.add(function.node)
         self._calls += 1
         is_async = isinstance(function.node, ast.AsyncFunctionDef)
@@ -827,7 +819,7 @@ class TypeCheck:
         self._stack.pop()
         results = self._returned if always_leaves(node.body) else [*self._returned, Lit(None)]
         self._bound, self._returned = bound, returned
-        return any_of(results)
+        return union_type(*results)
 
     def _named_tool(self, node: ast.Call, env: Env) -> Type:
         name = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None

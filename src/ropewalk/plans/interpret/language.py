@@ -220,12 +220,16 @@ def _import(node: Any, scope: Scope) -> Run:
             path = alias.name
             if path.split(".")[0] not in _ROOTS or (alias.asname and path not in KNOWN_MODULES):
                 root.refuse(node, _unknown_module(path))
+                root.unknown.add(alias.asname or path.split(".")[0])
+                continue
             scope.imports[alias.asname or path.split(".")[0]] = path if alias.asname else path.split(".")[0]
             continue
         module = node.module or ""
         if node.level or module not in KNOWN_MODULES:
             root.refuse(node, _unknown_module("." * node.level + module))
-        elif module not in _TYPING and module_entry(f"{module}.{alias.name}", scope) is None:
+            root.unknown.add(alias.asname or alias.name)
+            continue
+        if module not in _TYPING and module_entry(f"{module}.{alias.name}", scope) is None:
             root.report(calls.unknown_member(node, f"{module}.{alias.name}", scope))
             root.unknown.add(alias.asname or alias.name)
             continue
