@@ -52,7 +52,10 @@ def _encoder() -> Callable[[Any, int], Iterable[str]]:
     made = json.JSONEncoder(allow_nan=False, default=_other, check_circular=False)  # `measure` refused cycles
     if c_make_encoder is None:
         return lambda value, level: made.encode(value)
-    return c_make_encoder(None, _other, encode_basestring_ascii, None, ": ", ", ", False, False, False)
+    encode: Callable[[Any, int], Iterable[str]] = c_make_encoder(
+        None, _other, encode_basestring_ascii, None, ": ", ", ", False, False, False
+    )
+    return encode
 
 
 _encode: Final = _encoder()
