@@ -81,10 +81,15 @@ def bombs() -> Iterator[str]:
 class Campaign:
     """The programs that were sent to one server, and what came of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, pid: int) -> None:
+        self.pid, self.busy = pid, 0.0
         self.endings: Counter[str] = Counter()
         self.wrong: list[str] = []
         self.slowest, self.delay, self.addresses = 0.0, 0.0, 0
+
+    def _computed(self) -> float:
+        """Return the seconds that the event loop of the server has computed."""
+        return int(Path(f"/proc/{self.pid}/task/{self.pid}/schedstat").read_text().split()[0]) / 1e9
 
     def note(self, code: str, text: str, seconds: float) -> None:
         """Note the answer to a program."""
@@ -101,9 +106,10 @@ class Campaign:
 
         async def ask() -> None:
             while not done.is_set():
-                begun = time.monotonic()
+                begun, used = time.monotonic(), self._computed()
                 await others()
                 self.delay = max(self.delay, time.monotonic() - begun)
+                self.busy = max(self.busy, self._computed() - used)
                 await asyncio.sleep(0.05)
 
         asking, ends = asyncio.create_task(ask()), time.monotonic() + seconds
@@ -118,8 +124,9 @@ class Campaign:
 
     def report(self, name: str) -> bool:
         """Print the campaign; return True if everything is as it must be."""
-        print(f"{name}: {dict(self.endings)}, slowest {self.slowest:.1f} s, others at most {self.delay * 1000:.0f} ms,")
-        print(f"  addresses {self.addresses}, wrong {len(self.wrong)}")
+        print(f"{name}: {dict(self.endings)}, slowest {self.slowest:.1f} s")
+        print(f"  others wait at most {self.delay * 1000:.0f} ms, in which the event loop computes at most ", end="")
+        print(f"{self.busy * 1000:.0f} ms; addresses {self.addresses}, wrong {len(self.wrong)}")
         for line in self.wrong[:20]:
             print(f"  {line}")
         return not self.wrong and not self.addresses and self.delay <= MOST_DELAY
@@ -166,7 +173,7 @@ def left_of(pids: Iterable[int]) -> int:
 async def over_http(programs: list[str], seconds: float) -> bool:
     """Send programs to `ropewalk serve`."""
     process, url = start("serve", "--port", "0", "--store", "memory")
-    campaign = Campaign()
+    campaign = Campaign(process.pid)
     async with httpx2.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60) as client:
 
         async def post(code: str) -> str:
@@ -181,7 +188,7 @@ async def over_http(programs: list[str], seconds: float) -> bool:
 async def over_mcp(programs: list[str], seconds: float) -> bool:
     """Send programs to `ropewalk mcp --http --plans`."""
     process, url = start("mcp", "--http", "127.0.0.1:0", "--plans", "--store", "memory")
-    campaign = Campaign()
+    campaign = Campaign(process.pid)
     async with McpServers() as mcp:
         mcp.add("here", {"url": url, "headers": {"Authorization": f"Bearer {TOKEN}"}, "timeout": 60})
         await mcp.connect("here")

@@ -20,7 +20,7 @@ FOLDERS: Final = {"corpus": 0.97, "corpus_strangers": 0.95}
 """The folders of programs, with the share that has to be accepted."""
 _TESTS: Final = Path(corpus_world.__file__).parent
 _CHANGING: Final = re.compile(
-    r"set\(|\.now\(|today\(|uuid|random|asyncio\.run\(|exit\(|SystemExit|approve\(|wait_for\("
+    r"set\(|(?:\.|utc)now\(|today\(|uuid|random|asyncio\.run\(|exit\(|SystemExit|approve\(|wait_for\("
 )
 """A program with this depends on the clock, on chance, on persons or on the order of a set."""
 

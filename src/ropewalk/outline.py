@@ -7,7 +7,6 @@ program of a model that is in a child, whose outline is judged by its form only:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
@@ -18,7 +17,6 @@ WaitKind: TypeAlias = Literal["approval", "event", "sleep"]
 MOST: Final = 2**53
 """The largest bound that is given; a larger one says no more than none, and not every reader of JSON can hold it."""
 _DEEPEST: Final = 128  # more than any program that can be read
-_STEP: Final = re.compile(r"\[[0-9.]+-([0-9]+):([a-z0-9_]+)\.[0-9]+\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +120,6 @@ def items_of(block: Block) -> Iterator[Item]:
         yield item
         for part in parts_of(item):
             stack += part
-
-
-def place_of_step(path: str) -> tuple[int, str] | None:
-    """Return the line and the column of a step by its path in a run, such as `program[0-14:12.3]/get_order`."""
-    # A call of a function that is a value has a word in place of its column.
-    match = _STEP.search(path)
-    return (int(match[1]), match[2]) if match else None
 
 
 # --- as JSON -----------------------------------------------------------------------------------

@@ -78,7 +78,10 @@ def timed(text: str) -> str:
 class Notes:
     """The file of calls, which outlives every process."""
 
-    def __init__(self, folder: Path, process: int) -> None:
+    # dies_after: The process dies so many seconds after its first call.
+
+    def __init__(self, folder: Path, process: int, dies_after: float | None = None) -> None:
+        self._dies_after = dies_after
         self.folder, self.path, self.process = folder, folder / "calls.jsonl", process
         self._known = {note["key"]: note["result"] for note in self.all() if note["word"] == "succeeded"}
         self._saved = Counter(key.partition("/")[0] for key in self._known if key.endswith("/save"))
@@ -94,6 +97,9 @@ class Notes:
         return (self.folder / f"mended-{run}").exists()
 
     def write(self, word: str, key: str, **more: Any) -> None:
+        if self._dies_after is not None:
+            threading.Timer(self._dies_after, os.kill, (os.getpid(), signal.SIGKILL)).start()
+            self._dies_after = None
         note = {"word": word, "process": self.process, "key": key, **more}
         with self.path.open("a") as file:
             file.write(json.dumps(note) + "\n")
@@ -147,13 +153,11 @@ def tools_of(notes: Notes) -> list[Any]:
 
 async def advance(folder: Path, process: int, dies_after: float | None) -> None:
     """Bring every program of a folder to its end; the process dies after some seconds, unless they are None."""
-    notes = Notes(folder, process)
+    notes = Notes(folder, process, dies_after)
     setting = json.loads((folder / "setting.json").read_text())
     async with App(setting["store"], tools=tools_of(notes)) as app:
         recorded = [key for run in setting["documents"] for key in recorded_calls(app.store, run)]
         (folder / f"recorded-{process}.json").write_text(json.dumps(recorded))
-        if dies_after is not None:
-            threading.Timer(dies_after, os.kill, (os.getpid(), signal.SIGKILL)).start()
         await asyncio.gather(*(bring_to_end(app, notes, *item) for item in setting["documents"].items()))
         if dies_after is not None:
             os.kill(os.getpid(), signal.SIGKILL)  # all programs have ended before the moment
@@ -227,15 +231,16 @@ class Campaign:
 
     def _judge(self, store: Store, notes: Notes) -> None:
         begun, succeeded = Counter[tuple[int, str]](), Counter[tuple[int, str]]()
+        calls = {key: count for run in self.documents for key, count in known_calls(store, run).items()}
         for note in notes.all():
             place = note["process"], note["key"]
-            if note["word"] == "begun" and succeeded[place]:
-                self.faults.append(f"{place} is called again in one process, although it has succeeded")
             (begun if note["word"] == "begun" else succeeded)[place] += 1
+            if note["word"] == "succeeded" and succeeded[place] > calls.get(note["key"], 1):
+                self.faults.append(f"{place} is called again in one process, although it has succeeded")
         for process in sorted({process for process, _ in begun}):
             known = set(json.loads((self.folder / f"recorded-{process}.json").read_text()))
             self.counts["recorded calls at starts"] += len(known)
-            again = known & {key for number, key in begun if number == process}
+            again = {key for number, key in begun if number == process and key in known and calls.get(key, 1) == 1}
             self.faults += [f"{key} is recorded, and process {process} calls it again" for key in sorted(again)]
         made = {key for _, key in succeeded}
         self.counts["calls"] += len(made)
@@ -265,6 +270,21 @@ class Campaign:
             self.counts["results compared with a run without kills"] += 1
             if whole.result != outcome.result:
                 self.faults.append(f"{run} has the result {outcome.result}, and {whole.result} without a kill")
+
+
+def known_calls(store: Store, run: str) -> dict[str, int]:
+    """Return how many calls of a place the journal of a run has, by idempotency key."""
+    # After a retry another place may take the result of a call, and its own place may make the call once more.
+    begins: dict[str, set[float]] = {}
+    for entry in store.history(run):
+        place = entry.path
+        if entry.kind == "row" and re.fullmatch(r".*\[offer-\d+\]", place):
+            data: Any = entry.data
+            place = f"{NODE}[{step_key(data[0])}]/{data[2]}"
+        elif entry.kind != "call":
+            continue
+        begins.setdefault(f"{run}/{place}", set()).add(entry.started)
+    return {key: len(times) for key, times in begins.items()}
 
 
 def complete_rows(store: Store, run: str) -> list[Row]:

@@ -1,4 +1,4 @@
-"""Programs as models write them compile, and what they use gives Python's result."""
+"""Programs as models write them are accepted, and what they use gives Python's result."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from .oracle import differences, run_plan
 
 BENCH = Path(__file__).parents[2] / "bench"
-COMPILED = 256
-"""How many of the 300 programs compile today; the aim is 285."""
+ACCEPTED = 297
+"""How many of the 300 programs the check accepts; the aim is 291."""
 
 IDIOMS = {
     "semaphore": """
@@ -81,23 +81,33 @@ for value in await get_numbers(5):
         current["count"] += 1
 return [[key, group["count"]] for key, group in sorted(groups.items())]
 """,
+    "value that a function changes and returns": """
+async def add(values):
+    values.append(await get_numbers(2))
+    return values
+
+mine = [1]
+other = await add(mine)
+third = await add(mine)
+return [mine, other, third]
+""",
 }
 
 
-def test_most_programs_of_models_compile_and_every_refusal_has_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_most_programs_of_models_are_accepted_and_every_refusal_has_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(BENCH))
     import plans_corpus
 
     found = asyncio.run(plans_corpus.check())
     refused = {number: problems for number, problems in found.items() if problems}
     assert len(found) == 300
-    assert len(found) - len(refused) >= COMPILED, sorted(refused)
+    assert len(found) - len(refused) >= ACCEPTED, sorted(refused)
     for number, problems in refused.items():
         assert all(problem["line"] for problem in problems), (number, problems)
 
 
 @pytest.mark.parametrize("name", IDIOMS)
-def test_an_idiom_compiles_and_gives_what_python_gives(name: str) -> None:
+def test_an_idiom_gives_what_python_gives(name: str) -> None:
     assert "refused" not in run_plan(IDIOMS[name], {})
     assert differences(IDIOMS[name], unordered="gather" in IDIOMS[name]) == []
 
@@ -113,21 +123,6 @@ def test_an_idiom_compiles_and_gives_what_python_gives(name: str) -> None:
 def test_functions_of_a_module_give_what_python_gives(module: str, code: str) -> None:
     assert differences(f"import {module}\n{code}") == []
     assert "result" in run_plan(f"import {module}\n{code}", {})
-
-
-def test_a_value_that_a_function_changes_and_returns_is_still_refused() -> None:
-    code = """
-async def add(values):
-    values.append(await risky(2))
-    return values
-
-mine = [1]
-other = await add(mine)
-third = await add(mine)
-return [mine, other, third]
-"""
-    outcome = run_plan(code, {})
-    assert "refused" in outcome or differences(code) == []
 
 
 @pytest.mark.parametrize("code", ["raise BaseException('x')", "x = await get_item(1)\nraise BaseException(x.name)"])

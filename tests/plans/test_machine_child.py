@@ -82,7 +82,7 @@ async def test_programs_of_the_corpus_give_in_a_child_what_they_give_in_the_proc
 
 
 SAME = {
-    "invalid": "import os\nreturn nothing",
+    "invalid": "import difflib\nreturn lenn(nothing)",
     "fails": "x = await get(1)\nreturn 1 / 0",
     "failing tool": "return await other()",
     "caught": "try:\n    await other()\nexcept ValueError as error:\n    return [str(error), type(error).__name__]",

@@ -19,7 +19,7 @@ from ropewalk.draw import draw, graph_data
 from ropewalk.errors import InvalidFlow
 from ropewalk.ir import Flow
 from ropewalk.notations.plan.render import compile_document
-from ropewalk.outline import MOST, Outline, from_json, place_of_step, to_json
+from ropewalk.outline import MOST, Outline, from_json, to_json
 from ropewalk.plans.check.outline import outline_of
 from tiers import Scale
 
@@ -111,6 +111,10 @@ BOUNDED = {
     "call_tool with a computed name": ("await call_tool(n, {})", 1),
     "default arguments": ("def f(x=risky(1)):\n    return x\nawait f()", 1),
     "two awaits in a line": ("x = [await risky(1), await risky(2)]", 2),
+    "the target of a with": ("with c as xs[await risky(1)], d as xs[await risky(2)]:\n    pass", 2),
+    "the target of a loop": ("for xs[await risky(1)] in [1, 2, 3]:\n    pass", 3),
+    "the class of a handler": ("try:\n    pass\nexcept (await risky(1)):\n    await risky(2)", 2),
+    "annotations": ("def f(a: (await risky(1)), *b: (await risky(2))) -> (await risky(3)):\n    pass", 3),
     "and": ("x = await risky(1) and await risky(2)", 2),
 }
 
@@ -275,20 +279,6 @@ def test_the_data_names_calls_by_the_places_that_steps_of_a_run_have() -> None:
     both = graph_data(plan("await (risky(1) if a else save('a'))"))["nodes"][0]["groups"][0]["nodes"]  # type: ignore[index,call-overload]
     assert [(node["path"], node["kind"]) for node in both] == [("program/1:8-2", "Branch")]
     assert paths(both[0]["groups"][0]) == ["program/1:8"]
-
-
-@pytest.mark.parametrize(
-    ("path", "place"),
-    [
-        ("program[0-14:12.3]/get_order", (14, "12")),
-        ("program[0.2.1-3:7.1]/approve_pay@2", (3, "7")),
-        ("program[0-3:value.1]/pay", (3, "value")),
-        ("each[3]/fetch", None),
-        ("program", None),
-    ],
-)
-def test_the_path_of_a_step_has_its_line_and_column(path: str, place: Any) -> None:
-    assert place_of_step(path) == place
 
 
 def test_an_outline_passes_as_json_and_is_no_part_of_the_document_or_the_fingerprint() -> None:

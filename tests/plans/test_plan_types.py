@@ -15,6 +15,7 @@ from ropewalk import App, tool
 from ropewalk.app.plan_readers import HERE
 from ropewalk.app.plan_tools import with_tools
 from ropewalk.notations.plan.check import types_of
+from ropewalk.plans.check.types import TypeCheck
 
 from .oracle import World, run_python, tools_of
 from .programs import Writer
@@ -156,6 +157,7 @@ RIGHT = [
     "x = 1\nasync def show():\n    return x.upper()\nx = 'a'\nreturn await show()",
     "def show():\n    return x.upper()\nasync def f():\n    x = 1\n    return show(), x\nx = 'a'\nreturn await f()",
     # names
+    "xs = [(n, y)[0] for n in []]\ny = 1\nreturn xs",
     "for n in range(3):\n    if n:\n        print(last)\n    last = n",
     "if await anything(1):\n    x = 1\nreturn x",
     "xs = [t for n in [1, 2] if (t := n * 2) > 2]\nreturn t",
@@ -323,3 +325,19 @@ def changed(tree: ast.Module, index: int, change: Callable[[Any], None]) -> str:
     tree = copy.deepcopy(tree)
     change(list(ast.walk(tree))[index])
     return ast.unparse(tree)
+
+
+@pytest.mark.parametrize(
+    "around",
+    ["f(x={})", "await asyncio.gather(*[{}])", "xs.sort(key=lambda x: {})", "({} if xs else 1)", "sorted([{}])"],
+)
+def test_the_check_looks_at_nested_calls_once(around: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "1"
+    for _ in range(18):
+        code = around.replace("{}", code)
+    tree = ast.parse(f"xs = []\ndef f(x):\n    return x\nasync def main():\n    return {code}")
+    looked: list[object] = []
+    look = TypeCheck.type_of
+    monkeypatch.setattr(TypeCheck, "type_of", lambda self, *args: looked.append(0) or look(self, *args))
+    TypeCheck(tree, {}, lambda tool: None, None).run()
+    assert len(looked) < 2_000

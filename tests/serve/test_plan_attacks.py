@@ -65,10 +65,9 @@ def test_an_attack_ends_as_an_invalid_or_failed_program(served: Served, operatio
 
 
 def test_a_document_cannot_say_that_a_person_wrote_it(served: Served) -> None:
-    body = {"document": {"kind": "plan", "code": ATTACKS["unpacking a lambda"]}, "wait": 60}
+    body = {"document": {"kind": "plan", "code": "x = 0\nwhile True:\n    x += 1"}, "wait": 60}
     answered = while_answering(served, lambda: served.post("/api/runs", body, timeout=BOUND))
-    assert answered.status_code == 422, answered.text
-    assert "processor time" in answered.text
+    assert "0.4 seconds of processor time" in answered.text  # which only a child has
 
 
 def test_sigterm_ends_the_server_while_a_program_burns(tmp_path: Path) -> None:

@@ -327,3 +327,29 @@ def test_a_node_with_a_timeout_waits_no_longer_for_an_answer(tmp_path: Path, web
             assert wait["due"] is not None
 
     asyncio.run(case())
+
+
+@pytest.mark.parametrize("origin", [{}, {"origin": "model"}], ids=["person", "model"])
+def test_a_question_inside_a_program_is_a_wait_that_survives_its_process(
+    origin: dict[str, str], tmp_path: Path, web: HttpServer
+) -> None:
+    lab = Lab(tmp_path, "http-2026-07-28", web)
+    code = "import asyncio\nservice: str\nname = service.lower()\nawait asyncio.gather(asker.deploy(service=name))"
+    plan = {"kind": "plan", "name": "deploys", "code": code, **origin}
+
+    async def case() -> None:
+        async with lab.app() as app:
+            first = await app.run(plan, {"service": "Shop"}, run_id="r", park=True)
+            assert first.status == "waiting", first
+            [wait] = app.runs.waiting("r")
+            assert wait["question"]["message"] == "Which branch of shop?"
+            app.runs.send("r", wait["event"], {"branch": "next"})
+        async with lab.app() as app:  # another process, another server process
+            assert (await app.resume("r", park=True)).status == "waiting"
+            [wait] = app.runs.waiting("r")
+            assert wait["question"]["message"] == "Deploy shop?"
+            app.runs.send("r", wait["event"], {"sure": True})
+            done = await app.resume("r", park=True)
+            assert done.status == "completed", done
+
+    asyncio.run(case())

@@ -20,7 +20,16 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 
-from ..errors import DefinitionChanged, InvalidValue, NoExecutor, RopewalkError, RunBusy, RunExists, StoreError
+from ..errors import (
+    BudgetExceeded,
+    DefinitionChanged,
+    InvalidValue,
+    NoExecutor,
+    RopewalkError,
+    RunBusy,
+    RunExists,
+    StoreError,
+)
 from ..events import Event
 from ..fast_dataclass import dataclass
 from ..ir import Flow
@@ -346,9 +355,7 @@ class Engine:
         try:
             if log.resumed:
                 _check_resumable(job, log.run)
-            if (begins := getattr(job.caller, "begins", None)) is not None:
-                await begins(log.run, self.store)
-            late = await budgets.begin(job, log.run, self.store)
+            late = await _begin(job, log.run, self.store)
             program = self.program(job)
             run = self._make_run(program, job, log, log.run.spent if log.resumed else 0.0)
         except BaseException:
@@ -536,6 +543,13 @@ async def _recorded(job: Job, run: Run, ending: Ending) -> tuple[dict[str, Json]
 
 class _Abandoned(Exception):
     """The task that executed a run was cancelled; whoever waits for the run takes over."""
+
+
+async def _begin(job: Job, row: RunRow, store: Store) -> BudgetExceeded | None:
+    """Begin a run unless its caller refuses, and return the error if its time ends by a budget."""
+    if (begins := getattr(job.caller, "begins", None)) is not None:
+        await begins(row, store)
+    return await budgets.begin(job, row, store)
 
 
 def _check_resumable(job: Job, row: RunRow) -> None:

@@ -135,8 +135,9 @@ class Guard:
         if ended.status not in _STATUSES or not is_known or ended.line < 0:
             raise Forged
         for problem in ended.problems:
-            types = {"line": int, "column": int, "message": str}
-            if type(problem) is not dict or {name: type(item) for name, item in problem.items()} != types:
+            types = {"suggestion": str, "line": int, "column": int, "message": str}
+            fields = {"suggestion": "", **problem} if type(problem) is dict else {}
+            if {name: type(item) for name, item in fields.items()} != types:
                 raise Forged
 
 

@@ -78,6 +78,7 @@ class LocalPlayer:
 
     async def start(self, replayed: int | None) -> Sequence[m.Message]:
         """Begin the program."""
+        messages: Sequence[m.Message]
         self._machine, messages = self._begin()
         return messages
 

@@ -82,7 +82,8 @@ class _Nodes:
         names: Names = {}
         for name in self._inputs:
             certain = of_schema(self._schema.get(name))
-            known = certain if name in self._required else either([certain, NONE])
+            is_given = name in self._required or "default" in (self._schema.get(name) or {})
+            known = certain if is_given else either([certain, NONE])
             names[name] = Value(Ref("input", (name,)), known)
         if body and isinstance(body[-1], ast.Expr):
             body = [*body[:-1], ast.copy_location(ast.Return(body[-1].value), body[-1])]

@@ -38,7 +38,7 @@ _AT_ONCE: Final = frozenset(("asyncio.gather", "asyncio.as_completed", "asyncio.
 _TRANSPARENT_DECORATORS: Final = frozenset(
     ("classmethod", "dataclass", "dataclasses.dataclass", "property", "staticmethod")
 )
-_NO_PARTS: Final = frozenset(("annotation", "ctx", "op", "ops", "returns", "type_comment"))
+_NO_PARTS: Final = frozenset(("ctx", "op", "ops", "type_comment"))
 
 
 def outline_of(tree: ast.Module, text: str, tools: Mapping[str, str]) -> Outline:
@@ -126,9 +126,10 @@ class _Reader:
             case ast.If():
                 yield from self._if(node)
             case ast.For() | ast.AsyncFor():
-                yield from self._expressions(node.iter, node.target)
+                yield from self._expression(node.iter)
                 title = f"for {self._title(node.target, node.iter)}"
-                yield Loop(title, self._size(node.iter), tuple(self._block(node.body)), _place(node))
+                body = (*self._expression(node.target), *self._block(node.body))
+                yield Loop(title, self._size(node.iter), body, _place(node))
                 yield from self._block(node.orelse)
             case ast.While():
                 body = (*self._expressions(node.test), *self._block(node.body))
@@ -166,10 +167,11 @@ class _Reader:
 
     def _try(self, node: ast.Try | ast.TryStar) -> Iterator[Item]:
         arms = []
+        body: list[Item] = self._block(node.body)
         for handler in node.handlers:
+            body += self._expressions(*([handler.type] if handler.type else ()))
             title = "except" if handler.type is None else f"except {self._title(handler.type)}"
             arms.append((title, tuple(self._block(handler.body))))
-        body: list[Item] = self._block(node.body)
         if isinstance(node, ast.TryStar):  # more than one handler may run
             body += [item for _, arm in arms for item in arm]
         elif arms:
@@ -177,8 +179,7 @@ class _Reader:
         yield Group("try", (*body, *self._block(node.orelse), *self._block(node.finalbody)), _place(node))
 
     def _with(self, node: ast.With | ast.AsyncWith) -> Iterator[Item]:
-        for item in node.items:
-            yield from self._expressions(item.context_expr)
+        yield from self._expressions(*node.items)
         title = f"with {self._title(node.items[0].context_expr)}"
         at_once = any(self._is_task_group(item.context_expr) for item in node.items)
         yield Group(title, tuple(self._block(node.body)), _place(node), at_once)
@@ -194,7 +195,7 @@ class _Reader:
 
     def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Item]:
         """Read the defaults and decorators of a function; a decorator may call the function."""
-        yield from self._expressions(*node.decorator_list, node.args)
+        yield from self._expressions(*node.decorator_list, node.args, *([node.returns] if node.returns else ()))
         if any(ast.unparse(item).partition("(")[0] not in _TRANSPARENT_DECORATORS for item in node.decorator_list):
             yield self._value_of_function(node.name, _place(node))
 

@@ -113,13 +113,16 @@ class TypeCheck:
         self.warnings: list[Problem] = []
         self.result: Type = None
         self.env = self._inputs.copy()
-        self._quiet = self._expecting = 0
+        self._quiet = self._expecting = self._in_comprehension = 0
         self._calls = 0
         self._stack: list[FunctionNode] = []
         self._called: set[FunctionNode] = set()
         self._defined: list[Function] = []
         self._returned: list[Type] = []
         self._bound: list[dict[str, Type]] = []
+        # The arguments of the call that was looked at last.
+        self._words: dict[str | None, Type] = {}
+        self._spread: list[Type] = []
 
     def run(self) -> None:
         """Check the whole program, and the functions that nothing calls."""
@@ -446,7 +449,8 @@ class TypeCheck:
 
     def _name(self, node: ast.Name, env: Env) -> Type:
         name = node.id
-        if name not in env and name in env.scope.names and name not in self._imports:
+        is_unset = name not in env and name in env.scope.names and name not in self._imports
+        if is_unset and not self._in_comprehension:  # which may have nothing to go over
             self._report_operation(node, f"'{name}' is read before it has a value")
             return None
         return env.find(name)
@@ -644,6 +648,7 @@ class TypeCheck:
 
     def _comprehension(self, node: Any, env: Env) -> Type:
         inner = env.copy()
+        self._in_comprehension += 1
         for part in node.generators:
             element = self._element(self.type_of(part.iter, inner), part.iter)
             self._bind_quietly(part.target, element, inner)
@@ -653,9 +658,11 @@ class TypeCheck:
         if isinstance(node, ast.DictComp):
             self.type_of(node.key, inner)
             self.type_of(node.value, inner)
+            self._in_comprehension -= 1
             self._bind_walruses(node, inner, env)
             return OBJECT
         element = self.type_of(node.elt, inner)
+        self._in_comprehension -= 1
         self._bind_walruses(node, inner, env)
         return None if isinstance(node, ast.SetComp) else Each(element)
 
@@ -720,34 +727,30 @@ class TypeCheck:
             self._report_operation(node, f"{what} is {describe_kinds(kinds_of(called))}; it cannot be called")
         return None
 
-    def _arguments(self, node: ast.Call, env: Env) -> list[Type]:
-        """Return the types of the positional arguments."""
-
-        # A lambda gets the elements of the list before it.
+    def _arguments(self, node: ast.Call, env: Env, *before: Type) -> list[Type]:
+        """Return the types of the positional arguments; a lambda gets the elements of the list before it."""
         parts = [part.value if isinstance(part, ast.Starred) else part for part in node.args]
         others = [part for part in parts if not isinstance(part, ast.Lambda)]
         known = {id(part): self.type_of(part, env) for part in others}
-        elements = [self._items(known[id(part)]) for part in others if kinds_of(known[id(part)]) == ARRAY]
+        elements = [*before]
+        elements += [self._items(known[id(part)]) for part in others if kinds_of(known[id(part)]) == ARRAY]
+        words: dict[str | None, Type] = {}
         for keyword in node.keywords:
             if isinstance(keyword.value, ast.Lambda):
                 self._lambda(keyword.value, env, *elements[:1])
             else:
-                self.type_of(keyword.value, env)
+                words[keyword.arg] = self.type_of(keyword.value, env)
         for part in parts:
             if isinstance(part, ast.Lambda):
                 known[id(part)] = self._lambda(part, env, *elements)
-        if any(isinstance(part, ast.Starred) for part in node.args):
-            return [None]
-        return [known[id(part)] for part in parts]
+        # Kept, because a second look at nested calls would double the work for each of them.
+        self._words, self._spread = words, [known[id(part)] for part in parts]
+        return [None] if any(isinstance(part, ast.Starred) for part in node.args) else self._spread
 
     def _method(self, node: ast.Call, function: ast.Attribute, env: Env) -> Type:
         holder = self.type_of(function.value, env)
         kinds = kinds_of(holder)
-        if isinstance(function.value, ast.Name) and function.attr == "sort":
-            for keyword in node.keywords:
-                if isinstance(keyword.value, ast.Lambda):
-                    self._lambda(keyword.value, env, self._items(holder))
-        args = self._arguments(node, env)
+        args = self._arguments(node, env, *([self._items(holder)] if function.attr == "sort" else []))
         is_method = any(kinds & kind and function.attr in names for kind, names in METHODS_OF_KINDS.items())
         if isinstance(holder, Opaque):
             self._member(function, holder, function.attr, True)
@@ -779,14 +782,11 @@ class TypeCheck:
             return Task(None, is_started=True)
         if not any(isinstance(part, ast.Starred) for part in node.args):
             return Task(results, is_started=True)
-        return Task(self._gathered(node, env), is_started=True)
+        return Task(self._gathered(), is_started=True)
 
-    def _gathered(self, node: ast.Call, env: Env) -> Type:
+    def _gathered(self) -> Type:
         """Return the type of the list of results of `gather(*tasks)`."""
-        if len(node.args) > 1:
-            return ARRAY
-        with self._silent():
-            item = self._items(self.type_of(node.args[0].value, env))  # type: ignore[attr-defined]
+        item = self._items(self._spread[0]) if len(self._spread) == 1 else None
         return Each(item.of) if type(item) is Task else ARRAY
 
     def _local(self, function: Function, node: ast.Call, env: Env) -> Type:
@@ -800,10 +800,7 @@ class TypeCheck:
         if not any(isinstance(part, ast.Starred) for part in node.args):
             names = [part.arg for part in (*takes.posonlyargs, *takes.args)]
             own |= dict(zip(names, args, strict=False))
-        for keyword in node.keywords:
-            if keyword.arg in own and not isinstance(keyword.value, ast.Lambda):
-                with self._silent():
-                    own[keyword.arg] = self.type_of(keyword.value, env)
+        own |= {name: known for name, known in self._words.items() if name in own}  # type: ignore[misc]
         self._called.add(function.node)
         self._calls += 1
         is_async = isinstance(function.node, ast.AsyncFunctionDef)

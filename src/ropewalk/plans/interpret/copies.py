@@ -52,8 +52,9 @@ def _encoder() -> Callable[[Any, int], Iterable[str]]:
     made = json.JSONEncoder(allow_nan=False, default=_other, check_circular=False)  # `measure` refused cycles
     if c_make_encoder is None:
         return lambda value, level: made.encode(value)
-    encode: Callable[[Any, int], Iterable[str]]
-    encode = c_make_encoder(None, _other, encode_basestring_ascii, None, ": ", ", ", False, False, False)
+    encode: Callable[[Any, int], Iterable[str]] = c_make_encoder(
+        None, _other, encode_basestring_ascii, None, ": ", ", ", False, False, False
+    )
     return encode
 
 
