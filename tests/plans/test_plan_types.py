@@ -157,6 +157,7 @@ RIGHT = [
     "x = 1\nasync def show():\n    return x.upper()\nx = 'a'\nreturn await show()",
     "def show():\n    return x.upper()\nasync def f():\n    x = 1\n    return show(), x\nx = 'a'\nreturn await f()",
     # names
+    "xs = [(n, y)[0] for n in []]\ny = 1\nreturn xs",
     "for n in range(3):\n    if n:\n        print(last)\n    last = n",
     "if await anything(1):\n    x = 1\nreturn x",
     "xs = [t for n in [1, 2] if (t := n * 2) > 2]\nreturn t",

@@ -113,7 +113,7 @@ class TypeCheck:
         self.warnings: list[Problem] = []
         self.result: Type = None
         self.env = self._inputs.copy()
-        self._quiet = self._expecting = 0
+        self._quiet = self._expecting = self._in_comprehension = 0
         self._calls = 0
         self._stack: list[FunctionNode] = []
         self._called: set[FunctionNode] = set()
@@ -449,7 +449,8 @@ class TypeCheck:
 
     def _name(self, node: ast.Name, env: Env) -> Type:
         name = node.id
-        if name not in env and name in env.scope.names and name not in self._imports:
+        is_unset = name not in env and name in env.scope.names and name not in self._imports
+        if is_unset and not self._in_comprehension:  # which may have nothing to go over
             self._report_operation(node, f"'{name}' is read before it has a value")
             return None
         return env.find(name)
@@ -647,6 +648,7 @@ class TypeCheck:
 
     def _comprehension(self, node: Any, env: Env) -> Type:
         inner = env.copy()
+        self._in_comprehension += 1
         for part in node.generators:
             element = self._element(self.type_of(part.iter, inner), part.iter)
             self._bind_quietly(part.target, element, inner)
@@ -656,9 +658,11 @@ class TypeCheck:
         if isinstance(node, ast.DictComp):
             self.type_of(node.key, inner)
             self.type_of(node.value, inner)
+            self._in_comprehension -= 1
             self._bind_walruses(node, inner, env)
             return OBJECT
         element = self.type_of(node.elt, inner)
+        self._in_comprehension -= 1
         self._bind_walruses(node, inner, env)
         return None if isinstance(node, ast.SetComp) else Each(element)
 
