@@ -22,7 +22,6 @@ from ...journal.protocol import NO_STEPS, Entry, RunRow, Store, iso
 from ...values import Json
 from ..pinned_definition import MOST_PARTS, require_run
 from .instances import without_attempts
-from .program_rows import row_of
 
 EVENT_OF = {
     "call": "node.finished",
@@ -250,6 +249,8 @@ def events_of(run_id: str, history: Iterable[Entry], cutoff: float = 0.0) -> Ite
 
 
 def _is_printed(entry: Entry) -> bool:
+    from .program_rows import row_of  # only programs have rows
+
     return isinstance(entry.data, list) and row_of(entry).kind == "printed"
 
 
@@ -260,6 +261,8 @@ def event_of(run_id: str, entry: Entry, cutoff: float = 0.0) -> Event:
     if kind == "run.retried":
         data = {name: value for name, value in data.items() if name not in ("failed", "failedCount")}
     if kind == "node.printed":
+        from .program_rows import row_of
+
         data = {"text": json.loads(row_of(entry).value)}
     if kind == "node.finished":
         data = {"ms": round((entry.ended - entry.started) * 1000, 3)}
