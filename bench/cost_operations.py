@@ -58,8 +58,9 @@ def same(value: Any) -> Any:
 
 
 EXPRESSIONS: dict[str, str] = {
-    "base64": "base64(input.s)", "dataUri": "dataUri(input.s)", "has": "has(input.d)", "required": "required(input.d)", "exists": "exists(input.d)",
-    "coalesce": "coalesce(null, input.d)", "length": "length(input.s)", "size": "size(input.l)",
+    "base64": "base64(input.s)", "dataUri": "dataUri(input.s)", "has": "has(input.d)", "exists": "exists(input.d)",
+    "coalesce": "coalesce(null, input.d)", "required": "required(input.d)",
+    "length": "length(input.s)", "size": "size(input.l)",
     "contains": "contains(input.t, 'no')", "startsWith": "startsWith(input.s, input.s)",
     "endsWith": "endsWith(input.s, input.s)", "lower": "lower(input.s)", "upper": "upper(input.s)",
     "trim": "trim(input.s)", "replace": "replace(input.s, 'a', 'xyz')", "split": "split(input.s, ' ')",

@@ -249,9 +249,13 @@ def events_of(run_id: str, history: Iterable[Entry], cutoff: float = 0.0) -> Ite
 
 
 def _is_printed(entry: Entry) -> bool:
-    from .program_rows import row_of  # only programs have rows
+    return isinstance(entry.data, list) and _row(entry).kind == "printed"
 
-    return isinstance(entry.data, list) and row_of(entry).kind == "printed"
+
+def _row(entry: Entry) -> Any:
+    from .program_rows import row_of  # only runs of programs have rows
+
+    return row_of(entry)
 
 
 def event_of(run_id: str, entry: Entry, cutoff: float = 0.0) -> Event:
@@ -261,9 +265,7 @@ def event_of(run_id: str, entry: Entry, cutoff: float = 0.0) -> Event:
     if kind == "run.retried":
         data = {name: value for name, value in data.items() if name not in ("failed", "failedCount")}
     if kind == "node.printed":
-        from .program_rows import row_of
-
-        data = {"text": json.loads(row_of(entry).value)}
+        data = {"text": json.loads(_row(entry).value)}
     if kind == "node.finished":
         data = {"ms": round((entry.ended - entry.started) * 1000, 3)}
         if entry.kind == "call" or entry.data is not None:  # the value of a node with a block is not recorded
