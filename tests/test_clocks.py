@@ -22,7 +22,6 @@ ALLOWED: dict[str, tuple[int, str]] = {
     "engine/test_engine_cancel.py": (2, "virtual time"),
     "engine/test_engine_journal.py": (7, "virtual time"),
     "engine/test_engine_late.py": (1, "a tool that holds the loop beyond its timeout"),
-    "engine/test_program_op.py": (1, "a tool that is cancelled"),
     "engine/test_engine_parking.py": (3, "the time of a wait is taken off the time that has passed"),
     "engine/test_engine_time.py": (2, "virtual time; a tool that takes a moment"),
     "engine/test_engine_turns.py": (1, "a tool that outlives its timeout"),
