@@ -260,7 +260,7 @@ async def test_a_call_that_is_cancelled_at_once_has_begun_as_in_python(durable: 
 
     async def slow(n: int) -> int:
         begun.append(n)
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
         return n
 
     text = "t = asyncio.create_task(slow(1))\nawait asyncio.sleep(0)\nt.cancel()\nasyncio.create_task(slow(2))"

@@ -156,7 +156,11 @@ async def advance(folder: Path, process: int, dies_after: float | None) -> None:
     notes = Notes(folder, process, dies_after)
     setting = json.loads((folder / "setting.json").read_text())
     async with App(setting["store"], tools=tools_of(notes)) as app:
-        recorded = [key for run in setting["documents"] for key in recorded_calls(app.store, run)]
+        rows = [app.store.get_run(run) for run in setting["documents"]]
+        recorded = {
+            "interrupted": sum(row is not None and row.ended_at is None for row in rows),
+            "calls": [key for run in setting["documents"] for key in recorded_calls(app.store, run)],
+        }
         (folder / f"recorded-{process}.json").write_text(json.dumps(recorded))
         await asyncio.gather(*(bring_to_end(app, notes, *item) for item in setting["documents"].items()))
         if dies_after is not None:
@@ -238,15 +242,17 @@ class Campaign:
             if note["word"] == "succeeded" and succeeded[place] > calls.get(note["key"], 1):
                 self.faults.append(f"{place} is called again in one process, although it has succeeded")
         for process in sorted({process for process, _ in begun}):
-            known = set(json.loads((self.folder / f"recorded-{process}.json").read_text()))
+            recorded = json.loads((self.folder / f"recorded-{process}.json").read_text())
+            known = set(recorded["calls"])
+            self.counts["interrupted runs"] += recorded["interrupted"]
             self.counts["recorded calls at starts"] += len(known)
             again = {key for number, key in begun if number == process and key in known and calls.get(key, 1) == 1}
             self.faults += [f"{key} is recorded, and process {process} calls it again" for key in sorted(again)]
         made = {key for _, key in succeeded}
         self.counts["calls"] += len(made)
         for run, document in self.documents.items():
-            recorded = recorded_calls(store, run)
-            self.faults += [f"{key} is recorded, and no call has succeeded" for key in recorded if key not in made]
+            keys = recorded_calls(store, run)
+            self.faults += [f"{key} is recorded, and no call has succeeded" for key in keys if key not in made]
             self._compare(store, run, document["code"])
 
     def _compare(self, store: Store, run: str, text: str) -> None:

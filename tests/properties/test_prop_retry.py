@@ -18,7 +18,7 @@ from properties.made_flows import FLAKY, World, answer, brief, flows, spoil
 from properties.reference import Reference
 from ropewalk.app.runs.instances import Instances
 from ropewalk.app.runs.rerun import plan_retry
-from ropewalk.app.runs.rerun_plan import RerunPlan, latest_failures
+from ropewalk.app.runs.rerun_plan import latest_failures
 from ropewalk.engine.engine import Engine
 from ropewalk.ir import NO_POLICY, Flow, Graph, Node, OnError, bodies
 from ropewalk.journal.memory import MemoryStore
@@ -169,6 +169,4 @@ def test_from_any_node_only_what_depends_on_it_is_called_again(made: Flow, seed:
 
 
 def test_nothing_is_done_again_of_a_run_in_which_nothing_failed() -> None:
-    cone = RerunPlan()
     assert list(latest_failures(Instances(Graph(nodes=()), [Entry("a", "call")]))) == []
-    assert cone.keys_to_forget([Entry("a", "call")]) == []

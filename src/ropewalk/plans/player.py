@@ -37,7 +37,7 @@ class Player(Protocol):
 
 
 class Host(Protocol):
-    """What executes the steps that a session begins."""
+    """Executes the steps that a session begins."""
 
     async def commits(self) -> None:
         """Wait until every row so far is committed."""

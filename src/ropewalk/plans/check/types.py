@@ -800,7 +800,7 @@ class TypeCheck:
         if not any(isinstance(part, ast.Starred) for part in node.args):
             names = [part.arg for part in (*takes.posonlyargs, *takes.args)]
             own |= dict(zip(names, args, strict=False))
-        own |= {name: known for name, known in self._words.items() if name in own}  # type: ignore[misc]
+        own |= {name: known for name, known in self._words.items() if name in own}
         self._called.add(function.node)
         self._calls += 1
         is_async = isinstance(function.node, ast.AsyncFunctionDef)
