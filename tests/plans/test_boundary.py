@@ -193,6 +193,16 @@ async def test_no_more_programs_compute_at_once_than_the_pool_allows() -> None:
     pool.close()
 
 
+async def test_a_question_that_blocks_a_loop_waits_for_no_program_of_this_loop() -> None:
+    pool = Pool(most=1, limits=Limits(cpu=60, wall=600))
+    async with pool.lease():
+        with pool.lease_sync() as child:
+            assert child.converse_sync(iter([{"service": "echo", "value": 1}])) == 1  # type: ignore[arg-type]
+        assert pool.leases == 1
+    assert pool.leases == 0
+    pool.close()
+
+
 def test_threads_with_loops_of_their_own_share_the_pool() -> None:
     results: list[Any] = []
 
