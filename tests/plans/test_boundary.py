@@ -17,7 +17,7 @@ import pytest
 
 from patience import wait_until
 from ropewalk import App, tool
-from ropewalk.app.plan_readers import with_origin
+from ropewalk.app.plan_readers import judged, with_origin
 from ropewalk.errors import InvalidFlow
 from ropewalk.plans import messages as m
 from ropewalk.plans.boundary import frames
@@ -265,6 +265,26 @@ def test_a_forked_process_has_a_pool_of_its_own() -> None:
 async def test_a_plan_from_outside_is_read_and_computed_in_children() -> None:
     for document in ({"kind": "plan", "code": "x = 1"}, {"code": "x = 1"}):
         assert with_origin(document) == {**document, "origin": "model"}
+
+
+PROBLEM = {"path": "code", "message": "x"}
+FORGED: list[tuple[str, Any]] = [
+    ("names", {"names": [1], "values": []}),
+    ("names", ["search"]),
+    ("compile", {"problems": [{"message": "x"}]}),
+    ("compile", {"problems": ["x"]}),
+    ("compile", {"input": 3, "outline": {}}),
+    ("compile", {}),
+    ("compile", None),
+    ("types", [[PROBLEM], {}]),
+    ("types", [[PROBLEM], [{}], None]),
+]
+
+
+@pytest.mark.parametrize(("service", "answer"), FORGED)
+def test_the_parent_refuses_answers_that_no_child_gives(service: str, answer: Any) -> None:
+    with pytest.raises(ProgramStopped, match="what no program can ask for"):
+        judged({"service": service}, answer)
 
 
 # --- no raw exception leaves a check -----------------------------------------------------------

@@ -114,7 +114,7 @@ class ReaderElsewhere:
         if not known:
             try:
                 with pool().lease_sync() as child:
-                    answer = child.converse_sync(_conversation(message, cards))
+                    answer = judged(message, child.converse_sync(_conversation(message, cards)))
             except ProgramStopped as error:
                 answer = error
             self._keep(key, answer)
@@ -126,7 +126,7 @@ class ReaderElsewhere:
             return
         try:
             async with pool().lease() as child:
-                answer: Any = await child.converse(_conversation(message, cards))
+                answer: Any = judged(message, await child.converse(_conversation(message, cards)))
         except ProgramStopped as error:
             answer = error
         self._keep(key, answer)
@@ -204,6 +204,24 @@ async def prepare(document: Mapping[str, Any], cards: Any, effects: Mapping[str,
 
 
 # --- what a child answers ----------------------------------------------------------------------
+
+
+def judged(message: Mapping[str, Any], answer: Any) -> Any:
+    """Return the answer of a child; raise ProgramStopped for one that no child of ours gives."""
+    match message["service"], answer:
+        case "names", {"names": list(names), "values": list(values)} if all(type(one) is str for one in names + values):
+            return answer
+        case "compile", {"problems": list(problems)} if all(map(_is_problem, problems)):
+            return answer
+        case "compile", {"input": dict() | None, "outline": _}:
+            return answer
+        case "types", [list(wrong), list(doubtful), _] if all(map(_is_problem, wrong + doubtful)):
+            return answer
+    raise ProgramStopped("forged", Limits())
+
+
+def _is_problem(fields: Any) -> bool:
+    return isinstance(fields, dict) and all(isinstance(fields.get(name), str) for name in ("path", "message"))
 
 
 def _problem(fields: Mapping[str, Any]) -> Problem:
