@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -80,7 +81,8 @@ def cut_everywhere(program: Program, make: Callable[[], Simulation], rows: list[
             continue
         assert (resumed, more) == (outcome, rows), cut
         assert simulated.paths == whole.paths
-        assert simulated.printed == whole.printed
+        if rows[cut - 1].kind != "printed":  # its process died between the record of a text and the log
+            assert simulated.printed == whole.printed
     return max(len(rows) - 1, 0)
 
 
@@ -117,7 +119,11 @@ def test_a_retry_calls_nothing_again_that_succeeded(scale: Scale, seed: int) -> 
             journal = r.retry(rows, outcome.failed)
             outcome, rows = simulated.run(program, rows=journal)
             retries += 1
-            assert len(set(simulated.paths)) == len(simulated.paths), number
+            # Another step with the same tool and arguments may take a result before the step that got it.
+            known = [row for row in rows if row.kind == "call" and row.status in ("ok", "late")]
+            known += r.unclaimed(rows, lambda tool: True)
+            made = Counter((tool, json.dumps(arguments)) for tool, arguments in simulated.performed)
+            assert made == Counter((row.name, row.arguments) for row in known), number
             for cut in range(len(journal), len(rows)):
                 cuts += 1
                 again = Simulation(PARAMETERS, world())
