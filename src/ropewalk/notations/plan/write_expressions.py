@@ -162,9 +162,6 @@ class ExpressionWriter:
             return written
         if name in _ARITHMETIC:
             return self._arithmetic(name, [self.value(arg) for arg in args])
-        # Such a function belongs to a compiled plan, and its text is in that plan only.
-        if name.startswith("py:"):
-            raise ExpressionError("is computed by a plan whose text this flow does not hold; convert the plan itself")
         if name not in _FUNCTIONS:
             shown = f"the function {name}" if name.isidentifier() else f"the operator {name}"
             raise ExpressionError(f"{shown} has no equal in a plan, in `{brief(expr)}`")

@@ -11,7 +11,7 @@ from ...check.arguments import FitChecker
 from ...check.types import Either, Sub, Type
 from ...expr.ast import Arr, Expr, Fn, Lit, Obj
 
-_OPAQUE: Final = Fn("py:value", ())
+_OPAQUE: Final = Fn("value", ())
 
 
 @lru_cache(maxsize=64)
