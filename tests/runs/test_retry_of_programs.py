@@ -88,6 +88,17 @@ async def test_a_retry_after_a_retry_keeps_what_succeeded_in_between(tmp_path: P
     )
 
 
+@pytest.mark.parametrize("contained", [False, True])
+async def test_a_step_finds_its_result_also_if_an_earlier_call_was_the_same(contained: bool, tmp_path: Path) -> None:
+    text = "await pay(1)\ntry:\n    await check(2)\nexcept ToolError:\n    await pay(1)\n    raise"
+    tools = ScriptedTools(pay=lambda n: n, check=fails("busy"))
+    async with App(tmp_path / "s.db") as app:
+        await app.run(document(text, contained), executor=tools, run_id="r")
+        for _ in range(2):
+            assert (await app.runs.retry("r", executor=tools))["status"] == "failed"
+    assert calls(tools) == [("pay", 1), ("check", 2), ("pay", 1), ("check", 2), ("check", 2)]
+
+
 WORKERS = """
 import asyncio
 items, failures = [1, 2, 3], []

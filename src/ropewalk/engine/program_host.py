@@ -160,7 +160,7 @@ class ProgramHost:
             elif status in _FAILED:
                 self._failures[path] = failed = failure_from_json(value[0])
                 value = [json.dumps(failure_in_program(failed))]
-            rows.append(Row(path, kind, name, arguments, status, value[0], after))
+            rows.append(Row(path, kind, name, arguments, status, value[0], after, taken=len(value) > 1))
         self._rows = len(rows)
         return rows
 
@@ -197,6 +197,8 @@ class ProgramHost:
                 data.append(failure_to_json(self._failures[row.path]))
             elif row.kind == "printed":
                 data.append(json.dumps(self._run.redact(json.loads(row.value))))
+            elif row.taken:
+                data += [row.value, True]
             elif not self._has_entry:
                 data.append(row.value)
             self._has_entry = False

@@ -53,6 +53,7 @@ class Row:
     # status: How it ended; the table of this module lists the words.
     # value: The value as JSON.
     # after: How many rows the program knew when it requested the step.
+    # taken: Whether the result is that of an offer.
 
     path: str
     kind: str
@@ -61,6 +62,7 @@ class Row:
     status: str
     value: str = "null"
     after: int = field(default=0, compare=False)
+    taken: bool = field(default=False, compare=False)
 
     def to_json(self) -> list[Json]:
         """Return the row as a JSON array."""
@@ -131,7 +133,8 @@ def retry(rows: Sequence[Row], failed: Iterable[str]) -> list[Row]:
 
 def _offers(rows: Iterable[Row]) -> Iterator[Row]:
     for row in rows:
-        if row.kind in ("call", "question") and row.status in _SUCCEEDED:
+        # The offer that a row has taken is among the rows.
+        if row.kind in ("call", "question") and row.status in _SUCCEEDED and not row.taken:
             yield replace(row, status="offer")
 
 
@@ -156,7 +159,7 @@ def _taken(rows: Sequence[Row]) -> list[Row]:
     offers = Offers(rows)
     taken = []
     for row in rows:
-        if row.status == "ok" and row.kind in ("call", "question"):
+        if row.taken:
             offer = offers.take(row.path, row.key)
             if offer is not None:
                 taken.append(offer)

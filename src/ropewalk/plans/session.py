@@ -238,7 +238,7 @@ class Session:
             else:
                 value = self.ports.recorded(request) if isinstance(request, m.Call) else None
             if value is not None:
-                self._commit_ended(self._row(request, "ok", value))
+                self._commit_ended(replace(self._row(request, "ok", value), taken=offer is not None))
                 continue
             self._running.add(path)
             self.ports.begin(request, self._due(request))
@@ -307,8 +307,8 @@ class Replay:
             if row.kind in ("call", "timer", "question") and row.status in (*DELIVERED, "cancelled"):
                 self._rows.append((number, row))
                 self.expected[row.path] = row
-                if row.kind in ("call", "question") and row.status == "ok":
-                    self.offers.take(row.path, row.key)  # an earlier attempt took it
+                if row.taken:
+                    self.offers.take(row.path, row.key)
 
     def next(self, open_steps: dict[str, m.Request]) -> tuple[int, Row] | None:
         """Return the next recorded delivery, with the number of its row; None after the last one."""

@@ -31,8 +31,10 @@ def row_entries(entries: Iterable[Entry], kind: str = "row") -> dict[str, list[E
 def row_of(entry: Entry) -> Row:
     """Return the row of an entry; the result of a call is in the entry of the call, and not in its row."""
     data: Any = entry.data
-    path, kind, name, arguments, status, after, *value = data  # an offer has the epoch of its retry behind the value
-    return Row(path, kind, name, arguments, status, value[0] if value else "null", after)
+    # Behind the value, an offer has the epoch of its retry, and the row of a step that took one says so.
+    path, kind, name, arguments, status, after, *value = data
+    taken = len(value) > 1 and status != "offer"
+    return Row(path, kind, name, arguments, status, value[0] if value else "null", after, taken)
 
 
 def rows_of(entries: Iterable[Entry]) -> dict[str, list[Row]]:
@@ -70,7 +72,7 @@ def free_offers(rows: Iterable[Row], offers: Iterable[Row]) -> tuple[list[Row], 
     """Return the offers that no row took, and the paths of the steps that took one."""
     rest, taken = Offers(offers), set[str]()
     for row in rows:
-        if row.kind == "call" and row.status == "ok" and rest.take(row.path, row.key) is not None:
+        if row.taken and rest.take(row.path, row.key) is not None:
             taken.add(row.path)
     return rest.left(), taken
 
