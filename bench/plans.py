@@ -1,6 +1,7 @@
 """The figures of plans. Every program runs in an `App`, and Python itself is the judge.
 
     python bench/plans.py gold --set nestful=DIR --set bfcl=DIR --set tau=DIR --set seal=DIR
+    python bench/plans.py graphs --set worf=DIR
     python bench/plans.py random --count 20000
     python bench/plans.py corpus
     python bench/plans.py mutants --count 2000 --set nestful=DIR ...
@@ -14,12 +15,13 @@
     python bench/plans.py all
 
 `gold` runs the plans of public data sets, and `mutants` checks them with one fault each: `plans_sets.py` and
-`plans_simulators.py` name the sources of the sets. `random` compares programs of Python's grammar with Python, in
-virtual time. `corpus` does so with programs as models and people write them. `checks` measures check and compile.
-`cuts` cuts runs after every row, and `kills` kills real processes on SQLite and Postgres; both are campaigns of the
-tests. `bombs` sends programs that want too much to `ropewalk serve` and `ropewalk mcp --http --plans`. `times` measures
-runs in the process and in a child. `size` counts programs and stubs. `monty` compares the time of the check with
-Monty's (`pip install pydantic-monty`). `all` runs everything that needs no set, unless sets are named.
+`plans_simulators.py` name the sources of the sets. `graphs` runs task graphs (`plans_graphs.py`). `random` compares
+programs of Python's grammar with Python, in virtual time. `corpus` does so with programs as models and people write
+them. `checks` measures check and compile. `cuts` cuts runs after every row, and `kills` kills real processes on SQLite
+and Postgres; both are campaigns of the tests. `bombs` sends programs that want too much to `ropewalk serve` and
+`ropewalk mcp --http --plans`. `times` measures runs in the process and in a child. `size` counts programs and stubs.
+`monty` compares the time of the check with Monty's (`pip install pydantic-monty`). `all` runs everything that needs no
+set, unless sets are named.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import plans_bombs
 import plans_corpus
 import plans_gold
+import plans_graphs
 import plans_monty
 import plans_mutants
 import plans_random
@@ -60,6 +63,8 @@ def gold(options: Options) -> bool:
     """Compile and run the gold plans of each set; print what is excluded, refused or different, and the counts."""
     right = True
     for name, folder in options.set:
+        if name not in SETS:
+            continue
         tally = asyncio.run(plans_gold.compare(SETS[name](folder)))
         print("\n".join([*tally.lines, tally.text(name)]))
         right &= tally.sound == tally.compiled == tally.identical
@@ -103,20 +108,27 @@ def monty(options: Options) -> bool:
 
 def golds_of(options: Options) -> list[plans_gold.Gold]:
     """Return the sequences of all sets."""
-    return [gold for name, folder in options.set for gold in SETS[name](folder)]
+    return [gold for name, folder in options.set if name in SETS for gold in SETS[name](folder)]
 
 
 def folder_of_set(text: str) -> tuple[str, Path]:
     """Return the name and the folder of `NAME=DIR`."""
     name, _, folder = text.partition("=")
-    if name not in SETS or not Path(folder).is_dir():
-        raise argparse.ArgumentTypeError(f"must be NAME=DIR with a name of {', '.join(SETS)} and a folder that exists")
+    if name not in (*SETS, "worf") or not Path(folder).is_dir():
+        names = ", ".join((*SETS, "worf"))
+        raise argparse.ArgumentTypeError(f"must be NAME=DIR with a name of {names} and a folder that exists")
     return name, Path(folder)
 
 
-NEED_SETS = ("gold", "mutants", "size", "monty")
+def graphs(options: Options) -> bool:
+    """Run the task graphs of a folder."""
+    return all(asyncio.run(plans_graphs.compare(folder)) for name, folder in options.set if name == "worf")
+
+
+NEED_SETS = ("gold", "graphs", "mutants", "size", "monty")
 PARTS: dict[str, Callable[[Options], bool]] = {
     "gold": gold,
+    "graphs": graphs,
     "random": lambda options: plans_random.compare(options.count or 20_000, options.seed, options.seconds),
     "corpus": corpus,
     "mutants": mutants,
