@@ -36,8 +36,8 @@ class Graph(NamedTuple):
     @property
     def order(self) -> list[int] | None:
         """The tasks, each behind those that it needs; None for a graph with a cycle or with unknown tasks."""
-        known = set(self.texts)
-        if not known or not known.issuperset(self.needs, *self.needs.values()):
+        named = set(self.needs).union(*self.needs.values())
+        if not self.texts or not named.issubset(self.texts):
             return None
         try:
             return list(TopologicalSorter({n: self.needs.get(n, []) for n in self.texts}).static_order())
