@@ -35,7 +35,7 @@ class Tally:
 
 def timed(text: str) -> str:
     """Return a program whose short times are seconds, so that its timers are in its rows."""
-    return re.sub(r"/ (?:10|20|30)\b", "* 1", text)
+    return re.sub(r"\b0\.0?([1-9])\b", r"\1", re.sub(r"/ (?:10|20|30)\b", "* 1", text))
 
 
 def programs(count: int, seed: int, concurrent: bool) -> Iterator[tuple[int, Program]]:
@@ -43,7 +43,7 @@ def programs(count: int, seed: int, concurrent: bool) -> Iterator[tuple[int, Pro
     while count:
         text = timed(Grammar(seed).program())
         program = Program(text, PARAMETERS, function=True)
-        body = text.partition("queue = asyncio.Queue()")[2]
+        body = text.partition("queue = asyncio.Queue()")[2] or text
         if not program.problems and bool(CONCURRENT.search(body)) is concurrent:
             yield seed, program
             count -= 1

@@ -95,7 +95,7 @@ def test_programs_of_the_grammar_do_what_python_does(scale: Scale, seed: int) ->
 
 def test_the_grammar_makes_every_construct_with_an_await_in_every_place() -> None:
     seen: set[str] = set()
-    for number in range(1_000):
+    for number in range(2_000):
         text = Grammar(number).program()
         seen |= constructs_of(ast.parse("async def main():\n" + textwrap.indent(text, "    ")))
     never = {construct for construct in constructs() if construct.startswith(tuple(NEVER))}
