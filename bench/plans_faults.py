@@ -172,7 +172,11 @@ def without_a_part(code: str) -> Iterator[str]:
 
 TASK = r"create_task|TaskGroup"
 CLASSES: list[tuple[str, str, str]] = [
-    ("a task that is awaited twice calls twice", r"^more", r"(?s)\b(t\d+) = .*(await|gather\().*\b\1\b.*\b\1\b"),
+    (
+        "a task that is awaited twice calls twice",
+        r"^more",
+        r"(?s)\b(t\d+|job|other) = .*(?:await |\()\1\b.*(?:await |\()\1\b",
+    ),
     ("a task begins only when it is awaited", r"^another order", TASK),
     ("a task that nobody awaits never runs", r"^fewer", TASK),
     ("names set in a timed block are lost", r"result", r"asyncio.timeout|wait_for\(f\d"),
