@@ -182,7 +182,11 @@ CLASSES: list[tuple[str, str, str]] = [
     ("names set in a timed block are lost", r"result", r"asyncio.timeout|wait_for\(f\d"),
     ("a shared default value is lost", r"result", r"def f\d.*known="),
     ("sharing depends on the line", r"result", r"; "),
-    ("a slice or a starred target", r"", r"(?m)^\s*\w+\[[^\]]*:.* [-+*]?= |^\s*(\w+, )*\*\w+.* = |for \w+, \*"),
+    (
+        "a slice or a starred target",
+        r"raw|never|failure|result",
+        r"(?m)^\s*\w+\[[^\]]*:.* [-+*]?= |^\s*(\w+, )*\*\w+.* = |for \w+, \*",
+    ),
     ("an element changed by `+=` is lost", r"result", r"\] [-+*]= "),
     (
         "a change through an entry or a method is lost",
