@@ -125,10 +125,14 @@ EXPRESSIONS: Final = {
         asyncio.create_task(save("t", 1)) | asyncio.create_task(save("u", 2)) | asyncio.create_task(later(1))
         asyncio.create_task($coroutine) | asyncio.create_task($coroutine, name="t") | (await later($task))
     """,
-    "pause": """same(value=0) | save("p", 0) | asyncio.sleep(0)""",
+    "function": "plain | (lambda x: x) | (lambda x, y=$int: x - y) | (await later(plain)) | [abs, plain][$int % 2]",
+    "pause": 'same(value=0) | save("p", 0) | asyncio.sleep(0)',
     "seconds": "0 | 0.02 | 0.05 | 0.3 | ($int % 3 / 20)",
 }
 """The expressions of each kind, between bars."""
+
+_NEVER_COPIED: Final = ("coroutine", "task", "function")
+"""The kinds that no tool takes."""
 
 STATEMENTS: Final = """
 a = $int
@@ -140,7 +144,8 @@ a, b = $int, $int
 a, *xs = $list
 (a, b), *_ = [($int, $int), $int]
 [a, b] = $list[:2]
-x, *y = lambda x: x
+x, *y = $function
+out.append($function($int))
 rows[$int % 3] = $list
 rows[$int % 3][0] = $int
 counts[$text] = $int
@@ -536,7 +541,7 @@ class Grammar:
 
     def expression(self, kind: str, depth: int, may_wait: bool) -> str:
         """Return an expression."""
-        if may_wait and depth < self._deepest and kind not in ("coroutine", "task") and self._random.random() < 0.25:
+        if may_wait and depth < self._deepest and kind not in _NEVER_COPIED and self._random.random() < 0.25:
             return self._random.choice(self._awaits).replace("$", self.expression(kind, depth + 1, may_wait))
         is_leaf = depth >= self._deepest or self._random.random() < 0.4
         template = self._random.choice((self._leaves if is_leaf else self._expressions)[kind])
