@@ -188,7 +188,7 @@ CLASSES: list[tuple[str, str, str]] = [
     ("sharing depends on the line", r"result", r"; "),
     (
         "a slice or a starred target",
-        r"raw|never|failure|result",
+        r"raw SyntaxError|never|failure|result",
         r"(?m)^\s*\w+\[[^\]]*:.* [-+*]?= |^\s*(\w+, )*\*\w+.* = |for \w+, \*",
     ),
     ("an element changed by `+=` is lost", r"result", r"\] [-+*]= "),
