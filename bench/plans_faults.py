@@ -10,6 +10,7 @@ The script goes with that compiler.
 from __future__ import annotations
 
 import argparse
+import ast
 import asyncio
 import json
 import re
@@ -208,6 +209,12 @@ def classes_of(found: str, code: str) -> list[str]:
 
 def is_shown(name: str, code: str) -> bool:
     """Return True if a shortened program shows a class of fault that its text may show."""
+    if name == "a slice or a starred target":
+        return any(
+            isinstance(getattr(node, "slice", node), ast.Slice | ast.Starred)
+            and isinstance(getattr(node, "ctx", None), ast.Store)
+            for node in ast.walk(ast.parse(code))
+        )
     return name != "sharing depends on the line" or depends_on_lines(code)
 
 
