@@ -1,12 +1,14 @@
-"""Write the reference pages from the code: docs/reference/commands.md and docs/reference/http.md.
+"""Write the reference pages from the code, docs/reference/commands.md and docs/reference/http.md, and the help of
+commands, src/ropewalk/doors/cli/help.txt.
 
     python scripts/reference.py [FOLDER]
 
-A test holds the pages to what this writes.
+A test holds the files to what this writes.
 """
 
 from __future__ import annotations
 
+import io
 import re
 import sys
 from collections.abc import Iterator
@@ -60,6 +62,21 @@ def _row(argument: Any) -> str:
 
 def _text(text: str) -> str:
     return re.sub(r"\s+", " ", text).replace("|", "\\|").strip()
+
+
+def help_of_commands() -> str:
+    """Return the help of every command and group as the command line prints it, one page after another."""
+    from rich.console import Console
+
+    from ropewalk.doors.cli.commands import COMMANDS, GROUPS, program
+    from ropewalk.doors.cli.help import MARK, WIDTH
+
+    root, pages = program(), list[str]()
+    for words in (*COMMANDS, *GROUPS):
+        text = io.StringIO()
+        root.help_print(words.split(), console=Console(file=text, width=WIDTH, color_system=None, force_terminal=False))
+        pages.append(f"{MARK}{words}\n{text.getvalue()}")
+    return "".join(pages)
 
 
 def http() -> Iterator[str]:
@@ -133,5 +150,12 @@ def main(folder: Path) -> None:
         (folder / name).write_text("\n".join(page()), encoding="utf-8")
 
 
+def write_help() -> None:
+    from ropewalk.doors.cli.help import FILE
+
+    FILE.write_text(help_of_commands(), encoding="utf-8")
+
+
 if __name__ == "__main__":
     main(Path(sys.argv[1]) if len(sys.argv) > 1 else DOCS)
+    write_help()

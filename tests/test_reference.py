@@ -14,6 +14,7 @@ import ropewalk.errors
 import ropewalk.extend
 import ropewalk.toolchain
 from ropewalk import events
+from ropewalk.doors.cli.help import FILE
 from ropewalk.errors import RopewalkError
 
 PROJECT = Path(__file__).parents[1]
@@ -24,6 +25,13 @@ def test_the_reference_is_what_the_code_says(tmp_path: Path) -> None:
     for page in ("commands.md", "http.md"):
         kept = (PROJECT / "docs" / "reference" / page).read_text(encoding="utf-8")
         assert (tmp_path / page).read_text(encoding="utf-8") == kept, "run python scripts/reference.py"
+
+
+def test_the_written_help_of_commands_is_what_the_parser_prints() -> None:
+    assert (
+        FILE.read_text(encoding="utf-8")
+        == runpy.run_path(str(PROJECT / "scripts" / "reference.py"))["help_of_commands"]()
+    ), "run python scripts/reference.py"
 
 
 def api_pages() -> dict[str, str]:

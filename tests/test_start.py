@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 CODE = """
 import asyncio, sys
@@ -50,3 +52,45 @@ def test_a_first_run_loads_nothing_that_only_others_need() -> None:
     loaded = set(done.stdout.split())
     assert "ropewalk.app.app" in loaded
     assert {what: found for what, names in NOT_NEEDED.items() if (found := loaded.intersection(names))} == {}
+
+
+COMMAND = """
+import sys
+from ropewalk.doors.cli.main import main
+
+code = main(["run", "chain.yaml", "--json", "--input", '{"x": 1}'])
+print(*sys.modules, file=sys.stderr)
+sys.exit(code)
+"""
+CHAIN = """
+kind: chain
+nodes:
+  - {id: one, type: tool, tool: step, params: {x: $input.x}}
+  - {id: two, type: tool, tool: step, params: {x: $output.one}}
+"""
+MODULE = """
+from ropewalk import tool
+
+@tool
+def step(x: int) -> int:
+    return x + 1
+"""
+NOT_NEEDED_BY_A_COMMAND = {
+    "a terminal": ["rich", "ropewalk.doors.cli.live_display", "ropewalk.doors.cli.agents"],
+    "patterns and queries": ["re2", "jsonpath_rfc9535", "ropewalk.expr.jsonpath"],
+    "directories": ["ropewalk.notations.experience", "ropewalk.tools.directory", "ropewalk.app.directories"],
+    "agents and programs": ["ropewalk.agents", "ropewalk.notations.agent", "ropewalk.plans", "ropewalk.notations.plan"],
+    "servers": ["mcp", "httpx2", "ropewalk.tools.mcp.servers", "ropewalk.tools.mcp.requests", "fastapi", "psycopg"],
+}
+
+
+def test_a_chain_that_a_command_runs_loads_nothing_that_only_others_need(tmp_path: Path) -> None:
+    files = {"chain.yaml": CHAIN, "steps.py": MODULE, "ropewalk.toml": '[tools]\nmodules = ["steps"]\n'}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    done = subprocess.run([sys.executable, "-c", COMMAND], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["result"] == {"one": 2, "two": 3}
+    loaded = set(done.stderr.splitlines()[-1].split())
+    found = {what: loaded.intersection(names) for what, names in NOT_NEEDED_BY_A_COMMAND.items()}
+    assert not any(found.values()), found

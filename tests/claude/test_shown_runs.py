@@ -141,6 +141,6 @@ def test_nodes_of_other_flows_that_are_called_alike_are_told_as_they_are(tmp_pat
     ("approval", None),
 ])  # fmt: skip
 def test_who_asks_for_an_approval(path: str, name: str | None) -> None:
-    from ropewalk.doors.cli.agents import asker
+    from ropewalk.doors.cli.signals import asker
 
     assert asker(path) == name

@@ -161,10 +161,19 @@ def test_every_command_has_help_with_its_options(project):
     assert [name for name in COMMANDS if f"Usage: ropewalk {name}" not in done.stdout] == []
 
 
-@pytest.mark.parametrize("word", ["--help", "--version"])
+@pytest.mark.parametrize("words", ["run", "runs", "runs approve", "serve", "completion"])
+def test_written_help_is_what_the_parser_prints(project, words):
+    own = "import sys; from ropewalk.doors.cli.dispatch import dispatch; dispatch(sys.argv[1:])"
+    command = [sys.executable, "-c", own, *words.split(), "--help"]
+    made = fork_server.run(command, cwd=project.home, env=project.env(), capture_output=True, text=True)
+    assert project(*words.split(), "--help").out == made.stdout != ""
+
+
+@pytest.mark.parametrize("word", ["--help", "--version", "run --help", "runs approve --help"])
 def test_help_and_version_import_neither_asyncio_nor_anything_heavy(word):
-    code = f"import sys; from ropewalk.doors.cli.main import main; main([{word!r}]); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    code = f"import sys; from ropewalk.doors.cli.main import main; main({word.split()!r}); print(*sys.modules)"
+    env = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
     loaded = set(done.stdout.splitlines()[-1].split())
     heavy = {"asyncio", "inspect", "logging", "cyclopts", "rich", "mcp", "pydantic", "yaml", "apsw", "orjson"}
     assert "ropewalk.doors.cli.commands" in loaded

@@ -189,7 +189,7 @@ class Definitions:
     def compile_document(self, document: Mapping[str, Any], file: Any = None, root: str | None = None) -> Loaded:
         """Compile a document, or return it from the cache."""
         directory = root if root is not None or file is None else _directory_of(file)
-        if directory is not None:
+        if directory is not None and "graph" in document:
             from .directories import with_files  # only experiences have files next to them
 
             document = with_files(document, directory)

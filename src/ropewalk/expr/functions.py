@@ -26,7 +26,6 @@ from ..fast_dataclass import dataclass
 from ..values import Json, did_you_mean
 from .ast import Each, Expr, Lit
 from .function_registry import EVERY, MANY, function, list_argument, wrong_type
-from .jsonpath import is_match, pattern_of
 from .operators import (
     LIST_ELEMENT,
     LONG_TEXT,
@@ -42,6 +41,7 @@ from .operators import (
     kind_of,
     text_of,
 )
+from .patterns import is_match, pattern_of
 
 
 def _text(name: str, value: Json) -> str:

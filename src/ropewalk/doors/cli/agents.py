@@ -473,13 +473,6 @@ def _write_line(text: str) -> None:
 _MOST: Final = 80
 _ARGS: Final = 60
 _DONE: Final = ("end_turn", "stop_sequence")
-_ASKED: Final = re.compile(r"(?:.*/)?([^/]+)\[(\d+)\]/(?:\1\.)?calls\[\d+\]/(?:\1\.)?use\[\d+\]/(?:\1\.)?approval\..+")
-
-
-def asker(path: str) -> str | None:
-    """`agent turn 2` of the path of an approval that an agent asks for; None of every other one."""
-    result = _ASKED.fullmatch(path)
-    return f"{result[1]} turn {int(result[2]) + 1}" if result else None
 
 
 class Transcript:

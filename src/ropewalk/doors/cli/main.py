@@ -5,6 +5,7 @@ Heavy modules, asyncio among them, are imported only by the command that needs t
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from .commands import help_page, version
@@ -25,6 +26,14 @@ def _run_words(words: list[str]) -> int:
         return print_page(help_page())
     if words[0] in ("--version", "-V"):
         return print_page(f"ropewalk {version()}\n")
+    if words[-1] in ("--help", "-h"):
+        from .help import written_help
+
+        page = written_help(words)
+        if page is not None:
+            return print_page(page)
+    # Imports make many objects that stay; looking for garbage among them takes a tenth of a short command.
+    gc.set_threshold(20_000)
     from .dispatch import dispatch
 
     return dispatch(words)

@@ -6,17 +6,17 @@ A wait is shown with the command that answers it, which every other command reus
 from __future__ import annotations
 
 import getpass
+import re
 import shlex
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import orjson
 from cyclopts import Parameter
 
 from ...journal.protocol import iso
 from ...source.document import replace_invisible
-from .agents import asker
 from .arguments import read_input
 from .dispatch import Answer
 from .options import Json, Project, StoreAddress
@@ -26,6 +26,7 @@ from .session import Interrupts, unknown_run, with_app
 if TYPE_CHECKING:
     from ...app.app import App
 
+_ASKED: Final = re.compile(r"(?:.*/)?([^/]+)\[(\d+)\]/(?:\1\.)?calls\[\d+\]/(?:\1\.)?use\[\d+\]/(?:\1\.)?approval\..+")
 Wait = Annotated[
     bool,
     Parameter(
@@ -188,3 +189,9 @@ def command(run: str, wait: dict[str, Any]) -> str:
     if "question" not in wait:
         return send
     return f"{send} --payload {shlex.quote(orjson.dumps(example_answer(wait['question'])).decode())}"
+
+
+def asker(path: str) -> str | None:
+    """`agent turn 2` of the path of an approval that an agent asks for; None of every other one."""
+    result = _ASKED.fullmatch(path)
+    return f"{result[1]} turn {int(result[2]) + 1}" if result else None

@@ -53,6 +53,8 @@ def write_stdout(text: str) -> None:
 
 def print_page(text: str) -> int:
     """Print a help page and return the exit code."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")  # a terminal of another encoding still shows the rest
     try:
         write_stdout(text)
     except (BrokenPipeError, OutputError) as error:
