@@ -47,6 +47,11 @@ CASES = {
         "        return 5\nts.append(asyncio.create_task(f()))\nreturn await ts[0]"
     ),
     "a function cannot be unpacked": "x, *y = lambda x: x",
+    "a built-in function cannot be unpacked": "x, y = abs",
+    "a method cannot be unpacked": "for x, *y in [[].append]:\n    pass",
+    "an event cannot be unpacked after an await": "x, y = await same(0) or asyncio.Event()",
+    "a match has no elements": "import re\nreturn [*re.match('a', 'a')]",
+    "a match cannot be unpacked": "import re\nx, *y = re.match('a', 'a')",
     "an annotation left of an await reads a name that is not bound yet": (
         "async def f():\n    def g(x: a, y: (await same(1))):\n        return 1\n    a = 2\n    return g(1, 2)\n"
         "return await f()"

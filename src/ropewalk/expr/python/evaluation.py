@@ -128,10 +128,14 @@ class Evaluation:
         try:
             return self.collect(values)
         except TypeError as error:
-            kind, _, rest = str(error).removeprefix("'").partition("'")
-            if rest != " object is not iterable":
-                raise
-            raise TypeError(f"Value after * must be an iterable, not {kind}") from None
+            raise _of_iterable(error, "Value after * must be an iterable, not {}") from None
+
+    def parts(self, values: Any) -> Iterator[Any]:
+        """Return an iterator to unpack `values`; what has no elements is refused in Python's words."""
+        try:
+            return self.iterate(values)
+        except TypeError as error:
+            raise _of_iterable(error, "cannot unpack non-iterable {} object") from None
 
     def integer(self, value: Any) -> Any:
         """Return `value` unless it is an integer with more than MAX_BITS bits."""
@@ -160,6 +164,12 @@ class Evaluation:
         """Call a function value of the program."""
         self.step()
         return self.callable(function)(*arguments, **keywords)
+
+
+def _of_iterable(error: TypeError, message: str) -> TypeError:
+    """Return an error with that message about the same type if `error` says that a value is not iterable."""
+    kind, _, rest = str(error).removeprefix("'").partition("'")
+    return TypeError(message.format(kind)) if rest == " object is not iterable" else error
 
 
 class Members:
