@@ -60,6 +60,7 @@ CASES = {
     "none spread in a tuple": "return (*None, 1)",
     "none spread in a set": "return {*None}",
     "none spread in a call": "return await same(1, *None)",
+    "none spread alone in a call": "def f(*xs):\n    return 1\nreturn f(*None)",
     "none spread after an await": "return [await same(1), *(await same(None))]",
 }
 

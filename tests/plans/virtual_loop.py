@@ -144,12 +144,8 @@ def run_python(
         printed = io.StringIO()
         outcome: dict[str, Any]
         try:
-            with contextlib.redirect_stdout(printed), asyncio.Runner(loop_factory=lambda: loop) as runner:
-                loop.set_exception_handler(lambda loop, context: None)
-                try:
-                    value = runner.run(space["main"](**{name: as_data(item) for name, item in inputs.items()}))
-                finally:
-                    loop.cancel_tasks()
+            with contextlib.redirect_stdout(printed):
+                value = _run(loop, space["main"](**{name: as_data(item) for name, item in inputs.items()}))
             outcome = _as_outcome(value)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - programs raise anything
             outcome = {
@@ -157,6 +153,16 @@ def run_python(
                 "message": re.sub(r"__main__\.main\.<locals>\.\S+ |main\.<locals>\.", "", str(error)),
             }
     return {**outcome, "calls": calls, "printed": printed.getvalue()}
+
+
+def _run(loop: VirtualLoop, coroutine: Any) -> Any:
+    """Return what a coroutine returns, when the tasks that it leaves have ended."""
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        loop.set_exception_handler(lambda loop, context: None)
+        try:
+            return runner.run(coroutine)
+        finally:
+            loop.cancel_tasks()
 
 
 def _as_outcome(value: Any) -> dict[str, Any]:

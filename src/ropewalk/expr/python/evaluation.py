@@ -123,12 +123,12 @@ class Evaluation:
         stored = self.stored
         return [stored(value) for value in self.iterate(values)]
 
-    def spread(self, values: Iterable[Any]) -> list[Any]:
+    def spread(self, values: Iterable[Any], holder: str = "Value") -> list[Any]:
         """Return the elements of `*values` in a list, a tuple or a call; what has none is refused in Python's words."""
         try:
             return self.collect(values)
         except TypeError as error:
-            raise _of_iterable(error, "Value after * must be an iterable, not {}") from None
+            raise _of_iterable(error, holder + " after * must be an iterable, not {}") from None
 
     def parts(self, values: Any) -> Iterator[Any]:
         """Return an iterator to unpack `values`; what has no elements is refused in Python's words."""
