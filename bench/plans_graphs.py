@@ -1,7 +1,8 @@
 """Task graphs of WorfBench as programs: each task is a call that begins when those that it needs have ended.
 
-WorfBench: https://github.com/zjunlp/WorfBench. `folder` is a checkout. A graph becomes tasks of `asyncio` that await each
-other. Every call must be made once, with the results of the calls that it needs, as in a plain walk through the graph.
+WorfBench: https://github.com/zjunlp/WorfBench. `folder` is a checkout. A graph becomes tasks of `asyncio` that await
+each other. Every call must be made once, with the results of the calls that it needs, as in a plain walk through the
+graph.
 """
 
 from __future__ import annotations
@@ -35,9 +36,8 @@ class Graph(NamedTuple):
     @property
     def order(self) -> list[int] | None:
         """The tasks, each behind those that it needs; None for a graph with a cycle or with unknown tasks."""
-        if not self.texts or not set(self.needs) | {n for needed in self.needs.values() for n in needed} <= set(
-            self.texts
-        ):
+        named = set(self.needs).union(*self.needs.values())
+        if not self.texts or not named.issubset(self.texts):
             return None
         try:
             return list(TopologicalSorter({n: self.needs.get(n, []) for n in self.texts}).static_order())
@@ -61,10 +61,10 @@ def graphs(folder: Path) -> Iterator[Graph]:
 
 def program_of(graph: Graph, order: list[int]) -> str:
     """Return a program with a task for each task of the graph."""
-    lines = [
-        f"t{n} = asyncio.create_task(after({', '.join([str(n), repr(graph.texts[n]), *(f't{m}' for m in graph.needs.get(n, ()))])}))"
-        for n in order
-    ]
+    lines = []
+    for n in order:
+        words = [str(n), repr(graph.texts[n]), *(f"t{m}" for m in graph.needs.get(n, ()))]
+        lines.append(f"t{n} = asyncio.create_task(after({', '.join(words)}))")
     return "import asyncio\n" + HEAD + "\n".join([*lines, f"return [{', '.join(f'await t{n}' for n in order)}]"])
 
 
@@ -88,15 +88,10 @@ async def compare(folder: Path) -> bool:
             calls.clear()
             answer = await app.plans.run_plan(program_of(graph, order))
             results = {n: {"number": n, "needs": graph.needs.get(n, [])} for n in order}
-            wanted = [
-                {"number": n, "text": graph.texts[n], "needs": [results[m] for m in graph.needs.get(n, [])]}
-                for n in order
-            ]
+            wanted = {n: [results[m] for m in graph.needs.get(n, [])] for n in order}
+            given = {call["number"]: call["needs"] for call in calls if call["text"] == graph.texts[call["number"]]}
             made += len(calls)
-            is_same = answer.get("result") == list(results.values())
-            if is_same and sorted(calls, key=lambda call: call["number"]) == sorted(
-                wanted, key=lambda call: call["number"]
-            ):
+            if answer.get("result") == list(results.values()) and given == wanted and len(calls) == len(order):
                 same += 1
             else:
                 print(f"different: {graph.id}: {json.dumps(answer)[:300]}")
