@@ -3,7 +3,8 @@
 
 In a template `$int` is an expression of that kind, `$int_` one without `await`, `$block` some statements, `$loop` some
 statements of a loop, and `#` a number of its own for new names. Every value may be awaited: from a tool as a copy, or
-from a local function as the same object.
+from a local function as the same object. Half of the programs are short and draw from a few constructs only, because
+what one construct does wrong is seldom seen among many others.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import random
 import re
 import textwrap
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 PARAMETERS: Final = {"same": ("value",), "fail": ("value",), "save": ("key", "value")}
@@ -33,8 +34,10 @@ class Box:
         self.n += len(more)
         return self
 async def later(value):
-    await same(value=0)
+    await $pause_
     return value
+async def zero():
+    return 0
 async def both(first, second=2, *rest, third=3, **others):
     return first + second + third + len(rest) + await same(value=len(others))
 def plain(first, second=2, *rest, third=3, **others):
@@ -49,11 +52,16 @@ counts = {"a": 1, "b": 2}
 table = {"a": [1], "b": xs}
 groups = defaultdict(list)
 box = Box(3, ys)
+job = asyncio.create_task(zero())
+other = asyncio.create_task(zero())
 lock = asyncio.Lock()
 semaphore = asyncio.Semaphore(2)
 queue = asyncio.Queue()
 """
-END: Final = "return [out, a, b, xs, ys, rows, counts, table, groups, box.n, box.items]"
+RESULTS: Final = ("out", "a", "b", "xs", "ys", "rows", "counts", "table", "groups", "box.n", "box.items")
+"""What a program returns."""
+WAITS: Final = ("await job", "await other")
+"""What half of the programs wait for at their end."""
 
 AWAITS: Final = (
     "(await same(value=$))",
@@ -109,8 +117,22 @@ EXPRESSIONS: Final = {
         {str(x): x for x in $list} | {str(x): $int for x in $list if x} | {$text: x for x in $list} | dict([("a", $int)])
         {k: v for k, v in $dict.items()} | ({"a": $int} or $dict) | dict(zip("ab", $list)) | {"a": 1, **$dict}
     """,
+    "coroutine": """
+        same(1) | save("k", 1) | save("m", 2) | later(2)
+        same($int) | same(value=$list) | later($int) | later($list) | both($int, $int) | save($text, $int) | save("k", $list) | fail($int)
+    """,
+    "task": """
+        asyncio.create_task(save("t", 1)) | asyncio.create_task(save("u", 2)) | asyncio.create_task(later(1))
+        asyncio.create_task($coroutine) | asyncio.create_task($coroutine, name="t") | (await later($task))
+    """,
+    "function": "plain | (lambda x: x) | (lambda x, y=$int: x - y) | (await later(plain)) | [abs, plain][$int % 2]",
+    "pause": 'same(value=0) | save("p", 0) | asyncio.sleep(0)',
+    "seconds": "0 | 0.02 | 0.05 | 0.3 | ($int % 3 / 20)",
 }
 """The expressions of each kind, between bars."""
+
+_NEVER_COPIED: Final = ("coroutine", "task", "function")
+"""The kinds that no tool takes."""
 
 STATEMENTS: Final = """
 a = $int
@@ -122,7 +144,8 @@ a, b = $int, $int
 a, *xs = $list
 (a, b), *_ = [($int, $int), $int]
 [a, b] = $list[:2]
-x, *y = lambda x: x
+x, *y = $function
+out.append($function($int))
 rows[$int % 3] = $list
 rows[$int % 3][0] = $int
 counts[$text] = $int
@@ -227,7 +250,20 @@ import math|a = math.floor($int / 2)
 from math import ceil|a = ceil($int / 2)
 async def f#():|    $block|    return $int|tasks.append(asyncio.create_task(f#()))
 async def f#():|    await save("t", $int)|    await save("u", $int)|asyncio.create_task(f#())
-tasks.append(asyncio.create_task(save("t", $int)))
+await $coroutine
+out.append(await $coroutine)
+$task
+job = $task
+other = $task
+await job
+await other
+out.append(await job)
+out.append([await other, await job, $int])
+tasks.append($task)
+t# = $task|$block|out.append(await t#)
+t# = $task|if $bool:|    $block|    out.append(await t#)
+async def f#():|    $block|    return $int|t# = asyncio.create_task(f#())|$block|out.append(await t#)
+async def f#():|    $block|    return $int|asyncio.create_task(f#())|await $coroutine
 t# = asyncio.create_task(save("t", $int))|out.append([await t#, $int, await t#])
 t# = asyncio.create_task(later($list))|u# = asyncio.create_task(later($int))|out.append([await u#, await t#])
 t# = asyncio.create_task(later($int))|async def f#():|    return await t# + await save("x", $int)|out.append(await asyncio.gather(t#, f#(), f#()))
@@ -244,9 +280,12 @@ async with asyncio.TaskGroup() as g#:|    g#.create_task(fail($int))|    $block
 async def f#():|    $block|async with asyncio.TaskGroup() as g#:|    g#.create_task(f#())|    $block
 async with lock:|    out.append($int)
 async with (await later(semaphore)) as s#:|    $block
-try:|    async with asyncio.timeout($int % 3 / 20):|        a = $int|        $block|        await asyncio.sleep($int % 2)|except TimeoutError:|    out.append("late")
+try:|    async with asyncio.timeout($seconds):|        a = $int|        $block|        await asyncio.sleep($int % 2)|except TimeoutError:|    out.append("late")
+try:|    async with asyncio.timeout($seconds):|        $block|        await asyncio.sleep($seconds)|        $block|except TimeoutError:|    $block
+async def f#():|    $block|    await asyncio.sleep($seconds)|    return $int|try:|    out.append(await asyncio.wait_for(f#(), $seconds))|except TimeoutError:|    $block
+try:|    out.append(await asyncio.wait_for($coroutine, $seconds))|except TimeoutError:|    $block
 try:|    async with asyncio.timeout(0.05):|        for i in (1, 2, 3):|            out.append(await same(i))|except TimeoutError:|    xs.append($int)
-async def f#():|    $block|    await asyncio.sleep(0.03)|    return $int|out.append(await asyncio.wait_for(f#(), $int % 3 / 10))
+async def f#():|    $block|    await asyncio.sleep(0.03)|    return $int|out.append(await asyncio.wait_for(f#(), $seconds))
 await asyncio.sleep($int % 3 / 30)
 queue.put_nowait($int)|out.append(await queue.get() + $int)
 async def f#():|    async with lock:|        await save("l", $int)|        await save("m", $int)|await asyncio.gather(f#(), f#(), save("n", $int))
@@ -360,12 +399,36 @@ match [$bool, None, $int]:|    case [True, None, 1 | 2]:|        out.append(1)| 
 """The statements, one in each line; a bar without a space before it begins a new line."""
 
 REFUSED: Final = [
-    "try:|    $block|except* ValueError:|    $block|except* (await later(KeyError)):|    $block|    $block|else:|    $block|    $block|finally:|    $block|    $block",
-    "try:|    $block|except* (await later(ValueError)):|    $block|    $block|else:|    $block|finally:|    $block",
+    "try:|    await $coroutine|    await $coroutine|except* (await later(ValueError)):|    await $coroutine|    await $coroutine|except* (await later(KeyError)):|    await $coroutine|    await $coroutine|else:|    await $coroutine|    await $coroutine|finally:|    await $coroutine|    await $coroutine",
+    "try:|    $block|except* ValueError:|    $block|else:|    $block|finally:|    $block",
     "class C#(metaclass=(await later(type))):|    pass",
     "class C#(a=(await later(1)), metaclass=(await later(type))):|    pass",
 ]
 """Statements that plans refuse by design; they are rare."""
+
+_OF_ONE_LINE: Final = [statement for statement in STATEMENTS if not re.search(r"(?<! )\|", statement)]
+
+
+def _by_word() -> dict[str, list[str]]:
+    """Return the words and signs that several statements have in common, with these statements."""
+    found: dict[str, list[str]] = {}
+    for statement in STATEMENTS:
+        for word in sorted(set(re.findall(r"\$?[a-zA-Z_]+|[-+*@:]=|;|\*(?=[a-z$])", statement))):
+            found.setdefault(word, []).append(statement)
+    return {word: statements for word, statements in found.items() if len(statements) > 1}
+
+
+_BY_WORD: Final = _by_word()
+# fmt: off
+_THEMES: Final = (
+    "a", "xs", "rows", "counts", "table", "groups", "box", "tasks", "job", "other", "lock", "semaphore", "TimeoutError", "wait_for"
+)
+"""Words of which the statements of a short program share one, besides a word that is drawn from all."""
+_RARE: Final = (
+    "box|class", "lock|semaphore|queue|event", "contextlib", "lambda", "shield", "async for|async x|yield", "await .* for", "@"
+)
+"""Words of which a short program has two at most."""
+# fmt: on
 
 OF_LOOPS: Final = ["break", "continue", "if $bool:|    break", "if $bool:|    continue"]
 
@@ -385,44 +448,73 @@ class Grammar:
             for kind, text in EXPRESSIONS.items()
         }
         self._leaves = {kind: [part for part in parts if "$" not in part] for kind, parts in self._expressions.items()}
-        self._leaves["rows"] = ["rows"]
+        self._statements, self._awaits, self._deepest = STATEMENTS, AWAITS, DEEPEST
+        self._start = self.fill(START.strip(), 0)
+        self._is_short = self._random.random() < 0.5
+        if self._is_short:
+            self._keep_few_constructs()
+
+    def _keep_few_constructs(self) -> None:
+        """Draw the constructs of a short program: statements that share a few words, and few expressions."""
+        chance = self._random
+        absent = chance.sample(_RARE, len(_RARE) - chance.randint(0, 2))
+        self._absent = re.compile("|".join(absent), re.IGNORECASE)
+
+        def few(templates: Sequence[str], most: int) -> list[str]:
+            kept = [template for template in templates if not self._absent.search(template)]
+            return chance.sample(kept, min(most, len(kept)))
+
+        self._deepest = chance.randint(1, 2)
+        words = [chance.choice(_THEMES), chance.choice(list(_BY_WORD))]
+        self._statements = ["await $coroutine", *few(_OF_ONE_LINE, 2)]
+        self._statements += [text for word in words for text in few(_BY_WORD[word], 3)]
+        self._awaits = few(AWAITS, 3)
+        for kind, leaves in self._leaves.items():
+            self._leaves[kind] = few(leaves, 3)
+            self._expressions[kind] = self._leaves[kind] + few(self._expressions[kind], 4)
 
     def program(self) -> str:
         """Return the body of a function."""
-        lines = START.strip().splitlines()
-        for _ in range(self._random.randint(2, 6)):
-            lines += self._guarded().splitlines()
-        return "\n".join([*lines, END])
+        guards = self._random.choice((0, 0, 0.5)) if self._is_short else 0.7
+        statements = [self._guarded(guards) for _ in range(self._random.randint(1 if self._is_short else 2, 6))]
+        results = [*self._random.choice([(), WAITS]), *RESULTS]
+        if self._is_short:
+            return self._begun("\n".join(statements), results)
+        return "\n".join([self._start, *statements, f"return [{', '.join(results)}]"])
 
-    def _guarded(self) -> str:
-        """Return a statement that Python compiles, most often with a handler around it."""
+    def _begun(self, text: str, results: list[str]) -> str:
+        """Return statements between the parts of the start that they need, with some others, and a result."""
+        used, begin = _names_in(ast.parse("async def main():\n" + textwrap.indent(text, "    "))), []
+        for statement in reversed(ast.parse(self._start).body):
+            code = ast.unparse(statement)
+            may_come = not self._absent.search(code) and self._random.random() < 0.1
+            if _bound_by(statement) & used or may_come:
+                begin.insert(0, code)
+                used |= _names_in(statement)
+        kept = [result for result in results if _names_in(ast.parse(result)) <= used]
+        return "\n".join([*begin, text, f"return [{', '.join(kept)}]"])
+
+    def _guarded(self, guards: float) -> str:
+        """Return a statement that Python compiles, with that chance of a handler around it."""
         while True:
             text = self.statement(0)
-            if self._random.random() < 0.7:
+            if self._random.random() < guards:
                 text = f"try:\n{textwrap.indent(text, '    ')}\nexcept Exception as error:\n    out.append(type(error).__name__)"
-            if is_python(f"{START}\n{text}"):
+            if is_python(f"{self._start}\n{text}"):
                 return text
 
     # --- statements ------------------------------------------------------------------------------
 
     def statement(self, depth: int, of_loop: bool = False) -> str:
         """Return a statement."""
-        options = STATEMENTS
+        options = self._statements
         if of_loop and self._random.random() < 0.2:
             options = OF_LOOPS
         elif depth >= DEEPEST:
-            options = [option for option in STATEMENTS if not re.search(r"(?<! )\|", option)]
-        elif self._random.random() < 0.001:
+            options = [option for option in self._statements if option in _OF_ONE_LINE]
+        elif not self._is_short and self._random.random() < 0.001:
             options = REFUSED
         return self._written(self._random.choice(options), depth)
-
-    def one_statement(self) -> tuple[str, str]:
-        """Return the template of a statement, and the statement."""
-        while True:
-            template = self._random.choice(STATEMENTS)
-            text = self._written(template, 1)
-            if is_python(text):
-                return template, text
 
     def _written(self, template: str, depth: int) -> str:
         """Return a template with expressions and blocks in it."""
@@ -449,9 +541,9 @@ class Grammar:
 
     def expression(self, kind: str, depth: int, may_wait: bool) -> str:
         """Return an expression."""
-        if may_wait and depth < DEEPEST and self._random.random() < 0.25:
-            return self._random.choice(AWAITS).replace("$", self.expression(kind, depth + 1, may_wait))
-        is_leaf = depth >= DEEPEST or self._random.random() < 0.4
+        if may_wait and depth < self._deepest and kind not in _NEVER_COPIED and self._random.random() < 0.25:
+            return self._random.choice(self._awaits).replace("$", self.expression(kind, depth + 1, may_wait))
+        is_leaf = depth >= self._deepest or self._random.random() < 0.4
         template = self._random.choice((self._leaves if is_leaf else self._expressions)[kind])
         if not may_wait:
             if "await" in template:
@@ -469,6 +561,22 @@ def is_python(text: str) -> bool:
         except SyntaxError:
             return False
     return True
+
+
+def _bound_by(statement: ast.stmt) -> set[str]:
+    """Return the names that a statement of the start makes."""
+    if isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        return {statement.name}
+    nodes = list(ast.walk(statement))
+    stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return stored | {node.name for node in nodes if isinstance(node, ast.alias)}
+
+
+def _names_in(tree: ast.AST) -> set[str]:
+    """Return the names that a tree reads or changes."""
+    nodes = list(ast.walk(tree))
+    outer = [name for node in nodes if isinstance(node, ast.Nonlocal) for name in node.names]
+    return {node.id for node in nodes if isinstance(node, ast.Name)}.union(outer)
 
 
 # --- the constructs of Python ----------------------------------------------------------------------

@@ -21,7 +21,7 @@ from ropewalk.app.plan_readers import judged, with_origin
 from ropewalk.errors import InvalidFlow
 from ropewalk.plans import messages as m
 from ropewalk.plans.boundary import frames
-from ropewalk.plans.boundary.pool import MOST_PROGRAMS, Limits, Pool, ProgramStopped
+from ropewalk.plans.boundary.pool import MOST_PROGRAMS, Limits, Pool, ProgramStopped, _finished
 
 pytestmark = [
     pytest.mark.anyio,
@@ -344,3 +344,17 @@ async def test_what_is_wide_and_not_deep_runs(name: str, result: int, is_of_mode
         app.toolbox.register(f)
         origin = {"origin": "model"} if is_of_model else {}
         assert (await app.run({"kind": "plan", "code": WIDE[name], **origin})).value == result
+
+
+async def test_work_that_is_cancelled_after_its_requester_is_discarded_silently() -> None:
+    complaints: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
+    work = asyncio.ensure_future(asyncio.Event().wait())
+    request = asyncio.ensure_future(_finished(work, complaints.append))
+    await asyncio.sleep(0)
+    request.cancel()
+    await asyncio.wait([request])
+    work.cancel()
+    await asyncio.wait([work])
+    await asyncio.sleep(0)
+    assert complaints == []

@@ -413,3 +413,39 @@ async def test_a_correction_keeps_the_budget_of_the_definition(shop: Store, tmp_
 def test_a_wrong_budget_of_a_flow_document_is_refused() -> None:
     with pytest.raises(InvalidFlow, match=r"budget\.weeks"):
         flow_from_json({"ropewalk": 1, "name": "f", "body": 0, "regions": [{"nodes": []}], "budget": {"weeks": 1}})
+
+
+CATCHES = {
+    "except": "try:\n        await order(item=1)\n    except BaseException:\n        pass",
+    "finally": "try:\n        await order(item=1)\n    finally:\n        continue",
+    "gather": "await asyncio.gather(order(item=1), order(item=1), return_exceptions=True)",
+    "task": "await asyncio.wait([asyncio.create_task(order(item=1))])",
+}
+
+
+@pytest.mark.parametrize("catch", CATCHES.values(), ids=CATCHES)
+async def test_a_program_cannot_catch_that_its_budget_is_used_up(shop: Store, tmp_path: Path, catch: str) -> None:
+    async with open_app(tmp_path, shop) as app:
+        code = f"import asyncio\nwhile True:\n    {catch}"
+        answer: Any = await app.plans.run_plan(code, budget={"calls": 5})
+        error = answer["error"]
+        assert (answer["status"], error["kind"], error["budgets"][0]["used"]) == (
+            "failed",
+            "BudgetExceeded",
+            {"calls": 5},
+        )
+        own = {"kind": "plan", "name": "own", "code": code, "budget": {"calls": 5}}
+        in_process = await app.run(own)
+        assert (in_process.status, in_process.errors[0]["kind"]) == ("failed", "BudgetExceeded")
+        assert shop.made == [1] * 10
+        again: Any = await app.plans.resume_run(answer["runId"])
+        assert (again["status"], again["error"]["kind"], len(shop.made)) == ("failed", "BudgetExceeded", 10)
+
+
+async def test_a_program_can_catch_the_budget_of_a_part(shop: Store, tmp_path: Path) -> None:
+    part = {"kind": "plan", "name": "part", "code": "await order(item=1)\nawait order(item=2)", "budget": {"calls": 1}}
+    code = "try:\n    await part()\nexcept Exception:\n    return await order(item=3)"
+    async with open_app(tmp_path, shop) as app:
+        app.toolbox.register(app.as_tool({**part, "description": "Order."}))
+        answer: Any = await app.plans.run_plan(code, budget={"calls": 5})
+        assert (answer["status"], answer.get("result"), shop.made) == ("completed", 3, [1, 3])

@@ -47,6 +47,11 @@ CASES = {
         "        return 5\nts.append(asyncio.create_task(f()))\nreturn await ts[0]"
     ),
     "a function cannot be unpacked": "x, *y = lambda x: x",
+    "a built-in function cannot be unpacked": "x, y = abs",
+    "a method cannot be unpacked": "for x, *y in [[].append]:\n    pass",
+    "an event cannot be unpacked after an await": "x, y = await same(0) or asyncio.Event()",
+    "a match has no elements": "import re\nreturn [*re.match('a', 'a')]",
+    "a match cannot be unpacked": "import re\nx, *y = re.match('a', 'a')",
     "an annotation left of an await reads a name that is not bound yet": (
         "async def f():\n    def g(x: a, y: (await same(1))):\n        return 1\n    a = 2\n    return g(1, 2)\n"
         "return await f()"
@@ -55,6 +60,7 @@ CASES = {
     "none spread in a tuple": "return (*None, 1)",
     "none spread in a set": "return {*None}",
     "none spread in a call": "return await same(1, *None)",
+    "none spread alone in a call": "def f(*xs):\n    return 1\nreturn f(*None)",
     "none spread after an await": "return [await same(1), *(await same(None))]",
 }
 
@@ -95,7 +101,7 @@ def test_programs_of_the_grammar_do_what_python_does(scale: Scale, seed: int) ->
 
 def test_the_grammar_makes_every_construct_with_an_await_in_every_place() -> None:
     seen: set[str] = set()
-    for number in range(1_000):
+    for number in range(2_000):
         text = Grammar(number).program()
         seen |= constructs_of(ast.parse("async def main():\n" + textwrap.indent(text, "    ")))
     never = {construct for construct in constructs() if construct.startswith(tuple(NEVER))}

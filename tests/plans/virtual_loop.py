@@ -59,6 +59,22 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._clock_resolution = 1e-12
         self._timers = 0
         self.is_over = False  # True after a deadlock, when the runner cancels what is left
+        self._tasks: list[asyncio.Task[Any]] = []
+        self.set_task_factory(self._listed)
+
+    def _listed(self, loop: Any, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+        """Make a task, and list it."""
+        self._tasks.append(asyncio.Task(coroutine, loop=loop, **options))
+        return self._tasks[-1]
+
+    def cancel_tasks(self) -> None:
+        """Cancel the tasks that are left, in the order in which they came."""
+        # A runner of asyncio does so in the order of a set, which is chance.
+        left = [task for task in self._tasks if not task.done()]
+        for task in left:
+            task.cancel()
+        if left:
+            self.run_until_complete(asyncio.gather(*left, return_exceptions=True))
 
     def time(self) -> float:
         return self._now
@@ -128,9 +144,8 @@ def run_python(
         printed = io.StringIO()
         outcome: dict[str, Any]
         try:
-            with contextlib.redirect_stdout(printed), asyncio.Runner(loop_factory=lambda: loop) as runner:
-                loop.set_exception_handler(lambda loop, context: None)
-                value = runner.run(space["main"](**{name: as_data(item) for name, item in inputs.items()}))
+            with contextlib.redirect_stdout(printed):
+                value = _run(loop, space["main"](**{name: as_data(item) for name, item in inputs.items()}))
             outcome = _as_outcome(value)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - programs raise anything
             outcome = {
@@ -138,6 +153,16 @@ def run_python(
                 "message": re.sub(r"__main__\.main\.<locals>\.\S+ |main\.<locals>\.", "", str(error)),
             }
     return {**outcome, "calls": calls, "printed": printed.getvalue()}
+
+
+def _run(loop: VirtualLoop, coroutine: Any) -> Any:
+    """Return what a coroutine returns, when the tasks that it leaves have ended."""
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        loop.set_exception_handler(lambda loop, context: None)
+        try:
+            return runner.run(coroutine)
+        finally:
+            loop.cancel_tasks()
 
 
 def _as_outcome(value: Any) -> dict[str, Any]:

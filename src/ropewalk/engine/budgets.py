@@ -17,7 +17,7 @@ from contextvars import ContextVar, Token
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import BudgetExceeded, StoreError
+from ..errors import BudgetExceeded, NodeFailed, StoreError
 from ..journal.address import run_sync_in_thread
 from ..journal.ledger import Exhausted, LedgerStore, Limits
 from ..journal.protocol import RunRow
@@ -73,6 +73,12 @@ def leave(token: Token[Limits]) -> None:
     """End what `enter` began."""
     with contextlib.suppress(ValueError):  # a coroutine that is closed from outside is in another context
         _outer.reset(token)
+
+
+def ends_run(failed: NodeFailed) -> bool:
+    """Return True if a failure is that a budget of the current run is used up, and not only that of a part of it."""
+    limits = _outer.get()
+    return any(budget["account"] in limits for budget in failed.budgets)
 
 
 def limits_of(row: RunRow) -> Limits:

@@ -36,6 +36,7 @@ from ..plans.program import Program
 from ..plans.rows import Diverged, Row, digests_of, step_key
 from ..plans.session import Outcome, Session
 from ..values import Json
+from .budgets import ends_run
 from .compile.durable import failure_from_json, failure_to_json, wait_until
 from .compile.waits import answer_of, receive
 from .frame import KEY, RUN, NodeSlot, path_of
@@ -102,7 +103,10 @@ class ProgramHost:
             digests = digests_of(self._plan.op.text)
             redact = str if self._run.secrets is None else self._redact
             self._session = Session(rows, self, random.getrandbits(63), digests, offers=offers, redact=redact)
-            outcome = await play(self._session, self._player(), self)
+            used_up = (row.path for row in rows if row.status in _FAILED and ends_run(self._failures[row.path]))
+            if (path := next(used_up, None)) is not None:
+                self._session.stop(path)  # the process died before the run ended
+            outcome = self._session.outcome or await play(self._session, self._player(), self)
             if self._begun:
                 await self.commits()
                 self._start()  # the calls that the end of the program cancelled at once
@@ -382,6 +386,9 @@ class ProgramHost:
         except NodeFailed as failed:
             self._failures[path] = failed
             self._session.end(path, False, json.dumps(failure_in_program(failed)))
+            if ends_run(failed):
+                self._begun.clear()
+                self._session.stop(path)
             return
         self._session.end(path, True, orjson.dumps(value).decode())
 

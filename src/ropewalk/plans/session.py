@@ -119,7 +119,7 @@ class Session:
                 self._check(message)
             elif isinstance(message, m.Cancel):
                 self._cancel(message.path)
-            elif isinstance(message, m.Ended):
+            elif isinstance(message, m.Ended) and self.outcome is None:
                 self._finish(message)
 
     def _check(self, request: m.Request) -> None:
@@ -190,6 +190,12 @@ class Session:
             return
         self._running.discard(path)
         self._commit_ended(self._row(self._open[path], "ok" if ok else "failed", value))
+
+    def stop(self, path: str) -> None:
+        """End the run by a step that failed; the program cannot catch that."""
+        texts = [json.loads(row.value) for row in self.rows if row.kind == "printed"]
+        line = int(path.partition("/")[2].partition(":")[0])
+        self.outcome = Outcome("failed", error="ToolError", line=line, failed=(path,), printed="".join(texts))
 
     def forget(self, path: str) -> None:
         """Note that an aborted call never ended."""

@@ -54,7 +54,7 @@ class PastFailure(ExecutionFailed):
             self.ran_at = tuple(f"{run_id}/{path}" for path in recorded["ranAt"])
         self.retryable, self.ran = bool(recorded["retryable"]), bool(recorded.get("ran"))
         self.kind, self.result = recorded["kind"], recorded.get("result")
-        self.recorded_classes = tuple(recorded.get("classes", ()))
+        self.recorded_classes, self.budgets = tuple(recorded.get("classes", ())), recorded.get("budgets", ())
 
 
 class PendingCommit:
@@ -252,6 +252,8 @@ def _call_failure_data(run: Any, failure: ToolError) -> dict[str, Json]:
     }
     if failure.classes:
         data["classes"] = list(failure.classes)
+    if budgets := getattr(failure, "budgets", ()):
+        data["budgets"] = list(budgets)
     if failure.ran:
         data["ran"] = True
         places = inside(run.id, failure)

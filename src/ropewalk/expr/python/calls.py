@@ -41,7 +41,7 @@ def _arguments(node: ast.Call, scope: Scope) -> Arguments:
         def evaluate_only(frame: Frame) -> tuple[list[Any], dict[str, Any]]:
             value = only(frame)  # spread in the call itself, after the keywords
             named = keywords(frame)
-            return frame[0].collect(value), named
+            return frame[0].spread(value, "argument"), named
 
         return evaluate_only
 

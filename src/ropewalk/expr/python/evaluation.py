@@ -122,15 +122,19 @@ class Evaluation:
         stored = self.stored
         return [stored(value) for value in self.iterate(values)]
 
-    def spread(self, values: Iterable[Any]) -> list[Any]:
+    def spread(self, values: Iterable[Any], holder: str = "Value") -> list[Any]:
         """Return the elements of `*values` in a list, a tuple or a call; what has none is refused in Python's words."""
         try:
             return self.collect(values)
         except TypeError as error:
-            kind, _, rest = str(error).removeprefix("'").partition("'")
-            if rest != " object is not iterable":
-                raise
-            raise TypeError(f"Value after * must be an iterable, not {kind}") from None
+            raise _of_iterable(error, holder + " after * must be an iterable, not {}") from None
+
+    def parts(self, values: Any) -> Iterator[Any]:
+        """Return an iterator to unpack `values`; what has no elements is refused in Python's words."""
+        try:
+            return self.iterate(values)
+        except TypeError as error:
+            raise _of_iterable(error, "cannot unpack non-iterable {} object") from None
 
     def integer(self, value: Any) -> Any:
         """Return `value` unless it is an integer with more than MAX_BITS bits."""
@@ -159,6 +163,12 @@ class Evaluation:
         """Call a function value of the program."""
         self.step()
         return self.callable(function)(*arguments, **keywords)
+
+
+def _of_iterable(error: TypeError, message: str) -> TypeError:
+    """Return an error with that message about the same type if `error` says that a value is not iterable."""
+    kind, _, rest = str(error).removeprefix("'").partition("'")
+    return TypeError(message.format(kind)) if rest == " object is not iterable" else error
 
 
 class Members:

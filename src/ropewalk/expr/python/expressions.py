@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, Final
 
 from .builtins import FUNCTIONS, TYPE_NAMES
-from .evaluation import BuiltinFunction, Evaluation, LocalFunction
+from .evaluation import BuiltinFunction, Evaluation
 from .failures import EXCEPTIONS
 from .formatting import converted, format_value
 from .modules import MODULES, Constant
@@ -514,12 +514,8 @@ def unpacking(node: ast.Tuple | ast.List) -> Callable[[Frame, Any], list[Any]]:
     expected = len(node.elts)
 
     def unpack(frame: Frame, value: Any) -> list[Any]:
-        if isinstance(value, (int, float, type(None), type)):
-            raise TypeError(f"cannot unpack non-iterable {type(value).__name__} object")
-        if isinstance(value, LocalFunction):
-            raise TypeError("cannot unpack non-iterable function object")
         # Python reads no more of an iterator than it needs.
-        items = list(islice(frame[0].iterate(value), None if starred is not None else expected + 1))
+        items = list(islice(frame[0].parts(value), None if starred is not None else expected + 1))
         if starred is None:
             if len(items) > expected:
                 raise ValueError(f"too many values to unpack (expected {expected})")

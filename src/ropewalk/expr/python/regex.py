@@ -84,6 +84,10 @@ class Match:
         start, end = self.spans[self.number(group)]
         return None if start < 0 else self.text[start:end]
 
+    def __iter__(self) -> Iterator[str | None]:
+        # Without this, Python would call `__getitem__` with 0, 1, 2 and so on.
+        raise TypeError("'re.Match' object is not iterable")
+
     def __repr__(self) -> str:
         start, end = self.spans[0]
         return f"<re.Match object; span=({start}, {end}), match={self.text[start:end]!r}>"

@@ -323,7 +323,7 @@ async def _finished(work: Any, discard: Any) -> Any:
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        task.add_done_callback(lambda done: done.exception() or discard(done.result()))
+        task.add_done_callback(lambda done: done.cancelled() or done.exception() or discard(done.result()))
         raise
 
 
