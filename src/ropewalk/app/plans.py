@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import orjson
@@ -27,11 +27,11 @@ from ..source.document import replace_invisible, shorten
 from ..tools.stubs import stub
 from ..tools.version import tool_version
 from ..values import Json, check_json
-from .corrections import Corrections, RecordedCall, chain_of
+from .corrections import Corrections, chain_of, require_in_effect
 from .facts import facts_of_definition, facts_of_tool
 from .first_design import find_answer, sent_answers
 from .pinned_definition import pinned_definition, require_run
-from .plan_callers import RecordedCallChanged, apply_limits, remaining_calls
+from .plan_callers import RecordedCallChanged, apply_limits
 from .plan_readers import MODEL, ORIGIN, prepare_names, reader_of
 from .plan_tools import servers_in, with_tools
 from .preflight import check_input
@@ -261,7 +261,7 @@ class Plans:
             await run_sync_in_thread(store, lambda: self._runs.stop(own))
             raise
         await self.context.selection.learn(job, result)
-        return await self.answer(outcome(result, KIND), remaining_calls(job))
+        return await self.answer(outcome(result, KIND))
 
     # --- resume --------------------------------------------------------------------------------
 
@@ -328,7 +328,7 @@ class Plans:
             result = await self.jobs.continue_run(job, await self.context.store.reopen(row.id))
         except RecordedCallChanged as error:
             return await self._conflict(row.id, error)
-        return await self.answer(outcome(result, KIND), remaining_calls(job))
+        return await self.answer(outcome(result, KIND))
 
     async def _retry(self, row: RunRow, on_event: OnEvent) -> dict[str, Json]:
         """Retry the failed steps of a run, which takes what fits from the record of its corrections."""
@@ -341,11 +341,11 @@ class Plans:
             result = await self._runs.retry(row.id, on_event=on_event, park=True)
         except RecordedCallChanged as error:
             return await self._conflict(row.id, error)
-        remaining = await run_sync_in_thread(store, lambda: Corrections(self.context, row).offered(row))
-        return await self.answer(result, remaining)
+        return await self.answer(result)
 
     def _decide(self, row: RunRow, decision: Mapping[str, Json], by: str | None) -> None:
         """Send an answer to what a run waits for."""
+        require_in_effect(self.context, row)
         event = decision.get("event")
         if event is not None:
             self._runs.send(row.id, str(event), decision.get("payload"), early=False)
@@ -541,8 +541,8 @@ class Plans:
             "changed": error.changed,
         }
 
-    async def answer(self, result: Outcome, remaining: Iterable[RecordedCall] = ()) -> dict[str, Json]:
-        """Return the part of a run's outcome that a model sees; a recorded write that remains is a conflict."""
+    async def answer(self, result: Outcome) -> dict[str, Json]:
+        """Return the part of a run's outcome that a model sees."""
         data = result.to_dict()
         status, run_id = str(data["status"]), str(data["runId"])
         answer: dict[str, Json] = {"status": status, "runId": run_id}
@@ -554,9 +554,6 @@ class Plans:
             facts = await run_sync_in_thread(self.context.store, lambda: self._runs.facts(run_id))
             return {**answer, "facts": facts} if facts else answer
         if status in ("completed", "partial"):
-            left = next((call for call in remaining if call.is_write), None)
-            if left is not None:
-                return await self._conflict(run_id, RecordedCallChanged(left, None))
             return {**answer, "result": self.handle(data["result"], run_id, RESULT)}
         return {**answer, **await run_sync_in_thread(self.context.store, lambda: self._failure(run_id, data))}
 
