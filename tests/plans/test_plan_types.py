@@ -240,10 +240,10 @@ def test_every_problem_is_reported_at_once_with_those_of_the_language(app: App) 
     assert lines == ["line 1", "line 2", "line 2", "line 3"]
 
 
-@pytest.mark.parametrize("field", ["tools", "transforms", "inputs"])
-def test_a_wrong_field_of_the_document_is_a_problem(app: App, field: str) -> None:
-    with pytest.raises(InvalidFlow, match=f"{field}: must be an"):
-        app.load({"kind": "plan", "name": "wrong", "code": "await get_user('x')", field: 5})
+@pytest.mark.parametrize("field", [{"tools": 5}, {"tools": {"get_user": 5}}, {"transforms": 5}, {"inputs": 5}])
+def test_a_wrong_field_of_the_document_is_a_problem(app: App, field: dict[str, Any]) -> None:
+    with pytest.raises(InvalidFlow, match=r"must be an .*, not a number"):
+        app.load({"kind": "plan", "name": "wrong", "code": "await get_user('x')", **field})
 
 
 def test_a_literal_of_another_format_is_a_warning(app: App) -> None:

@@ -27,6 +27,12 @@ def _check_mode(value: Json, path: str, report: f.Report) -> Json:
     return _MODE("reads" if value == "all" else value, path, report)
 
 
+def _check_tools(value: Json, path: str, report: f.Report) -> Json:
+    """Accept an object for each tool."""
+    entries: Any = f.mapping(value, path, report)
+    return {name: f.mapping(entry, f.join(path, name), report) for name, entry in entries.items()}
+
+
 FIELDS: Final[dict[str, Checker]] = {
     "id": f.name,
     "kind": f.text,
@@ -37,7 +43,7 @@ FIELDS: Final[dict[str, Checker]] = {
     "input": f.mapping,
     "inputs": f.names,
     "output": f.mapping,
-    "tools": f.mapping,
+    "tools": _check_tools,
     "transforms": f.mapping,
     "function": f.truth,
     "parallel": _check_mode,
