@@ -1,10 +1,11 @@
-"""An agent that solves a task of twelve calls with one program. `agent_child.py DIRECTORY RUN [approve]`."""
+"""An agent that solves a task of twelve calls with one program. `agent_child.py DIRECTORY RUN [corrects]`."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,31 @@ def tools(directory: Path) -> list[Any]:
         await record("block_card", member)
         return True
 
-    return [list_members, get_spent, block_card]
+    @tool
+    async def note(text: str) -> str:
+        """Write a note."""
+        await record("note", text)
+        return text
+
+    return [list_members, get_spent, block_card, note]
+
+
+BROKEN = "await note(text='n0')\nreturn int('q')"
+CORRECTED = "for i in range(8):\n    await note(text=f'n{i}')\nreturn 'noted'"
+
+
+def correct(answers: list[Any]) -> ScriptedModel:
+    """Return a model that runs a broken program and corrects it once."""
+
+    def turn(request: Request) -> Any:
+        answers.extend(json.loads(str(result["content"])) for result in results_in(request))
+        if not answers:
+            return wants("run_plan", {"code": BROKEN})
+        if answers[-1]["status"] == "failed":
+            return wants("resume_run", {"run_id": answers[-1]["runId"], "code": CORRECTED})
+        return "done"
+
+    return ScriptedModel(turn)
 
 
 def script(answers: list[Any]) -> ScriptedModel:
@@ -73,9 +98,9 @@ def script(answers: list[Any]) -> ScriptedModel:
     return ScriptedModel(turn)
 
 
-async def main(directory: Path, run_id: str) -> None:
+async def main(directory: Path, run_id: str, model: Callable[[list[Any]], ScriptedModel]) -> None:
     answers: list[Any] = []
-    async with App(f"sqlite:///{directory / 'runs.db'}", tools=tools(directory), model=script(answers)) as app:
+    async with App(f"sqlite:///{directory / 'runs.db'}", tools=tools(directory), model=model(answers)) as app:
         agent = {"kind": "agent", "name": "clerk", "prompt": "Block the cards of overspenders.", "plans": True}
         row = app.store.get_run(run_id)
         if row is None:
@@ -88,4 +113,4 @@ async def main(directory: Path, run_id: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], correct if sys.argv[3:] else script))

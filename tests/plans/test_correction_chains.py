@@ -12,7 +12,7 @@ import pytest
 
 from patience import until
 from ropewalk import App, tool
-from ropewalk.errors import NothingToRetry, RunBusy
+from ropewalk.errors import JournalConflict, NothingToRetry, RunBusy
 from ropewalk.journal.protocol import Entry, NewRun
 from ropewalk.values import digest
 
@@ -96,6 +96,28 @@ async def test_a_write_of_the_first_run_that_the_last_one_drops_is_a_conflict(sh
     answer = await correct(shop, tmp_path, program(1, 2, FAIL), program(1, FAIL), program(1, "return 'done'"))
     assert (answer["status"], answer["changed"], shop.ordered) == ("conflict", None, [1, 2])
     assert answer["recorded"] == {"tool": "order", "line": 2, "effect": "write", "result": 2}
+
+
+async def test_a_correction_that_drops_a_write_does_not_complete(shop: Shop, tmp_path: Path) -> None:
+    answer = await correct(shop, tmp_path, program(1, FAIL), "return 5")
+    async with open_app(tmp_path, shop) as app:
+        row = app.store.get_run(answer["runId"])
+        assert row is not None
+        assert (answer["status"], row.status, row.result) == ("conflict", "stopped", None)
+        assert (await app.resume(answer["runId"])).status == "stopped"
+
+
+async def test_a_correction_that_drops_a_write_after_it_waited_does_not_complete(shop: Shop, tmp_path: Path) -> None:
+    async with open_app(tmp_path, shop) as app:
+        first: Any = await app.plans.run_plan(program(1, FAIL))
+        waiting: Any = await app.plans.resume_run(first["runId"], code=program("await wait_for('go')", "return 5"))
+        app.runs.send(waiting["runId"], "go")
+        with pytest.raises(JournalConflict, match="the new code does not make it"):
+            await app.resume(waiting["runId"])
+        answer: Any = await app.plans.resume_run(waiting["runId"])
+        row = app.store.get_run(waiting["runId"])
+        assert row is not None
+        assert (answer["status"], row.status) == ("conflict", "stopped")
 
 
 async def test_a_correction_after_a_conflict_knows_the_writes(shop: Shop, tmp_path: Path) -> None:

@@ -22,13 +22,13 @@ from .test_plan_operations import CANCEL, Shop, open_app
 pytestmark = pytest.mark.anyio
 
 
-def start(directory: Path) -> subprocess.Popen[str]:
-    words = [sys.executable, "-m", "tests.plans.agent_child", str(directory), "clerk-1"]
+def start(directory: Path, *mode: str) -> subprocess.Popen[str]:
+    words = [sys.executable, "-m", "tests.plans.agent_child", str(directory), "clerk-1", *mode]
     return subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
 
 
-def finish(directory: Path) -> dict[str, Any]:
-    child = start(directory)
+def finish(directory: Path, *mode: str) -> dict[str, Any]:
+    child = start(directory, *mode)
     printed, _ = child.communicate(timeout=300)
     assert child.returncode == 0
     answer: dict[str, Any] = json.loads(printed)
@@ -78,9 +78,52 @@ async def test_one_program_survives_a_kill_waits_and_becomes_a_tool(tmp_path: Pa
     assert outcome.status == "waiting"  # the saved plan asks before it blocks a card, too
 
 
-def _kill_after(directory: Path, count: int) -> list[Any]:
+@pytest.mark.process
+async def test_a_correction_survives_a_kill(tmp_path: Path) -> None:
+    before = _kill_after(tmp_path, 4, "corrects")
+    assert 4 <= len(before) < 8
+    answer = finish(tmp_path, "corrects")
+    assert (answer["status"], answer["result"]) == ("completed", "done")
+    [corrected] = answer["answers"]
+    assert (corrected["status"], corrected["result"]) == ("completed", "noted")
+    made = Counter(calls(tmp_path))
+    assert sorted(made) == [("note", f"n{i}") for i in range(8)]
+    # Only the call that the kill interrupted may have been repeated.
+    assert sum(made.values()) - len(made) <= 1
+    assert made["note", "n0"] == 1
+
+
+async def test_an_agent_waits_for_the_approval_of_a_correction(tmp_path: Path) -> None:
+    broken = "await note(order=7, text='late')\nreturn int('q')"
+    corrected = "await note(order=7, text='late')\nreturn await cancel_order(id=7)"
+
+    def correct(request: Any) -> Any:
+        [result] = results_in(request)
+        return wants("resume_run", {"run_id": json.loads(str(result["content"]))["runId"], "code": corrected})
+
+    shop, model = Shop(), ScriptedModel(wants("run_plan", {"code": broken}), correct, "end")
+    async with open_app(shop, tmp_path) as app:
+        app.model = model
+        agent = {"kind": "agent", "name": "a", "prompt": "go", "plans": True}
+        outcome = await app.run(agent, run_id="a", park=True)
+        assert outcome.status == "waiting"
+    async with open_app(shop, tmp_path) as app:
+        app.model = model
+        [wait] = app.runs.waiting("a")
+        assert "Call cancel_order" in wait["approval"]
+        assert [name for name, _ in shop.calls] == ["note"]
+        app.runs.approve("a", by="ann")
+        outcome = await app.resume("a", park=True)
+    assert (outcome.status, outcome.result) == ("completed", "end")
+    [result] = results_in(model.requests[-1])
+    answer = json.loads(str(result["content"]))
+    assert (answer["status"], answer["result"]) == ("completed", True)
+    assert [name for name, _ in shop.calls] == ["note", "cancel_order"]
+
+
+def _kill_after(directory: Path, count: int, *mode: str) -> list[Any]:
     """Start the agent, kill it once it has made so many calls, and return the calls."""
-    child = start(directory)
+    child = start(directory, *mode)
     wait_until(lambda: len(calls(directory)) >= count or child.poll() is not None)
     child.send_signal(signal.SIGKILL)
     child.wait()

@@ -33,7 +33,7 @@ def test_killed_programs_make_each_recorded_call_once(store: str, tmp_path: Path
         folder = tmp_path / str(first)
         url = store or f"sqlite:///{folder / 'runs.db'}"
         campaign = Campaign(folder, url, texts[first : first + _BATCH], f"b{first}-")
-        campaign.run(kills, 1.5, seed + first)
+        campaign.run(kills, 0.3, seed + first)
         counts, faults = counts + campaign.counts, [*faults, *campaign.faults]
     print(dict(counts))
     assert faults == []

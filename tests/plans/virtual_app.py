@@ -62,7 +62,7 @@ class VirtualApp:
             except InvalidFlow as error:
                 return {"refused": "by the check", "problems": str(error)}
         ended = _ended(outcome)
-        if len(calls) > MOST_CALLS or ended.get("error") == "Limit":  # in Python it may run for ever
+        if len(calls) >= MOST_CALLS or ended.get("error") == "Limit":  # in Python it may run for ever
             return {"refused": "at a limit", "problems": str(outcome["errors"])}
         return {**ended, "calls": calls, "printed": outcome.get("printed") or ""}
 

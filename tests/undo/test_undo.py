@@ -281,6 +281,22 @@ async def test_an_undone_run_is_not_continued(tmp_path: Path) -> None:
         assert shop.book == ["order a", "cancel o-a"]
 
 
+async def test_a_fork_that_waits_is_not_continued_without_the_calls_that_it_shares(tmp_path: Path) -> None:
+    shop = Shop()
+    async with App(address("sqlite", tmp_path), tools=shop.tools()) as app:
+        first = call("a", "order", item="a")
+        run_id = await run_to(app, shop, chain(first, call("f", "fail")), "failed")
+        fork = await app.runs.fork(run_id, definition=chain(first, last("rejected")), park=True)
+        assert fork.status == "waiting"
+        await app.runs.undo(run_id)
+        app.runs.approve(fork.run_id)
+        with pytest.raises(RunUndone, match=f"run {fork.run_id} is undone by run {run_id}~undo"):
+            await app.resume(fork.run_id)
+        row = app.store.get_run(fork.run_id)
+        assert row is not None
+        assert (row.epoch, row.ended_at, shop.book) == (1, None, ["order a", "cancel o-a"])
+
+
 async def test_a_call_that_two_forks_share_is_undone_once_in_whichever_run(tmp_path: Path) -> None:
     shop = Shop()
     async with App(address("sqlite", tmp_path), tools=shop.tools()) as app:

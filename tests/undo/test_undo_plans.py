@@ -280,3 +280,63 @@ async def test_a_run_is_not_corrected_while_it_is_being_undone(tmp_path: Path) -
         # Nothing was undone, so the orders are still in effect.
         answer: Any = await plans.resume_run("r", code=f"{CODE}\n# s")
         assert (answer["status"], shop.book) == ("failed", ["order a", "order c"])
+
+
+TAKES: Any = {
+    "first": 'await order(item="a")\nawait wait_for("go")\nreturn await order(item="b")',
+    "later": 'await wait_for("go")\nawait order(item="a")\nreturn await order(item="b")',
+}
+
+
+@pytest.mark.parametrize("door", ["plans", "decision", "app"])
+async def test_a_correction_that_waits_is_not_continued_without_the_calls_that_it_took(
+    tmp_path: Path, door: str
+) -> None:
+    shop = Shop()
+    async with open_app(shop, tmp_path) as app:
+        await app.plans.run_plan('await order(item="a")\nreturn int("q")', run_id="r")
+        waiting: Any = await app.plans.resume_run("r", code=TAKES["first"], new_id="s")
+        assert ((await app.plans.undo_run("r"))["status"], waiting["status"]) == ("undone", "waiting")
+        resume: Any = {
+            "decision": lambda: app.plans.resume_run("s", {"event": "go"}),
+            "plans": lambda: app.plans.resume_run("s"),
+            "app": lambda: app.resume("s"),
+        }[door]
+        if door != "decision":
+            app.runs.send("s", "go")
+        with pytest.raises(RunUndone, match="run s is undone by run r~undo, so it cannot be continued"):
+            await resume()
+        assert (await app.plans.resume_run("s", code=TAKES["later"]))["status"] == "waiting"
+    assert shop.book == ["order a", "cancel a"]
+
+
+async def test_a_correction_that_waits_makes_undone_calls_again_that_it_has_not_taken(tmp_path: Path) -> None:
+    shop = Shop()
+    async with open_app(shop, tmp_path) as app:
+        await app.plans.run_plan('await order(item="a")\nreturn int("q")', run_id="r")
+        await app.plans.resume_run("r", code=TAKES["later"], new_id="s")
+        await app.plans.undo_run("r")
+        answer: Any = await app.plans.resume_run("s", {"event": "go"})
+        assert answer["status"] == "completed"
+    assert shop.book == ["order a", "cancel a", "order a", "order b"]
+
+
+async def test_a_run_that_waits_is_not_continued_without_the_calls_of_its_correction(tmp_path: Path) -> None:
+    shop = Shop()
+    failures = [True]
+
+    @tool(annotations={"readOnlyHint": True})
+    async def flaky() -> None:
+        """Fail once."""
+        if failures:
+            raise ValueError(failures.pop())
+
+    async with App(f"sqlite:///{tmp_path / 'runs.db'}", tools=[flaky, *shop.tools()]) as app:
+        code = 'await flaky()\nawait order(item="a")\nawait wait_for("go")'
+        await app.plans.run_plan(code, run_id="r")
+        await app.plans.resume_run("r", code='await order(item="a")\nreturn int("q")', new_id="s")
+        assert (await app.plans.resume_run("r"))["status"] == "waiting"
+        await app.plans.undo_run("s")
+        with pytest.raises(RunUndone, match="run r is undone by run s~undo"):
+            await app.plans.resume_run("r", {"event": "go"})
+    assert shop.book == ["order a", "cancel a"]

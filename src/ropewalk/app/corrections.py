@@ -19,7 +19,7 @@ from ..journal.undo import UNDONE
 from ..tools.annotations import effect_of
 from ..values import Json
 from .recorded_calls import RecordedCalls
-from .runs.undone import undone_paths
+from .runs.undone import require_not_undone, undone_paths
 
 if TYPE_CHECKING:
     from .context import Context
@@ -184,6 +184,12 @@ class Corrections:
 def chain_of(row: RunRow) -> str:
     """Return the id of the first run of the chain that a run belongs to."""
     return str(_limits_of(row).get("chain") or row.id)
+
+
+def require_in_effect(context: Context, row: RunRow) -> None:
+    """Raise RunUndone if a run that has not ended uses the result of a call that another run undoes."""
+    if row.status not in ENDS and (row.forked_from is not None or len(Corrections(context, row).rows) > 1):
+        require_not_undone(context, row)
 
 
 def taken_calls(run_id: str, history: Iterable[Entry]) -> Iterator[tuple[Place, Place]]:

@@ -123,7 +123,28 @@ class Jobs:
         on_event: Callable[[Event], None] | None = None,
         loaded: Loaded | None = None,
     ) -> Job:
-        """Prepare the job of an existing run."""
+        """Prepare the job that continues an existing run."""
+        is_plan = row.kind == "plan"
+        if is_plan or row.forked_from is not None:
+            from .corrections import require_in_effect
+
+            await run_sync_in_thread(self.context.store, lambda: require_in_effect(self.context, row))
+        job = await self.for_replay(row, executor=executor, on_event=on_event, loaded=loaded)
+        if is_plan:
+            from .plan_callers import offer_record
+
+            await run_sync_in_thread(self.context.store, lambda: offer_record(self.context, job, row))
+        return job
+
+    async def for_replay(
+        self,
+        row: RunRow,
+        *,
+        executor: Executor | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        loaded: Loaded | None = None,
+    ) -> Job:
+        """Prepare a job with the definition and the input of an existing run."""
         started_with = row.context or {}
         self.executor_for(row, executor)
         if (root := started_with.get("root")) is not None:
@@ -141,10 +162,6 @@ class Jobs:
         caller = self.caller(executor, loaded)
         job = self._job(loaded, row.id, caller, row.input, state, row.definition_id, on_event)
         job.new.context.update(request=started_with.get("request"), source=started_with.get("source"))
-        if row.kind == "plan":
-            from .plan_callers import offer_record
-
-            await run_sync_in_thread(self.context.store, lambda: offer_record(self.context, job, row))
         return job
 
     @cached_property

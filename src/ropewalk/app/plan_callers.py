@@ -6,7 +6,7 @@ names its chain, so a process that resumes the run offers it the same record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
@@ -71,6 +71,12 @@ class RecordedCaller:
         """Raise RunBusy if the record has changed since it was read."""
         await run_sync_in_thread(store, lambda: self._chain.take_turn(row))
 
+    def ends(self) -> None:
+        """Raise RecordedCallChanged if a recorded write remains that the run has not asked for."""
+        left = next((call for call in self.record.remaining if call.is_write), None)
+        if left is not None:
+            raise RecordedCallChanged(left, None)
+
     def bind(self, tool_id: str) -> Any:
         """Return a bound tool whose undos name the call that was made."""
         return replace(self._caller.bind(tool_id), origin=self.record.origins.get)
@@ -120,8 +126,3 @@ def _offer(context: Context, job: Job, chain: Corrections, recorded: Iterable[Re
         return effect_of(context.toolbox.get(tool), context.plans.effects, id=tool) == "read"
 
     job.caller = RecordedCaller(job.caller, Record(recorded, is_read), chain)
-
-
-def remaining_calls(job: Job) -> Sequence[RecordedCall]:
-    """Return the recorded calls of other runs of its chain that a run has not asked for."""
-    return job.caller.record.remaining if isinstance(job.caller, RecordedCaller) else ()

@@ -236,7 +236,7 @@ class PlanHandler(Routed):
         async def send(args: Args, key: str | None, timeout: float | None, on_progress: OnProgress | None) -> Json:
             return await self._call(args, get_engine, key, on_progress)
 
-        waits = self.operation.name in ("run_plan", "save_plan") and get_engine is not None
+        waits = self.operation.name in ("run_plan", "resume_run", "save_plan") and get_engine is not None
         return Route(send=send, timeout=math.inf, per_attempt=True, waits=waits)
 
     async def _call(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import orjson
@@ -27,11 +27,11 @@ from ..source.document import replace_invisible, shorten
 from ..tools.stubs import stub
 from ..tools.version import tool_version
 from ..values import Json, check_json, json_problems
-from .corrections import Corrections, RecordedCall, chain_of
+from .corrections import CONTEXT, Corrections, chain_of, require_in_effect
 from .facts import facts_of_definition, facts_of_tool
 from .first_design import find_answer, sent_answers
 from .pinned_definition import pinned_definition, require_run
-from .plan_callers import RecordedCallChanged, apply_limits, remaining_calls
+from .plan_callers import RecordedCallChanged, apply_limits
 from .plan_readers import MODEL, ORIGIN, prepare_names, reader_of
 from .plan_tools import servers_in, with_tools
 from .preflight import check_input
@@ -43,6 +43,7 @@ from .runs.undone import undo_offer, undo_report
 from .saved_plans import KIND, RESULT, recorded_schema, register_saved_plan, register_saved_plans, store_plan
 
 if TYPE_CHECKING:
+    from ..engine.engine import Job
     from .context import Context
     from .jobs import Jobs
     from .loaded import Loaded
@@ -257,16 +258,22 @@ class Plans:
         job = await self.jobs.new(loaded, run_id=own, input=dict(input or {}), on_event=on_event)
         if limits:
             await run_sync_in_thread(store, lambda: apply_limits(self.context, job, limits))
-        job.park = True
         try:
-            result = await self.context.engine.run(job)
-        except RecordedCallChanged as error:
-            return await self._conflict(own, error)
+            return await self._execute(job)
         except RunBusy:  # another correction of the same run began first
             await run_sync_in_thread(store, lambda: self._runs.stop(own))
             raise
+
+    async def _execute(self, job: Job) -> dict[str, Json]:
+        """Run a job; the run that a call of an agent makes is part of the agent's run, which waits with it."""
+        engine, own = self.context.engine, job.new.id
+        job.park = not engine.has_caller(own)
+        try:
+            result = await engine.run_part(job, own)
+        except RecordedCallChanged as error:
+            return await self._conflict(own, error)
         await self.context.selection.learn(job, result)
-        return await self.answer(outcome(result, KIND), remaining_calls(job))
+        return await self.answer(outcome(result, KIND))
 
     # --- resume --------------------------------------------------------------------------------
 
@@ -289,7 +296,7 @@ class Plans:
             code: A corrected program. It runs as a new run, which takes recorded calls with the same tool and arguments
                 in the same order from this one.
             by: The person who decides.
-            new_id: The id of the run of the corrected program.
+            new_id: The id of the run of the corrected program; such a run that exists is continued.
             on_event: Gets the events of the run while it executes.
 
         Returns:
@@ -333,7 +340,7 @@ class Plans:
             result = await self.jobs.continue_run(job, await self.context.store.reopen(row.id))
         except RecordedCallChanged as error:
             return await self._conflict(row.id, error)
-        return await self.answer(outcome(result, KIND), remaining_calls(job))
+        return await self.answer(outcome(result, KIND))
 
     async def _retry(self, row: RunRow, on_event: OnEvent) -> dict[str, Json]:
         """Retry the failed steps of a run, which takes what fits from the record of its corrections."""
@@ -346,14 +353,14 @@ class Plans:
             result = await self._runs.retry(row.id, on_event=on_event, park=True)
         except RecordedCallChanged as error:
             return await self._conflict(row.id, error)
-        remaining = await run_sync_in_thread(store, lambda: Corrections(self.context, row).offered(row))
-        return await self.answer(result, remaining)
+        return await self.answer(result)
 
     def _decide(self, row: RunRow, decision: Mapping[str, Json], by: str | None) -> None:
         """Send an answer to what a run waits for."""
         message = "must be {approved: true or false} or {event, payload}"
         if not isinstance(decision, Mapping):
             raise InvalidInput([Problem(path="decision", message=message)])
+        require_in_effect(self.context, row)
         event = decision.get("event")
         if event is not None:
             self._runs.send(row.id, str(event), decision.get("payload"), early=False)
@@ -380,6 +387,9 @@ class Plans:
     async def correct(self, row: RunRow, code: str | None, new_id: str | None, on_event: OnEvent) -> dict[str, Json]:
         """Run corrected code, or the code of the run, in a new run that takes what fits from the record of this one."""
         store = self.context.store
+        begun = await run_sync_in_thread(store, lambda: store.get_run(new_id)) if new_id is not None else None
+        if begun is not None and _is_correction(begun, row, code):
+            return {**await self._continue_correction(begun, on_event), "corrects": row.id}
         chain = await run_sync_in_thread(store, lambda: self._chain(row))
         document: Any = row.document
         fields = {key: document[key] for key in ("timeout", "parallel") if key in document}
@@ -398,6 +408,13 @@ class Plans:
         limits = {**(context.get("plan") or {}), "corrects": row.id, "chain": chain.chain}
         answer = await self.start(loaded, input, new_id, limits, on_event)
         return {**answer, "corrects": row.id}
+
+    async def _continue_correction(self, row: RunRow, on_event: OnEvent) -> dict[str, Json]:
+        """Continue a correction that an earlier process began with the same call, or answer how it ended."""
+        if row.status not in ENDS:
+            return await self._execute(await self.jobs.for_existing(row, on_event=on_event))
+        result: Any = await self._runs.ended(row)
+        return await self.answer(outcome({**(result or {}), "status": row.status, "executionId": row.id}, KIND))
 
     async def _continue_first_design(self, row: RunRow, new_id: str | None, on_event: OnEvent) -> dict[str, Json]:
         """Run the program of a run of the first design in a new run, with the answers that were sent to the old one."""
@@ -548,8 +565,8 @@ class Plans:
             "changed": error.changed,
         }
 
-    async def answer(self, result: Outcome, remaining: Iterable[RecordedCall] = ()) -> dict[str, Json]:
-        """Return the part of a run's outcome that a model sees; a recorded write that remains is a conflict."""
+    async def answer(self, result: Outcome) -> dict[str, Json]:
+        """Return the part of a run's outcome that a model sees."""
         data = result.to_dict()
         status, run_id = str(data["status"]), str(data["runId"])
         answer: dict[str, Json] = {"status": status, "runId": run_id}
@@ -561,9 +578,6 @@ class Plans:
             facts = await run_sync_in_thread(self.context.store, lambda: self._runs.facts(run_id))
             return {**answer, "facts": facts} if facts else answer
         if status in ("completed", "partial"):
-            left = next((call for call in remaining if call.is_write), None)
-            if left is not None:
-                return await self._conflict(run_id, RecordedCallChanged(left, None))
             return {**answer, "result": self.handle(data["result"], run_id, RESULT)}
         return {**answer, **await run_sync_in_thread(self.context.store, lambda: self._failure(run_id, data))}
 
@@ -624,6 +638,13 @@ def _wrong_arguments(code: Any, input: Any, approve: Any) -> Iterator[Problem]:
         return
     for error in json_problems(dict.fromkeys(input), "input"):
         yield Problem(path=error.place, message=error.message)
+
+
+def _is_correction(row: RunRow, corrected: RunRow, code: str | None) -> bool:
+    """Return True if a run is the correction of another one with some code, or with the code of that one."""
+    limits, document = (row.context or {}).get(CONTEXT) or {}, row.document
+    same = isinstance(document, dict) and code in (None, document.get("code"))
+    return same and limits.get("corrects") == corrected.id
 
 
 def _line(source: str) -> int | None:

@@ -383,6 +383,8 @@ class Engine:
             if ending.status == "waiting":
                 result = await self._parked(job, run, ending)
             else:
+                if ending.status in ("completed", "partial") and hasattr(job.caller, "ends"):
+                    job.caller.ends()
                 await budgets.end(log.run, self.store, ending.duration)
                 result = await self._record_ending(job, run, ending)
         except BaseException as exc:

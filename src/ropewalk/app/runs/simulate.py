@@ -75,7 +75,7 @@ async def prepare_replay(
     park: bool = False,
 ) -> Replay:
     """Prepare a run as a job on a store in memory, with a record that the engine does not repeat."""
-    job = await jobs.for_existing(row, executor=tools, loaded=pinned_definition(jobs.context, row), on_event=on_event)
+    job = await jobs.for_replay(row, executor=tools, loaded=pinned_definition(jobs.context, row), on_event=on_event)
     job.caller, job.park, job.secrets = tools, park, Redaction()
     store = MemoryStore(durable=True)
     log = await store.open(job.new)

@@ -97,8 +97,9 @@ class Caller(Protocol):
 
     # A caller that keeps something per run, such as a child process, may have `began(run_id)` and `async
     # ended(run_id)`. The engine calls them when a run begins to execute in this process, and when it has ended here in
-    # any way. They must not raise. Before them it awaits `begins(row, store)`, which may refuse the run. The
-    # idempotency keys of a run begin with its id and a slash; the id itself may contain slashes.
+    # any way. They must not raise. Before them it awaits `begins(row, store)`, which may refuse the run, and before it
+    # records a success it calls `ends()`, which may refuse that. The idempotency keys of a run begin with its id and a
+    # slash; the id itself may contain slashes.
 
     @property
     def version(self) -> int:

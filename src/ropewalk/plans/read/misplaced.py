@@ -1,4 +1,4 @@
-"""What Python reads and does not compile: `break` outside of a loop, `yield` outside of a function, and the like."""
+"""What Python reads and does not compile, such as `break` outside of a loop or `yield` outside of a function."""
 
 from __future__ import annotations
 
