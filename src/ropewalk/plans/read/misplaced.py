@@ -1,4 +1,4 @@
-"""What Python reads and does not compile, such as `break` outside of a loop or `yield` outside of a function."""
+"""Code that Python reads and does not compile, such as `break` outside of a loop or `yield` outside of a function."""
 
 from __future__ import annotations
 
