@@ -12,7 +12,7 @@ from ropewalk import App, tool
 from ropewalk.app.plan_operations import call_operation
 from ropewalk.config.settings import PlanSettings, UndoSettings
 from ropewalk.doors.cli.undo import undo_lines
-from ropewalk.errors import NothingToUndo, RunUndone
+from ropewalk.errors import NothingToUndo, RunBusy, RunUndone
 from ropewalk.testing import ScriptedModel, results_in, wants
 
 pytestmark = pytest.mark.anyio
@@ -339,4 +339,27 @@ async def test_a_run_that_waits_is_not_continued_without_the_calls_of_its_correc
         await app.plans.undo_run("s")
         with pytest.raises(RunUndone, match="run r is undone by run s~undo"):
             await app.plans.resume_run("r", {"event": "go"})
+    assert shop.book == ["order a", "cancel a"]
+
+
+async def test_a_run_is_not_undone_while_its_correction_executes(tmp_path: Path) -> None:
+    shop = Shop()
+    begun, end = asyncio.Event(), asyncio.Event()
+
+    @tool(annotations={"readOnlyHint": True})
+    async def pause() -> None:
+        """Pause."""
+        begun.set()
+        await end.wait()
+
+    async with App(f"sqlite:///{tmp_path / 'runs.db'}", tools=[pause, *shop.tools()]) as app:
+        await app.plans.run_plan('await order(item="a")\nreturn int("q")', run_id="r")
+        code = 'await order(item="a")\nawait pause()\nreturn 1'
+        corrects = asyncio.ensure_future(app.plans.resume_run("r", code=code, new_id="s"))
+        await begun.wait()
+        with pytest.raises(RunBusy, match="run s "):
+            await app.plans.undo_run("r")
+        end.set()
+        assert (await corrects)["status"] == "completed"
+        assert (await app.plans.undo_run("r"))["status"] == "undone"
     assert shop.book == ["order a", "cancel a"]

@@ -37,6 +37,7 @@ from ...journal.undo import UNSUCCESSFUL
 from ...notations.records import Outcome, outcome
 from ...ops import Branch, Call, Loop, Wait
 from ...values import Json
+from ..corrections import Corrections
 from ..pinned_definition import outermost, require_run
 from .rerun import retry
 from .undo_plan import LOOP, UndoPlan, UndoStep, plan_undo, steps_of
@@ -98,6 +99,9 @@ async def undo(
         row = await run_sync_in_thread(store, lambda: require_undoable(store, run_id))
         if row.undo:
             return await _continue(jobs, row, executor, on_event, needs_approval, renew)
+        if row.kind == "plan":  # a run that executes may be about to use the calls of another one of its chain
+            chain = await run_sync_in_thread(store, partial(Corrections, context, row))
+            await run_sync_in_thread(store, chain.require_idle)
         plan = await run_sync_in_thread(store, partial(plan_undo, context, row, shared=shared))
         if not plan.steps:
             raise _nothing_to_undo(run_id, plan)
