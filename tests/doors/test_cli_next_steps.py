@@ -37,6 +37,16 @@ def shop(project):
     return project
 
 
+def test_no_retry_is_offered_for_a_programs_own_failure(shop):
+    shop.write("own.yaml", "kind: plan\nname: own\ncode: |\n  return int('q')\n")
+    shop.write("calls.yaml", "kind: plan\nname: calls\ncode: |\n  await ship()\n")
+    failed = shop("run", "own.yaml")
+    assert failed.code == 1
+    assert "ValueError" in failed.out
+    assert "runs retry" not in failed.out
+    assert "runs retry" in shop("run", "calls.yaml").out
+
+
 def test_a_failed_run_names_its_retry_and_an_undo_the_steps_that_it_undoes(shop):
     failed = shop("run", "shop.yaml", "--id", "monday")
     assert failed.code == 1

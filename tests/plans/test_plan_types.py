@@ -14,6 +14,7 @@ from pydantic import Field
 from ropewalk import App, tool
 from ropewalk.app.plan_readers import HERE
 from ropewalk.app.plan_tools import with_tools
+from ropewalk.errors import InvalidFlow
 from ropewalk.notations.plan.check import types_of
 from ropewalk.plans.check.types import TypeCheck
 
@@ -237,6 +238,12 @@ def test_every_problem_is_reported_at_once_with_those_of_the_language(app: App) 
     code = "u = await get_user('x')\nreturn u.nme + nam\nimport subprocess"
     lines = [problem.message.split(": ")[0] for problem in checked(app, code).problems]
     assert lines == ["line 1", "line 2", "line 2", "line 3"]
+
+
+@pytest.mark.parametrize("field", ["tools", "transforms", "inputs"])
+def test_a_wrong_field_of_the_document_is_a_problem(app: App, field: str) -> None:
+    with pytest.raises(InvalidFlow, match=f"{field}: must be an"):
+        app.load({"kind": "plan", "name": "wrong", "code": "await get_user('x')", field: 5})
 
 
 def test_a_literal_of_another_format_is_a_warning(app: App) -> None:

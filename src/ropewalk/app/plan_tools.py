@@ -48,7 +48,10 @@ def reading_plan(document: Mapping[str, Any], cards: Cards, reader: PlanReader) 
         names = [python_name(tool.id) for tool in toolbox.list() if tool.namespace != "ropewalk"]
         unlisted = [id for id in servers_in(reader.names(code), toolbox) if not toolbox.is_listed(_space(id))]
         problems = [_with_tools_named(problem, code, toolbox, names) for problem in error.problems]
-        complete = InvalidFlow(with_types(document, cards, reader, problems, [])[0])
+        # The types of a program need a document whose other fields are right.
+        if all(problem.path.partition(":")[0] == "code" for problem in problems):
+            problems, _ = with_types(document, cards, reader, problems, [])
+        complete = InvalidFlow(problems)
         complete.unlisted = tuple(unlisted)
         raise complete from None
 

@@ -212,6 +212,13 @@ def _failed_programs(instances: Instances) -> Iterator[Attempt]:
             yield instance.last
 
 
+def would_fail_again(history: Iterable[Entry], failed: Iterable[str]) -> bool:
+    """Return True if all failed steps of a run, given by path, are programs that failed by themselves."""
+    ends: dict[str, Any] = {entry.path: entry.data for entry in history if entry.kind == "row"}
+    paths = set(failed)
+    return bool(paths) and all(path in ends and not ends[path]["failed"] for path in paths)
+
+
 def _own_failure(program: Attempt) -> str:
     """Say that a retry cannot help, because a program failed by itself."""
     end: Any = program.facts["row"].data

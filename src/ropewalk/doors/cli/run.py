@@ -296,19 +296,26 @@ def _result_answer(
     lines = [
         summary(payload, places, options, engine, resumer=resumer, changes=changes(counts)),
         *rejected(data, options if recorded else None),
-        *(_retry_advice(row, data, counts, options) if recorded and row is not None else []),
+        *(_retry_advice(app, row, data, counts, options) if recorded and row is not None else []),
     ]
     show_command = f"ropewalk runs show {quote(outcome.run_id)}{options}" if recorded else ""
     return Answer(exit=run_exit_code(data), data=data, text="\n".join(lines), recorded=show_command)
 
 
-def _retry_advice(row: RunRow, data: Mapping[str, Any], counts: RunCounts, options: str) -> list[str]:
+def _retry_advice(app: App, row: RunRow, data: Mapping[str, Any], counts: RunCounts, options: str) -> list[str]:
     """Say how to retry the failed steps of a run, and what the retry reuses."""
     errors = [error for error in data.get("errors") or () if isinstance(error, dict)]
     # A call that took effect is not to be repeated (see `rejected`), and an agent would reach the same limit again.
     is_advised = any(error.get("ran") is True or error.get("kind") == "Unfinished" for error in errors)
     if row.status not in ("failed", "partial", "timeout") or row.parent is not None or row.undo or is_advised:
         return []
+    # A program's own failure has no tool, so the steps of other runs are not read.
+    own = [str(error.get("path")) for error in errors if error.get("tool") is None]
+    if errors and len(own) == len(errors):
+        from ...app.runs.rerun import would_fail_again  # few runs need it
+
+        if would_fail_again(app.context.history(row.id), own):
+            return []
     kept = sum(counts.counts[how] for how in ("finished", "recovered", REUSED))
     reuse = f" (reuses {kept:,} finished step{'s' * (kept != 1)})" if kept else ""
     return [f"to retry what failed: ropewalk runs retry {quote(row.id)}{options}{reuse}"]
