@@ -164,3 +164,26 @@ def test_no_text_has_an_address(text: str) -> None:
     outcome, _ = Simulation(TOOLS, answer).run(text)
     assert "0x" not in outcome.printed + outcome.message
     assert outcome.status in ("completed", "failed"), outcome
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ("for i in range(3):\n    yield i", (2, 5), "yield outside of a function"),
+        ("yield from [1]", (1, 1), "yield outside of a function"),
+        ("def f(a=(yield)):\n    return a", (1, 10), "yield outside of a function"),
+        ("break", (1, 1), "'break' outside loop"),
+        ("def f(a, a):\n    pass", (1, 10), "duplicate argument"),
+        ("async def f():\n    yield from [1]", (2, 5), "'yield from' inside async function"),
+    ],
+)
+@pytest.mark.parametrize("function", [False, True])
+def test_what_python_reads_and_does_not_compile_is_a_problem(
+    text: str, place: tuple[int, int], message: str, function: bool
+) -> None:
+    [problem] = Program(text, {}, function=function).problems
+    assert ((problem.line, problem.column), message in problem.message) == (place, True)
+
+
+def test_a_generator_and_an_import_from_the_future_are_no_problem() -> None:
+    assert Program("from __future__ import annotations\ndef g():\n    yield 1\nreturn [*g()]", {}).problems == []

@@ -371,3 +371,55 @@ async def test_the_type_of_a_recorded_value_is_known(tmp_path: Path) -> None:
             assert done["result"] == "ANN"
         unknown: Any = await app.plans.check_plan("return value('nothing/result').nme")
         assert unknown["ok"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"input": "x"}, ("input", "must be an object with the values that the program reads, by name")),
+        ({"input": [1]}, ("input", "must be an object with the values that the program reads, by name")),
+        ({"input": {1: 2}}, ("input", "object key 1 is int, not a string")),
+        ({"input": {"\ud800": 2}}, ("input", "object key with a NUL character or a lone surrogate")),
+        ({"approve": "x"}, ("approve", "must be one of: none, destructive, writes")),
+    ],
+)
+async def test_wrong_arguments_are_named(
+    shop: Shop, tmp_path: Path, arguments: dict[str, Any], problem: tuple[str, str]
+) -> None:
+    async with open_app(shop, tmp_path) as app:
+        with pytest.raises(InvalidInput) as caught:
+            await app.plans.run_plan("return 1", **arguments)
+    assert [(item.path, item.message) for item in caught.value.problems] == [problem]
+
+
+async def test_a_wrong_decision_is_named(shop: Shop, tmp_path: Path) -> None:
+    wrong: Any = "yes"
+    async with open_app(shop, tmp_path) as app:
+        answer: Any = await app.plans.run_plan("return await approve('ok?')")
+        with pytest.raises(InvalidInput) as caught:
+            await app.plans.resume_run(answer["runId"], wrong)
+    [problem] = caught.value.problems
+    assert (problem.path, problem.message) == ("decision", "must be {approved: true or false} or {event, payload}")
+
+
+@pytest.mark.parametrize("character", ["\0", "\ud800"])
+async def test_a_character_that_no_program_has_is_a_problem_with_its_line(
+    shop: Shop, tmp_path: Path, character: str
+) -> None:
+    code = f"x = 1\ny = '{character}'"
+    async with open_app(shop, tmp_path) as app:
+        checked: Any = await app.plans.check_plan(code)
+        saved: Any = await app.plans.save_plan("a", code, "A plan.")
+        validation: Any = await app.validate({"kind": "plan", "name": "a", "code": "x = '\0'"})
+    for problems in (checked["problems"], saved["problems"]):
+        [problem] = problems
+        assert (problem["line"], problem["column"], character in problem["text"]) == (2, 6, False)
+    assert [problem.path for problem in validation.problems] == ["code"]
+
+
+async def test_yield_outside_of_a_function_is_a_problem(shop: Shop, tmp_path: Path) -> None:
+    async with open_app(shop, tmp_path) as app:
+        answer: Any = await app.plans.run_plan("for i in range(3):\n    yield i")
+    [problem] = answer["problems"]
+    assert (answer["status"], problem["line"], problem["column"]) == ("invalid", 2, 5)
+    assert problem["message"].startswith("yield outside of a function")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import orjson
@@ -26,7 +26,7 @@ from ..plans.read.tools import python_name
 from ..source.document import replace_invisible, shorten
 from ..tools.stubs import stub
 from ..tools.version import tool_version
-from ..values import Json, check_json
+from ..values import Json, check_json, json_problems
 from .corrections import CONTEXT, Corrections, chain_of, require_in_effect
 from .facts import facts_of_definition, facts_of_tool
 from .first_design import find_answer, sent_answers
@@ -59,6 +59,7 @@ _ASKED: Final[Mapping[str, tuple[str, ...]]] = {
     "destructive": ("destructive",),
     "writes": ("destructive", "write"),
 }
+_NOT_TEXT: Final = re.compile("[\0\ud800-\udfff]")
 _NAME: Final = r"[a-z_][a-z0-9_]{0,63}"
 
 
@@ -158,8 +159,12 @@ class Plans:
         **fields: Json,
     ) -> tuple[Loaded | None, list[Problem]]:
         """Compile and check a program; return it with its problems. Servers that it names are connected first."""
-        if not isinstance(code, str):
-            raise InvalidInput([Problem(path="code", message="must be the text of a program")])
+        if wrong := [*_wrong_arguments(code, input, approve)]:
+            raise InvalidInput(wrong)
+        unreadable = _NOT_TEXT.search(code)
+        if unreadable is not None:
+            message = "a NUL character or a lone surrogate, which no text of a program has; remove it"
+            return None, [Problem(path="code", column=unreadable.start() + 1, message=message)]
         toolbox = self.context.toolbox
         await register_saved_plans(self.jobs)
         overlap = parallel or self.context.plans.parallel
@@ -352,6 +357,9 @@ class Plans:
 
     def _decide(self, row: RunRow, decision: Mapping[str, Json], by: str | None) -> None:
         """Send an answer to what a run waits for."""
+        message = "must be {approved: true or false} or {event, payload}"
+        if not isinstance(decision, Mapping):
+            raise InvalidInput([Problem(path="decision", message=message)])
         require_in_effect(self.context, row)
         event = decision.get("event")
         if event is not None:
@@ -359,7 +367,6 @@ class Plans:
             return
         approved = decision.get("approved")
         if not isinstance(approved, bool):
-            message = "must be {approved: true or false} or {event, payload}"
             raise InvalidInput([Problem(path="decision", message=message)])
         node, note, mark = (decision.get(key) for key in ("node", "note", "digest"))
         # The digest names the call that the person saw, even if node ids repeat. A question has none in any case.
@@ -617,6 +624,20 @@ class Plans:
         if report is None or report["status"] == "none":
             report = undo_offer(self.context, row)
         return {} if report is None else {"undo": report}
+
+
+def _wrong_arguments(code: Any, input: Any, approve: Any) -> Iterator[Problem]:
+    if not isinstance(code, str):
+        yield Problem(path="code", message="must be the text of a program")
+    if approve is not None and approve not in _ASKED:
+        yield Problem(path="approve", message=f"must be one of: {', '.join(_ASKED)}")
+    if input is None:
+        return
+    if not isinstance(input, Mapping):
+        yield Problem(path="input", message="must be an object with the values that the program reads, by name")
+        return
+    for error in json_problems(dict.fromkeys(input), "input"):
+        yield Problem(path=error.place, message=error.message)
 
 
 def _is_correction(row: RunRow, corrected: RunRow, code: str | None) -> bool:

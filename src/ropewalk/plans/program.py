@@ -18,6 +18,7 @@ from .interpret.language import PLANS
 from .interpret.machine import Machine
 from .interpret.scope import ProgramScope
 from .interpret.statements import suspending_block
+from .read.misplaced import misplaced
 from .read.names import global_names, mark_closed, mark_recursion, mark_values, own_names, own_nodes, set_suspends
 from .read.overlap import overlap_reads
 from .read.problems import Problem, Unreadable
@@ -85,6 +86,8 @@ class Program:
         self._scope = scope
         try:
             self._run = suspending_block(body, scope)
+            if not scope.problems:
+                scope.problems += misplaced(tree)
         finally:
             self.problems = sorted(scope.problems, key=lambda problem: (problem.line, problem.column))
 

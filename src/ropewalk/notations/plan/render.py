@@ -47,7 +47,7 @@ def compile_document(config: Mapping[str, Json]) -> Compiled:
 def read_fields(config: Mapping[str, Json]) -> dict[str, Json]:
     """Return the fields of a document, whose program is not read."""
     given, report = read_document(config, FIELDS, "plan")
-    if not isinstance(given.get("code"), str):
+    if not isinstance(given.get("code"), str) and all(problem.path != "code" for problem in report):
         f.add_problem(report, "code", "must be the text of a program")
     if "origin" in given and "transforms" in given:
         f.add_problem(report, "transforms", "are functions of this process, which programs of models cannot call")
