@@ -169,8 +169,11 @@ def test_an_mcp_client_without_forms_is_told_and_a_task_shows_the_form_of_the_se
             async def look() -> Any:
                 return (await ask("tasks/get", task, taskId=task))["result"]
 
-            async def questions() -> Any:
-                return await settled(look, ("working",))
+            async def questions(answered: str | None = None) -> Any:
+                state = await settled(look, ("working",))
+                while answered in state.get("inputRequests", ()):  # the answer is still on its way to the run
+                    state = await settled(look, ("working",))
+                return state
 
             async def update(key: str, **content: Any) -> Any:
                 responses = {key: {"action": "accept", "content": content}}
@@ -184,9 +187,9 @@ def test_an_mcp_client_without_forms_is_told_and_a_task_shows_the_form_of_the_se
             assert request["params"]["requestedSchema"]["properties"]["branch"]["enum"] == ["main", "next"]
             assert "payload.branch" in (await update(key, branch="old"))["error"]["message"]
             await update(key, branch="next")
-            [key] = (await questions())["inputRequests"]
+            [key] = (await questions(key))["inputRequests"]
             await update(key, sure=False)
-            done = await questions()
+            done = await questions(key)
             assert done["status"] == "completed"
             assert done["result"]["structuredContent"]["ask"]["branch"]["content"] == {"branch": "next", "copies": 2}
 

@@ -111,7 +111,8 @@ def _runchain() -> dict[str, Json]:
 
 def _plan() -> dict[str, Json]:
     parallel = _checker_schema(f.one_of(plan.PARALLEL))
-    return _object(plan.FIELDS, {"code": _TEXT, "parallel": parallel}, "plan", ("code",))
+    tools: Json = {"type": "object", "additionalProperties": {"type": "object"}}
+    return _object(plan.FIELDS, {"code": _TEXT, "parallel": parallel, "tools": tools}, "plan", ("code",))
 
 
 _NODE: Final = {"$ref": "#/$defs/node"}
