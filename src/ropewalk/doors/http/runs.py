@@ -28,7 +28,7 @@ from ...app.runs.liveness import RESUMABLE
 from ...app.runs.undone import undo_statuses
 from ...draw import graph_data
 from ...engine.engine import check_run_id, check_same_run, new_run_id
-from ...errors import InvalidValue, NotFound, RunExists
+from ...errors import InvalidValue, NotFound, RunBusy, RunExists
 from ...journal.address import run_sync_in_thread
 from ...journal.protocol import ENDS, RunRow
 from ...journal.protocol import NewRun as Begun
@@ -484,7 +484,9 @@ async def _continue_here(app: App, live: LiveRuns, before: RunRow, answer: dict[
         liveness = await run_sync_in_thread(app.store, lambda: app.runs.liveness_of([before]))
         alone = liveness.get(before.id) in RESUMABLE
     if alone and not app.distributed and not live.executes(before.id):
-        await live.start(before.id, lambda take: app.resume(before.id, on_event=take))
+        # The answer is recorded; a process that took the run meanwhile, such as this server's recovery, meets it.
+        with contextlib.suppress(RunBusy):
+            await live.start(before.id, lambda take: app.resume(before.id, on_event=take))
     return Answer({"runId": before.id, "status": require_run(app, before.id).status, **answer})
 
 
