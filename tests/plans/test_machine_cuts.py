@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
-from tests.tiers import Scale
 
-from ropewalk.plans import rows as r
 from ropewalk.plans.program import Program
 from ropewalk.plans.rows import Row
 from ropewalk.plans.session import Outcome
+from tiers import Scale
 
+from . import journals
 from .grammar import PARAMETERS, Grammar
 from .simulation import Cut, Simulation
 from .test_grammar import world
@@ -116,12 +116,12 @@ def test_a_retry_calls_nothing_again_that_succeeded(scale: Scale, seed: int) -> 
         for _ in range(50):
             if not outcome.failed:
                 break
-            journal = r.retry(rows, outcome.failed)
+            journal = journals.retry(rows, outcome.failed)
             outcome, rows = simulated.run(program, rows=journal)
             retries += 1
             # Another step with the same tool and arguments may take a result before the step that got it.
             known = [row for row in rows if row.kind == "call" and row.status in ("ok", "late")]
-            known += r.unclaimed(rows, lambda tool: True)
+            known += journals.unclaimed(rows, lambda tool: True)
             made = Counter((tool, json.dumps(arguments)) for tool, arguments in simulated.performed)
             assert made == Counter((row.name, row.arguments) for row in known), number
             for cut in range(len(journal), len(rows)):

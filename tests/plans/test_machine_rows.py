@@ -17,6 +17,7 @@ from ropewalk.plans import rows as r
 from ropewalk.plans.program import Program
 from ropewalk.plans.rows import Diverged, Row
 
+from . import journals
 from .event_host import World, run
 from .oracle import PARAMETERS
 from .programs import Writer
@@ -105,7 +106,7 @@ def test_a_retry_removes_the_failed_delivery_alone() -> None:
     outcome, rows = simulated.run(text)
     assert (outcome.status, outcome.error, outcome.line) == ("failed", "ToolError", 4)
     broken[0] = False
-    again, _ = simulated.run(text, rows=r.retry(rows, outcome.failed))
+    again, _ = simulated.run(text, rows=journals.retry(rows, outcome.failed))
     assert again.result == [1, [100, 200]]
     assert sorted(arguments["amount"] for tool, arguments in simulated.performed if tool == "pay") == [100, 200, 300]
 
@@ -128,7 +129,7 @@ return [await u for u in t]
     outcome, rows = simulated.run(text)
     assert calls_of(rows) == [("check", "failed"), ("pay", "ok"), ("pay", "ok")]
     broken[0] = False
-    retried = r.retry(rows, outcome.failed)
+    retried = journals.retry(rows, outcome.failed)
     again, more = simulated.run(text, rows=retried)
     assert again.result == [1, 100, 200]
     assert [tool for tool, _ in simulated.performed].count("pay") == 2
@@ -141,8 +142,8 @@ return [await u for u in t]
 def test_a_retry_cannot_help_when_the_program_itself_failed() -> None:
     outcome, rows = simulation().run("x = await a()\nreturn 1 / 0")
     assert (outcome.error, outcome.failed) == ("ZeroDivisionError", ())
-    with pytest.raises(r.Unhelpful):
-        r.retry(rows, outcome.failed)
+    with pytest.raises(journals.Unhelpful):
+        journals.retry(rows, outcome.failed)
 
 
 def test_a_failure_that_a_handler_turned_into_another_one_can_be_retried() -> None:
@@ -152,7 +153,7 @@ def test_a_failure_that_a_handler_turned_into_another_one_can_be_retried() -> No
     text = "try:\n    await a()\nexcept ToolError as error:\n    raise RuntimeError('no') from error"
     outcome, rows = simulation(answer).run(text)
     assert outcome.error == "RuntimeError"
-    assert len(r.retry(rows, outcome.failed)) == 1
+    assert len(journals.retry(rows, outcome.failed)) == 1
 
 
 def test_a_replay_that_requests_something_else_stops_before_anything_is_called() -> None:
@@ -212,12 +213,14 @@ def test_corrected_code_takes_recorded_calls_and_reports_writes_it_does_not_ask_
     simulated = simulation()
     _, rows = simulated.run("await pay(amount=1)\nx = await get(n=2)\nawait pay(amount=3)\nreturn [][0]")
     simulated.calls.clear()
-    outcome, more = simulated.run("x = await get(n=2)\ny = await pay(amount=1)\nreturn [x, y]", rows=r.correct(rows))
+    outcome, more = simulated.run(
+        "x = await get(n=2)\ny = await pay(amount=1)\nreturn [x, y]", rows=journals.correct(rows)
+    )
     assert (outcome.result, simulated.calls) == ([2, 1], [])
-    conflict = r.unclaimed(more, lambda tool: tool == "pay")
+    conflict = journals.unclaimed(more, lambda tool: tool == "pay")
     assert [(row.name, row.arguments) for row in conflict] == [("pay", '{"amount": 3}')]
     # A second correction still knows every call, also the one that nobody asked for.
-    third, _ = simulated.run("return [await pay(amount=n) for n in (3, 1)]", rows=r.correct(more))
+    third, _ = simulated.run("return [await pay(amount=n) for n in (3, 1)]", rows=journals.correct(more))
     assert (third.result, simulated.calls) == ([3, 1], [])
 
 
@@ -225,7 +228,7 @@ def test_a_fork_says_which_writes_it_repeats() -> None:
     simulated = simulation()
     text = "x = await get(n=1)\nawait pay(amount=2)\nreturn x"
     _, rows = simulated.run(text)
-    kept, repeated = r.fork(rows, 2, lambda tool: tool == "pay")
+    kept, repeated = journals.fork(rows, 2, lambda tool: tool == "pay")
     assert [row.name for row in repeated] == ["pay"]
     simulated.calls.clear()
     outcome, _ = simulated.run(text, rows=kept)

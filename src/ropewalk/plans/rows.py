@@ -1,4 +1,4 @@
-"""The rows of a run in order of their commit, and the journals made of them: retry, fork, correction, diff.
+"""The rows of a run in order of their commit, what they offer to a later run, and the difference of two journals.
 
 | kind | status | value |
 |---|---|---|
@@ -25,8 +25,8 @@ import json
 import sys
 import zoneinfo
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
@@ -87,10 +87,6 @@ class Diverged(Exception):
         super().__init__(f"{path}: the run recorded {recorded}, and the program {now}; continue it as corrected code")
 
 
-class Unhelpful(Exception):
-    """A retry cannot help, because the program failed by itself."""
-
-
 class Offers:
     """Recorded results that are taken by their path, else by tool and arguments, first in first out."""
 
@@ -118,58 +114,6 @@ class Offers:
     def left(self) -> list[Row]:
         """Return the offers that nobody took."""
         return [row for rows in self._by_key.values() for row in rows]
-
-
-def retry(rows: Sequence[Row], failed: Iterable[str]) -> list[Row]:
-    """Return the journal of a retry."""
-    # Only the failed deliveries are removed. The rows before the first of them are replayed. Whatever succeeded after
-    # it is offered to the program, so nothing that succeeded is called again.
-    paths = set(failed)
-    first = next((index for index, row in enumerate(rows) if row.status == "failed" and row.path in paths), None)
-    if first is None:
-        raise Unhelpful("the program itself failed, so a retry would fail again; correct the code")
-    return [*rows[:first], *_offers(row for row in rows[first + 1 :] if row.path not in paths)]
-
-
-def _offers(rows: Iterable[Row]) -> Iterator[Row]:
-    for row in rows:
-        # The offer that a row has taken is among the rows.
-        if row.kind in ("call", "question") and row.status in _SUCCEEDED and not row.taken:
-            yield replace(row, status="offer")
-
-
-def fork(rows: Sequence[Row], keep: int, writes: Callable[[str], bool]) -> tuple[list[Row], list[Row]]:
-    """Return the first rows as a new journal, and the recorded writes that the new run will repeat."""
-    repeated = [row for row in rows[keep:] if row.kind == "call" and row.status in ("ok", "late") and writes(row.name)]
-    return list(rows[:keep]), repeated
-
-
-def correct(rows: Sequence[Row]) -> list[Row]:
-    """Return the journal of corrected code: every recorded call that succeeded is offered by tool and arguments."""
-    used = {id(row) for row in _taken(rows)}
-    return [
-        replace(row, path="", status="offer")
-        for row in rows
-        if row.kind == "call" and row.status in _SUCCEEDED and id(row) not in used
-    ]
-
-
-def _taken(rows: Sequence[Row]) -> list[Row]:
-    """Return the offers of a journal that later rows took."""
-    offers = Offers(rows)
-    taken = []
-    for row in rows:
-        if row.taken:
-            offer = offers.take(row.path, row.key)
-            if offer is not None:
-                taken.append(offer)
-    return taken
-
-
-def unclaimed(rows: Sequence[Row], writes: Callable[[str], bool]) -> list[Row]:
-    """Return the offered writes that the program did not ask for again: a conflict of corrected code."""
-    taken = {id(row) for row in _taken(rows)}
-    return [row for row in rows if row.status == "offer" and id(row) not in taken and writes(row.name)]
 
 
 def diff(before: Sequence[Row], after: Sequence[Row]) -> list[tuple[Row | None, Row | None]]:
