@@ -69,7 +69,7 @@ class Corrections:
         self._context, self._row = context, row
         self.chain = chain_of(row)
         store: Any = context.store
-        # Read first: whoever begins later has a greater number.
+        # This is read first, because a run that begins later has a greater number.
         self._turn = int(store.used(self._turns)["calls"]) if has_ledger(store) else None
         ids = store.members(run_account(self.chain)) if has_ledger(store) else []
         if row.id in ids:
@@ -123,7 +123,7 @@ class Corrections:
         store.settle(key, {})
 
     def require_idle(self, but: str = "") -> None:
-        """Raise RunBusy while another run of the chain is executed: nobody knows yet which calls it makes."""
+        """Raise RunBusy while another run of the chain is executed, because its calls are not known yet."""
         running = [row for row in self.rows if row.status == "running" and row.id != but]
         orphans = {orphan.id for orphan in self._context.store.orphans()} if running else ()
         for row in running:

@@ -327,9 +327,7 @@ class Plans:
 
     async def _continue(self, row: RunRow, on_event: OnEvent, new_id: str | None = None) -> dict[str, Json]:
         if row.status == "completed":
-            result: Any = await self._runs.ended(row)
-            ended = {**(result or {}), "status": row.status, "executionId": row.id}
-            return await self.answer(outcome(ended, KIND))
+            return await self.answer(await self._ended(row))
         if await run_sync_in_thread(self.context.store, lambda: is_compiled(self.context.store, row.id)):
             return await self._continue_first_design(row, new_id, on_event)
         if row.status in ENDS:
@@ -413,8 +411,12 @@ class Plans:
         """Continue a correction that an earlier process began with the same call, or answer how it ended."""
         if row.status not in ENDS:
             return await self._execute(await self.jobs.for_existing(row, on_event=on_event))
+        return await self.answer(await self._ended(row))
+
+    async def _ended(self, row: RunRow) -> Outcome:
+        """Return the outcome of an ended run."""
         result: Any = await self._runs.ended(row)
-        return await self.answer(outcome({**(result or {}), "status": row.status, "executionId": row.id}, KIND))
+        return outcome({**(result or {}), "status": row.status, "executionId": row.id}, row.kind)
 
     async def _continue_first_design(self, row: RunRow, new_id: str | None, on_event: OnEvent) -> dict[str, Json]:
         """Run the program of a run of the first design in a new run, with the answers that were sent to the old one."""
@@ -441,8 +443,7 @@ class Plans:
         store = self.context.store
         new = await run_sync_in_thread(store, lambda: require_run(store, str(answer["runId"])))
         if new.status in ENDS:
-            result = await self._runs.ended(new)
-            return outcome({**(result or {}), "status": new.status, "executionId": new.id}, new.kind)
+            return await self._ended(new)
         job = await self.jobs.for_existing(new, on_event=on_event)
         job.park = park
         return outcome(await self.jobs.continue_run(job, await store.reopen(new.id)), new.kind)

@@ -85,4 +85,4 @@ class Function(Opaque):
 
 
 OPAQUE: Final = Opaque()
-"""A value of which no more is known than that it is no JSON, such as a class."""
+"""A value that is not JSON, such as a class, and of which nothing else is known."""
