@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from .context import Context
     from .current import JobOptions
     from .jobs import Jobs
-    from .loaded import Loaded
+    from .prepared import Prepared
 
 
 async def prepare_run(
     context: Context,
-    loaded: Loaded,
+    loaded: Prepared,
     run_id: str | None,
     variables: Mapping[str, Json] | None,
     concurrency: int | None,
     state: Mapping[str, Json] | None,
     keep_state: bool,
-) -> tuple[Loaded, Mapping[str, Json] | None]:
+) -> tuple[Prepared, Mapping[str, Json] | None]:
     """Apply the options of `App.run` that change the definition or its variables."""
     if concurrency is not None:
         loaded = context.definitions.with_concurrency(loaded, concurrency)
@@ -64,7 +64,7 @@ async def call_tool(
 
 
 async def execute(
-    context: Context, jobs: Jobs, loaded: Loaded, *, park: bool = False, **options: Unpack[JobOptions]
+    context: Context, jobs: Jobs, loaded: Prepared, *, park: bool = False, **options: Unpack[JobOptions]
 ) -> dict[str, Json]:
     """Check and run a definition."""
     job = await jobs.new(loaded, **options)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ..notations.records import Outcome
     from .context import Context
     from .directories import DirectoryCallers
-    from .loaded import Loaded
+    from .prepared import Prepared
 
 Executor = Callable[[str, dict[str, Json]], Awaitable[Json]]
 _SMALL = 32_768  # bytes of a definition that is checked at once: some milliseconds
@@ -68,7 +68,7 @@ class Jobs:
 
     async def new(
         self,
-        loaded: Loaded,
+        loaded: Prepared,
         *,
         definition_id: str | None = None,
         run_id: str | None = None,
@@ -101,7 +101,7 @@ class Jobs:
             job.new = replace(job.new, undo_policy=policy)
         return job
 
-    def _undo_policy(self, loaded: Loaded, undo: str | None) -> str | None:
+    def _undo_policy(self, loaded: Prepared, undo: str | None) -> str | None:
         """Return the policy of a new run: its own, else that of its definition, else that of the project."""
         policy = undo or loaded.flow.undo or self.context.undo.policy
         if policy not in POLICIES:
@@ -121,7 +121,7 @@ class Jobs:
         *,
         executor: Executor | None = None,
         on_event: Callable[[Event], None] | None = None,
-        loaded: Loaded | None = None,
+        loaded: Prepared | None = None,
     ) -> Job:
         """Prepare the job that continues an existing run."""
         is_plan = row.kind == "plan"
@@ -142,7 +142,7 @@ class Jobs:
         *,
         executor: Executor | None = None,
         on_event: Callable[[Event], None] | None = None,
-        loaded: Loaded | None = None,
+        loaded: Prepared | None = None,
     ) -> Job:
         """Prepare a job with the definition and the input of an existing run."""
         started_with = row.context or {}
@@ -174,7 +174,7 @@ class Jobs:
             context.runner, context.definitions.find, self.prepare, self.for_existing, lambda: context.engine
         )
 
-    def make_tool(self, loaded: Loaded, name: str | None = None, description: str | None = None) -> Tool:
+    def make_tool(self, loaded: Prepared, name: str | None = None, description: str | None = None) -> Tool:
         """Make a tool of a definition: each call is a run, or a part of the run that calls it."""
         flow, compiled, cards = loaded.flow, loaded.compiled, self.context.definitions.cards
         # A name of the caller replaces the whole id; a composite's own name keeps its namespace.
@@ -260,7 +260,7 @@ class Jobs:
         await self.context.selection.learn(job, result)
         return result
 
-    async def prepare(self, loaded: Loaded) -> None:
+    async def prepare(self, loaded: Prepared) -> None:
         """Connect the tools of a definition and check it against them, once per version of the toolbox."""
         context = self.context
         key = (loaded.fingerprint, context.toolbox.version, loaded.root)
@@ -277,14 +277,14 @@ class Jobs:
                 raise ModelError(why)
         self._remember_sound((loaded.fingerprint, context.toolbox.version, loaded.root))
 
-    async def _ensure_for_executor(self, loaded: Loaded) -> None:
+    async def _ensure_for_executor(self, loaded: Prepared) -> None:
         """Raise InvalidFlow if the definition is wrong, whatever its tools are: the executor may call any."""
         key = (loaded.fingerprint, _ANY_TOOLS, loaded.root)
         if key not in self._sound:
             await self._ensure(loaded, has_executor=True)
             self._remember_sound(key)
 
-    async def _ensure(self, loaded: Loaded, **options: Any) -> None:
+    async def _ensure(self, loaded: Prepared, **options: Any) -> None:
         ensure = partial(self.context.definitions.ensure, loaded, **options)
         if len(orjson.dumps(loaded.document)) > _SMALL:  # in a thread, so that other runs continue
             await in_thread(ensure, DEFINITION_SECONDS)
@@ -296,20 +296,20 @@ class Jobs:
             self._sound.clear()
         self._sound.add(key)
 
-    def remember_checked(self, loaded: Loaded, checked: Checked) -> None:
+    def remember_checked(self, loaded: Prepared, checked: Checked) -> None:
         """Remember that a definition was checked completely, so that `prepare` does not check it again."""
         known = not any(item.keyword == UNKNOWN_TOOL for item in checked.warnings)
         if known and not checked.problems and (loaded.root is not None or not loaded.compiled.local):
             self._checked = (loaded.fingerprint, self.context.toolbox.version, loaded.root)
 
-    def with_model_warnings(self, loaded: Loaded, checked: Checked) -> Checked:
+    def with_model_warnings(self, loaded: Prepared, checked: Checked) -> Checked:
         """Add a warning to a check if the model that the definition calls is not available."""
         why = _unavailable_reason(self.model_checks(loaded))
         if why is None:
             return checked
         return replace(checked, warnings=(*checked.warnings, Problem(path="", message=why)))
 
-    async def check_source(self, loading: Awaitable[Loaded]) -> Checked:
+    async def check_source(self, loading: Awaitable[Prepared]) -> Checked:
         """Load a definition, connect the servers of its tools and check it; a wrong one raises nothing."""
         definitions = self.context.definitions
         try:
@@ -318,7 +318,7 @@ class Jobs:
             return Checked(problems=error.problems, warnings=error.warnings)
         return self.with_model_warnings(loaded, definitions.check(loaded, unknown_tools="certain"))
 
-    def model_checks(self, loaded: Loaded) -> list[ModelCheck]:
+    def model_checks(self, loaded: Prepared) -> list[ModelCheck]:
         """Return the availability checks of every model that the definition calls, also through other flows."""
         return find_model_checks(loaded.flow, self.context.toolbox, self.why_model_unavailable)
 
@@ -330,7 +330,7 @@ class Jobs:
         missing = None if self.context.distributed else getattr(self.context.model, "missing", None)
         return None if missing is None else missing()
 
-    def caller(self, executor: Executor | None, loaded: Loaded) -> Any:
+    def caller(self, executor: Executor | None, loaded: Prepared) -> Any:
         """Return the caller of a run's tools: the executor if given, else the runner of the app or of the directory."""
         if executor is None:
             return self.directories.caller(loaded) if loaded.root is not None else self.context.runner
@@ -344,7 +344,7 @@ class Jobs:
 
     def _job(
         self,
-        loaded: Loaded,
+        loaded: Prepared,
         run_id: str,
         caller: Any,
         input: Json,

@@ -15,7 +15,7 @@ from .jobs import Executor
 
 if TYPE_CHECKING:
     from .app import App
-    from .loaded import Source
+    from .prepared import Source
 
 
 async def resume_run(
