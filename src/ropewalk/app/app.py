@@ -28,8 +28,8 @@ from .current import ExecuteOptions, RunOptions, enter_app, leave_app
 from .definitions import converted
 from .execution import after_run, call_tool, recorded_ending
 from .jobs import Jobs
-from .loaded import Loaded
 from .preflight import check_variables, with_missing_tools
+from .prepared import Prepared
 from .start import Executor, Start
 from .streaming import RunStream, stream_of
 
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from ..workers.workers import Workers
     from .chains import Chains
     from .compositions import Compositions
-    from .loaded import Source
     from .loop_thread import LoopThread
     from .plan_function import Plan
     from .plans import Plans
+    from .prepared import Source
     from .preview import Preview
     from .runs.queries import RunService
     from .runs.recovery import Recovery
@@ -272,7 +272,7 @@ class App:
 
     # --- definitions --------------------------------------------------------------------------
 
-    def load(self, source: Source) -> Loaded:
+    def load(self, source: Source) -> Prepared:
         """Read and compile a definition.
 
         Args:
@@ -287,7 +287,7 @@ class App:
         """
         return self.definitions.find(source)
 
-    async def load_async(self, source: Source) -> Loaded:
+    async def load_async(self, source: Source) -> Prepared:
         """Read and compile a definition without blocking the event loop while the store is queried.
 
         Args:
@@ -302,7 +302,7 @@ class App:
         """
         return await self.definitions.find_async(source)
 
-    def loaded(self, document: Mapping[str, Any], file: Any = None) -> Loaded:
+    def loaded(self, document: Mapping[str, Any], file: Any = None) -> Prepared:
         """Compile a document, or return it from the cache.
 
         Args:
@@ -317,7 +317,7 @@ class App:
         """
         return self.definitions.compile_document(document, file)
 
-    def check(self, loaded: Loaded, *, unknown_tools: str = "warning") -> Checked:
+    def check(self, loaded: Prepared, *, unknown_tools: str = "warning") -> Checked:
         """Check a compiled definition against the tools that are known now. No server is connected.
 
         Args:
@@ -329,7 +329,7 @@ class App:
         """
         return self.jobs.with_model_warnings(loaded, self.definitions.check(loaded, unknown_tools=unknown_tools))
 
-    def ensure(self, loaded: Loaded, *, unknown_tools: str = "warning") -> None:
+    def ensure(self, loaded: Prepared, *, unknown_tools: str = "warning") -> None:
         """Raise an error if `check` finds a problem.
 
         Args:
@@ -561,7 +561,7 @@ class App:
 
         return LoopThread()
 
-    async def execute(self, loaded: Loaded, **options: Unpack[ExecuteOptions]) -> dict[str, Json]:
+    async def execute(self, loaded: Prepared, **options: Unpack[ExecuteOptions]) -> dict[str, Json]:
         """Check and run a compiled definition.
 
         Args:
@@ -700,4 +700,4 @@ class App:
         return await resume_run(self, run_id, source, upgrade, Start(executor=executor, on_event=on_event, park=park))
 
 
-__all__ = ["App", "Executor", "Loaded", "Outcome", "new_run_id"]
+__all__ = ["App", "Executor", "Prepared", "Outcome", "new_run_id"]

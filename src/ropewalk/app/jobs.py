@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ..notations.records import Outcome
     from .context import Context
     from .directories import DirectoryCallers
-    from .loaded import Loaded
+    from .prepared import Prepared
 
 _SMALL = 32_768  # bytes of a definition that is checked at once: some milliseconds
 _ANY_TOOLS = -1  # in place of the version of a toolbox: no tool of it is called
@@ -92,7 +92,7 @@ class Jobs:
             check_variables(loaded.flow, start.variables)
         return start
 
-    async def make(self, loaded: Loaded, **options: Any) -> Job:
+    async def make(self, loaded: Prepared, **options: Any) -> Job:
         """Prepare the job of a new run from fields of `Start`, for packages that cannot import it."""
         return await self.new(await self.ready(Start(definition=loaded, **options)))
 
@@ -119,7 +119,7 @@ class Jobs:
             job.new = replace(job.new, undo_policy=policy)
         return job
 
-    def _undo_policy(self, loaded: Loaded, undo: str | None) -> str | None:
+    def _undo_policy(self, loaded: Prepared, undo: str | None) -> str | None:
         """Return the policy of a new run: its own, else that of its definition, else that of the project."""
         policy = undo or loaded.flow.undo or self.context.undo.policy
         if policy not in POLICIES:
@@ -177,7 +177,7 @@ class Jobs:
             context.runner, context.definitions.find, self.prepare, self.for_existing, lambda: context.engine
         )
 
-    def make_tool(self, loaded: Loaded, name: str | None = None, description: str | None = None) -> Tool:
+    def make_tool(self, loaded: Prepared, name: str | None = None, description: str | None = None) -> Tool:
         """Make a tool of a definition: each call is a run, or a part of the run that calls it."""
         flow, compiled, cards = loaded.flow, loaded.compiled, self.context.definitions.cards
         # A name of the caller replaces the whole id; a composite's own name keeps its namespace.
@@ -263,7 +263,7 @@ class Jobs:
         await self.context.selection.learn(job, result)
         return result
 
-    async def prepare(self, loaded: Loaded) -> None:
+    async def prepare(self, loaded: Prepared) -> None:
         """Connect the tools of a definition and check it against them, once per version of the toolbox."""
         context = self.context
         key = (loaded.fingerprint, context.toolbox.version, loaded.root)
@@ -280,14 +280,14 @@ class Jobs:
                 raise ModelError(why)
         self._remember_sound((loaded.fingerprint, context.toolbox.version, loaded.root))
 
-    async def _ensure_for_executor(self, loaded: Loaded) -> None:
+    async def _ensure_for_executor(self, loaded: Prepared) -> None:
         """Raise InvalidFlow if the definition is wrong, whatever its tools are: the executor may call any."""
         key = (loaded.fingerprint, _ANY_TOOLS, loaded.root)
         if key not in self._sound:
             await self._ensure(loaded, has_executor=True)
             self._remember_sound(key)
 
-    async def _ensure(self, loaded: Loaded, **options: Any) -> None:
+    async def _ensure(self, loaded: Prepared, **options: Any) -> None:
         ensure = partial(self.context.definitions.ensure, loaded, **options)
         if len(orjson.dumps(loaded.document)) > _SMALL:  # in a thread, so that other runs continue
             await in_thread(ensure, DEFINITION_SECONDS)
@@ -299,20 +299,20 @@ class Jobs:
             self._sound.clear()
         self._sound.add(key)
 
-    def remember_checked(self, loaded: Loaded, checked: Checked) -> None:
+    def remember_checked(self, loaded: Prepared, checked: Checked) -> None:
         """Remember that a definition was checked completely, so that `prepare` does not check it again."""
         known = not any(item.keyword == UNKNOWN_TOOL for item in checked.warnings)
         if known and not checked.problems and (loaded.root is not None or not loaded.compiled.local):
             self._checked = (loaded.fingerprint, self.context.toolbox.version, loaded.root)
 
-    def with_model_warnings(self, loaded: Loaded, checked: Checked) -> Checked:
+    def with_model_warnings(self, loaded: Prepared, checked: Checked) -> Checked:
         """Add a warning to a check if the model that the definition calls is not available."""
         why = _unavailable_reason(self.model_checks(loaded))
         if why is None:
             return checked
         return replace(checked, warnings=(*checked.warnings, Problem(path="", message=why)))
 
-    async def check_source(self, loading: Awaitable[Loaded]) -> Checked:
+    async def check_source(self, loading: Awaitable[Prepared]) -> Checked:
         """Load a definition, connect the servers of its tools and check it; a wrong one raises nothing."""
         definitions = self.context.definitions
         try:
@@ -321,7 +321,7 @@ class Jobs:
             return Checked(problems=error.problems, warnings=error.warnings)
         return self.with_model_warnings(loaded, definitions.check(loaded, unknown_tools="certain"))
 
-    def model_checks(self, loaded: Loaded) -> list[ModelCheck]:
+    def model_checks(self, loaded: Prepared) -> list[ModelCheck]:
         """Return the availability checks of every model that the definition calls, also through other flows."""
         return find_model_checks(loaded.flow, self.context.toolbox, self.why_model_unavailable)
 
@@ -333,7 +333,7 @@ class Jobs:
         missing = None if self.context.distributed else getattr(self.context.model, "missing", None)
         return None if missing is None else missing()
 
-    def caller(self, executor: Executor | None, loaded: Loaded) -> Any:
+    def caller(self, executor: Executor | None, loaded: Prepared) -> Any:
         """Return the caller of a run's tools: the executor if given, else the runner of the app or of the directory."""
         if executor is None:
             return self.directories.caller(loaded) if loaded.root is not None else self.context.runner
@@ -345,7 +345,7 @@ class Jobs:
             known = self._executors[id(executor)] = (executor, ExecutorCaller(executor))
         return known[1]
 
-    def _job(self, start: Start, loaded: Loaded, run_id: str, input: Json, state: Any) -> Job:
+    def _job(self, start: Start, loaded: Prepared, run_id: str, input: Json, state: Any) -> Job:
         on_event, caller = start.on_event, self.caller(start.executor, loaded)
         if on_event is not None and not callable(on_event):
             raise wrong_type("on_event", "a function of an event", on_event)
@@ -382,7 +382,7 @@ class Jobs:
         )
 
 
-def _definition(start: Start) -> Loaded:
+def _definition(start: Start) -> Prepared:
     """Return the definition of a new run, which always has one."""
     assert start.definition is not None
     return start.definition

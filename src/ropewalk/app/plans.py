@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ..engine.engine import Job
     from .context import Context
     from .jobs import Jobs
-    from .loaded import Loaded
+    from .prepared import Prepared
 
 Approve: TypeAlias = Literal["none", "destructive", "writes"]
 _PATIENCE: Final = 5.0  # seconds for servers to list their tools
@@ -157,7 +157,7 @@ class Plans:
         approve: Approve | None = None,
         parallel: Parallel | None = None,
         **fields: Json,
-    ) -> tuple[Loaded | None, list[Problem]]:
+    ) -> tuple[Prepared | None, list[Problem]]:
         """Compile and check a program; return it with its problems. Servers that it names are connected first."""
         if wrong := [*_wrong_arguments(code, input, approve)]:
             raise InvalidInput(wrong)
@@ -440,7 +440,7 @@ class Plans:
         job = await self.jobs.for_existing(new, Start(on_event=start.on_event, park=start.park))
         return outcome(await self.jobs.continue_run(job, await store.reopen(new.id)), new.kind)
 
-    async def _own_program(self, row: RunRow) -> tuple[Loaded | None, list[Problem]]:
+    async def _own_program(self, row: RunRow) -> tuple[Prepared | None, list[Problem]]:
         """Return the program that a run was started with, checked again."""
         try:
             await self.context.definitions.prepare({**row.document, "kind": KIND})
@@ -534,7 +534,7 @@ class Plans:
             "inputSchema": tool.input_schema,
         }
 
-    async def checked_for_saving(self, name: str, code: str, description: str) -> tuple[Loaded | None, list[Problem]]:
+    async def checked_for_saving(self, name: str, code: str, description: str) -> tuple[Prepared | None, list[Problem]]:
         """Check a program that is to be saved, and return it with its problems."""
         wrong = []
         if not isinstance(name, str) or not re.fullmatch(_NAME, name):

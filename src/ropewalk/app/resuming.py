@@ -12,7 +12,7 @@ from .first_design import is_of_first_design
 
 if TYPE_CHECKING:
     from .app import App
-    from .loaded import Source
+    from .prepared import Source
     from .start import Start
 
 

@@ -16,7 +16,7 @@ from ..fast_dataclass import dataclass
 from ..values import Json
 
 if TYPE_CHECKING:
-    from .loaded import Loaded
+    from .prepared import Prepared
 
 Executor: TypeAlias = Callable[[str, dict[str, Json]], Awaitable[Json]]
 OnEvent: TypeAlias = Callable[[Event], None] | None
@@ -27,7 +27,7 @@ class Start:
     """How a run begins or continues; `App.run` documents the fields."""
 
     # None for an existing run that keeps its own.
-    definition: Loaded | None = None
+    definition: Prepared | None = None
     # The id under which the run is listed.
     definition_id: str | None = None
     input: Json = None

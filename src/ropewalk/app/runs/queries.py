@@ -29,7 +29,7 @@ from .steps import earlier_endings, events_of, reuse_cutoff, steps
 if TYPE_CHECKING:
     from ..context import Context
     from ..jobs import Jobs
-    from ..loaded import Source
+    from ..prepared import Source
     from .contents import Content
 
 MOST = 100_000

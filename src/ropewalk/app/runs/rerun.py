@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from ...engine.engine import Job
     from ..context import Context
     from ..jobs import Jobs
-    from ..loaded import Loaded, Source
+    from ..prepared import Prepared, Source
     from ..start import OnEvent, Start
 
 _SUCCEEDED = ("completed", "partial")
@@ -466,7 +466,7 @@ def _attempt_around(instances: Instances, path: str) -> Attempt | None:
     return None
 
 
-def _definition_id(context: Context, row: RunRow, old: Loaded, new: Loaded) -> str | None:
+def _definition_id(context: Context, row: RunRow, old: Prepared, new: Prepared) -> str | None:
     """Return the id of the definition of a fork: that of the run, unless the definition is another one."""
     if new is old:
         return row.definition_id

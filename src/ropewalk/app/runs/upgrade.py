@@ -19,7 +19,7 @@ from .instances import Instances
 if TYPE_CHECKING:
     from ..context import Context
     from ..jobs import Jobs
-    from ..loaded import Loaded, Source
+    from ..prepared import Prepared, Source
     from ..start import Start
 
 _DECIDED = frozenset(("branch", "items", "node", "scope", "skip"))
@@ -28,7 +28,7 @@ _EFFECTS = frozenset(("attempt", "call", "call_failed", "signal", "timer", "wait
 """Kinds of entries that must stay: without them, a call is repeated or an event is lost."""
 
 
-def current_definition(context: Context, row: RunRow) -> Loaded:
+def current_definition(context: Context, row: RunRow) -> Prepared:
     """Return the present definition of a run: the stored one, or the file that the run was started from."""
     stored = context.store.get_definition(row.kind, row.definition_id) if row.definition_id is not None else None
     if stored is not None:
@@ -47,18 +47,20 @@ def current_definition(context: Context, row: RunRow) -> Loaded:
 
 async def find_upgrade(
     context: Context, row: RunRow, source: Source | None, upgrade: bool
-) -> tuple[Loaded, list[Change]] | None:
+) -> tuple[Prepared, list[Change]] | None:
     """Return the changed definition for a run, with the changes; None if it is the definition that the run has."""
     if source is None and not upgrade:
         return None
 
-    def load() -> Awaitable[tuple[Loaded, list[Change]] | None]:
+    def load() -> Awaitable[tuple[Prepared, list[Change]] | None]:
         return run_sync_in_thread(context.store, lambda: _changed(context, row, source, upgrade))
 
     return await context.definitions.connecting(load)
 
 
-def _changed(context: Context, row: RunRow, source: Source | None, upgrade: bool) -> tuple[Loaded, list[Change]] | None:
+def _changed(
+    context: Context, row: RunRow, source: Source | None, upgrade: bool
+) -> tuple[Prepared, list[Change]] | None:
     loaded = current_definition(context, row) if source is None else replacement(context, row, source)
     if loaded.fingerprint == row.fingerprint:
         return None
@@ -68,13 +70,13 @@ def _changed(context: Context, row: RunRow, source: Source | None, upgrade: bool
     return loaded, created
 
 
-def definition_changed(run_id: str, changes_made: list[Change], loaded: Loaded) -> DefinitionChanged:
+def definition_changed(run_id: str, changes_made: list[Change], loaded: Prepared) -> DefinitionChanged:
     """Make the error that lists every difference, with its place in the newer file."""
     problems = [_upgrade_error(item, loaded) for item in changes_made]
     return DefinitionChanged(run_id, problems)
 
 
-def _upgrade_error(change: Change, loaded: Loaded) -> Problem:
+def _upgrade_error(change: Change, loaded: Prepared) -> Problem:
     file: Any = loaded.file
     place = file.locate(change.source) if file is not None and change.source and change.kind != "removed" else None
     message = {"added": "is new", "removed": "is gone"}.get(change.kind, f"changed in {', '.join(change.fields)}")
@@ -86,7 +88,7 @@ class Upgrade:
 
     # It can be undone until the new definition calls a tool.
 
-    def __init__(self, log: Log, loaded: Loaded, changes_made: list[Change]) -> None:
+    def __init__(self, log: Log, loaded: Prepared, changes_made: list[Change]) -> None:
         self._run, self._loaded = log.run, loaded
         self._before = dict(log.past)
         self._dropped: list[Entry] = []
@@ -147,7 +149,7 @@ class Upgrade:
 
 
 @asynccontextmanager
-async def upgrading(store: Store, log: Log, to: tuple[Loaded, list[Change]] | None) -> AsyncIterator[None]:
+async def upgrading(store: Store, log: Log, to: tuple[Prepared, list[Change]] | None) -> AsyncIterator[None]:
     """Pin an opened run to another definition while the body continues it."""
 
     # When the body finds that the record does not fit, the run gets its old definition back. The body releases the log.
@@ -170,7 +172,7 @@ async def upgrading(store: Store, log: Log, to: tuple[Loaded, list[Change]] | No
         raise
 
 
-def upgraded(start: Start, to: tuple[Loaded, list[Change]] | None) -> Start:
+def upgraded(start: Start, to: tuple[Prepared, list[Change]] | None) -> Start:
     """Return the start of a run that continues with a changed definition, or with its own."""
     return start if to is None else replace(start, definition=to[0])
 
@@ -186,7 +188,7 @@ async def resume(jobs: Jobs, row: RunRow, source: Source | None, upgrade: bool, 
 
 
 def with_differences(
-    context: Context, error: DefinitionChanged, run_id: str | None, loaded: Loaded
+    context: Context, error: DefinitionChanged, run_id: str | None, loaded: Prepared
 ) -> DefinitionChanged:
     """Return the error with the differences between the recorded definition of the run and the new one."""
     if error.run_id != run_id:

@@ -43,7 +43,7 @@ from .undo import UndoNames
 
 if TYPE_CHECKING:
     from ...app.app import App
-    from ...app.loaded import Source
+    from ...app.prepared import Source
     from ...app.start import OnEvent
     from ...journal.protocol import RunRow
     from ...notations.records import Outcome

@@ -41,7 +41,7 @@ from .waits import ELICIT, answer_waits, for_older_client, open_waits, questions
 
 if TYPE_CHECKING:
     from ...app.app import App
-    from ...app.loaded import Loaded
+    from ...app.prepared import Prepared
     from ...engine.engine import Job
 
 RESUME: Final = "resume_run"
@@ -163,7 +163,7 @@ class Flows:
         self._places = named or PROJECT_FLOWS
         # Nobody named the files that a default pattern matches: they may be documents of other programs.
         self._broken_level = logging.WARNING if named else logging.INFO
-        self._known: dict[Path, tuple[Any, Loaded | None]] = {}
+        self._known: dict[Path, tuple[Any, Prepared | None]] = {}
         self._told: set[tuple[str, Path]] = set()
         self._unlisted: dict[str, tuple[str, ...]] = {}  # by the name of a plan: tools that it needs to be compiled
         self.broken: dict[str, str] = {}
@@ -240,13 +240,13 @@ class Flows:
             return []
         return [definition for kind in STORED for definition in self._app.store.list_definitions(kind)]
 
-    def _loaded(self, file: Path) -> Loaded | None:
+    def _loaded(self, file: Path) -> Prepared | None:
         now = self._stamp(file)
         known = self._known.get(file)
         if known is not None and known[0] == now:
             return known[1]
 
-        def load() -> Loaded:
+        def load() -> Prepared:
             result = self._app.load(file)
             self._app.ensure(result)
             return result
@@ -264,12 +264,12 @@ class Flows:
         now = self._known[file][0]
         return lambda: bool(now[0]) and self._stamp(file) == now
 
-    def _of_the_store(self, definition: Any) -> Loaded | None:
+    def _of_the_store(self, definition: Any) -> Prepared | None:
         """It was sound when it was stored; a transform that it uses may be registered later here, or elsewhere only."""
         name = f"{definition.kind} {definition.id!r} of the store"
         return self._sound(name, lambda: self._app.definitions.load_stored(definition))
 
-    def _sound(self, name: str, load: Callable[[], Loaded]) -> Loaded | None:
+    def _sound(self, name: str, load: Callable[[], Prepared]) -> Prepared | None:
         """Return what `load` returns, or None if it is wrong; `broken` then says why."""
         before = self.broken.pop(name, None)
         try:
@@ -286,7 +286,7 @@ class Flows:
 
     # --- how they are called
 
-    def _of_file(self, loaded: Loaded) -> Execute:
+    def _of_file(self, loaded: Prepared) -> Execute:
         async def execute(start: Start) -> Any:
             return await self._app.run(loaded, start.input, run_id=start.run_id, on_event=start.on_event, park=True)
 
@@ -301,7 +301,7 @@ class Flows:
 
         return execute
 
-    def _task_of_file(self, loaded: Loaded) -> PrepareTask:
+    def _task_of_file(self, loaded: Prepared) -> PrepareTask:
         async def prepare(args: dict[str, Json], run_id: str) -> Job:
             job = self._app.jobs.make(loaded, definition_id=loaded.definition_id, run_id=run_id, input=args)
             return await job
@@ -328,7 +328,7 @@ class Flows:
 
         return execute
 
-    def _offer(self, id: str, loaded: Loaded, start: Execute, prepare: PrepareTask) -> ExposedTool:
+    def _offer(self, id: str, loaded: Prepared, start: Execute, prepare: PrepareTask) -> ExposedTool:
         tool = self._app.as_tool(loaded)
         # How often the nodes of a block run, nobody knows before.
         counted = not any(bodies(node) for node in loaded.flow.body.nodes)
@@ -405,7 +405,7 @@ class Flows:
     async def _resume(self, start: Start) -> Any:
         return await self._app.resume(str(start.run_id), on_event=start.on_event, park=True)
 
-    async def _answered(self, run_id: str, loaded: Loaded, args: dict[str, Json], asked: CallContext) -> str:
+    async def _answered(self, run_id: str, loaded: Prepared, args: dict[str, Json], asked: CallContext) -> str:
         """Give the answers in a request to the run that its state names, and return the id of the run."""
 
         # The state comes from the client: it can name only a run of the same flow with the same arguments.
