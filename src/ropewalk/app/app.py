@@ -26,10 +26,11 @@ from ..values import Json
 from .context import Context
 from .current import ExecuteOptions, RunOptions, enter_app, leave_app
 from .definitions import converted
-from .execution import after_run, call_tool, execute, prepare_run, recorded_ending
-from .jobs import Executor, Jobs
-from .loaded import Loaded
+from .execution import after_run, call_tool, recorded_ending
+from .jobs import Jobs
 from .preflight import check_variables, with_missing_tools
+from .prepared import Prepared
+from .start import Executor, Start
 from .streaming import RunStream, stream_of
 
 if TYPE_CHECKING:
@@ -42,10 +43,10 @@ if TYPE_CHECKING:
     from ..workers.workers import Workers
     from .chains import Chains
     from .compositions import Compositions
-    from .loaded import Source
     from .loop_thread import LoopThread
     from .plan_function import Plan
     from .plans import Plans
+    from .prepared import Source
     from .preview import Preview
     from .runs.queries import RunService
     from .runs.recovery import Recovery
@@ -271,7 +272,7 @@ class App:
 
     # --- definitions --------------------------------------------------------------------------
 
-    def load(self, source: Source) -> Loaded:
+    def load(self, source: Source) -> Prepared:
         """Read and compile a definition.
 
         Args:
@@ -286,7 +287,7 @@ class App:
         """
         return self.definitions.find(source)
 
-    async def load_async(self, source: Source) -> Loaded:
+    async def load_async(self, source: Source) -> Prepared:
         """Read and compile a definition without blocking the event loop while the store is queried.
 
         Args:
@@ -301,7 +302,7 @@ class App:
         """
         return await self.definitions.find_async(source)
 
-    def loaded(self, document: Mapping[str, Any], file: Any = None) -> Loaded:
+    def loaded(self, document: Mapping[str, Any], file: Any = None) -> Prepared:
         """Compile a document, or return it from the cache.
 
         Args:
@@ -316,7 +317,7 @@ class App:
         """
         return self.definitions.compile_document(document, file)
 
-    def check(self, loaded: Loaded, *, unknown_tools: str = "warning") -> Checked:
+    def check(self, loaded: Prepared, *, unknown_tools: str = "warning") -> Checked:
         """Check a compiled definition against the tools that are known now. No server is connected.
 
         Args:
@@ -328,7 +329,7 @@ class App:
         """
         return self.jobs.with_model_warnings(loaded, self.definitions.check(loaded, unknown_tools=unknown_tools))
 
-    def ensure(self, loaded: Loaded, *, unknown_tools: str = "warning") -> None:
+    def ensure(self, loaded: Prepared, *, unknown_tools: str = "warning") -> None:
         """Raise an error if `check` finds a problem.
 
         Args:
@@ -518,15 +519,14 @@ class App:
             DefinitionChanged: The id belongs to a run of another definition.
         """
         check_run_id(run_id)
-        loaded, variables = await prepare_run(
-            self.context, await self.load_async(source), run_id, variables, concurrency, state, keep_state
-        )
-        # Not `self.execute`: one coroutine less around each run makes tool calls faster.
-        result = await execute(
-            self.context, self.jobs, loaded, definition_id=loaded.definition_id, run_id=run_id, input=input,
-            variables=variables, request=request, executor=executor, on_event=on_event, park=park, undo=undo,
-            budget=budget,
+        loaded = await self.load_async(source)
+        start = Start(
+            definition=loaded, definition_id=loaded.definition_id, input=input, run_id=run_id, variables=variables,
+            state=state, keep_state=keep_state, concurrency=concurrency, executor=executor, on_event=on_event,
+            request=request, undo=undo, budget=budget, park=park,
         )  # fmt: skip
+        # Not `self.execute`: one coroutine less around each run makes tool calls faster.
+        result = await self.jobs.run(await self.jobs.ready(start))
         if not result and run_id is not None:
             result = await recorded_ending(self.store, run_id)
         return outcome(result, loaded.kind, loaded.read_result)
@@ -561,12 +561,12 @@ class App:
 
         return LoopThread()
 
-    async def execute(self, loaded: Loaded, **options: Unpack[ExecuteOptions]) -> dict[str, Json]:
+    async def execute(self, loaded: Prepared, **options: Unpack[ExecuteOptions]) -> dict[str, Json]:
         """Check and run a compiled definition.
 
         Args:
             loaded: The definition.
-            **options: The fields of ExecuteOptions: most options of `run`, `input`, and the `definition_id` for lists.
+            **options: Every option of `run`, `input`, and the `definition_id` for lists.
 
         Returns:
             The result in the fields of its notation; empty for an earlier run that ended without one.
@@ -576,7 +576,7 @@ class App:
             InvalidInput: The input does not match the definition; nothing has run.
             DefinitionChanged: The id belongs to a run of another definition.
         """
-        return await execute(self.context, self.jobs, loaded, **options)
+        return await self.jobs.run(await self.jobs.ready(Start(definition=loaded, **options)))
 
     async def submit(self, source: Source, input: Json = None, **how: Any) -> str:
         """Queue a run for workers and return at once. This needs `engine="dbos"`.
@@ -697,7 +697,7 @@ class App:
         """
         from .resuming import resume_run
 
-        return await resume_run(self, run_id, source, upgrade, executor, on_event, park)
+        return await resume_run(self, run_id, source, upgrade, Start(executor=executor, on_event=on_event, park=park))
 
 
-__all__ = ["App", "Executor", "Loaded", "Outcome", "new_run_id"]
+__all__ = ["App", "Executor", "Prepared", "Outcome", "new_run_id"]

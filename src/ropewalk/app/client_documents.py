@@ -15,7 +15,7 @@ from ..ops import MODEL, Call, calls_of
 from ..tools.reserved import LOCAL, OWN, VALUE
 
 if TYPE_CHECKING:
-    from .loaded import Loaded
+    from .prepared import Prepared
 
 _LOOP: Final = frozenset((MODEL, APPROVAL))
 _RECORDS: Final = frozenset((f"{OWN}:{VALUE}",))
@@ -25,7 +25,7 @@ _DATA: Final = frozenset(
 """Fields that hold data, in which anything may be called `tool`."""
 
 
-def internal_tool(loaded: Loaded) -> str | None:
+def internal_tool(loaded: Prepared) -> str | None:
     """Return the first tool of a definition that a client may not call; None if there is none."""
     calls: list[Call] = [node.op for node in calls_of(loaded.flow.body)]
     called = {op.tool for op in calls} | {op.undo.tool for op in calls if op.undo is not None}
@@ -35,7 +35,7 @@ def internal_tool(loaded: Loaded) -> str | None:
     return None
 
 
-def _made_by_notation(loaded: Loaded) -> frozenset[str]:
+def _made_by_notation(loaded: Prepared) -> frozenset[str]:
     """Return the internal tools that the notation of a definition calls without naming them in the document."""
     if loaded.kind == "plan":
         return _RECORDS

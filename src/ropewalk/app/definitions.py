@@ -27,15 +27,15 @@ from ..journal.protocol import Definition, Store
 from ..notations.registry import Compiled, is_test, merge_problems, notation_of, write
 from ..ops import calls_of
 from ..values import digest, gc_disabled
-from .loaded import Loaded
 from .preflight import Cards, LocalCards, check_cycles, lacking
+from .prepared import Prepared
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ..builder.flow import Built, FlowBuilder
-    from .loaded import Source
     from .plan_function import Plan
+    from .prepared import Source
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -47,7 +47,7 @@ class StoreLookup(NamedTuple):
     """How to find a definition in the store: the query, which blocks, and the function that compiles its answer."""
 
     ask_store: Callable[[], Any]
-    compile_answer: Callable[[Any], Loaded]
+    compile_answer: Callable[[Any], Prepared]
 
 
 class Definitions:
@@ -59,14 +59,14 @@ class Definitions:
         self.secrets: frozenset[str] = frozenset()  # the names that `$secret` may read
         self.effects: Mapping[str, str] = {}  # what tools do, where the project overrides their hints
         cards.load = self.load
-        self._loaded: dict[tuple[str, str], Loaded] = {}
-        self._stored: dict[tuple[str, str], Loaded] = {}
+        self._loaded: dict[tuple[str, str], Prepared] = {}
+        self._stored: dict[tuple[str, str], Prepared] = {}
         self._compiled_documents: dict[bytes, tuple[Compiled, str]] = {}
         self._tests: dict[Path, tuple[Any, bool]] = {}
 
-    def load(self, source: Source) -> Loaded:
+    def load(self, source: Source) -> Prepared:
         """Read and compile a definition."""
-        if isinstance(source, Loaded):
+        if isinstance(source, Prepared):
             return source
         if isinstance(source, Mapping):
             return self.compile_document(source)
@@ -107,10 +107,10 @@ class Definitions:
             error.file, error.unlisted = document, exc.unlisted
             raise error from None
 
-    def find(self, source: Source) -> Loaded:
+    def find(self, source: Source) -> Prepared:
         """Read and compile a definition as `load` does, or find a stored one by its id or its object."""
         lookup = self._look_up(source)
-        return lookup if isinstance(lookup, Loaded) else lookup.compile_answer(lookup.ask_store())
+        return lookup if isinstance(lookup, Prepared) else lookup.compile_answer(lookup.ask_store())
 
     async def prepare(self, document: Any) -> None:
         """Let a child process read a document that is a plan of a model, so that compiling it blocks no event loop."""
@@ -119,7 +119,7 @@ class Definitions:
 
             await prepare(document, self.cards, self.effects)
 
-    async def find_async(self, source: Source) -> Loaded:
+    async def find_async(self, source: Source) -> Prepared:
         """Find a definition as `find` does, without blocking the event loop while the store is queried."""
         await self.prepare(source)
         try:
@@ -128,7 +128,7 @@ class Definitions:
             await self._connect_unlisted(error)
             await self.prepare(source)
             lookup = self._look_up(source)
-        if isinstance(lookup, Loaded):
+        if isinstance(lookup, Prepared):
             return lookup
         return lookup.compile_answer(await run_sync_in_thread(self._open_store(), lookup.ask_store))
 
@@ -145,7 +145,7 @@ class Definitions:
             raise error
         await self.cards.toolbox.connect_for(error.unlisted)
 
-    def _look_up(self, source: Source) -> Loaded | StoreLookup:
+    def _look_up(self, source: Source) -> Prepared | StoreLookup:
         """Load a definition that needs no store; for any other one, return how to ask the store for it."""
         if isinstance(source, Mapping) and "metadata" in source and "kind" not in source:
             from .lookup import stored_kind
@@ -160,7 +160,7 @@ class Definitions:
         check_id(source, missing)
         return StoreLookup(lambda: find_definition(self._open_store(), source, missing), self.load_stored)
 
-    def _compile_object(self, source: Mapping[str, Any], kind: str | None) -> Loaded:
+    def _compile_object(self, source: Mapping[str, Any], kind: str | None) -> Prepared:
         """Compile what `create` or `get` of a stored definition returned, if `kind` names what it is."""
         if kind is None:
             return self.load(source)
@@ -186,7 +186,7 @@ class Definitions:
         return result
 
     @gc_disabled
-    def compile_document(self, document: Mapping[str, Any], file: Any = None, root: str | None = None) -> Loaded:
+    def compile_document(self, document: Mapping[str, Any], file: Any = None, root: str | None = None) -> Prepared:
         """Compile a document, or return it from the cache."""
         directory = root if root is not None or file is None else _directory_of(file)
         if directory is not None and "graph" in document:
@@ -228,7 +228,7 @@ class Definitions:
             _remember(self._compiled_documents, key, (compiled, fingerprint))
         return compiled, fingerprint
 
-    def with_concurrency(self, loaded: Loaded, concurrency: int) -> Loaded:
+    def with_concurrency(self, loaded: Prepared, concurrency: int) -> Prepared:
         """Return the definition with at most `concurrency` nodes running at once."""
         document: dict[str, Any] = {**loaded.document, "kind": loaded.kind}
         inside, *way = document, *loaded.compiled.at_once
@@ -237,7 +237,7 @@ class Definitions:
         inside[way[-1]] = concurrency
         return self.compile_document(document, loaded.file, loaded.root)
 
-    def load_python_flow(self, source: Built | FlowBuilder | Plan[..., Any]) -> Loaded:
+    def load_python_flow(self, source: Built | FlowBuilder | Plan[..., Any]) -> Prepared:
         """Compile a flow written in Python, and register its own tools that the toolbox does not have."""
         if not hasattr(source, "done") and not hasattr(source, "document_for"):
             what = f"a definition is a file, its text, a document, a flow or a plan, not {type(source).__name__}"
@@ -263,8 +263,8 @@ class Definitions:
         flow: Flow | None = None,
         file: Any = None,
         root: str | None = None,
-    ) -> Loaded:
-        return Loaded(
+    ) -> Prepared:
+        return Prepared(
             kind=compiled.kind,
             name=compiled.name or compiled.id,
             document=compiled.document,
@@ -276,11 +276,11 @@ class Definitions:
             root=root,
         )
 
-    def _keep(self, loaded: Loaded) -> Loaded:
+    def _keep(self, loaded: Prepared) -> Prepared:
         _remember(self._loaded, (loaded.fingerprint, loaded.compiled.id), loaded)
         return loaded
 
-    def load_stored(self, definition: Definition) -> Loaded:
+    def load_stored(self, definition: Definition) -> Prepared:
         """Return a stored definition, compiled once per process."""
         known = self._stored.get((definition.fingerprint, definition.id))
         if known is not None:
@@ -292,7 +292,7 @@ class Definitions:
             document = with_origin(document)  # models save plans; earlier versions did not record it
         return self.mark_stored(self.compile_document(document))
 
-    def mark_stored(self, loaded: Loaded) -> Loaded:
+    def mark_stored(self, loaded: Prepared) -> Prepared:
         """Return the same definition as one that is stored under its own id."""
         key = loaded.fingerprint, loaded.compiled.id
         known = self._stored.get(key)
@@ -301,12 +301,12 @@ class Definitions:
             _remember(self._stored, key, known)
         return known
 
-    def cards_for(self, loaded: Loaded) -> Cards | LocalCards:
+    def cards_for(self, loaded: Prepared) -> Cards | LocalCards:
         """Return what is known of the tools that a definition can call."""
         return LocalCards(self.cards, loaded.root) if loaded.compiled.local else self.cards
 
     @gc_disabled
-    def check(self, loaded: Loaded, *, unknown_tools: str = "warning", has_executor: bool = False) -> Checked:
+    def check(self, loaded: Prepared, *, unknown_tools: str = "warning", has_executor: bool = False) -> Checked:
         """Check a definition against the tools there are."""
         limits = self.limits
         checked = check(
@@ -339,7 +339,7 @@ class Definitions:
         file = loaded.file or self._origin(loaded)
         return Checked(problems=tuple(with_places(problems, file)), warnings=tuple(with_places(warnings, file)))
 
-    def _check_directory(self, loaded: Loaded, must_exist: bool) -> Iterable[Problem]:
+    def _check_directory(self, loaded: Prepared, must_exist: bool) -> Iterable[Problem]:
         """Check the files that are the tools of an experience; without a directory it has none."""
         if not loaded.compiled.local:
             return ()
@@ -350,7 +350,7 @@ class Definitions:
             return check_no_directory(calls) if must_exist else ()
         return [*check_files(calls, loaded.root), *self._inside(loaded, loaded.root)]
 
-    def _origin(self, loaded: Loaded) -> Any:
+    def _origin(self, loaded: Prepared) -> Any:
         """Return the file that a definition was read from, if it still has the same content."""
         if loaded.origin is None:
             return None
@@ -363,7 +363,7 @@ class Definitions:
             return result.file if result.fingerprint == loaded.fingerprint else None
         return None
 
-    def _inside(self, loaded: Loaded, root: str) -> Iterator[Problem]:
+    def _inside(self, loaded: Prepared, root: str) -> Iterator[Problem]:
         """Check the experiences in directories that this one runs."""
         from ..tools.directory.directory import directories_of
 
@@ -379,7 +379,9 @@ class Definitions:
             for problem in inside:
                 yield Problem(path=path, message=f"the definition that it names is wrong: {_placed(problem, root)}")
 
-    async def load_and_connect(self, loading: Awaitable[Loaded], connect: Callable[[Flow], Awaitable[None]]) -> Loaded:
+    async def load_and_connect(
+        self, loading: Awaitable[Prepared], connect: Callable[[Flow], Awaitable[None]]
+    ) -> Prepared:
         """Load a definition and connect the servers of its tools."""
         try:
             loaded = await loading
@@ -412,7 +414,7 @@ class Definitions:
         complete.warnings = tuple(warning for warning in warnings if warning not in known)
         return complete
 
-    def ensure(self, loaded: Loaded, *, unknown_tools: str = "warning", has_executor: bool = False) -> None:
+    def ensure(self, loaded: Prepared, *, unknown_tools: str = "warning", has_executor: bool = False) -> None:
         """Raise an error if `check` finds a problem."""
         checked = self.check(loaded, unknown_tools=unknown_tools, has_executor=has_executor)
         if checked.problems:
@@ -437,7 +439,7 @@ def _remember(cache: dict[K, V], key: K, value: V) -> None:
     cache[key] = value
 
 
-def places(loaded: Loaded) -> dict[str, str]:
+def places(loaded: Prepared) -> dict[str, str]:
     """Return `file:line` of every node of a file by its id, without ids that occur twice."""
     if loaded.file is None:
         return {}
@@ -490,7 +492,7 @@ def _placed(problem: Problem, root: str) -> str:
     return str(problem) if at is None else f"{problem} ({path.relpath(at.file, root)}:{at.line}:{at.column})"
 
 
-def converted(loaded: Loaded, kind: str, cards: Cards, allow_loss: bool = False) -> Any:
+def converted(loaded: Prepared, kind: str, cards: Cards, allow_loss: bool = False) -> Any:
     """Return the definition in another notation."""
     from ..notations.writing import ConvertedDocument  # other work does without the writers
 
@@ -509,7 +511,7 @@ def converted(loaded: Loaded, kind: str, cards: Cards, allow_loss: bool = False)
     return created
 
 
-def _with_value(loaded: Loaded) -> Flow:
+def _with_value(loaded: Prepared) -> Flow:
     """Return the flow, whose result is the value of its notation: that of an experience is its final state."""
     flow = loaded.flow
     if loaded.compiled.value_from != "state":
@@ -518,7 +520,7 @@ def _with_value(loaded: Loaded) -> Flow:
     return replace(flow, body=replace(flow.body, result=state))
 
 
-def _at_nodes(problems: Iterable[Problem], loaded: Loaded) -> list[Problem]:
+def _at_nodes(problems: Iterable[Problem], loaded: Prepared) -> list[Problem]:
     """Move the losses that a writer reports to the places of their nodes in the file."""
     sources = dict(node_sources(loaded.flow.body, ""))
     hidden = _hidden_fields(loaded.flow.body)

@@ -22,7 +22,7 @@ from .pinned_definition import MOST_PARTS, pinned_definition, require_run
 
 if TYPE_CHECKING:
     from .context import Context
-    from .loaded import Loaded
+    from .prepared import Prepared
 
 _PROGRAM_OPERATIONS: Final = ("ropewalk:run_plan", "ropewalk:resume_run")
 _NO_TOOLBOX: Final = ("ropewalk", *DIRECTORY_NAMESPACES)
@@ -30,7 +30,7 @@ _NO_TOOLBOX: Final = ("ropewalk", *DIRECTORY_NAMESPACES)
 _MOST_FLOWS: Final = 10  # of one run, whose facts are shown at once
 
 
-def facts_of_definition(context: Context, loaded: Loaded) -> Facts:
+def facts_of_definition(context: Context, loaded: Prepared) -> Facts:
     """Return the facts of a definition in any notation."""
     return facts_of(loaded.flow, lambda tool_id: facts_of_tool(context, tool_id))
 

@@ -11,7 +11,7 @@ from ..values import did_you_mean
 
 if TYPE_CHECKING:
     from .context import Context
-    from .loaded import Loaded, Source
+    from .prepared import Prepared, Source
 
 MOST_PARTS = 100_000
 SAME: Final[Any] = object()
@@ -36,7 +36,7 @@ def outermost(store: Store, row: RunRow) -> RunRow:
     return row
 
 
-def pinned_definition(context: Context, row: RunRow) -> Loaded:
+def pinned_definition(context: Context, row: RunRow) -> Prepared:
     """Return the definition that a run was started with, or upgraded to."""
     started_with = row.context or {}
     document = {**row.document, "kind": row.kind}
@@ -44,7 +44,7 @@ def pinned_definition(context: Context, row: RunRow) -> Loaded:
     return replace(loaded, origin=started_with.get("file")) if loaded.file is None else loaded
 
 
-def replacement(context: Context, row: RunRow, source: Source) -> Loaded:
+def replacement(context: Context, row: RunRow, source: Source) -> Prepared:
     """Load another definition for a run and check it."""
     loaded = context.definitions.find(source)
     if loaded.kind != row.kind:

@@ -18,7 +18,7 @@ from .plan_readers import HERE
 from .plan_tools import entry_of, with_tools
 
 if TYPE_CHECKING:
-    from .loaded import Loaded
+    from .prepared import Prepared
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,7 +52,7 @@ class Plan(Generic[P, R]):
         self.mcp_prompt = mcp_prompt
         self.name = name or function.__name__
         self._description = description
-        self.known: tuple[Any, int, Loaded] | None = None
+        self.known: tuple[Any, int, Prepared] | None = None
 
     @property
     def description(self) -> str:

@@ -18,9 +18,9 @@ from ..values import Json, did_you_mean
 
 if TYPE_CHECKING:
     from .definitions import Definitions
-    from .loaded import Loaded
     from .plan_readers import PlanReader
     from .preflight import Cards
+    from .prepared import Prepared
 
 
 def with_tools(
@@ -143,10 +143,10 @@ def servers_in(names: Iterable[str], toolbox: Toolbox) -> list[str]:
     return servers
 
 
-def load_plan(source: Any, definitions: Definitions) -> Loaded:
+def load_plan(source: Any, definitions: Definitions) -> Prepared:
     """Compile a plan for an app, and register the tools of its module that the toolbox lacks."""
     toolbox = definitions.cards.toolbox
-    known: tuple[Any, int, Loaded] | None = source.known
+    known: tuple[Any, int, Prepared] | None = source.known
     if known is not None and known[0]() is definitions and known[1] == toolbox.version:
         return known[2]
     for tool in source.tools:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from ..config.settings import Rate
     from ..notations.registry import Compiled
-    from .loaded import Loaded
+    from .prepared import Prepared
 
 MAX_CACHED: Final = 10_000  # cards
 _BUILT_IN: Final = ("impl", "dataset", "ropewalk")  # spaces of tools of directories and agents
@@ -52,7 +52,7 @@ class Cards:
 
     def __init__(self, toolbox: Toolbox) -> None:
         self.toolbox = toolbox
-        self.load: Callable[[Path], Loaded] | None = None
+        self.load: Callable[[Path], Prepared] | None = None
         """Loads the definition in a directory."""
         self._known: dict[str, tuple[Tool, ToolCard]] = {}
         self._outputs: dict[tuple[str, str | None], tuple[int, dict[str, Json] | None]] = {}
@@ -72,7 +72,7 @@ class Cards:
             known = self._known[tool_id] = (result, ToolCard(result.input_schema, gives, undo))
         return known[1]
 
-    def output_of(self, loaded: Loaded) -> dict[str, Json] | None:
+    def output_of(self, loaded: Prepared) -> dict[str, Json] | None:
         """Return the JSON Schema of the value of a definition, inferred once per version of the toolbox."""
         key, version = (loaded.fingerprint, loaded.root), self.toolbox.version
         known = self._outputs.get(key)
@@ -83,7 +83,7 @@ class Cards:
             known = self._outputs[key] = (version, self._infer_output(loaded))
         return known[1]
 
-    def _infer_output(self, loaded: Loaded) -> dict[str, Json] | None:
+    def _infer_output(self, loaded: Prepared) -> dict[str, Json] | None:
         if loaded.kind == "plan" and not isinstance(loaded.compiled.output_schema, dict):
             from .plan_readers import reader_of
 

@@ -22,7 +22,7 @@ from .plan_readers import with_origin
 if TYPE_CHECKING:
     from .context import Context
     from .jobs import Jobs
-    from .loaded import Loaded
+    from .prepared import Prepared
 
 KIND: Final = "plan"
 RESULT: Final = "result"
@@ -48,7 +48,7 @@ async def register_saved_plans(jobs: Jobs) -> None:
             log.warning("the plan %s is not offered: %s", definition.id, error)
 
 
-def register_saved_plan(jobs: Jobs, loaded: Loaded) -> Tool:
+def register_saved_plan(jobs: Jobs, loaded: Prepared) -> Tool:
     """Register a plan as the tool `plans:NAME`, in place of an earlier version."""
     toolbox = jobs.context.toolbox
     unnamed = jobs.make_tool(loaded, str(loaded.document["name"]), None)
@@ -60,7 +60,7 @@ def register_saved_plan(jobs: Jobs, loaded: Loaded) -> Tool:
     return toolbox.register(tool)
 
 
-def store_plan(context: Context, loaded: Loaded) -> int:
+def store_plan(context: Context, loaded: Prepared) -> int:
     """Store a plan under its name and return its version, counted from 1."""
     name = str(loaded.document["name"])
     definition = Definition(

@@ -21,7 +21,7 @@ from ...values import did_you_mean
 
 if TYPE_CHECKING:
     from ...app.app import App
-    from ...app.loaded import Loaded
+    from ...app.prepared import Prepared
 
 FILE_KIND: Final = "file"
 _MAX_AGE: Final = 1.0  # seconds for which a list of the files suffices to find one of them
@@ -69,7 +69,7 @@ class FlowFiles:
         fields = {"document": loaded.document, "inputSchema": loaded.flow.input_schema}
         return {**line, **fields, **source, "graph": graph_data(loaded.flow)}
 
-    def loaded(self, id: str) -> Loaded:
+    def loaded(self, id: str) -> Prepared:
         """Return the flow with this id, as its file is now."""
 
         # A document without an id gets this id, so that it has the same one each time.
@@ -123,7 +123,7 @@ class FlowFiles:
         self._cached_items[id] = _CachedItem(stamp, line)
         return line
 
-    def _make_list_item(self, id: str, file: Path, loaded: Loaded) -> dict[str, Any]:
+    def _make_list_item(self, id: str, file: Path, loaded: Prepared) -> dict[str, Any]:
         changed_at = _file_of(file).stat().st_mtime
         line = definition_line(FILE_KIND, id, loaded.name, loaded.document, loaded.fingerprint, changed_at)
         return {**line, "notation": loaded.kind}

@@ -27,7 +27,7 @@ from .flow_files import FILE_KIND, FlowFiles
 
 if TYPE_CHECKING:
     from ...app.app import App
-    from ...app.loaded import Loaded
+    from ...app.prepared import Prepared
 
 Status = Literal["running", "waiting", "completed", "partial", "failed", "stopped", "timeout", "parked"]
 
@@ -389,7 +389,7 @@ Document = dict[str, Any] | str
 
 def loaded_of(
     app: App, files: FlowFiles, named: Definition | None, document: Document | None
-) -> tuple[Loaded, str | None]:
+) -> tuple[Prepared, str | None]:
     """Load the definition that a request names or contains."""
     if (named is None) == (document is None):
         raise InvalidFlow([Problem(path="", message="give either definition {kind, id} or document")])
@@ -418,7 +418,7 @@ def stored(app: App, kind: str, id: str) -> Any:
     return result
 
 
-def read(app: App, document: Document) -> Loaded:
+def read(app: App, document: Document) -> Prepared:
     """Compile a document of a request."""
     if isinstance(document, str):
         maximum = app.limits
@@ -446,7 +446,7 @@ def read(app: App, document: Document) -> Loaded:
     return loaded
 
 
-def _check_secrets(app: App, loaded: Loaded) -> None:
+def _check_secrets(app: App, loaded: Prepared) -> None:
     """Raise InvalidFlow for a document that reads secrets which are not allowed over HTTP."""
     if "secret" not in loaded.flow.body.roots:
         return

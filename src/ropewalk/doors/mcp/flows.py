@@ -15,9 +15,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ...app.directories import seeded
 from ...app.lookup import STORED
 from ...app.preflight import tools_of
+from ...app.start import Start
 from ...config.project import PROJECT_FLOWS, change_stamp, flow_files
 from ...engine.compile.program import may_wait
 from ...engine.engine import new_run_id
@@ -41,7 +41,7 @@ from .waits import ELICIT, answer_waits, for_older_client, open_waits, questions
 
 if TYPE_CHECKING:
     from ...app.app import App
-    from ...app.loaded import Loaded
+    from ...app.prepared import Prepared
     from ...engine.engine import Job
 
 RESUME: Final = "resume_run"
@@ -57,8 +57,8 @@ _ENDS: Final = {
     "node.skipped": "skipped",
 }
 
-Execute: TypeAlias = Callable[[dict[str, Json], str, Callable[[Event], None]], Awaitable[Any]]
-"""Runs a flow: arguments, run id, watcher of events."""
+Execute: TypeAlias = Callable[[Start], Awaitable[Any]]
+"""Runs a flow with an input, a run id and a watcher of events."""
 
 
 class Steps:
@@ -118,7 +118,7 @@ async def executed(
     own = run_id or new_run_id()
     progress = Progress(asked.on_progress)
     steps = Steps(progress, counted=counted)
-    task = asyncio.ensure_future(execute(args, own, steps.take))
+    task = asyncio.ensure_future(execute(Start(input=args, run_id=own, on_event=steps.take, park=True)))
     try:
         await asyncio.wait([task])
     except asyncio.CancelledError:
@@ -163,7 +163,7 @@ class Flows:
         self._places = named or PROJECT_FLOWS
         # Nobody named the files that a default pattern matches: they may be documents of other programs.
         self._broken_level = logging.WARNING if named else logging.INFO
-        self._known: dict[Path, tuple[Any, Loaded | None]] = {}
+        self._known: dict[Path, tuple[Any, Prepared | None]] = {}
         self._told: set[tuple[str, Path]] = set()
         self._unlisted: dict[str, tuple[str, ...]] = {}  # by the name of a plan: tools that it needs to be compiled
         self.broken: dict[str, str] = {}
@@ -240,13 +240,13 @@ class Flows:
             return []
         return [definition for kind in STORED for definition in self._app.store.list_definitions(kind)]
 
-    def _loaded(self, file: Path) -> Loaded | None:
+    def _loaded(self, file: Path) -> Prepared | None:
         now = self._stamp(file)
         known = self._known.get(file)
         if known is not None and known[0] == now:
             return known[1]
 
-        def load() -> Loaded:
+        def load() -> Prepared:
             result = self._app.load(file)
             self._app.ensure(result)
             return result
@@ -264,12 +264,12 @@ class Flows:
         now = self._known[file][0]
         return lambda: bool(now[0]) and self._stamp(file) == now
 
-    def _of_the_store(self, definition: Any) -> Loaded | None:
+    def _of_the_store(self, definition: Any) -> Prepared | None:
         """It was sound when it was stored; a transform that it uses may be registered later here, or elsewhere only."""
         name = f"{definition.kind} {definition.id!r} of the store"
         return self._sound(name, lambda: self._app.definitions.load_stored(definition))
 
-    def _sound(self, name: str, load: Callable[[], Loaded]) -> Loaded | None:
+    def _sound(self, name: str, load: Callable[[], Prepared]) -> Prepared | None:
         """Return what `load` returns, or None if it is wrong; `broken` then says why."""
         before = self.broken.pop(name, None)
         try:
@@ -286,30 +286,25 @@ class Flows:
 
     # --- how they are called
 
-    def _of_file(self, loaded: Loaded) -> Execute:
-        async def start(args: dict[str, Json], run_id: str, on_event: Callable[[Event], None]) -> Any:
-            return await self._app.run(loaded, args, run_id=run_id, on_event=on_event, park=True)
+    def _of_file(self, loaded: Prepared) -> Execute:
+        async def execute(start: Start) -> Any:
+            return await self._app.run(loaded, start.input, run_id=start.run_id, on_event=start.on_event, park=True)
 
-        return start
+        return execute
 
     def _of_store(self, definition: Any) -> Execute:
         service: Any = self._app.chains.core if definition.kind == "chain" else self._app.compositions.core
 
-        async def start(args: dict[str, Json], run_id: str, on_event: Callable[[Event], None]) -> Any:
-            job = await service.job(definition.id, {"input": args, "executionId": run_id}, None, on_event)
-            job.park = True
+        async def execute(start: Start) -> Any:
+            job = await service.job(definition.id, {"input": start.input, "executionId": start.run_id}, start)
             return await service.execution_result(job, await self._app.engine.run(job))
 
-        return start
+        return execute
 
-    def _task_of_file(self, loaded: Loaded) -> PrepareTask:
+    def _task_of_file(self, loaded: Prepared) -> PrepareTask:
         async def prepare(args: dict[str, Json], run_id: str) -> Job:
-            variables = None
-            if loaded.compiled.local:
-                variables = await seeded(self._app.store, loaded, {}, False, run_id)
-            return await self._app.jobs.new(
-                loaded, definition_id=loaded.definition_id, run_id=run_id, input=args, variables=variables
-            )
+            job = self._app.jobs.make(loaded, definition_id=loaded.definition_id, run_id=run_id, input=args)
+            return await job
 
         return prepare
 
@@ -317,7 +312,7 @@ class Flows:
         service: Any = self._app.chains.core if definition.kind == "chain" else self._app.compositions.core
 
         async def prepare(args: dict[str, Json], run_id: str) -> Job:
-            job: Job = await service.job(definition.id, {"input": args, "executionId": run_id}, None, None)
+            job: Job = await service.job(definition.id, {"input": args, "executionId": run_id})
             return job
 
         return prepare
@@ -326,15 +321,14 @@ class Flows:
         """Return a function that resumes the run if it waits, and else starts it."""
         app = self._app
 
-        async def execute(args: dict[str, Json], run_id: str, on_event: Callable[[Event], None]) -> Any:
+        async def execute(begin: Start) -> Any:
+            run_id = str(begin.run_id)
             known = await run_sync_in_thread(app.store, lambda: app.store.get_run(run_id))
-            if known is not None and known.status == "waiting":
-                return await app.resume(run_id, on_event=on_event, park=True)
-            return await start(args, run_id, on_event)
+            return await (self._resume if known is not None and known.status == "waiting" else start)(begin)
 
         return execute
 
-    def _offer(self, id: str, loaded: Loaded, start: Execute, prepare: PrepareTask) -> ExposedTool:
+    def _offer(self, id: str, loaded: Prepared, start: Execute, prepare: PrepareTask) -> ExposedTool:
         tool = self._app.as_tool(loaded)
         # How often the nodes of a block run, nobody knows before.
         counted = not any(bodies(node) for node in loaded.flow.body.nodes)
@@ -408,10 +402,10 @@ class Flows:
         about = {"kind": "Waiting", "runId": run_id, "status": "waiting", "waitingFor": listed, "facts": facts}
         return failed(f"no result yet: run {run_id} waits for {asks or 'an event'}. {how}", about)
 
-    async def _resume(self, args: dict[str, Json], run_id: str, on_event: Callable[[Event], None]) -> Any:
-        return await self._app.resume(run_id, on_event=on_event, park=True)
+    async def _resume(self, start: Start) -> Any:
+        return await self._app.resume(str(start.run_id), on_event=start.on_event, park=True)
 
-    async def _answered(self, run_id: str, loaded: Loaded, args: dict[str, Json], asked: CallContext) -> str:
+    async def _answered(self, run_id: str, loaded: Prepared, args: dict[str, Json], asked: CallContext) -> str:
         """Give the answers in a request to the run that its state names, and return the id of the run."""
 
         # The state comes from the client: it can name only a run of the same flow with the same arguments.

@@ -1,4 +1,4 @@
-"""`Loaded`, a definition that was read and compiled, and `Source`, the types that one can be loaded from."""
+"""`Prepared`, a definition that was read and compiled, and `Source`, the types that one can be loaded from."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from ..builder.flow import Built, FlowBuilder
     from .plan_function import Plan
 
-    Source: TypeAlias = "Path | str | Mapping[str, Any] | Built | FlowBuilder | Plan[..., Any] | Loaded"
+    Source: TypeAlias = "Path | str | Mapping[str, Any] | Built | FlowBuilder | Plan[..., Any] | Prepared"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class Prepared:
     """A compiled definition."""
 
     # Its notation, such as `chain`.
