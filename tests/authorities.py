@@ -1,4 +1,4 @@
-"""Read the certificate authorities of the machine once in a process, which takes 20 ms for each HTTP client otherwise."""
+"""Read the certificate authorities of the machine once in a process: for each HTTP client this takes 20 ms."""
 
 from __future__ import annotations
 
