@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from os.path import isdir
 from pathlib import Path, PurePath
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from ..config.project import PROJECT_FLOWS, change_stamp, flow_files, has_changed
+from ..config.project import PROJECT_FLOWS, flow_files
 from ..errors import InvalidFlow, NotFound
 from ..notations.registry import is_test
 from ..values import did_you_mean
-from .python_file import python_place
+from .file_stamp import Stamp, stamp_of
 
 MAX_AGE: Final = 1.0  # seconds for which a look suffices to name files
 
@@ -27,15 +27,14 @@ class FlowFile(NamedTuple):
     """A file of the list."""
 
     path: Path
-    stamp: tuple[Any, ...]
-    """What `is_changed` compares; empty if there is no such file."""
+    stamp: Stamp | None
+    """None if there is no such file."""
     is_flow: bool
     """False for a recorded test, which a pattern can match."""
 
-    @property
-    def changed_at(self) -> float:
-        """When it was changed, in seconds since the epoch."""
-        return float(self.stamp[0][0]) / 1e9
+    def is_unchanged(self) -> bool:
+        """Return True if the file is as it was in this list."""
+        return self.stamp is not None and self.stamp.still_fits(self.path)
 
 
 class FlowList:
@@ -67,7 +66,7 @@ class FlowList:
     def find(self, id: str) -> FlowFile | None:
         """Return the flow with this id, as it is now; look at all files only if it has changed or is not known."""
         file = self._files.get(id)
-        if file is None or is_changed(file.path, file.stamp):
+        if file is None or not file.is_unchanged():
             file = self.look().get(id)
         return file if file is not None and file.is_flow and file.stamp else None
 
@@ -93,23 +92,12 @@ class FlowList:
 
     def _look_at(self, path: Path, known: FlowFile | None) -> FlowFile:
         """Return a file as it is now; it is read only if it has changed."""
-        if known is not None and not is_changed(path, known.stamp):
+        if known is not None and known.is_unchanged():
             return known
-        stamp = change_stamp(_document_of(path))
+        stamp = stamp_of(path)
         # A test that the user named is offered as a flow, so that its error is reported.
         is_flow = path in self._exact or not _is_recorded_test(path)
         return FlowFile(path, stamp, is_flow)
-
-
-def is_changed(path: Path, stamp: tuple[Any, ...]) -> bool:
-    """Return True if a flow file has changed since it had this stamp."""
-    return has_changed(_document_of(path), stamp)
-
-
-def _document_of(path: Path) -> Path:
-    """Return the file of a path: that of `FILE.py:NAME` is `FILE.py`."""
-    place = python_place(path)
-    return path if place is None else place[0]
 
 
 def _is_recorded_test(path: Path) -> bool:

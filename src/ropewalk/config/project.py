@@ -4,23 +4,19 @@
 The readers of single sections are in `servers.py`; `toml.py` checks keys and finds their places. The environment
 overrides the address of the store.
 
-`flow_files` finds definitions by file, directory, experience or glob, without reading any, and `change_stamp` shows
-whether one has changed. A file that may not be read is listed like any other: its reader reports the error. This is why
-`os.path` is used here, as Path.is_file and Path.is_dir would raise.
+`flow_files` finds definitions by file, directory, experience or glob, without reading any. A file that may not be read
+is listed like any other: its reader reports the error. This is why `os.path` is used here, as Path.is_file and
+Path.is_dir would raise.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import filter as filter_names
 from os.path import isdir, isfile
 from pathlib import Path
-from stat import S_ISDIR
 from typing import Any, Final
 
 from ..errors import ConfigError
@@ -172,56 +168,12 @@ def _read_store_url(table: TomlFile, directory: Path, environ: Mapping[str, str]
 
 _SIGNS: Final = frozenset("*?[")
 DEFINITION_SUFFIXES: Final = (".yaml", ".yml", ".json")
-_REALTIME_COARSE: Final = 5  # the clock of the kernel for files, which the module time does not name
 EXPERIENCE_DOCUMENTS: Final = ("experience.yaml", "experience.yml", "experience.json")
 
 
 def flow_files(directory: Path, patterns: Sequence[str]) -> list[Path]:
     """Return the definitions that match patterns, each once, in the order of the patterns."""
     return list(dict.fromkeys(file for pattern in patterns for file in _files_of_pattern(directory, pattern)))
-
-
-def change_stamp(path: Path) -> tuple[Any, ...]:
-    """Return what `has_changed` compares a definition with later; empty if there is no such file."""
-    statuses = _statuses(path)
-    # The clock of files ticks slowly: a second write within a tick changes no time. So the content of a file that was
-    # written within the present tick is part of the stamp.
-    now = time.clock_gettime_ns(_REALTIME_COARSE) if sys.platform == "linux" else time.time_ns()
-    is_new = any(status[0] >= now for status in statuses)
-    return (*statuses, _content_hash(path)) if is_new else statuses
-
-
-def has_changed(path: Path, stamp: tuple[Any, ...]) -> bool:
-    """Return True if a definition has changed since it had this stamp."""
-    statuses = _statuses(path)
-    content = stamp[len(statuses) :]
-    return stamp[: len(statuses)] != statuses or (content != () and content != (_content_hash(path),))
-
-
-def _statuses(path: Path) -> tuple[tuple[int, int, int], ...]:
-    """Return the time, size and number of each document of a definition."""
-    status = _status(path)
-    if status is not None and S_ISDIR(status.st_mode):
-        found = [_status(path / name) for name in EXPERIENCE_DOCUMENTS]
-    else:
-        found = [status]
-    return tuple((each.st_mtime_ns, each.st_size, each.st_ino) for each in found if each is not None)
-
-
-def _content_hash(path: Path) -> bytes:
-    digest = hashlib.blake2b(digest_size=16)
-    for file in (path, *(path / name for name in EXPERIENCE_DOCUMENTS)):
-        with suppress(OSError):
-            if isfile(file):  # a pipe can be read only once
-                digest.update(file.read_bytes())
-    return digest.digest()
-
-
-def _status(path: Path) -> os.stat_result | None:
-    try:
-        return os.stat(path)
-    except (OSError, ValueError):
-        return None
 
 
 def _files_of_pattern(directory: Path, pattern: str) -> Iterator[Path]:
@@ -234,7 +186,7 @@ def _files_of_pattern(directory: Path, pattern: str) -> Iterator[Path]:
         for child in sorted(path.iterdir()):
             if is_experience(child) if isdir(child) else child.suffix in DEFINITION_SUFFIXES:
                 yield child
-    elif any(sign in pattern for sign in _SIGNS) and not isfile(path):
+    elif not _SIGNS.isdisjoint(pattern) and not isfile(path):
         for match in _matches(directory, pattern):
             if match.suffix in DEFINITION_SUFFIXES or isdir(match):
                 yield match
@@ -245,7 +197,7 @@ def _files_of_pattern(directory: Path, pattern: str) -> Iterator[Path]:
 def _matches(directory: Path, pattern: str) -> list[Path]:
     """Return the sorted matches of a glob."""
     parent, name = os.path.split(pattern)
-    if "**" in name or any(sign in parent for sign in _SIGNS):
+    if "**" in name or not _SIGNS.isdisjoint(parent):
         return sorted(directory.glob(pattern))
     # One folder is listed without Path.glob, which takes four times as long; running servers do this every second.
     folder = directory / parent

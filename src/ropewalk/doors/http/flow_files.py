@@ -93,5 +93,6 @@ class FlowFiles:
 
 
 def _make_list_item(id: str, file: FlowFile, loaded: Prepared) -> dict[str, Any]:
-    line = definition_line(FILE_KIND, id, loaded.name, loaded.document, loaded.fingerprint, file.changed_at)
+    changed_at = 0.0 if file.stamp is None else file.stamp.changed / 1e9
+    line = definition_line(FILE_KIND, id, loaded.name, loaded.document, loaded.fingerprint, changed_at)
     return {**line, "notation": loaded.kind}
