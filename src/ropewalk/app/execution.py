@@ -36,7 +36,7 @@ async def prepare_run(
 ) -> tuple[Prepared, Mapping[str, Json] | None]:
     """Apply the options of `App.run` that change the definition or its variables."""
     if concurrency is not None:
-        loaded = context.definitions.with_concurrency(loaded, concurrency)
+        loaded = context.definitions.get(loaded.with_concurrency(concurrency), loaded.file, loaded.root)
     if loaded.compiled.local:
         from .directories import seeded
 

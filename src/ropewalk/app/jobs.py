@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ..argument_checks import wrong_type
-from ..check import UNKNOWN_TOOL, Checked
+from ..check import Checked
 from ..config.settings import ON_REQUEST, POLICIES
 from ..deadline import DEFINITION_SECONDS, in_thread
 from ..engine.engine import Job, new_run_id
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ..notations.records import Outcome
     from .context import Context
     from .directories import DirectoryCallers
-    from .prepared import Prepared
+    from .prepared import Prepared, Source
 
 Executor = Callable[[str, dict[str, Json]], Awaitable[Json]]
 _SMALL = 32_768  # bytes of a definition that is checked at once: some milliseconds
@@ -62,9 +62,9 @@ class Jobs:
 
     def __init__(self, context: Context, correct: Callable[..., Awaitable[Outcome]]) -> None:
         self.context, self.correct = context, correct
+        context.definitions.cards.connect_for = self.connect_for
         self._executors: dict[int, tuple[Any, ExecutorCaller]] = {}
         self._sound: set[tuple[str, int, str | None]] = set()
-        self._checked: tuple[str, int, str | None] | None = None
 
     async def new(
         self,
@@ -152,10 +152,8 @@ class Jobs:
 
             still_there(root, row.id)
         if loaded is None:
-            from .pinned_definition import pinned_definition
-
-            await self.context.definitions.prepare({**row.document, "kind": row.kind})
-            loaded = pinned_definition(self.context, row)
+            await self.context.definitions.read_ahead({**row.document, "kind": row.kind})
+            loaded = self.context.definitions.get(row)
         if executor is None:
             await self.prepare(loaded)
         state = started_with.get("variables")
@@ -269,8 +267,7 @@ class Jobs:
         await self.connect_for(loaded.flow)
         if context.distributed:
             check_workers_can_call(loaded.flow, context.toolbox)
-        if self._checked != key:
-            await self._ensure(loaded, unknown_tools="problem")
+        await self._ensure(loaded, unknown_tools="problem")
         if requested := self.model_checks(loaded):
             why = await asyncio.to_thread(_unavailable_reason, requested)
             if why is not None:
@@ -296,12 +293,6 @@ class Jobs:
             self._sound.clear()
         self._sound.add(key)
 
-    def remember_checked(self, loaded: Prepared, checked: Checked) -> None:
-        """Remember that a definition was checked completely, so that `prepare` does not check it again."""
-        known = not any(item.keyword == UNKNOWN_TOOL for item in checked.warnings)
-        if known and not checked.problems and (loaded.root is not None or not loaded.compiled.local):
-            self._checked = (loaded.fingerprint, self.context.toolbox.version, loaded.root)
-
     def with_model_warnings(self, loaded: Prepared, checked: Checked) -> Checked:
         """Add a warning to a check if the model that the definition calls is not available."""
         why = _unavailable_reason(self.model_checks(loaded))
@@ -309,11 +300,11 @@ class Jobs:
             return checked
         return replace(checked, warnings=(*checked.warnings, Problem(path="", message=why)))
 
-    async def check_source(self, loading: Awaitable[Prepared]) -> Checked:
+    async def check_source(self, source: Source) -> Checked:
         """Load a definition, connect the servers of its tools and check it; a wrong one raises nothing."""
         definitions = self.context.definitions
         try:
-            loaded = await definitions.load_and_connect(loading, self.connect_for)
+            loaded = await definitions.find_async(source, connect=True)
         except InvalidFlow as error:
             return Checked(problems=error.problems, warnings=error.warnings)
         return self.with_model_warnings(loaded, definitions.check(loaded, unknown_tools="certain"))

@@ -126,7 +126,7 @@ class Workers:
             )
         check_run_id(run_id)
         if concurrency is not None:
-            loaded = app.definitions.with_concurrency(loaded, concurrency)
+            loaded = app.definitions.get(loaded.with_concurrency(concurrency), loaded.file, loaded.root)
         job = await app.jobs.new(
             loaded,
             definition_id=loaded.definition_id,
@@ -365,7 +365,7 @@ class Workers:
         root = (row.context or {}).get("root")
         ending = Ending(run_id=row.id, status="failed", error=missing)
         try:
-            result: dict[str, Json] = self._app.definitions.compile_document(
+            result: dict[str, Json] = self._app.definitions.get(
                 {**document, "kind": row.kind}, root=root
             ).compiled.render(ending)
         except RopewalkError:  # its document cannot be loaded here

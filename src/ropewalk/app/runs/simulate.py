@@ -29,7 +29,7 @@ from ...redaction import Redaction
 from ...tools.backends.route import Args, OnProgress, Route
 from ...tools.bound_call import Bound, Rules, bind_route
 from ...values import Json, fresh
-from ..pinned_definition import pinned_definition, require_run
+from ..recorded_run import require_run
 from .program_rows import arguments_in_rows, row_entries
 from .steps import late_attempts
 
@@ -75,7 +75,7 @@ async def prepare_replay(
     park: bool = False,
 ) -> Replay:
     """Prepare a run as a job on a store in memory, with a record that the engine does not repeat."""
-    job = await jobs.for_replay(row, executor=tools, loaded=pinned_definition(jobs.context, row), on_event=on_event)
+    job = await jobs.for_replay(row, executor=tools, loaded=jobs.context.definitions.get(row), on_event=on_event)
     job.caller, job.park, job.secrets = tools, park, Redaction()
     store = MemoryStore(durable=True)
     log = await store.open(job.new)

@@ -77,7 +77,7 @@ class FlowFiles:
         if "id" not in loaded.document or loaded.file is None or "id" in loaded.file.data:
             return loaded
         named = {**loaded.document, "kind": loaded.kind, "id": id}
-        return self._app.definitions.compile_document(named, loaded.file, loaded.root)
+        return self._app.definitions.get(named, loaded.file, loaded.root)
 
     def __contains__(self, id: str) -> bool:
         return self._find(id) is not None

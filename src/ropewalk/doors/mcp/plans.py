@@ -79,7 +79,7 @@ class PlanOperations:
         document: Any = {**flow.source.document, "kind": flow.kind}
 
         async def answer(args: dict[str, Json], run_id: str, on_event: OnEvent) -> dict[str, Json]:
-            loaded = self._app.definitions.compile_document(document)
+            loaded = self._app.definitions.get(document)
             return await self._app.plans.start(loaded, args, run_id, {}, on_event)
 
         return ExposedTool(
