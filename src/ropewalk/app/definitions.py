@@ -3,7 +3,7 @@
 `Definitions.get` returns what needs no store: files, texts, documents, flows in Python, and records of the store that
 the caller has. `find` and `find_async` also look in the store. Equal documents share one compiled program, a file is
 read again only after a change, and a check is repeated only after a change of the tools. Refused here: anything about
-runs. What only documents of one notation need is in its hooks (`notations/project.py`).
+runs. The needs of single notations are in their hooks (`notations/project.py`).
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ class Definitions:
         # `file` is the read file that a document comes from, `root` the directory of its files.
         if isinstance(source, Prepared):
             return source
-        if isinstance(source, Mapping):
+        # What a file or a client's text holds is a document, also if it is a string that names a file.
+        if file is not None or isinstance(source, Mapping):
             return self._of_document(source, file, root)
         if isinstance(source, (str, PathLike)):
             return self._of_file(source)
@@ -233,7 +234,7 @@ class Definitions:
             raise error from None
 
     @gc_disabled
-    def _of_document(self, document: Mapping[str, Any], file: Any, root: str | None) -> Prepared:
+    def _of_document(self, document: Any, file: Any, root: str | None) -> Prepared:
         key = _document_hash(document)
         # The same document with the same tools is the same definition, unless it has files or places of its own.
         known_as = (key, self.cards.toolbox.version) if key is not None and file is None and root is None else None

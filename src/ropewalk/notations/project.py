@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Project(Protocol):
-    """What a notation may ask of the project: schemas by tool id (by calling it), tools, and other definitions."""
+    """The project as a notation sees it: schemas by tool id (by calling it), tools, and other definitions."""
 
     toolbox: Toolbox
     effects: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""What an experience needs of its directory: the texts of the files that it names, and the files that are its tools.
+"""The directory of an experience: the texts of the files that it names, and the files that are its tools.
 
 The texts are read when the definition is read. So a run keeps the prompts that it began with, and a changed prompt is
 a changed definition. Paths stay inside the directory.

@@ -1,4 +1,4 @@
-"""What a plan needs of its project: the tools that its names mean, their types, and who reads its text."""
+"""A plan in its project: the tools that its names mean, their types, and the reader of its text."""
 
 from __future__ import annotations
 
