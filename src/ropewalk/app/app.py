@@ -26,10 +26,11 @@ from ..values import Json
 from .context import Context
 from .conversion import converted
 from .current import ExecuteOptions, RunOptions, enter_app, leave_app
-from .execution import after_run, call_tool, execute, prepare_run, recorded_ending
-from .jobs import Executor, Jobs
+from .execution import after_run, call_tool, recorded_ending
+from .jobs import Jobs
 from .preflight import check_variables, with_missing_tools
 from .prepared import Prepared
+from .start import Executor, Start
 from .streaming import RunStream, stream_of
 
 if TYPE_CHECKING:
@@ -503,15 +504,14 @@ class App:
             DefinitionChanged: The id belongs to a run of another definition.
         """
         check_run_id(run_id)
-        loaded, variables = await prepare_run(
-            self.context, await self.load_async(source), run_id, variables, concurrency, state, keep_state
-        )
-        # Not `self.execute`: one coroutine less around each run makes tool calls faster.
-        result = await execute(
-            self.context, self.jobs, loaded, definition_id=loaded.definition_id, run_id=run_id, input=input,
-            variables=variables, request=request, executor=executor, on_event=on_event, park=park, undo=undo,
-            budget=budget,
+        loaded = await self.load_async(source)
+        start = Start(
+            definition=loaded, definition_id=loaded.definition_id, input=input, run_id=run_id, variables=variables,
+            state=state, keep_state=keep_state, concurrency=concurrency, executor=executor, on_event=on_event,
+            request=request, undo=undo, budget=budget, park=park,
         )  # fmt: skip
+        # Not `self.execute`: one coroutine less around each run makes tool calls faster.
+        result = await self.jobs.run(await self.jobs.ready(start))
         if not result and run_id is not None:
             result = await recorded_ending(self.store, run_id)
         return outcome(result, loaded.kind, loaded.read_result)
@@ -551,7 +551,7 @@ class App:
 
         Args:
             loaded: The definition.
-            **options: The fields of ExecuteOptions: most options of `run`, `input`, and the `definition_id` for lists.
+            **options: Every option of `run`, `input`, and the `definition_id` for lists.
 
         Returns:
             The result in the fields of its notation; empty for an earlier run that ended without one.
@@ -561,7 +561,7 @@ class App:
             InvalidInput: The input does not match the definition; nothing has run.
             DefinitionChanged: The id belongs to a run of another definition.
         """
-        return await execute(self.context, self.jobs, loaded, **options)
+        return await self.jobs.run(await self.jobs.ready(Start(definition=loaded, **options)))
 
     async def submit(self, source: Source, input: Json = None, **how: Any) -> str:
         """Queue a run for workers and return at once. This needs `engine="dbos"`.
@@ -682,7 +682,7 @@ class App:
         """
         from .resuming import resume_run
 
-        return await resume_run(self, run_id, source, upgrade, executor, on_event, park)
+        return await resume_run(self, run_id, source, upgrade, Start(executor=executor, on_event=on_event, park=park))
 
 
 __all__ = ["App", "Executor", "Prepared", "Outcome", "new_run_id"]

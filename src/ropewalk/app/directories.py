@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ..engine.engine import Engine, Job
     from ..journal.protocol import RunRow
     from .prepared import Prepared
+    from .start import Start
 
 LOOKED_AT = 50  # runs that are looked through for the last one that has ended
 
@@ -107,14 +108,12 @@ class DirectoryCallers:
         return bind_route(tool_id, None, None, route, Rules(timeout=math.inf))
 
 
-async def seeded(
-    store: Any, loaded: Prepared, state: Mapping[str, Json], keep_state: bool, run_id: str | None = None
-) -> dict[str, Json]:
+async def seeded(store: Any, loaded: Prepared, start: Start) -> dict[str, Json]:
     """Return the state that a run of an experience starts with, in addition to its defaults."""
     root, previous = loaded.root, dict[str, Json]()
-    if keep_state and root is not None:
-        previous = await run_sync_in_thread(store, lambda: last_state(store, root, run_id))
-    state = {**previous, **state}
+    if start.keep_state and root is not None:
+        previous = await run_sync_in_thread(store, lambda: last_state(store, root, start.run_id))
+    state = {**previous, **(start.state or {}), **(start.variables or {})}
     check_state(loaded.flow, state)
     return state
 

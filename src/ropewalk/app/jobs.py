@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -20,8 +20,7 @@ from ..config.settings import ON_REQUEST, POLICIES
 from ..deadline import DEFINITION_SECONDS, in_thread
 from ..engine.engine import Job, new_run_id
 from ..engine.flow_tool import FlowHost, FlowSource, FlowTool, ModelCheck, input_schema_of, tool_name
-from ..errors import InvalidFlow, InvalidInput, ModelError, NoExecutor, Problem
-from ..events import Event
+from ..errors import DefinitionChanged, InvalidFlow, InvalidInput, ModelError, NoExecutor, Problem
 from ..ir import Flow
 from ..journal.address import run_sync_in_thread
 from ..journal.protocol import Log, NewRun, RunRow
@@ -31,6 +30,7 @@ from ..tools.tool import Tool
 from ..values import Json, check_json, did_you_mean
 from .preflight import (
     check_input,
+    check_variables,
     check_workers_can_call,
     find_model_checks,
     is_local,
@@ -42,6 +42,7 @@ from .preflight import (
     undo_tools_of,
 )
 from .run_budget import read_budget
+from .start import DEFAULT, Executor, Start
 
 if TYPE_CHECKING:
     from ..notations.records import Outcome
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from .directories import DirectoryCallers
     from .prepared import Prepared, Source
 
-Executor = Callable[[str, dict[str, Json]], Awaitable[Json]]
 _SMALL = 32_768  # bytes of a definition that is checked at once: some milliseconds
 _ANY_TOOLS = -1  # in place of the version of a toolbox: no tool of it is called
 MAX_CACHED = 256  # executors, and definitions known to be sound, kept per app
@@ -66,37 +66,55 @@ class Jobs:
         self._executors: dict[int, tuple[Any, ExecutorCaller]] = {}
         self._sound: set[tuple[str, int, str | None]] = set()
 
-    async def new(
-        self,
-        loaded: Prepared,
-        *,
-        definition_id: str | None = None,
-        run_id: str | None = None,
-        input: Json = None,
-        variables: Mapping[str, Json] | None = None,
-        request: str | None = None,
-        executor: Executor | None = None,
-        on_event: Callable[[Event], None] | None = None,
-        undo: str | None = None,
-        budget: Mapping[str, float] | None = None,
-    ) -> Job:
+    async def run(self, start: Start) -> dict[str, Json]:
+        """Run a new run to its ending, or wait for the run that has its id."""
+        job = await self.new(start)
+        try:
+            result = await self.context.engine.run(job)
+        except DefinitionChanged as exc:
+            from .runs.upgrade import with_differences
+
+            raise with_differences(self.context, exc, start.run_id, _definition(start)) from None
+        await self.context.selection.learn(job, result)
+        return result
+
+    async def ready(self, start: Start) -> Start:
+        """Apply the options that change the definition, make the initial state, and check the variables."""
+        loaded = _definition(start)
+        if start.concurrency is not None:
+            loaded = self.context.definitions.get(loaded.with_concurrency(start.concurrency), loaded.file, loaded.root)
+            start = replace(start, definition=loaded)
+        if loaded.compiled.local:
+            from .directories import seeded
+
+            start = replace(start, variables=await seeded(self.context.store, loaded, start))
+        if start.variables:
+            check_variables(loaded.flow, start.variables)
+        return start
+
+    async def make(self, loaded: Prepared, **options: Any) -> Job:
+        """Prepare the job of a new run from fields of `Start`, for packages that cannot import it."""
+        return await self.new(await self.ready(Start(definition=loaded, **options)))
+
+    async def new(self, start: Start) -> Job:
         """Prepare the job of a new run."""
 
         # The engine runs it separately: one coroutine less around each run makes tool calls faster.
-        caller = self.caller(executor, loaded)
-        if executor is not None:
+        loaded = _definition(start)
+        if start.executor is not None:
             await self._ensure_for_executor(loaded)
         elif (loaded.fingerprint, self.context.toolbox.version, loaded.root) not in self._sound:
             await self.prepare(loaded)
-        if run_id is not None:
-            check_json(run_id, "run id")
-        input = check_input(loaded.flow, input)
-        state = check_json(dict(variables), "variables") if variables else None
-        job = self._job(loaded, run_id or new_run_id(), caller, input, state, definition_id, on_event)
-        if request is not None:
-            job.new.context.update(request=check_request(request), source=current_source())
-        job.budget = read_budget(budget)
-        policy = self._undo_policy(loaded, undo)
+        if start.run_id is not None:
+            check_json(start.run_id, "run id")
+        input = check_input(loaded.flow, start.input)
+        state = check_json(dict(start.variables), "variables") if start.variables else None
+        job = self._job(start, loaded, start.run_id or new_run_id(), input, state)
+        if start.request is not None:
+            job.new.context.update(request=check_request(start.request), source=current_source())
+        if start.budget is not None:
+            job.budget = read_budget(start.budget)
+        policy = self._undo_policy(loaded, start.undo)
         if policy is not None:
             job.new = replace(job.new, undo_policy=policy)
         return job
@@ -115,38 +133,24 @@ class Jobs:
             raise NoExecutor(row.id)
         return executor
 
-    async def for_existing(
-        self,
-        row: RunRow,
-        *,
-        executor: Executor | None = None,
-        on_event: Callable[[Event], None] | None = None,
-        loaded: Prepared | None = None,
-    ) -> Job:
+    async def for_existing(self, row: RunRow, start: Start = DEFAULT) -> Job:
         """Prepare the job that continues an existing run."""
         is_plan = row.kind == "plan"
         if is_plan or row.forked_from is not None:
             from .corrections import require_in_effect
 
             await run_sync_in_thread(self.context.store, lambda: require_in_effect(self.context, row))
-        job = await self.for_replay(row, executor=executor, on_event=on_event, loaded=loaded)
+        job = await self.for_replay(row, start)
         if is_plan:
             from .plan_callers import offer_record
 
             await run_sync_in_thread(self.context.store, lambda: offer_record(self.context, job, row))
         return job
 
-    async def for_replay(
-        self,
-        row: RunRow,
-        *,
-        executor: Executor | None = None,
-        on_event: Callable[[Event], None] | None = None,
-        loaded: Prepared | None = None,
-    ) -> Job:
+    async def for_replay(self, row: RunRow, start: Start) -> Job:
         """Prepare a job with the definition and the input of an existing run."""
-        started_with = row.context or {}
-        self.executor_for(row, executor)
+        started_with, loaded = row.context or {}, start.definition
+        self.executor_for(row, start.executor)
         if (root := started_with.get("root")) is not None:
             from .directories import still_there
 
@@ -154,11 +158,10 @@ class Jobs:
         if loaded is None:
             await self.context.definitions.read_ahead({**row.document, "kind": row.kind})
             loaded = self.context.definitions.get(row)
-        if executor is None:
+        if start.executor is None:
             await self.prepare(loaded)
-        state = started_with.get("variables")
-        caller = self.caller(executor, loaded)
-        job = self._job(loaded, row.id, caller, row.input, state, row.definition_id, on_event)
+        listed = replace(start, definition_id=row.definition_id)
+        job = self._job(listed, loaded, row.id, row.input, started_with.get("variables"))
         job.new.context.update(request=started_with.get("request"), source=started_with.get("source"))
         return job
 
@@ -333,16 +336,8 @@ class Jobs:
             known = self._executors[id(executor)] = (executor, ExecutorCaller(executor))
         return known[1]
 
-    def _job(
-        self,
-        loaded: Prepared,
-        run_id: str,
-        caller: Any,
-        input: Json,
-        state: Mapping[str, Json] | None,
-        definition_id: str | None,
-        on_event: Callable[[Event], None] | None,
-    ) -> Job:
+    def _job(self, start: Start, loaded: Prepared, run_id: str, input: Json, state: Any) -> Job:
+        on_event, caller = start.on_event, self.caller(start.executor, loaded)
         if on_event is not None and not callable(on_event):
             raise wrong_type("on_event", "a function of an event", on_event)
         context: dict[str, Json] = {
@@ -359,7 +354,7 @@ class Jobs:
             id=run_id,
             kind=loaded.kind,
             name=loaded.name,
-            definition_id=definition_id,
+            definition_id=start.definition_id,
             input=input,
             context=context,
             document=loaded.document,
@@ -373,8 +368,15 @@ class Jobs:
             input=input,
             state=state,
             watcher=on_event,
+            park=start.park,
             allowed=self.context.secrets,
         )
+
+
+def _definition(start: Start) -> Prepared:
+    """Return the definition of a new run, which always has one."""
+    assert start.definition is not None
+    return start.definition
 
 
 def _unavailable_reason(checks: Iterable[ModelCheck]) -> str | None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from ..app.runs.steps import late_attempts
+from ..app.start import Start
 from ..errors import InvalidFlow, Problem
 from ..events import Event
 from ..fast_dataclass import dataclass
@@ -228,8 +229,15 @@ async def _run_case(case: Mapping[str, Any], loaded: Prepared, recording: Record
                 recording.wait_answers[event.path] = waits[event.path]
                 app.store.send(recording.run_id, name, fresh(waits[event.path]))
 
-        arguments = {"input": case.get("input"), "variables": case.get("variables")}
-        job = await app.jobs.new(loaded, run_id=recording.run_id, **arguments, executor=recording, on_event=answer_wait)
+        start = Start(
+            definition=loaded,
+            run_id=recording.run_id,
+            input=case.get("input"),
+            variables=case.get("variables"),
+            executor=recording,
+            on_event=answer_wait,
+        )
+        job = await app.jobs.new(start)
         job.caller = recording  # an executor alone does not get the paths of calls
         return await app.engine.run(job)
 

@@ -125,14 +125,13 @@ class Workers:
                 'only apps with engine="dbos" queue runs for workers; write engine = "dbos" in [store] of ropewalk.toml'
             )
         check_run_id(run_id)
-        if concurrency is not None:
-            loaded = app.definitions.get(loaded.with_concurrency(concurrency), loaded.file, loaded.root)
-        job = await app.jobs.new(
+        job = await app.jobs.make(
             loaded,
             definition_id=loaded.definition_id,
             run_id=run_id,
             input=input,
             variables=variables,
+            concurrency=concurrency,
             on_event=on_event,
             undo=undo,
         )
@@ -288,7 +287,7 @@ class Workers:
     async def _make_job(self, schedule: Mapping[str, Any], run_id: str) -> Job:
         app = self._app
         loaded = await app.load_async(os.path.join(app.project or "", schedule["flow"]))
-        job: Job = await app.jobs.new(
+        job: Job = await app.jobs.make(
             loaded, definition_id=loaded.definition_id, run_id=run_id, input=schedule["input"]
         )
         return job

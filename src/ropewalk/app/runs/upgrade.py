@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from os import path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import Action, DefinitionChanged, JournalConflict, NotFound, NothingToRetry, Problem
-from ...events import Event
 from ...journal.address import run_sync_in_thread
 from ...journal.protocol import Entry, Log, RunRow, Store
 from ...values import Json
@@ -18,8 +18,9 @@ from .instances import Instances
 
 if TYPE_CHECKING:
     from ..context import Context
-    from ..jobs import Executor, Jobs
+    from ..jobs import Jobs
     from ..prepared import Prepared, Source
+    from ..start import Start
 
 _DECIDED = frozenset(("branch", "items", "node", "scope", "skip"))
 _TRIED = frozenset(("attempt", "call_failed"))
@@ -171,20 +172,16 @@ async def upgrading(store: Store, log: Log, to: tuple[Prepared, list[Change]] | 
         raise
 
 
-async def resume(
-    jobs: Jobs,
-    row: RunRow,
-    source: Source | None,
-    upgrade: bool,
-    executor: Executor | None,
-    on_event: Callable[[Event], None] | None,
-    park: bool,
-) -> dict[str, Json]:
+def upgraded(start: Start, to: tuple[Prepared, list[Change]] | None) -> Start:
+    """Return the start of a run that continues with a changed definition, or with its own."""
+    return start if to is None else replace(start, definition=to[0])
+
+
+async def resume(jobs: Jobs, row: RunRow, source: Source | None, upgrade: bool, start: Start) -> dict[str, Json]:
     """Resume a run with a changed definition; `App.resume` describes the arguments."""
     context = jobs.context
     to = await find_upgrade(context, row, source, upgrade)
-    job = await jobs.for_existing(row, executor=executor, on_event=on_event, loaded=None if to is None else to[0])
-    job.park = park
+    job = await jobs.for_existing(row, upgraded(start, to))
     log = await context.store.reopen(row.id)
     async with upgrading(context.store, log, to):
         return await jobs.continue_run(job, log)

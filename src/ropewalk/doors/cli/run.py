@@ -44,6 +44,7 @@ from .undo import UndoNames
 if TYPE_CHECKING:
     from ...app.app import App
     from ...app.prepared import Source
+    from ...app.start import OnEvent
     from ...journal.protocol import RunRow
     from ...notations.records import Outcome
 
@@ -137,18 +138,17 @@ def run(
     if request is not None and (wait is False or queue is not None or priority != 100):
         raise InvalidInput([Problem(path="--request", message=_REQUEST_CONFLICT)])
 
-    async def submit(app: App, definition: Source, on_event: Callable[[Event], None] | None) -> str:
-        return await app.submit(
-            definition, input_value, run_id=id, variables=variables or None, on_event=on_event, concurrency=concurrency,
-            queue=queue, priority=priority, undo=undo,
-        )  # fmt: skip
+    options: dict[str, Any] = {"run_id": id, "variables": variables or None, "concurrency": concurrency, "undo": undo}
 
-    async def start(definition: Source, app: App, on_event: Callable[[Event], None]) -> Any:
+    async def submit(app: App, definition: Source, on_event: OnEvent) -> str:
+        return await app.submit(definition, input_value, **options, on_event=on_event, queue=queue, priority=priority)
+
+    async def start(definition: Source, app: App, on_event: OnEvent) -> Any:
         if queue is not None or priority != 100:
             return await app.wait(await submit(app, definition, on_event), on_event=on_event, park=not wait)
         return await app.run(
-            definition, input_value, run_id=id, variables=variables or None, on_event=on_event, request=request,
-            concurrency=concurrency, state=initial_state, keep_state=keep_state, park=not wait, undo=undo,
+            definition, input_value, **options, on_event=on_event, request=request, state=initial_state,
+            keep_state=keep_state, park=not wait,
         )  # fmt: skip
 
     async def work(app: App, interrupts: Interrupts) -> Answer:

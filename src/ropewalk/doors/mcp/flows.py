@@ -15,9 +15,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ...app.directories import seeded
 from ...app.lookup import STORED
 from ...app.preflight import tools_of
+from ...app.start import Start
 from ...config.project import PROJECT_FLOWS, change_stamp, flow_files
 from ...engine.compile.program import may_wait
 from ...engine.engine import new_run_id
@@ -57,8 +57,8 @@ _ENDS: Final = {
     "node.skipped": "skipped",
 }
 
-Execute: TypeAlias = Callable[[dict[str, Json], str, Callable[[Event], None]], Awaitable[Any]]
-"""Runs a flow: arguments, run id, watcher of events."""
+Execute: TypeAlias = Callable[[Start], Awaitable[Any]]
+"""Runs a flow with an input, a run id and a watcher of events."""
 
 
 class Steps:
@@ -118,7 +118,7 @@ async def executed(
     own = run_id or new_run_id()
     progress = Progress(asked.on_progress)
     steps = Steps(progress, counted=counted)
-    task = asyncio.ensure_future(execute(args, own, steps.take))
+    task = asyncio.ensure_future(execute(Start(input=args, run_id=own, on_event=steps.take, park=True)))
     try:
         await asyncio.wait([task])
     except asyncio.CancelledError:
@@ -287,29 +287,24 @@ class Flows:
     # --- how they are called
 
     def _of_file(self, loaded: Prepared) -> Execute:
-        async def start(args: dict[str, Json], run_id: str, on_event: Callable[[Event], None]) -> Any:
-            return await self._app.run(loaded, args, run_id=run_id, on_event=on_event, park=True)
+        async def execute(start: Start) -> Any:
+            return await self._app.run(loaded, start.input, run_id=start.run_id, on_event=start.on_event, park=True)
 
-        return start
+        return execute
 
     def _of_store(self, definition: Any) -> Execute:
         service: Any = self._app.chains.core if definition.kind == "chain" else self._app.compositions.core
 
-        async def start(args: dict[str, Json], run_id: str, on_event: Callable[[Event], None]) -> Any:
-            job = await service.job(definition.id, {"input": args, "executionId": run_id}, None, on_event)
-            job.park = True
+        async def execute(start: Start) -> Any:
+            job = await service.job(definition.id, {"input": start.input, "executionId": start.run_id}, start)
             return await service.execution_result(job, await self._app.engine.run(job))
 
-        return start
+        return execute
 
     def _task_of_file(self, loaded: Prepared) -> PrepareTask:
         async def prepare(args: dict[str, Json], run_id: str) -> Job:
-            variables = None
-            if loaded.compiled.local:
-                variables = await seeded(self._app.store, loaded, {}, False, run_id)
-            return await self._app.jobs.new(
-                loaded, definition_id=loaded.definition_id, run_id=run_id, input=args, variables=variables
-            )
+            job = self._app.jobs.make(loaded, definition_id=loaded.definition_id, run_id=run_id, input=args)
+            return await job
 
         return prepare
 
@@ -317,7 +312,7 @@ class Flows:
         service: Any = self._app.chains.core if definition.kind == "chain" else self._app.compositions.core
 
         async def prepare(args: dict[str, Json], run_id: str) -> Job:
-            job: Job = await service.job(definition.id, {"input": args, "executionId": run_id}, None, None)
+            job: Job = await service.job(definition.id, {"input": args, "executionId": run_id})
             return job
 
         return prepare
@@ -326,11 +321,10 @@ class Flows:
         """Return a function that resumes the run if it waits, and else starts it."""
         app = self._app
 
-        async def execute(args: dict[str, Json], run_id: str, on_event: Callable[[Event], None]) -> Any:
+        async def execute(begin: Start) -> Any:
+            run_id = str(begin.run_id)
             known = await run_sync_in_thread(app.store, lambda: app.store.get_run(run_id))
-            if known is not None and known.status == "waiting":
-                return await app.resume(run_id, on_event=on_event, park=True)
-            return await start(args, run_id, on_event)
+            return await (self._resume if known is not None and known.status == "waiting" else start)(begin)
 
         return execute
 
@@ -408,8 +402,8 @@ class Flows:
         about = {"kind": "Waiting", "runId": run_id, "status": "waiting", "waitingFor": listed, "facts": facts}
         return failed(f"no result yet: run {run_id} waits for {asks or 'an event'}. {how}", about)
 
-    async def _resume(self, args: dict[str, Json], run_id: str, on_event: Callable[[Event], None]) -> Any:
-        return await self._app.resume(run_id, on_event=on_event, park=True)
+    async def _resume(self, start: Start) -> Any:
+        return await self._app.resume(str(start.run_id), on_event=start.on_event, park=True)
 
     async def _answered(self, run_id: str, loaded: Prepared, args: dict[str, Json], asked: CallContext) -> str:
         """Give the answers in a request to the run that its state names, and return the id of the run."""
