@@ -156,7 +156,6 @@ def test_a_file_that_was_just_written_is_read_again_whatever_its_stamp_says(tmp_
 def test_a_settled_file_is_read_once_and_again_after_every_kind_of_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(definitions, "_SETTLED", -(10**18))  # every file counts as settled
     monkeypatch.chdir(tmp_path)
     app, path = App("memory", tools=[given]), tmp_path / "flow.yaml"
     path.write_text(text(0))
@@ -182,7 +181,6 @@ def test_a_settled_file_is_read_once_and_again_after_every_kind_of_change(
 
 
 def test_one_name_in_two_directories_is_two_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(definitions, "_SETTLED", -(10**18))
     app = App("memory")
     for value in (1, 2):
         folder = tmp_path / str(value)
@@ -192,8 +190,7 @@ def test_one_name_in_two_directories_is_two_files(tmp_path: Path, monkeypatch: p
         assert value_in(app, "flow.yaml") == value
 
 
-def test_a_plan_in_a_file_means_the_tools_of_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(definitions, "_SETTLED", -(10**18))
+def test_a_plan_in_a_file_means_the_tools_of_now(tmp_path: Path) -> None:
     app, path = App("memory"), tmp_path / "plan.yaml"
     path.write_text("kind: plan\nname: p\ncode: |\n  return await given(value=1)\n")
     with pytest.raises(InvalidFlow, match="given"):

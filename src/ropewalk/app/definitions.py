@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import marshal
-import os
 import re
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
-from os.path import dirname, isdir, isfile, realpath
-from stat import S_ISREG
+from os.path import dirname, isfile, realpath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from weakref import ref
 
@@ -29,7 +26,7 @@ from ..errors import InvalidFlow, NotFound, Problem
 from ..ir import Flow
 from ..journal.address import run_sync_in_thread
 from ..journal.protocol import Definition, RunRow, Store
-from ..notations.registry import NOTATIONS, Compiled, is_test, kind_of_file, merge_problems, notation_of
+from ..notations.registry import NOTATIONS, Compiled, kind_of_file, merge_problems, notation_of
 from ..values import digest, gc_disabled
 from .preflight import Cards, LocalCards, check_cycles, lacking
 from .prepared import Prepared
@@ -37,13 +34,13 @@ from .prepared import Prepared
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from .file_stamp import Stamp
     from .prepared import Source
 
 K = TypeVar("K")
 V = TypeVar("V")
 MAX_CACHED: Final = 256  # definitions, and files, that are kept
 MAX_FILES: Final = 2_000
-_SETTLED: Final = 2_000_000_000  # nanoseconds after which another change of a file has another time stamp
 _ANY_TOOLS: Final = -1  # in place of the version of a toolbox: no tool of it is called
 
 
@@ -52,6 +49,15 @@ class StoreLookup(NamedTuple):
 
     ask_store: Callable[[], Any]
     prepare_answer: Callable[[Any], Prepared]
+
+
+class PreparedFile(NamedTuple):
+    """A definition, the state of its file when it was read, and the version of the toolbox."""
+
+    path: Path
+    stamp: Stamp
+    version: int
+    prepared: Prepared
 
 
 class Definitions:
@@ -65,11 +71,10 @@ class Definitions:
         cards.problems_in = lambda directory: self.check(self.get(directory)).problems
         self._prepared: dict[tuple[str, str, str | None], Prepared] = {}
         self._documents: dict[tuple[bytes, int], Prepared] = {}
-        self._files: dict[str, tuple[Any, Prepared]] = {}
+        self._files: dict[str, PreparedFile] = {}
         self._stored: dict[tuple[str, str, str, int], Prepared] = {}
         self._compiled: dict[bytes, tuple[Compiled, str]] = {}
         self._checked: dict[tuple[str, str | None, bool], tuple[int, Any, Checked]] = {}
-        self._tests: dict[Path, tuple[Any, bool]] = {}
 
     # --- the four ways to a definition: `get`, `find`, `find_async`, and `App.load` over them ---------------------
 
@@ -181,28 +186,22 @@ class Definitions:
             # Only a path: texts may come from clients, who must not choose files to import.
             if (place := python_place(source)) is not None:
                 return self._of_python(load_from_python(*place))
-        stamp = self._stamp(name)
-        known = self._files.get(name)
-        if known is not None and known[0] == stamp:
-            return known[1]
-        read_at = time.time_ns()
-        prepared = self._read(source, name)
-        # A file that was changed just now may change again within the resolution of its time stamp. Files that are
-        # not the document itself (prompts of an experience) have stamps of their own, which nobody looks at.
-        if stamp is not None and stamp[0] + _SETTLED < read_at and not prepared.compiled.local:
-            _remember(self._files, name, (stamp, prepared), MAX_FILES)
-        return prepared
+        known, version = self._files.get(name), self.cards.toolbox.version  # plans mean the tools of the toolbox
+        if known is not None and known.version == version and known.stamp.still_fits(known.path):
+            return known.prepared
+        if not isfile(name):
+            return self._read(source, name)
+        from pathlib import Path
 
-    def _stamp(self, name: str) -> tuple[int, ...] | None:
-        """Return what changes when the file with this name, or what plans in it can call, changes; None for a text."""
-        try:
-            status = os.stat(name)
-        except (OSError, ValueError):
-            return None
-        if not S_ISREG(status.st_mode):
-            return None
-        changed = status.st_ctime_ns, status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev
-        return (*changed, self.cards.toolbox.version)
+        from .file_stamp import stamp_of
+
+        path = Path(name)
+        stamp = stamp_of(path)
+        prepared = self._read(source, name)
+        # Other files of an experience count, too, and nobody looks at their stamps.
+        if stamp is not None and not prepared.compiled.local:
+            _remember(self._files, name, PreparedFile(path, stamp, version, prepared), MAX_FILES)
+        return prepared
 
     def _read(self, source: str | PathLike[str], name: str) -> Prepared:
         if name.endswith(".py") and isfile(name):
@@ -308,25 +307,6 @@ class Definitions:
         return prepared
 
     # --- what is known of it --------------------------------------------------------------------------------------
-
-    def is_test(self, file: Path) -> bool:
-        """Return True if a file is a recorded test."""
-
-        # The answer is cached until the file changes.
-        # The answer for an unreadable file is False; preparing it reports the reason.
-        from ..config.project import change_stamp
-        from ..source.load import load
-
-        now = change_stamp(file)
-        known = self._tests.get(file)
-        if known is not None and known[0] == now:
-            return known[1]
-        result = False
-        if not isdir(file):
-            with suppress(InvalidFlow, NotFound):
-                result = is_test(load(file).data)
-        self._tests[file] = now, result
-        return result
 
     def cards_for(self, prepared: Prepared) -> Cards | LocalCards:
         """Return what is known of the tools that a definition can call."""
