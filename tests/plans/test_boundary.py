@@ -310,8 +310,8 @@ DEEP = {
 }
 WIDE = {
     "800 awaits in one and": "r = " + " and ".join(f"await f(x={i + 1})" for i in range(800)) + "\nreturn r",
-    "3,000 closures": "def g0():\n    return 1\n"
-    + "".join(f"def g{i}():\n    return g{i - 1}()\n" for i in range(1, 3000))
+    "1,200 closures": "def g0():\n    return 1\n"
+    + "".join(f"def g{i}():\n    return g{i - 1}()\n" for i in range(1, 1200))
     + "x = await f(x=g50())\nreturn x",
 }
 

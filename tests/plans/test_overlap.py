@@ -32,8 +32,8 @@ class Server:
         self.log.append(f"+{name}")
         self.open.append(name)
         quiet = 0  # rounds of the loop in which no child computes the arguments of another call
-        while quiet < 5 or self.open[0] != name:
-            quiet = 0 if pool().leases else quiet + 1
+        while quiet < 50 or self.open[0] != name:
+            quiet = 0 if pool().computing else quiet + 1
             await asyncio.sleep(0)
         self.open.pop(0)
         self.log.append(f"-{name}")

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from os.path import basename, isdir, isfile
+from os.path import basename, isfile
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..check import Checked, ToolCard, check
@@ -24,15 +24,13 @@ from ..expr.ast import Obj, Ref
 from ..ir import Flow, Graph, node_parts
 from ..journal.address import run_sync_in_thread
 from ..journal.protocol import Definition, Store
-from ..notations.registry import Compiled, is_test, merge_problems, notation_of, write
+from ..notations.registry import Compiled, merge_problems, notation_of, write
 from ..ops import calls_of
 from ..values import digest, gc_disabled
 from .preflight import Cards, LocalCards, check_cycles, lacking
 from .prepared import Prepared
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ..builder.flow import Built, FlowBuilder
     from .plan_function import Plan
     from .prepared import Source
@@ -62,7 +60,6 @@ class Definitions:
         self._loaded: dict[tuple[str, str], Prepared] = {}
         self._stored: dict[tuple[str, str], Prepared] = {}
         self._compiled_documents: dict[bytes, tuple[Compiled, str]] = {}
-        self._tests: dict[Path, tuple[Any, bool]] = {}
 
     def load(self, source: Source) -> Prepared:
         """Read and compile a definition."""
@@ -165,25 +162,6 @@ class Definitions:
         if kind is None:
             return self.load(source)
         return self.mark_stored(self.compile_document({**source, "kind": kind}))
-
-    def is_test(self, file: Path) -> bool:
-        """Return True if a file is a recorded test."""
-
-        # The answer is cached until the file changes.
-        # The answer for an unreadable file is False; `load` reports the reason.
-        from ..config.project import change_stamp
-        from ..source.load import load
-
-        now = change_stamp(file)
-        known = self._tests.get(file)
-        if known is not None and known[0] == now:
-            return known[1]
-        result = False
-        if not isdir(file):
-            with suppress(InvalidFlow, NotFound):
-                result = is_test(load(file).data)
-        self._tests[file] = now, result
-        return result
 
     @gc_disabled
     def compile_document(self, document: Mapping[str, Any], file: Any = None, root: str | None = None) -> Prepared:

@@ -29,10 +29,7 @@ async def call_tool(
     request: str | None,
 ) -> Json:
     """Call one tool as `App.call_tool` documents it."""
-    toolbox = jobs.context.toolbox
-    await jobs.offer_saved_plan(tool_id)
-    if toolbox.is_missing(tool_id):
-        await toolbox.connect_for([tool_id])
+    await jobs.connect_tool(tool_id)
     bound = runner.bind(tool_id)
     with runner.teaching(tool_id, request):
         return await bound.call(checked_args(tool_id, bound, args), None, None, on_progress)

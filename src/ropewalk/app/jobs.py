@@ -26,18 +26,16 @@ from ..journal.address import run_sync_in_thread
 from ..journal.protocol import Log, NewRun, RunRow
 from ..journal.tool_usage import current_source
 from ..tools.runner import ExecutorCaller, check_request
+from ..tools.source import connect_sources
 from ..tools.tool import Tool
 from ..values import Json, check_json, did_you_mean
+from .own_tools import OwnTools, SavedPlans
 from .preflight import (
     check_input,
     check_variables,
     check_workers_can_call,
     find_model_checks,
-    is_local,
-    is_of_agents,
-    is_of_plans,
     missing_tools,
-    reads_record,
     tools_of,
     undo_tools_of,
 )
@@ -62,6 +60,7 @@ class Jobs:
 
     def __init__(self, context: Context, correct: Callable[..., Awaitable[Outcome]]) -> None:
         self.context, self.correct = context, correct
+        self.own_tools, self.saved_plans = OwnTools(self), SavedPlans(self)
         self._executors: dict[int, tuple[Any, ExecutorCaller]] = {}
         self._sound: set[tuple[str, int, str | None]] = set()
         self._checked: tuple[str, int, str | None] | None = None
@@ -210,43 +209,23 @@ class Jobs:
 
     async def find_tool(self, tool_id: str) -> Tool:
         """Return a tool by its id, connecting its server, or reading the saved plan that it is."""
-        await self.offer_saved_plan(tool_id)
+        await connect_sources((self.saved_plans,), [tool_id])
         return await self.context.toolbox.find(tool_id)
 
-    async def offer_saved_plan(self, tool_id: str) -> None:
-        """Register the saved plans as tools, if the tool is one of them."""
-        from ..tools.reserved import PLANS
-        from .saved_plans import register_saved_plans
-
-        if isinstance(tool_id, str) and tool_id.startswith(f"{PLANS}:"):
-            await register_saved_plans(self)
+    async def connect_tool(self, tool_id: str) -> None:
+        """Make a tool known that is called outside of a flow: only flows have the tools of agents."""
+        await connect_sources((self.saved_plans,), [tool_id])
+        if self.context.toolbox.is_missing(tool_id):
+            await self.context.toolbox.connect_for([tool_id])
 
     async def connect_for(self, flow: Flow) -> None:
         """Connect the servers of the tools that a flow calls, unless they are connected."""
         toolbox = self.context.toolbox
-        called = tools_of(flow.body)
-        called |= undo_tools_of(flow.body, toolbox)
-        missing = [tool for tool in called if not is_local(tool) and toolbox.is_missing(tool)]
-        # Few flows use built-in tools, so their modules are imported only for a flow that does.
-        if any(is_of_agents(tool) and not reads_record(tool) for tool in missing):
-            from ..agents.memory import install
-
-            install(toolbox, lambda: self.context.model)
-        if any(tool.startswith("plans:") for tool in missing):
-            from .saved_plans import register_saved_plans
-
-            await register_saved_plans(self)
-            # A saved plan comes from the store: once registered, it needs no server.
-            missing = [tool for tool in missing if toolbox.is_missing(tool)]
-        if any(map(reads_record, missing)):
-            from .saved_plans import value_tool
-
-            if toolbox.get((tool := value_tool(self.context)).id) is None:
-                toolbox.register(tool)
-        if any(map(is_of_plans, missing)):
-            from .plan_operations import install_operations
-
-            install_operations(self.context, self)
+        called = tools_of(flow.body) | undo_tools_of(flow.body, toolbox)
+        missing = [id for id in called if toolbox.is_missing(id)]
+        await connect_sources((self.own_tools, self.saved_plans), missing)
+        # What the app itself has needs no server.
+        missing = [id for id in missing if toolbox.is_missing(id)]
         if missing:
             await toolbox.connect_for(missing)
 

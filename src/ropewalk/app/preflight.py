@@ -27,7 +27,8 @@ from ..ops import MODEL, calls_of
 from ..schema import compile_schema
 from ..tools.backends.kinds import backend_kind
 from ..tools.mcp.login_errors import Reason
-from ..tools.reserved import LOCAL, OWN, PLAN_TOOLS, VALUE
+from ..tools.reserved import LOCAL, PREFIXES
+from ..tools.source import prefix_of
 from ..tools.tool import Tool
 from ..tools.toolbox import Toolbox
 from ..tools.type_schemas import with_models
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from .prepared import Prepared
 
 MAX_CACHED: Final = 10_000  # cards
-_BUILT_IN: Final = ("impl", "dataset", "ropewalk")  # spaces of tools of directories and agents
 
 
 class Cards:
@@ -103,12 +103,12 @@ class Cards:
 
     def why(self, tool_id: str) -> str | None:
         """Return why a tool is not available, if that is known: its server cannot be reached, or there is none."""
-        failures, space = self.toolbox.failures, tool_id.partition(":")[0]
+        failures, space = self.toolbox.failures, prefix_of(tool_id)
         return failures.get(tool_id) or failures.get(space) or self.toolbox.why_missing(tool_id)
 
     def certain(self, tool_id: str) -> bool:
         """Return True if an unknown tool certainly does not exist."""
-        return tool_id in self.toolbox.refused or self.toolbox.is_listed(tool_id.partition(":")[0])
+        return tool_id in self.toolbox.refused or self.toolbox.is_listed(prefix_of(tool_id))
 
     def remedy(self, tool_id: str) -> Remedy | None:
         """Return how a tool becomes available that the pins refuse, or whose server wants a login."""
@@ -132,7 +132,7 @@ class LocalCards:
         self.why, self.names, self.certain, self.remedy = cards.why, cards.names, cards.certain, cards.remedy
 
     def __call__(self, tool_id: str) -> ToolCard | None:
-        if not is_local(tool_id):
+        if not tool_id.startswith(LOCAL):
             return self.cards(tool_id)
         if self.root is None or not tool_id.startswith("experience:"):
             return _FILE
@@ -149,29 +149,6 @@ def _run_of(state: dict[str, Json]) -> dict[str, Json]:
     properties: dict[str, Json] = {"runId": {"type": "string"}, "status": {"type": "string"}, "finalState": inner}
     defs: dict[str, Json] = {"$defs": state["$defs"]} if "$defs" in state else {}
     return {"type": "object", "properties": properties, "required": ["finalState"], **defs}
-
-
-def is_local(tool_id: str) -> bool:
-    """Return True for a tool that is a file in the directory of its definition."""
-    return tool_id.startswith(LOCAL)
-
-
-def is_of_agents(tool_id: str) -> bool:
-    """Return True for a tool that the loops of agents consist of: the model, an approval."""
-    return tool_id.startswith(f"{OWN}:")
-
-
-_PLANS: Final = frozenset(f"{OWN}:{name}" for name in PLAN_TOOLS)
-
-
-def reads_record(tool_id: str) -> bool:
-    """Return True for the tool that reads for a plan what another run recorded."""
-    return tool_id == f"{OWN}:{VALUE}"
-
-
-def is_of_plans(tool_id: str) -> bool:
-    """Return True for a tool by which agents write and run plans."""
-    return tool_id in _PLANS
 
 
 def check_workers_can_call(flow: Flow, toolbox: Toolbox) -> None:
@@ -250,7 +227,7 @@ def lacking(flow: Flow, toolbox: Toolbox) -> list[Problem]:
     """Check that the app of each flow tool has the tools that this flow tool calls."""
     lost: dict[str, str] = {}
     for id in sorted(tools_of(flow.body)):
-        inner = None if is_local(id) else flow_tool_of(_known(id, toolbox))
+        inner = flow_tool_of(_known(id, toolbox))
         names = inner.host.missing_tools(set()) if inner is not None and inner.host.missing_tools is not None else []
         if names:
             tools = ", ".join(dict.fromkeys(names))
@@ -275,12 +252,10 @@ def missing_tools(flow: Flow, toolbox: Toolbox, visited: set[str]) -> list[str]:
     # The tools of servers that are not connected yet may exist.
     result = []
     for id in sorted(tools_of(flow.body)):
-        if is_local(id) or is_of_agents(id):
-            continue
         tool = _known(id, toolbox)
         inner = flow_tool_of(tool)
         if tool is None:
-            if ":" not in id or id.partition(":")[0] not in toolbox.spaces:
+            if ":" not in id or prefix_of(id) not in PREFIXES | toolbox.spaces:
                 result.append(id)
         elif inner is not None and inner.host.missing_tools is not None and inner.source.fingerprint not in visited:
             visited.add(inner.source.fingerprint)
@@ -303,7 +278,7 @@ def find_model_checks(
     for tool in tools_of(flow.body):
         if tool == MODEL:
             result.append(own)
-        inner = None if is_local(tool) else flow_tool_of(_known(tool, toolbox))
+        inner = flow_tool_of(_known(tool, toolbox))
         if inner is not None and inner.host.model_checks is not None and id(inner) not in visited:
             visited.add(id(inner))
             result += inner.host.model_checks(visited)
@@ -332,7 +307,7 @@ def misplaced(rates: Mapping[str, Rate], toolbox: Toolbox) -> list[ConfigError]:
     from fnmatch import fnmatchcase
 
     ids = {tool.id for tool in toolbox.list()}
-    spaces = {*_BUILT_IN, *toolbox.spaces, *(id.partition(":")[0] for id in ids if ":" in id)}
+    spaces = {*PREFIXES, *toolbox.spaces, *(id.partition(":")[0] for id in ids if ":" in id)}
     result = []
     for pattern, rate in rates.items():
         space, colon, _ = pattern.partition(":")

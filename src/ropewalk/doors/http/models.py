@@ -397,9 +397,14 @@ def loaded_of(
         loaded = files.loaded(named.id)
         return loaded, loaded.root or named.id
     if named is not None:
-        if named.id in files and app.store.get_definition(named.kind, named.id) is None:
-            raise NotFound("definition", f"{named.kind} {named.id}", why=f"it is a file; name it with kind {FILE_KIND}")
-        return app.definitions.load_stored(stored(app, named.kind, named.id)), named.id
+        try:
+            definition = stored(app, named.kind, named.id)
+        except NotFound:
+            if named.id not in files:
+                raise
+            why = f"it is a file; name it with kind {FILE_KIND}"
+            raise NotFound("definition", f"{named.kind} {named.id}", why=why) from None
+        return app.definitions.load_stored(definition), named.id
     assert document is not None
     return read(app, document), None
 

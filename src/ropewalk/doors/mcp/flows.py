@@ -13,12 +13,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from ...app.flow_list import FlowFile, FlowList
 from ...app.lookup import STORED
 from ...app.preflight import tools_of
 from ...app.start import Start
-from ...config.project import PROJECT_FLOWS, change_stamp, flow_files
 from ...engine.compile.program import may_wait
 from ...engine.engine import new_run_id
 from ...engine.flow_tool import flow_tool_of, tool_name, value_of_run
@@ -157,13 +157,12 @@ class Flows:
         prompts: Iterable[str] = (),
         plans: bool = False,
     ) -> None:
-        self._app, self._home, self._stored = app, home, stored
+        self._app, self._stored = app, stored
         self._task_only, self._prompts, self._has_plans = frozenset(task_only), frozenset(prompts), plans
-        named = tuple(places)
-        self._places = named or PROJECT_FLOWS
+        self._list = FlowList(home, tuple(places))
         # Nobody named the files that a default pattern matches: they may be documents of other programs.
-        self._broken_level = logging.WARNING if named else logging.INFO
-        self._known: dict[Path, tuple[Any, Prepared | None]] = {}
+        self._broken_level = logging.WARNING if self._list.is_named else logging.INFO
+        self._known: dict[Path, tuple[Any, ExposedTool | None]] = {}
         self._told: set[tuple[str, Path]] = set()
         self._unlisted: dict[str, tuple[str, ...]] = {}  # by the name of a plan: tools that it needs to be compiled
         self.broken: dict[str, str] = {}
@@ -171,9 +170,9 @@ class Flows:
 
     def version(self) -> Any:
         """Return a value that changes whenever a flow is added, removed or changed."""
-        files = tuple((str(file), change_stamp(file)) for file in self._files())
+        self._list.look()
         stored = tuple((d.kind, d.id, d.fingerprint) for d in self._definitions())
-        return files, stored, self._app.toolbox.version, len(TRANSFORMS)
+        return self._list.revision, stored, self._surroundings()
 
     def offered(self) -> Iterator[ExposedTool]:
         """Return one tool per flow."""
@@ -183,13 +182,11 @@ class Flows:
         called = map(flow_tool_of, self._app.toolbox.list())
         waits = any(self._may_wait(tool.flow) for tool in called if tool is not None)
         own: dict[str, tuple[Path, set[str]]] = {}
-        for file in self._files():
-            loaded = self._loaded(file)
-            if loaded is not None:
-                own.setdefault(tool_name(loaded.name), (file, set()))[1].add(loaded.fingerprint)
-                waits = waits or self._may_wait(loaded.flow)
-                tool = self._offer(f"file:{file}", loaded, self._of_file(loaded), self._task_of_file(loaded))
-                yield replace(tool, own=True, is_current=self._unchanged(file))
+        for path, tool in self._of_files():
+            definition = cast("Prepared", tool.definition)
+            own.setdefault(tool.wanted, (path, set()))[1].add(definition.fingerprint)
+            waits = waits or self._may_wait(definition.flow)
+            yield tool
         for definition in self._definitions():
             loaded = self._of_the_store(definition)
             if loaded is None:
@@ -220,7 +217,7 @@ class Flows:
 
     async def connect(self) -> None:
         """Reach the servers whose tools the flows call: the schema of a result may be theirs."""
-        flows = [loaded.flow for file in self._files() if (loaded := self._loaded(file)) is not None]
+        flows = [tool.definition.flow for _, tool in self._of_files() if tool.definition is not None]
         await asyncio.gather(
             self._app.toolbox.connect_for(chain(*self._unlisted.values())), *map(self._app.connect_for, flows)
         )
@@ -232,37 +229,43 @@ class Flows:
 
     # --- which there are
 
-    def _files(self) -> list[Path]:
-        return flow_files(self._home, self._places, self._app.definitions.is_test)
+    def _of_files(self) -> Iterator[tuple[Path, ExposedTool]]:
+        """Yield each valid flow in a file; one that has not changed is not loaded again."""
+        known, self._known = self._known, {}
+        for file in self._list.look().values():
+            now = file, self._surroundings()
+            offer = known.get(file.path)
+            if offer is None or offer[0] != now:
+                offer = now, self._offer_file(*now)
+            self._known[file.path] = offer
+            if offer[1] is not None:
+                yield file.path, offer[1]
 
     def _definitions(self) -> list[Any]:
         if not self._stored:
             return []
         return [definition for kind in STORED for definition in self._app.store.list_definitions(kind)]
 
-    def _loaded(self, file: Path) -> Prepared | None:
-        now = self._stamp(file)
-        known = self._known.get(file)
-        if known is not None and known[0] == now:
-            return known[1]
+    def _offer_file(self, file: FlowFile, surroundings: tuple[int, int]) -> ExposedTool | None:
+        path = file.path
 
         def load() -> Prepared:
-            result = self._app.load(file)
+            result = self._app.load(path)
             self._app.ensure(result)
             return result
 
-        loaded = self._sound(str(file), load)
-        self._known[file] = (now, loaded)
-        return loaded
+        def is_current() -> bool:
+            return self._surroundings() == surroundings and file.is_unchanged()
 
-    def _stamp(self, file: Path) -> Any:
-        """Return a value that differs after a change of a file, or of what it is checked against."""
-        return change_stamp(file), self._app.toolbox.version, len(TRANSFORMS)
+        loaded = self._sound(str(path), load)
+        if loaded is None:
+            return None
+        tool = self._offer(f"file:{path}", loaded, self._of_file(loaded), self._task_of_file(loaded))
+        return replace(tool, own=True, is_current=is_current)
 
-    def _unchanged(self, file: Path) -> Callable[[], bool]:
-        """Return a function that says whether a file is as it was loaded."""
-        now = self._known[file][0]
-        return lambda: bool(now[0]) and self._stamp(file) == now
+    def _surroundings(self) -> tuple[int, int]:
+        """Return a value that differs after a change of what files are checked against."""
+        return self._app.toolbox.version, len(TRANSFORMS)
 
     def _of_the_store(self, definition: Any) -> Prepared | None:
         """It was sound when it was stored; a transform that it uses may be registered later here, or elsewhere only."""
