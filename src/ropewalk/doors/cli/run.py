@@ -171,9 +171,8 @@ async def _load_with_warnings(app: App, source: Path, variables: Collection[str]
     # Problems and unknown tools are left to the run, which reports them again. `variables` are those of the command
     # line: a warning that one of them has no value is not printed.
     try:
-        loaded = await app.definitions.load_and_connect(app.load_async(source), app.connect_for)
+        loaded = await app.definitions.find_async(source, connect=True)
         checked = app.definitions.check(loaded, unknown_tools="certain")
-        app.jobs.remember_checked(loaded, checked)
     except RopewalkError:
         return source  # the run raises this error again
     if checked.problems:
@@ -338,7 +337,7 @@ def _already_ended_note(app: App, run_id: str | None, options: str) -> str | Non
 
 def _node_places(app: App, run_id: str, source: Path | None) -> Mapping[str, str]:
     """Return where each node is defined: in `source`, or in the file that the run was started from if unchanged."""
-    from ...app.definitions import places  # only a run with errors needs it
+    from ...app.node_places import places  # only a run with errors needs it
     from ...app.runs.upgrade import current_definition
 
     row = app.runs.row(run_id)
